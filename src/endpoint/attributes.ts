@@ -1,0 +1,30 @@
+/** A typed name for extra metadata of an endpoint. Two keys with one name are two keys. */
+export interface AttributeKey<T> {
+  readonly name: string;
+  /** Only for the type checker; never set. */
+  readonly _type?: T;
+}
+
+/** Makes a key for metadata a resolver attaches and a stage or transport reads. */
+export function attributeKey<T>(name: string): AttributeKey<T> {
+  return Object.freeze({ name });
+}
+
+/** Extra metadata of an endpoint, read by key. */
+export class Attributes {
+  static readonly empty: Attributes = new Attributes(new Map());
+  readonly #values: ReadonlyMap<AttributeKey<unknown>, unknown>;
+
+  private constructor(values: ReadonlyMap<AttributeKey<unknown>, unknown>) {
+    this.#values = values;
+  }
+
+  get<T>(key: AttributeKey<T>): T | undefined {
+    return this.#values.get(key) as T | undefined;
+  }
+
+  /** A copy with one more value. */
+  with<T>(key: AttributeKey<T>, value: T): Attributes {
+    return new Attributes(new Map(this.#values).set(key, value));
+  }
+}

@@ -1,0 +1,79 @@
+import type { Endpoint } from './endpoint.js';
+
+/** One endpoint as the stages see it. */
+export interface EndpointEntry {
+  readonly endpoint: Endpoint;
+  /** Share of picks against the others. 0 = standby: stay connected, do not pick. */
+  readonly weight: number;
+  /** A verdict stage (health, outlier) holds it for broken. Panic, the last stage, decides what that means. */
+  readonly doubted: boolean;
+}
+
+/**
+ * All endpoints at one moment: immutable, versioned, each key once. Stages turn one set into another;
+ * an endpoint a stage leaves out is *absent*: no connection is kept to it.
+ */
+export class EndpointSet {
+  static readonly empty: EndpointSet = new EndpointSet(0, []);
+  /** Counts up with every set a resolver publishes; stages keep it. */
+  readonly version: number;
+  readonly entries: readonly EndpointEntry[];
+
+  private constructor(version: number, entries: readonly EndpointEntry[]) {
+    this.version = version;
+    this.entries = entries;
+  }
+
+  /** A fresh set: weight as the endpoint says, nothing doubted. Of endpoints with one key the first is taken. */
+  static of(version: number, endpoints: readonly Endpoint[]): EndpointSet {
+    const seen = new Set<string>();
+    const entries: EndpointEntry[] = [];
+    for (const endpoint of endpoints) {
+      if (seen.has(endpoint.key)) continue;
+      seen.add(endpoint.key);
+      entries.push({ endpoint, weight: endpoint.weight, doubted: false });
+    }
+    return new EndpointSet(version, entries);
+  }
+
+  get size(): number {
+    return this.entries.length;
+  }
+
+  /** The same moment with other entries; itself when they are the same array. */
+  withEntries(entries: readonly EndpointEntry[]): EndpointSet {
+    return entries === this.entries ? this : new EndpointSet(this.version, entries);
+  }
+
+  /** Keeps the entries `keep` says; itself when all are kept. */
+  filter(keep: (entry: EndpointEntry) => boolean): EndpointSet {
+    const entries = this.entries.filter(keep);
+    return entries.length === this.entries.length ? this : this.withEntries(entries);
+  }
+
+  /** Replaces entries one by one; itself when `change` returns every entry as it was. */
+  map(change: (entry: EndpointEntry) => EndpointEntry): EndpointSet {
+    let changed = false;
+    const entries = this.entries.map((entry) => {
+      const next = change(entry);
+      if (next !== entry) changed = true;
+      return next;
+    });
+    return changed ? this.withEntries(entries) : this;
+  }
+}
+
+/** What came and what went between two lists of endpoints, by key. */
+export interface EndpointDiff {
+  readonly added: readonly Endpoint[];
+  readonly removed: readonly Endpoint[];
+}
+
+export function diffEndpoints(before: readonly Endpoint[], after: readonly Endpoint[]): EndpointDiff {
+  const beforeKeys = new Set(before.map((endpoint) => endpoint.key));
+  const afterKeys = new Set(after.map((endpoint) => endpoint.key));
+  return {
+    added: after.filter((endpoint) => !beforeKeys.has(endpoint.key)),
+    removed: before.filter((endpoint) => !afterKeys.has(endpoint.key)),
+  };
+}

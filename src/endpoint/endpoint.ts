@@ -1,0 +1,77 @@
+import { checkNumber, checkPort, checkString } from '../runtime/check.js';
+import { hostPort, normalizeAddress } from './address.js';
+import { Attributes } from './attributes.js';
+
+/** What Kubernetes says about a pod's state, after its defaults were filled in (S5). */
+export interface EndpointConditions {
+  readonly ready: boolean;
+  readonly serving: boolean;
+  readonly terminating: boolean;
+}
+
+/** One address that may get work: plain frozen data. */
+export interface Endpoint {
+  /** Identity (U7): `address:port`, and `#uid` where the pod's uid is known. Two endpoints with one key are the same pod. */
+  readonly key: string;
+  /** Canonical IP text, or a host name. */
+  readonly address: string;
+  readonly port: number;
+  /** The pod's uid: the same address with another uid is another pod. */
+  readonly uid: string | undefined;
+  /** The pod's name or host name, for people. */
+  readonly name: string | undefined;
+  readonly zone: string | undefined;
+  readonly nodeName: string | undefined;
+  /** Zones and nodes that should use this endpoint (topology hints); empty when there are none. */
+  readonly hintZones: readonly string[];
+  readonly hintNodes: readonly string[];
+  readonly conditions: EndpointConditions;
+  /** Share of traffic against its neighbours, above 0. 1 unless a resolver knows better. */
+  readonly weight: number;
+  readonly attributes: Attributes;
+}
+
+/** What it takes to describe an endpoint; all but address and port have defaults. */
+export interface EndpointInit {
+  readonly address: string;
+  readonly port: number;
+  readonly uid?: string | undefined;
+  readonly name?: string | undefined;
+  readonly zone?: string | undefined;
+  readonly nodeName?: string | undefined;
+  readonly hintZones?: readonly string[];
+  readonly hintNodes?: readonly string[];
+  readonly conditions?: Partial<EndpointConditions>;
+  /** @defaultValue 1 */
+  readonly weight?: number;
+  readonly attributes?: Attributes;
+}
+
+const noHints: readonly string[] = Object.freeze([]);
+const readyConditions: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
+
+/** Makes an endpoint. Throws EVENKEEL_OPTION for an empty address, a port outside 1–65535 or a weight not above 0. */
+export function createEndpoint(init: EndpointInit): Endpoint {
+  const address = normalizeAddress(checkString('address', init.address));
+  const port = checkPort('port', init.port);
+  const weight = checkNumber('weight', init.weight, 1, { min: Number.MIN_VALUE });
+  return Object.freeze({
+    key: init.uid ? `${hostPort(address, port)}#${init.uid}` : hostPort(address, port),
+    address,
+    port,
+    uid: init.uid,
+    name: init.name,
+    zone: init.zone,
+    nodeName: init.nodeName,
+    hintZones: init.hintZones?.length ? Object.freeze([...init.hintZones]) : noHints,
+    hintNodes: init.hintNodes?.length ? Object.freeze([...init.hintNodes]) : noHints,
+    conditions: init.conditions ? Object.freeze({ ...readyConditions, ...init.conditions }) : readyConditions,
+    weight,
+    attributes: init.attributes ?? Attributes.empty,
+  });
+}
+
+/** `address:port` of an endpoint, for messages. */
+export function endpointAddress(endpoint: Endpoint): string {
+  return hostPort(endpoint.address, endpoint.port);
+}

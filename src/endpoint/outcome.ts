@@ -1,0 +1,57 @@
+/** How a call ended, in the words every stage, load and retry policy understands. Adapters map their protocol to it. */
+export interface Outcome {
+  /**
+   * - `success`: the endpoint did its work (an application error is a success of the endpoint).
+   * - `failure`: the endpoint or the way to it failed; `cause` says how.
+   * - `cancelled`: the caller gave up; says nothing about the endpoint.
+   * - `not-started`: nothing was sent; always safe to repeat elsewhere.
+   */
+  readonly kind: 'success' | 'failure' | 'cancelled' | 'not-started';
+  /** How it failed. `status`: the answer itself says so (5xx); `overload`: the endpoint pushes back (503 with Retry-After, 429). */
+  readonly cause?: OutcomeCause;
+  /** The endpoint asked not to be called again for this long, in ms. */
+  readonly retryAfterMs?: number;
+  /** What the server said about its own load with the answer. */
+  readonly report?: LoadReport;
+}
+
+export type OutcomeCause = 'connect' | 'timeout' | 'reset' | 'status' | 'overload' | 'protocol';
+
+/** A server's own word about its load, as in ORCA: utilisations from 0 up, 1 = fully used. */
+export interface LoadReport {
+  readonly applicationUtilization?: number;
+  readonly cpuUtilization?: number;
+  readonly memUtilization?: number;
+  /** Requests per second the server says it handles. */
+  readonly rpsFractional?: number;
+  /** Errors per second the server says it makes. */
+  readonly eps?: number;
+  readonly namedMetrics?: Readonly<Record<string, number>>;
+}
+
+const failure = (cause: OutcomeCause): Outcome => Object.freeze({ kind: 'failure', cause });
+
+/** The common outcomes as constants, so that reporting one allocates nothing. */
+export const outcomes: {
+  readonly success: Outcome;
+  readonly cancelled: Outcome;
+  /** Nothing was sent, for a reason on our side. */
+  readonly notStarted: Outcome;
+  /** Nothing was sent because no connection could be opened. */
+  readonly notConnected: Outcome;
+  readonly timeout: Outcome;
+  readonly reset: Outcome;
+  readonly status: Outcome;
+  readonly overload: Outcome;
+  readonly protocol: Outcome;
+} = Object.freeze({
+  success: Object.freeze({ kind: 'success' }),
+  cancelled: Object.freeze({ kind: 'cancelled' }),
+  notStarted: Object.freeze({ kind: 'not-started' }),
+  notConnected: Object.freeze({ kind: 'not-started', cause: 'connect' }),
+  timeout: failure('timeout'),
+  reset: failure('reset'),
+  status: failure('status'),
+  overload: failure('overload'),
+  protocol: failure('protocol'),
+});

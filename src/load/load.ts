@@ -1,0 +1,16 @@
+import type { Outcome } from '../endpoint/outcome.js';
+
+/** How busy one endpoint is, as a comparable number. Lives with its subchannel, so it survives new sets and pickers. */
+export interface Load {
+  /** True if `value` changes with time alone; pickers that keep an order then have to look again. */
+  readonly decays: boolean;
+  /** A call begins. */
+  start(nowMs: number): void;
+  /** A call that began at `startedMs` ended. */
+  end(startedMs: number, nowMs: number, outcome: Outcome): void;
+  /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. */
+  value(nowMs: number): number;
+}
+
+/** A load metric as an option: one `Load` is made per subchannel. */
+export type LoadFactory = () => Load;

@@ -1,0 +1,49 @@
+import type { Subchannel } from '../pool/subchannel.js';
+import type { Rng } from '../runtime/rng.js';
+
+/**
+ * Chooses a subchannel for each call. Immutable over its set; a new one is built when the set, a connection or a
+ * weight changes. `pick` is synchronous, allocates nothing and never logs.
+ */
+export interface Picker<C> {
+  /**
+   * One decision. Skips subchannels at capacity and prefers those not in `request.avoid`; if only avoided ones can take
+   * the call it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
+   */
+  pick(request: PickRequest<C>): Subchannel<C> | undefined;
+  /** A call on `subchannel` ended: for pickers that keep an order. */
+  ended?(subchannel: Subchannel<C>): void;
+}
+
+/** What a call brings along. ONE object, reused by the balancer: a picker never keeps it. */
+export interface PickRequest<C> {
+  nowMs: number;
+  /** What hash pickers hash; undefined = no affinity. */
+  key: string | undefined;
+  /** Subchannels that failed this call before. */
+  avoid: ReadonlySet<Subchannel<C>> | undefined;
+}
+
+/** What a picker may choose from. Parallel arrays; weights are above 0. */
+export interface PickSet<C> {
+  /** Ready to take calls. */
+  readonly subchannels: readonly Subchannel<C>[];
+  readonly weights: readonly number[];
+  /** Whether all `weights` are the same. */
+  readonly equalWeights: boolean;
+  /** Every subchannel with weight, ready or not: for pickers whose answer must not move with a reconnect. */
+  readonly all: readonly Subchannel<C>[];
+  readonly allWeights: readonly number[];
+}
+
+export interface PickerContext {
+  readonly rng: Rng;
+}
+
+/** A picker as an option. `previous` is the one being replaced, of whatever kind, so that a cursor can be carried on. */
+export type PickerFactory = <C>(set: PickSet<C>, previous: Picker<C> | undefined, context: PickerContext) => Picker<C>;
+
+/** True if `subchannel` can take one more call that does not avoid it. */
+export function fits<C>(subchannel: Subchannel<C>, request: PickRequest<C>): boolean {
+  return subchannel.inFlight < subchannel.capacity && (request.avoid === undefined || !request.avoid.has(subchannel));
+}

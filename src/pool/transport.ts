@@ -1,0 +1,26 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+
+/** How an adapter opens connections: the one seam for every protocol. `C` is what callers get to use. */
+export interface Transport<C> {
+  /**
+   * Opens a connection. Rejects when it cannot, or when `signal` aborts (time-out, endpoint gone, balancer closed);
+   * after an abort nothing may stay open.
+   */
+  connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<C>>;
+}
+
+/** A live connection, or a small pool of them, to one endpoint. */
+export interface Connection<C> {
+  /** What a lease hands to its caller. */
+  readonly handle: C;
+  /** How many calls it can carry at once, now; Infinity = no limit. Read on every pick. */
+  readonly capacity: number;
+  /** Settles when the connection takes no new call while running ones finish (GOAWAY, `Connection: close`). Never rejects. */
+  readonly leaving?: Promise<void>;
+  /** Settles once when it is closed, with the error that ended it or undefined for a clean end. Never rejects. */
+  readonly closed: Promise<Error | undefined>;
+  /** Asks the other side whether it is alive. */
+  ping?(signal: AbortSignal): Promise<void>;
+  /** Lets running calls finish, then closes; when `signal` aborts they are cut. Never rejects. Idempotent. */
+  close(signal?: AbortSignal): Promise<void>;
+}

@@ -1,0 +1,84 @@
+import { EvenkeelError } from '../errors.js';
+
+/** Bounds of a numeric option. */
+export interface NumberBounds {
+  readonly min?: number;
+  readonly max?: number;
+  /** Whole numbers only. */
+  readonly integer?: boolean;
+  /** Whether Infinity passes. */
+  readonly infinite?: boolean;
+}
+
+/** An EVENKEEL_OPTION error that names the field, what was expected and what came. */
+export function optionError(name: string, expected: string, value: unknown): EvenkeelError {
+  return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value)}`);
+}
+
+/** Returns `value`, or `fallback` when it is undefined. Throws EVENKEEL_OPTION outside the bounds. */
+export function checkNumber(name: string, value: unknown, fallback: number, bounds: NumberBounds = {}): number {
+  if (value === undefined) return fallback;
+  const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, integer = false, infinite = false } = bounds;
+  const fits =
+    typeof value === 'number' &&
+    !Number.isNaN(value) &&
+    value >= min &&
+    value <= max &&
+    (Number.isFinite(value) ? !integer || Number.isInteger(value) : infinite);
+  if (!fits) throw optionError(name, describeBounds(bounds), value);
+  return value;
+}
+
+/** A TCP port. Throws EVENKEEL_OPTION. */
+export function checkPort(name: string, value: unknown): number {
+  const fits = typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= 65_535;
+  if (!fits) throw optionError(name, 'a port from 1 to 65535', value);
+  return value;
+}
+
+/** A non-empty string. Throws EVENKEEL_OPTION. */
+export function checkString(name: string, value: unknown): string {
+  if (typeof value !== 'string' || value === '') throw optionError(name, 'a non-empty string', value);
+  return value;
+}
+
+/** Returns `value`, or `fallback` when it is undefined. Throws EVENKEEL_OPTION unless it is a boolean. */
+export function checkBoolean(name: string, value: unknown, fallback: boolean): boolean {
+  if (value === undefined) return fallback;
+  if (typeof value !== 'boolean') throw optionError(name, 'true or false', value);
+  return value;
+}
+
+/** Throws EVENKEEL_OPTION unless `value` is a function. */
+export function checkFunction(name: string, value: unknown): void {
+  if (typeof value !== 'function') throw optionError(name, 'a function', value);
+}
+
+/** Throws EVENKEEL_OPTION unless `value` is an object; names the keys that are not among `known`. */
+export function checkKeys(name: string, value: unknown, known: readonly string[]): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw optionError(name, 'an object', value);
+  for (const key of Object.keys(value)) {
+    if (!known.includes(key)) {
+      throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "${key}"; it knows ${known.join(', ')}`);
+    }
+  }
+}
+
+function describeBounds({ min, max, integer, infinite }: NumberBounds): string {
+  const kind = integer ? 'a whole number' : 'a number';
+  const range =
+    min !== undefined && max !== undefined
+      ? ` from ${min} to ${max}`
+      : min !== undefined
+        ? ` of at least ${min}`
+        : max !== undefined
+          ? ` of at most ${max}`
+          : '';
+  return `${kind}${range}${infinite ? ' or Infinity' : ''}`;
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+  if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  return String(value);
+}

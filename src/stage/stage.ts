@@ -1,0 +1,50 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointSet } from '../endpoint/endpoint-set.js';
+import type { Outcome } from '../endpoint/outcome.js';
+import type { Observer } from '../observe/observer.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
+
+/**
+ * One concern (conditions, zone, health …) as a synchronous step from set to set. Stages decide over data;
+ * they never open or wrap a connection.
+ */
+export interface Stage {
+  /** Called at most once per turn of the event loop, when a set or a verdict changed. Keeps entries it does not understand. */
+  apply(set: EndpointSet): EndpointSet;
+  /** Called once per subchannel; the tracker hears what happens to that endpoint's connection and calls. */
+  track?(endpoint: Endpoint): Tracker;
+  /** Stops timers. Nothing is called afterwards. */
+  close?(): void;
+}
+
+/** Hears of one endpoint. Held by its subchannel, so that no request pays for a look-up. */
+export interface Tracker {
+  connected?(): void;
+  /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
+  disconnected?(error: Error | undefined): void;
+  /** A call ended. On the path of every request: synchronous, no allocation. */
+  completed?(outcome: Outcome, latencyMs: number): void;
+  /** The subchannel is gone for good: forget what was kept for it. */
+  closed?(): void;
+}
+
+export interface StageContext {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly observer: Observer;
+  /** Says that `apply` would now give another answer; it will be called at the end of this turn. */
+  invalidate(): void;
+  /** Asks the endpoint's connection whether it is alive: resolves or rejects. Rejects where the transport has no ping. */
+  probe(endpoint: Endpoint, signal: AbortSignal): Promise<void>;
+}
+
+/** A stage as an option: built once per balancer. */
+export type StageFactory = (context: StageContext) => Stage;
+
+/** Runs stages in order. */
+export function applyStages(stages: readonly Stage[], set: EndpointSet): EndpointSet {
+  let result = set;
+  for (const stage of stages) result = stage.apply(result);
+  return result;
+}

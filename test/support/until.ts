@@ -1,0 +1,15 @@
+/**
+ * Resolves once `condition` holds, looking every few ms; rejects with `what` after `timeoutMs`. For states only a
+ * real server or process can bring about. The limit guards against hanging; it is no assertion about speed.
+ */
+export async function until(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  timeoutMs = 10_000,
+): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  while (!(await condition())) {
+    if (performance.now() > end) throw new Error(`waited ${timeoutMs} ms in vain: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}

@@ -1,0 +1,27 @@
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitest/config';
+
+const source = (path: string): string => fileURLToPath(new URL(`src/${path}`, import.meta.url));
+
+const alias = [
+  { find: /^evenkeel$/, replacement: source('index.ts') },
+  { find: /^evenkeel\/kubernetes$/, replacement: source('resolver/kubernetes/index.ts') },
+  { find: /^evenkeel\/undici$/, replacement: source('adapter/undici/index.ts') },
+  { find: /^evenkeel\/testing$/, replacement: source('testing/index.ts') },
+];
+
+const project = (name: string, include: string[], more: Record<string, unknown> = {}): object => ({
+  resolve: { alias },
+  test: { name, include, ...more },
+});
+
+export default defineConfig({
+  test: {
+    projects: [
+      project('unit', ['test/unit/**/*.test.ts']),
+      project('contract', ['test/contract/**/*.test.ts']),
+      project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 60_000 }),
+      project('integration', ['test/integration/**/*.test.ts'], { testTimeout: 60_000, hookTimeout: 60_000 }),
+    ],
+  },
+});
