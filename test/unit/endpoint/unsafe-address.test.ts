@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import {
+  checkAllowAddresses,
+  classifyAddress,
+  describeRefused,
+  filterUnsafe,
+} from '../../../src/endpoint/unsafe-address.js';
+
+describe('classifyAddress', () => {
+  it.each([
+    ['127.0.0.1', 'loopback'],
+    ['127.255.255.254', 'loopback'],
+    ['127.000.000.001', 'loopback'],
+    ['::1', 'loopback'],
+    ['0:0:0:0:0:0:0:1', 'loopback'],
+    ['::ffff:127.0.0.1', 'loopback'],
+    ['::ffff:7f00:1', 'loopback'],
+    ['64:ff9b::7f00:1', 'loopback'],
+    ['::127.0.0.1', 'loopback'],
+    ['169.254.169.254', 'link-local'],
+    ['64:ff9b::a9fe:a9fe', 'link-local'],
+    ['fe80::1', 'link-local'],
+    ['fe80::1%eth0', 'link-local'],
+    ['febf::1', 'link-local'],
+    ['224.0.0.1', 'multicast'],
+    ['239.255.255.255', 'multicast'],
+    ['ff02::1', 'multicast'],
+    ['0.0.0.0', 'unspecified'],
+    ['0.1.2.3', 'unspecified'],
+    ['::', 'unspecified'],
+    ['255.255.255.255', 'unspecified'],
+  ])('%s is %s', (address, expected) => {
+    expect(classifyAddress(address)).toBe(expected);
+  });
+
+  it.each([
+    '10.0.0.1',
+    '100.64.0.1',
+    '172.17.0.2',
+    '192.168.0.1',
+    '198.18.0.1',
+    '8.8.8.8',
+    'fd00::1',
+    '2001:db8::1',
+    'fec0::1',
+    '64:ff9b::a00:1',
+    '::ffff:10.0.0.1',
+    'orders.shop.svc.cluster.local',
+    'localhost',
+    '',
+  ])('%s is safe or no address', (address) => {
+    expect(classifyAddress(address)).toBeUndefined();
+  });
+});
+
+describe('filterUnsafe', () => {
+  const addresses = ['10.0.0.1', '127.0.0.1', '169.254.169.254'];
+
+  it('refuses what allowAddresses does not name', () => {
+    const result = filterUnsafe(addresses, (address) => address, []);
+    expect(result.allowed).toEqual(['10.0.0.1']);
+    expect(result.refused.map((entry) => entry.class)).toEqual(['loopback', 'link-local']);
+  });
+
+  it('lets through what allowAddresses names, and only that', () => {
+    const result = filterUnsafe(addresses, (address) => address, ['loopback']);
+    expect(result.allowed).toEqual(['10.0.0.1', '127.0.0.1']);
+    expect(describeRefused('orders.shop', result.refused)).toBe(
+      "orders.shop names 169.254.169.254 (link-local), where no pod lives: refused; allowAddresses: ['link-local'] would use it",
+    );
+  });
+});
+
+describe('checkAllowAddresses', () => {
+  it('defaults to nothing and names a bad value', () => {
+    expect(checkAllowAddresses(undefined)).toEqual([]);
+    expect(checkAllowAddresses(['loopback', 'multicast'])).toEqual(['loopback', 'multicast']);
+    expect(() => checkAllowAddresses(['localhost'])).toThrow(
+      /allowAddresses must be a list of 'loopback'.*"localhost"/,
+    );
+    expect(() => checkAllowAddresses('loopback')).toThrow(/allowAddresses must be a list/);
+  });
+});
