@@ -1,0 +1,35 @@
+import type { Subchannel } from '../pool/subchannel.js';
+import { drawIndex, type Rng } from '../runtime/rng.js';
+import { firstFitting } from './fallback.js';
+import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { WeightedDraw } from './weighted-draw.js';
+
+/** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
+export const random =
+  (): PickerFactory =>
+  (set, _previous, { rng }) =>
+    new RandomPicker(set, rng);
+
+class RandomPicker<C> implements Picker<C> {
+  readonly #set: PickSet<C>;
+  readonly #rng: Rng;
+  readonly #weighted: WeightedDraw | undefined;
+
+  constructor(set: PickSet<C>, rng: Rng) {
+    this.#set = set;
+    this.#rng = rng;
+    this.#weighted = set.equalWeights ? undefined : new WeightedDraw(set.weights);
+  }
+
+  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { subchannels } = this.#set;
+    if (subchannels.length === 0) return undefined;
+    const index =
+      this.#weighted === undefined ? drawIndex(this.#rng, subchannels.length) : this.#weighted.draw(this.#rng);
+    const subchannel = subchannels[index] as Subchannel<C>;
+    // A new random place to search from: walking on from `index` would double its neighbour's share.
+    return fits(subchannel, request)
+      ? subchannel
+      : firstFitting(this.#set, request, drawIndex(this.#rng, subchannels.length));
+  }
+}

@@ -1,0 +1,41 @@
+import type { Rng } from '../runtime/rng.js';
+
+/**
+ * Draws an index with probability proportional to its weight, in O(1): a column is drawn, then one of the two
+ * indexes that share it.
+ * Source: Vose, A Linear Algorithm for Generating Random Numbers with a Given Distribution, IEEE TSE 17(9), 1991.
+ */
+export class WeightedDraw {
+  /** Share of column i that belongs to i; the rest is `#alias[i]`'s. */
+  readonly #share: Float64Array;
+  readonly #alias: Uint32Array;
+
+  /** @param weights At least one, each above 0. O(n). */
+  constructor(weights: readonly number[]) {
+    const { length } = weights;
+    const mean = weights.reduce((sum, weight) => sum + weight, 0) / length;
+    this.#share = Float64Array.from(weights, (weight) => weight / mean);
+    this.#alias = Uint32Array.from({ length }, (_, index) => index);
+    const small: number[] = [];
+    const large: number[] = [];
+    this.#share.forEach((share, index) => {
+      (share < 1 ? small : large).push(index);
+    });
+    while (small.length > 0 && large.length > 0) {
+      const under = small.pop() as number;
+      const over = large.at(-1) as number;
+      this.#alias[under] = over;
+      const rest = (this.#share[over] as number) + (this.#share[under] as number) - 1;
+      this.#share[over] = rest;
+      if (rest < 1) small.push(large.pop() as number);
+    }
+    // What rounding left over is a full column.
+    for (const index of [...small, ...large]) this.#share[index] = 1;
+  }
+
+  draw(rng: Rng): number {
+    const point = rng.next() * this.#share.length;
+    const column = point | 0;
+    return point - column < (this.#share[column] as number) ? column : (this.#alias[column] as number);
+  }
+}

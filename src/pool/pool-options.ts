@@ -1,0 +1,85 @@
+import type { BackoffOptions } from '../runtime/backoff.js';
+import { checkKeys, checkNumber } from '../runtime/check.js';
+
+/** How connections are opened, kept and given up. */
+export interface PoolOptions {
+  /** Time to open one connection, in ms. @defaultValue 2000 */
+  readonly connectTimeoutMs?: number;
+  /** How many connections may be opening at once, so that a start or a rollout is no connection storm. @defaultValue 32 */
+  readonly maxConnecting?: number;
+  /** First pause after a failed connection, in ms; grows × 1.6, ± 20 %. @defaultValue 200 */
+  readonly reconnectInitialMs?: number;
+  /** Longest pause after a failed connection, in ms. @defaultValue 3000 */
+  readonly reconnectMaxMs?: number;
+  /** How long an endpoint that left may finish its calls, and stay ready to come back, in ms. @defaultValue 30000 */
+  readonly drainTimeoutMs?: number;
+  /** Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
+  readonly maxConnectionAgeMs?: number;
+}
+
+/** The same, complete. */
+export interface ResolvedPoolOptions {
+  readonly connectTimeoutMs: number;
+  readonly maxConnecting: number;
+  readonly reconnect: BackoffOptions;
+  readonly drainTimeoutMs: number;
+  readonly maxConnectionAgeMs: number;
+}
+
+export const poolDefaults: Required<PoolOptions> = Object.freeze({
+  connectTimeoutMs: 2_000,
+  maxConnecting: 32,
+  reconnectInitialMs: 200,
+  reconnectMaxMs: 3_000,
+  drainTimeoutMs: 30_000,
+  maxConnectionAgeMs: 1_800_000,
+});
+
+/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptions {
+  checkKeys('pool', options, Object.keys(poolDefaults));
+  const initialMs = checkNumber(
+    'pool.reconnectInitialMs',
+    options.reconnectInitialMs,
+    poolDefaults.reconnectInitialMs,
+    {
+      min: 1,
+      max: 600_000,
+    },
+  );
+  return {
+    connectTimeoutMs: checkNumber('pool.connectTimeoutMs', options.connectTimeoutMs, poolDefaults.connectTimeoutMs, {
+      min: 1,
+      max: 600_000,
+    }),
+    maxConnecting: checkNumber('pool.maxConnecting', options.maxConnecting, poolDefaults.maxConnecting, {
+      min: 1,
+      integer: true,
+      infinite: true,
+    }),
+    reconnect: {
+      initialMs,
+      factor: 1.6,
+      maxMs: checkNumber(
+        'pool.reconnectMaxMs',
+        options.reconnectMaxMs,
+        Math.max(initialMs, poolDefaults.reconnectMaxMs),
+        {
+          min: initialMs,
+          max: 3_600_000,
+        },
+      ),
+      jitterRatio: 0.2,
+    },
+    drainTimeoutMs: checkNumber('pool.drainTimeoutMs', options.drainTimeoutMs, poolDefaults.drainTimeoutMs, {
+      min: 0,
+      max: 86_400_000,
+    }),
+    maxConnectionAgeMs: checkNumber(
+      'pool.maxConnectionAgeMs',
+      options.maxConnectionAgeMs,
+      poolDefaults.maxConnectionAgeMs,
+      { min: 1_000, infinite: true },
+    ),
+  };
+}
