@@ -21,7 +21,16 @@ export default defineConfig({
       project('unit', ['test/unit/**/*.test.ts']),
       project('contract', ['test/contract/**/*.test.ts']),
       project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 60_000 }),
-      project('integration', ['test/integration/**/*.test.ts'], { testTimeout: 60_000, hookTimeout: 60_000 }),
+      project('integration', ['test/integration/**/*.test.ts'], {
+        exclude: ['test/integration/package/**'],
+        testTimeout: 60_000,
+        hookTimeout: 60_000,
+      }),
+      project('package', ['test/integration/package/**/*.test.ts', 'test/types/**/*.test.ts'], {
+        globalSetup: ['test/integration/package/pack.ts'],
+        testTimeout: 120_000,
+        hookTimeout: 120_000,
+      }),
     ],
   },
 });

@@ -1,0 +1,129 @@
+/**
+ * Runs the project's checks one after the other and sums them up.
+ *
+ *   node scripts/check.mjs              all of them (npm test)
+ *   node scripts/check.mjs lint unit    those named, with their output
+ *
+ * The last line is `N passed, N failed`: test cases where a check counts them, one for each check that does not.
+ */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(fileURLToPath(import.meta.url)));
+const scratch = mkdtempSync(join(tmpdir(), 'evenkeel-check-'));
+
+const bin = (path) => join(root, 'node_modules', path);
+const biome = (...args) => [bin('@biomejs/biome/bin/biome'), ...args];
+const tsc = (project) => [bin('typescript/bin/tsc'), '-p', project];
+const script = (name) => [join(root, 'scripts', name)];
+
+/** Rules about imports, as a check of their own so that its name says what is wrong. */
+const importRules = [
+  'suspicious/noImportCycles',
+  'style/noRestrictedImports',
+  'correctness/noUndeclaredDependencies',
+  'style/noRestrictedGlobals',
+];
+
+/** A vitest project; its totals come from vitest's own JSON report. */
+const suite = (project) => ({ name: project, project });
+
+const checks = [
+  { name: 'format', args: biome('format', '.') },
+  { name: 'lint', args: biome('lint', '.', '--error-on-warnings', ...importRules.map((rule) => `--skip=${rule}`)) },
+  { name: 'imports', args: biome('lint', 'src', ...importRules.map((rule) => `--only=${rule}`)) },
+  { name: 'types', args: tsc('tsconfig.json') },
+  suite('unit'),
+  suite('contract'),
+  suite('simulation'),
+  suite('integration'),
+  suite('package'),
+  { name: 'examples', args: tsc('tsconfig.examples.json') },
+  { name: 'docs-links', args: script('docs-links.mjs') },
+];
+
+/** Runs one check to its end. With `quiet` its output is kept for the case that it fails. */
+async function run(check, quiet) {
+  const report = join(scratch, `${check.name}.json`);
+  const args = check.project
+    ? [
+        bin('vitest/vitest.mjs'),
+        'run',
+        `--project=${check.project}`,
+        `--reporter=${quiet ? 'dot' : 'default'}`,
+        '--reporter=json',
+        `--outputFile=${report}`,
+      ]
+    : check.args;
+  const started = performance.now();
+  const child = spawn(process.execPath, args, { cwd: root, stdio: quiet ? ['ignore', 'pipe', 'pipe'] : 'inherit' });
+  let output = '';
+  child.stdout?.on('data', (chunk) => {
+    output += chunk;
+  });
+  child.stderr?.on('data', (chunk) => {
+    output += chunk;
+  });
+  const code = await new Promise((resolve) => {
+    child.on('error', (error) => {
+      output += error.message;
+      resolve(1);
+    });
+    child.on('close', resolve);
+  });
+  const seconds = (performance.now() - started) / 1000;
+  return { ...check, ok: code === 0, seconds, output, ...totals(check, code === 0, report) };
+}
+
+/** What to count for a check. A test file that does not even load counts as one failure. */
+function totals(check, ok, report) {
+  if (!check.project) return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [] };
+  try {
+    const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'));
+    const cases = testResults.flatMap((file) => file.assertionResults);
+    const skipped = cases.filter(({ status }) => status === 'pending' || status === 'skipped');
+    return {
+      passed: numPassedTests,
+      failed: Math.max(numFailedTests, ok ? 0 : 1),
+      skipped: skipped.map(({ fullName }) => fullName),
+    };
+  } catch {
+    return { passed: 0, failed: 1, skipped: [] };
+  }
+}
+
+function printResult({ name, ok, seconds, passed, failed, skipped, project, output }, quiet) {
+  const count = project || passed + failed > 1 ? `  ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}` : '';
+  const left = skipped.length > 0 ? `, ${skipped.length} not run` : '';
+  console.log(
+    `${ok ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${`${seconds.toFixed(1)} s`.padStart(8)}${count}${left}`,
+  );
+  for (const test of skipped) console.log(`          not run: ${test}`);
+  if (!ok && quiet) console.log(`${output.trimEnd()}\n`);
+}
+
+const wanted = process.argv.slice(2);
+const unknown = wanted.filter((name) => !checks.some((check) => check.name === name));
+if (unknown.length > 0) {
+  console.error(`No check is called ${unknown.join(', ')}. There are: ${checks.map(({ name }) => name).join(', ')}`);
+  process.exit(2);
+}
+const quiet = wanted.length === 0;
+let passed = 0;
+let failed = 0;
+try {
+  for (const check of checks) {
+    if (!quiet && !wanted.includes(check.name)) continue;
+    const result = await run(check, quiet);
+    printResult(result, quiet);
+    passed += result.passed;
+    failed += result.failed;
+  }
+} finally {
+  rmSync(scratch, { recursive: true, force: true });
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exitCode = failed === 0 ? 0 : 1;

@@ -1,0 +1,34 @@
+/** Programs outside npm that some tests use when they are there. */
+import { accessSync, constants } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+export const systemPackages = [
+  {
+    name: 'Chromium',
+    commands: ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'],
+    apt: 'chromium',
+    tests: "the tests of the playground's page",
+  },
+];
+
+/** The path of the first of these programs found, or undefined. Some live in sbin, which not every PATH has. */
+export function findCommand(commands) {
+  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
+  for (const command of commands) {
+    for (const folder of folders) {
+      const path = join(folder, command);
+      try {
+        accessSync(path, constants.X_OK);
+        return path;
+      } catch {
+        // Not there; look on.
+      }
+    }
+  }
+  return undefined;
+}
+
+/** The one command that would install it. */
+export function installHint({ apt, name }) {
+  return process.platform === 'linux' ? `sudo apt-get install ${apt}` : `install ${name} and put it on the PATH`;
+}
