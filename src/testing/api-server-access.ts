@@ -1,0 +1,58 @@
+import { type ResourceName, resourceTypes } from './api-server-objects.js';
+import { type StatusObject, statusObject } from './api-server-status.js';
+
+export type Verb = 'list' | 'watch' | 'get';
+
+/** One permission: verbs on resources in a namespace. `'*'` means any. */
+export interface Grant {
+  readonly namespace: string;
+  readonly verbs: readonly (Verb | '*')[];
+  readonly resources: readonly (ResourceName | '*')[];
+}
+
+/** Bearer tokens the server knows, and what each may do. */
+export type Tokens = Readonly<Record<string, 'all' | readonly Grant[]>>;
+
+/** What somebody asks for; the name is empty for a collection, the namespace for all of them. */
+export interface AccessRequest {
+  readonly verb: Verb;
+  readonly resource: ResourceName;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/**
+ * Decides as upstream: no token is an anonymous user without permissions (403), an unknown one is 401, a known one
+ * without the grant 403. Undefined = allowed. Without `tokens` everything is.
+ */
+export function checkAccess(
+  tokens: Tokens | undefined,
+  authorization: string | undefined,
+  request: AccessRequest,
+): StatusObject | undefined {
+  if (tokens === undefined) return undefined;
+  const token = /^Bearer (.+)$/i.exec(authorization ?? '')?.[1];
+  if (token === undefined) return forbidden('system:anonymous', request);
+  const grants = Object.hasOwn(tokens, token) ? tokens[token] : undefined;
+  if (grants === undefined) return statusObject(401, 'Unauthorized');
+  if (grants === 'all') return undefined;
+  const allowed = grants.some(
+    (grant) =>
+      (grant.namespace === '*' || grant.namespace === request.namespace) &&
+      (grant.verbs.includes('*') || grant.verbs.includes(request.verb)) &&
+      (grant.resources.includes('*') || grant.resources.includes(request.resource)),
+  );
+  return allowed ? undefined : forbidden('system:serviceaccount:test:test', request);
+}
+
+/** The refusal in upstream's words: user, verb, resource and scope. */
+export function forbidden(user: string, request: AccessRequest): StatusObject {
+  const { verb, resource, namespace, name } = request;
+  const { group } = resourceTypes[resource];
+  const what = `${resource}${group === '' ? '' : `.${group}`}${name === '' ? '' : ` "${name}"`}`;
+  const scope = namespace === '' ? 'at the cluster scope' : `in the namespace "${namespace}"`;
+  const message = `${what} is forbidden: User "${user}" cannot ${verb} resource "${resource}" in API group "${group}" ${scope}`;
+  return statusObject(403, message, {
+    details: { kind: resource, ...(group === '' ? {} : { group }), ...(name === '' ? {} : { name }) },
+  });
+}

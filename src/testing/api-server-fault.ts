@@ -1,0 +1,73 @@
+import type { Verb } from './api-server-access.js';
+import { statusObject } from './api-server-status.js';
+
+/** How the next requests go wrong. */
+export type Fault =
+  /** This status. 429 comes as plain text, everything else as a Status object unless `body` is given. */
+  | {
+      readonly kind: 'status';
+      readonly status: number;
+      readonly retryAfterSeconds?: number;
+      readonly reason?: string;
+      readonly body?: string;
+    }
+  /** The request is taken and never answered. */
+  | { readonly kind: 'hang' }
+  /** TCP RST in place of an answer. */
+  | { readonly kind: 'reset' }
+  /** Status 200 and headers, then nothing, for ever. */
+  | { readonly kind: 'silent' }
+  /** Status 200 and a clean end without a line. */
+  | { readonly kind: 'empty' }
+  /** The right answer up to this many bytes of it, then the connection is cut. For lists and gets. */
+  | { readonly kind: 'truncated'; readonly bytes: number }
+  /** Status 200 and this text as the body. */
+  | { readonly kind: 'body'; readonly body: string }
+  /** A watch that sends one ERROR event with this Status code, and ends. */
+  | { readonly kind: 'error-event'; readonly status: number; readonly reason?: string };
+
+interface PendingFault {
+  readonly verb: Verb | 'any';
+  readonly fault: Fault;
+  left: number;
+}
+
+/** The faults that wait for their requests, in the order they were asked for. */
+export class FaultQueue {
+  #pending: PendingFault[] = [];
+
+  add(verb: Verb | 'any', fault: Fault, times: number): void {
+    this.#pending.push({ verb, fault, left: times });
+  }
+
+  /** The fault for a request that comes now. */
+  take(verb: Verb): Fault | undefined {
+    const pending = this.#pending.find((candidate) => candidate.verb === 'any' || candidate.verb === verb);
+    if (pending === undefined) return undefined;
+    pending.left -= 1;
+    if (pending.left <= 0) this.#pending = this.#pending.filter((other) => other !== pending);
+    return pending.fault;
+  }
+
+  clear(): void {
+    this.#pending = [];
+  }
+}
+
+/** Headers and body of a `status` fault. */
+export function faultBody(fault: Fault & { readonly kind: 'status' }): {
+  readonly type: string;
+  readonly body: string;
+} {
+  if (fault.body !== undefined) return { type: 'text/plain; charset=utf-8', body: fault.body };
+  if (fault.status === 429) {
+    // Upstream's flow control answers before the API machinery: plain text, no Status.
+    return { type: 'text/plain; charset=utf-8', body: 'Too many requests, please try again later.\n' };
+  }
+  const status = statusObject(
+    fault.status,
+    `scripted ${fault.status}`,
+    fault.reason === undefined ? {} : { reason: fault.reason },
+  );
+  return { type: 'application/json', body: `${JSON.stringify(status)}\n` };
+}

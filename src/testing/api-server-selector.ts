@@ -1,0 +1,41 @@
+/** Says whether an object with these labels is selected. */
+export type LabelMatcher = (labels: Readonly<Record<string, string>> | undefined) => boolean;
+
+/**
+ * Reads a label selector: `a=b`, `a==b`, `a!=b`, `a`, `!a`, `a in (b,c)`, `a notin (b,c)`, joined by commas.
+ * Returns undefined for text that is none of these. An object without the label matches `!=` and `notin`.
+ */
+export function parseLabelSelector(text: string): LabelMatcher | undefined {
+  const matchers: LabelMatcher[] = [];
+  // Commas inside parentheses belong to a set.
+  for (const part of text.split(/,(?![^(]*\))/)) {
+    if (part.trim() === '') continue;
+    const matcher = parseRequirement(part.trim());
+    if (matcher === undefined) return undefined;
+    matchers.push(matcher);
+  }
+  return (labels) => matchers.every((matches) => matches(labels));
+}
+
+function parseRequirement(text: string): LabelMatcher | undefined {
+  const equality = /^([\w./-]+)\s*(==|=|!=)\s*([\w.-]*)$/.exec(text);
+  if (equality) {
+    const [, key, operator, value] = equality as unknown as [string, string, string, string];
+    return operator === '!=' ? (labels) => labels?.[key] !== value : (labels) => labels?.[key] === value;
+  }
+  const set = /^([\w./-]+)\s+(in|notin)\s+\(([^()]*)\)$/.exec(text);
+  if (set) {
+    const [, key, operator, list] = set as unknown as [string, string, string, string];
+    const values = new Set(list.split(',').map((value) => value.trim()));
+    return (labels) => {
+      const value = labels?.[key];
+      return operator === 'in' ? value !== undefined && values.has(value) : value === undefined || !values.has(value);
+    };
+  }
+  const existence = /^(!?)\s*([\w./-]+)$/.exec(text);
+  if (existence) {
+    const [, not, key] = existence as unknown as [string, string, string];
+    return (labels) => (labels?.[key] === undefined) === (not === '!');
+  }
+  return undefined;
+}

@@ -1,0 +1,265 @@
+import { isIPv6 } from 'node:net';
+import { drawIndex, type Rng } from '../runtime/rng.js';
+import {
+  type EndpointSliceObject,
+  type SliceEndpoint,
+  type SlicePort,
+  serviceNameLabel,
+} from './api-server-objects.js';
+import type { ObjectStore } from './api-server-store.js';
+
+/** A port of a Service. */
+export interface ServicePort {
+  /** @defaultValue '' */
+  readonly name?: string;
+  readonly port: number;
+  /** The pods' port: a number, or the name of a port of theirs. @defaultValue `port` */
+  readonly targetPort?: number | string;
+  /** @defaultValue 'TCP' */
+  readonly protocol?: string;
+}
+
+/** A pod behind a Service. */
+export interface Pod {
+  /** Its name, unique in the Service. */
+  readonly name: string;
+  readonly address: string;
+  /** @defaultValue made from the name, so that a pod of the same name counts as the same pod */
+  readonly uid?: string;
+  /** Whether its readiness probe passes. @defaultValue true */
+  readonly ready?: boolean;
+  /** Whether its deletion was asked for. @defaultValue false */
+  readonly terminating?: boolean;
+  readonly zone?: string;
+  readonly nodeName?: string;
+  /** Its own ports by name, for Services whose `targetPort` is a name; also overrides the number of a Service port with that name. */
+  readonly ports?: Readonly<Record<string, number>>;
+}
+
+export interface ServiceOptions {
+  readonly ports: readonly ServicePort[];
+  /** Publish pods as ready whatever their probes say. @defaultValue false */
+  readonly publishNotReadyAddresses?: boolean;
+  /** Adds topology hints: each endpoint for its own zone, or also for its own node. @defaultValue none */
+  readonly trafficDistribution?: 'PreferSameZone' | 'PreferSameNode';
+  /** @defaultValue 100, at most 1,000 */
+  readonly maxEndpointsPerSlice?: number;
+}
+
+interface Slice {
+  readonly name: string;
+  readonly addressType: 'IPv4' | 'IPv6';
+  readonly ports: readonly SlicePort[];
+  /** By pod name. */
+  readonly endpoints: Map<string, SliceEndpoint>;
+}
+
+/**
+ * A Service and its pods, written as the endpointslice controller writes them: up to 100 endpoints a slice, slices
+ * filled where there is room and never rebalanced, one slice per set of port numbers, creates before updates before
+ * deletes, and an empty slice with `null` lists when there are no pods.
+ */
+export class ServiceController {
+  readonly namespace: string;
+  readonly name: string;
+  readonly #store: ObjectStore;
+  readonly #rng: Rng;
+  readonly #maxEndpoints: number;
+  #options: ServiceOptions;
+  #pods: readonly Pod[] = [];
+  #slices: Slice[] = [];
+
+  constructor(store: ObjectStore, rng: Rng, namespace: string, name: string, options: ServiceOptions) {
+    this.#store = store;
+    this.#rng = rng;
+    this.namespace = namespace;
+    this.name = name;
+    this.#options = options;
+    this.#maxEndpoints = options.maxEndpointsPerSlice ?? 100;
+    this.#writeService();
+    this.#sync();
+  }
+
+  get pods(): readonly Pod[] {
+    return this.#pods;
+  }
+
+  /** The names of its slices, in the order they were made. */
+  get sliceNames(): readonly string[] {
+    return this.#slices.map((slice) => slice.name);
+  }
+
+  /** Replaces all pods. */
+  setPods(pods: readonly Pod[]): void {
+    this.#pods = [...pods];
+    this.#sync();
+  }
+
+  /** Adds a pod, or changes the one of that name. */
+  putPod(pod: Pod): void {
+    const known = this.#pods.some((other) => other.name === pod.name);
+    this.setPods(known ? this.#pods.map((other) => (other.name === pod.name ? pod : other)) : [...this.#pods, pod]);
+  }
+
+  /** Changes some of what is known of a pod; nothing happens if there is none of that name. */
+  updatePod(name: string, change: Partial<Pod>): void {
+    this.setPods(this.#pods.map((pod) => (pod.name === name ? { ...pod, ...change } : pod)));
+  }
+
+  removePod(name: string): void {
+    this.setPods(this.#pods.filter((pod) => pod.name !== name));
+  }
+
+  /** Changes the Service's ports; the slices follow. */
+  setPorts(ports: readonly ServicePort[]): void {
+    this.#options = { ...this.#options, ports };
+    this.#writeService();
+    this.#sync();
+  }
+
+  /** Deletes the Service with its slices. */
+  delete(): void {
+    this.#store.delete('services', this.namespace, this.name);
+    for (const slice of this.#slices) this.#store.delete('endpointslices', this.namespace, slice.name);
+    this.#slices = [];
+    this.#pods = [];
+  }
+
+  #writeService(): void {
+    const ports = this.#options.ports.map(({ name = '', port, targetPort = port, protocol = 'TCP' }) => ({
+      ...(name === '' ? {} : { name }),
+      port,
+      targetPort,
+      protocol,
+    }));
+    this.#store.put('services', {
+      metadata: { name: this.name, namespace: this.namespace },
+      spec: { ports, clusterIP: '10.96.0.10', type: 'ClusterIP' },
+    });
+  }
+
+  #sync(): void {
+    const groups = new Map<string, { addressType: Slice['addressType']; ports: readonly SlicePort[]; pods: Pod[] }>();
+    for (const pod of this.#pods) {
+      const addressType = isIPv6(pod.address) ? 'IPv6' : 'IPv4';
+      const ports = this.#portsOf(pod);
+      const key = `${addressType} ${JSON.stringify(ports)}`;
+      const group = groups.get(key);
+      if (group) group.pods.push(pod);
+      else groups.set(key, { addressType, ports, pods: [pod] });
+    }
+    const created = new Set<Slice>();
+    const updated = new Set<Slice>();
+    const seen = new Set<Slice>();
+    for (const [key, { addressType, ports, pods }] of groups) {
+      const slices = this.#slices.filter((slice) => `${slice.addressType} ${JSON.stringify(slice.ports)}` === key);
+      for (const slice of slices) seen.add(slice);
+      this.#place(slices, addressType, ports, pods, created, updated);
+    }
+    const deleted = this.#slices.filter(
+      (slice) => !created.has(slice) && (!seen.has(slice) || slice.endpoints.size === 0),
+    );
+    this.#slices = this.#slices.filter((slice) => !deleted.includes(slice));
+    if (this.#slices.length === 0) {
+      // The last slice stays as a placeholder instead of going.
+      const placeholder: Slice = {
+        name: deleted.shift()?.name ?? this.#sliceName(),
+        addressType: 'IPv4',
+        ports: [],
+        endpoints: new Map(),
+      };
+      this.#slices.push(placeholder);
+      updated.add(placeholder);
+    }
+    for (const slice of created) this.#write(slice);
+    for (const slice of updated) if (this.#slices.includes(slice) && !created.has(slice)) this.#write(slice);
+    for (const slice of deleted) this.#store.delete('endpointslices', this.namespace, slice.name);
+  }
+
+  /** Puts pods into the slices of their group: where they are, else where there is room, else into a new one. */
+  #place(
+    slices: Slice[],
+    addressType: Slice['addressType'],
+    ports: readonly SlicePort[],
+    pods: readonly Pod[],
+    created: Set<Slice>,
+    updated: Set<Slice>,
+  ): void {
+    const wanted = new Map(pods.map((pod) => [pod.name, this.#endpointOf(pod)]));
+    for (const slice of slices) {
+      for (const [name, endpoint] of slice.endpoints) {
+        const next = wanted.get(name);
+        if (next === undefined) slice.endpoints.delete(name);
+        else slice.endpoints.set(name, next);
+        wanted.delete(name);
+        if (next === undefined || JSON.stringify(next) !== JSON.stringify(endpoint)) updated.add(slice);
+      }
+    }
+    for (const [name, endpoint] of wanted) {
+      let slice = slices.find((candidate) => candidate.endpoints.size < this.#maxEndpoints);
+      if (slice === undefined) {
+        slice = { name: this.#sliceName(), addressType, ports, endpoints: new Map() };
+        slices.push(slice);
+        this.#slices.push(slice);
+        created.add(slice);
+      }
+      slice.endpoints.set(name, endpoint);
+      updated.add(slice);
+    }
+  }
+
+  #portsOf(pod: Pod): readonly SlicePort[] {
+    const ports: SlicePort[] = [];
+    for (const { name = '', port, targetPort = port, protocol = 'TCP' } of this.#options.ports) {
+      const number = typeof targetPort === 'string' ? pod.ports?.[targetPort] : (pod.ports?.[name] ?? targetPort);
+      // A pod without the named port: its slice goes without that port.
+      if (number !== undefined) ports.push({ name, port: number, protocol });
+    }
+    return ports;
+  }
+
+  #endpointOf(pod: Pod): SliceEndpoint {
+    const { ready: probe = true, terminating = false, zone, nodeName } = pod;
+    const ready = this.#options.publishNotReadyAddresses === true || (probe && !terminating);
+    const byZone = this.#options.trafficDistribution !== undefined && zone !== undefined;
+    const byNode = this.#options.trafficDistribution === 'PreferSameNode' && nodeName !== undefined;
+    return {
+      addresses: [pod.address],
+      conditions: { ready, serving: probe, terminating },
+      ...(nodeName === undefined ? {} : { nodeName }),
+      ...(zone === undefined ? {} : { zone }),
+      ...(byZone || byNode
+        ? {
+            hints: {
+              ...(byZone ? { forZones: [{ name: zone }] } : {}),
+              ...(byNode ? { forNodes: [{ name: nodeName }] } : {}),
+            },
+          }
+        : {}),
+      targetRef: { kind: 'Pod', name: pod.name, namespace: this.namespace, uid: pod.uid ?? `uid-${pod.name}` },
+    };
+  }
+
+  #write(slice: Slice): void {
+    const object: EndpointSliceObject = {
+      metadata: {
+        name: slice.name,
+        namespace: this.namespace,
+        labels: {
+          [serviceNameLabel]: this.name,
+          'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io',
+        },
+      },
+      addressType: slice.addressType,
+      endpoints: slice.endpoints.size === 0 ? null : [...slice.endpoints.values()],
+      ports: slice.ports.length === 0 ? null : slice.ports,
+    };
+    this.#store.put('endpointslices', object);
+  }
+
+  #sliceName(): string {
+    const letters = 'bcdfghjklmnpqrstvwxz2456789';
+    const suffix = Array.from({ length: 5 }, () => letters[drawIndex(this.#rng, letters.length)]).join('');
+    return `${this.name}-${suffix}`;
+  }
+}

@@ -1,0 +1,224 @@
+import type { ServerResponse } from 'node:http';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
+import { type ResourceName, resourceTypes } from './api-server-objects.js';
+import type { LabelMatcher } from './api-server-selector.js';
+import type { StatusObject } from './api-server-status.js';
+import type { StoredObject, StoreEvent } from './api-server-store.js';
+
+/** A backlog leaves in pieces of up to this many bytes, cut anywhere. */
+const PIECE_BYTES = 2_048;
+/** A client that leaves this much unread is cut off, as upstream does with slow watchers. */
+const MAX_UNREAD_BYTES = 64 * 1024 * 1024;
+
+/** What to do to a stream that is open. */
+export type Disturbance =
+  /** The body ends as it should. */
+  | 'end'
+  /** TCP RST. */
+  | 'reset'
+  /** Half a line, then the body ends as it should. */
+  | 'cut'
+  /** A line that is no JSON; the stream goes on. */
+  | 'garbage'
+  /** Nothing is sent any more, bookmarks and the end included; the connection stays open. */
+  | 'silence'
+  /** A bookmark, now. */
+  | 'bookmark'
+  /** An ERROR event with this Status code, then the end. */
+  | { readonly error: number }
+  /** These bytes, as they are. */
+  | { readonly raw: string | Uint8Array };
+
+/** Rewrites what a stream sends: the pieces for one line, and what happens after them. Undefined leaves the line alone. */
+export type Mangle = (
+  line: Buffer,
+) => { readonly pieces: readonly Uint8Array[]; readonly then?: 'end' | 'reset' } | undefined;
+
+export interface WatchStreamOptions {
+  readonly response: ServerResponse;
+  readonly resource: ResourceName;
+  readonly namespace: string;
+  readonly matches: LabelMatcher;
+  readonly bookmarks: boolean;
+  readonly bookmarkIntervalMs: number;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** The version a bookmark names. */
+  readonly version: () => number;
+  readonly mangle: () => Mangle | undefined;
+}
+
+/** One open watch: turns writes into events, one JSON object per line. */
+export class WatchStream {
+  readonly #options: WatchStreamOptions;
+  /** Writes up to this version are not sent: the client says it knows them. */
+  floor: number = 0;
+  readonly #timers = new Set<Timer>();
+  #held: Buffer[] | undefined;
+  #silent = false;
+  #ended = false;
+
+  constructor(options: WatchStreamOptions) {
+    this.#options = options;
+    const { response } = options;
+    response.writeHead(200, { 'content-type': 'application/json', 'cache-control': 'no-cache, private' });
+    response.flushHeaders();
+    response.on('close', () => this.#stop());
+    this.#schedule();
+  }
+
+  /** Whether the client is still there and the body has not ended. */
+  get open(): boolean {
+    return !this.#ended;
+  }
+
+  /** Sends the state or history a client asked for, as a whole backlog. `endMark` closes a streaming list. */
+  backlog(lines: readonly string[], endMark?: string): void {
+    const all = endMark === undefined ? lines : [...lines, endMark];
+    if (all.length === 0) return;
+    if (this.#options.mangle() !== undefined) {
+      for (const line of all) this.#line(line);
+      return;
+    }
+    const bytes = Buffer.from(all.map((line) => `${line}\n`).join(''));
+    for (let start = 0; start < bytes.length; ) {
+      // Not always full pieces: the borders must fall anywhere.
+      const length = 1 + Math.floor(this.#options.rng.next() * PIECE_BYTES);
+      this.#write(bytes.subarray(start, start + length));
+      start += length;
+    }
+  }
+
+  /** Sends one write, if this stream's selector sees it. */
+  deliver(event: StoreEvent): void {
+    if (event.revision <= this.floor) return;
+    const line = this.lineFor(event);
+    if (line !== undefined) this.#line(line);
+  }
+
+  /** The line for a write as this stream's selector sees it: a label that stops matching is a DELETED. */
+  lineFor(event: StoreEvent): string | undefined {
+    const { resource, namespace, matches } = this.#options;
+    const stored = (event.after ?? event.before) as StoredObject;
+    if (event.resource !== resource || (namespace !== '' && stored.namespace !== namespace)) return undefined;
+    const before = event.before !== undefined && matches(event.before.labels);
+    const after = event.after !== undefined && matches(event.after.labels);
+    if (after) return eventLine(before ? 'MODIFIED' : 'ADDED', (event.after as StoredObject).eventText);
+    if (!before) return undefined;
+    return eventLine('DELETED', (event.before as StoredObject).at(event.revision).eventText);
+  }
+
+  bookmark(): void {
+    this.#line(bookmarkLine(this.#options.resource, this.#options.version()));
+  }
+
+  error(status: StatusObject): void {
+    this.#line(`{"type":"ERROR","object":${JSON.stringify(status)}}`);
+    this.end();
+  }
+
+  disturb(what: Exclude<Disturbance, { readonly error: number }>): void {
+    if (what === 'end') this.end();
+    else if (what === 'reset') this.reset();
+    else if (what === 'silence') this.#silent = true;
+    else if (what === 'bookmark') this.bookmark();
+    else if (what === 'garbage') this.#write(Buffer.from('{"type":"MODIFIED","object":{"metadata":\n'));
+    else if (what === 'cut') {
+      this.#write(Buffer.from('{"type":"MODIFIED","object":{"kind":"EndpointSli'));
+      this.end();
+    } else this.#write(Buffer.from(what.raw));
+  }
+
+  end(): void {
+    if (this.#ended || this.#silent) return;
+    this.#options.response.end();
+    this.#stop();
+  }
+
+  reset(): void {
+    this.#options.response.socket?.resetAndDestroy();
+    this.#stop();
+  }
+
+  /** Keeps everything back, as a network that drops packets does. */
+  hold(): void {
+    this.#held ??= [];
+  }
+
+  /** Sends what was kept back, at once. */
+  release(): void {
+    const held = this.#held;
+    this.#held = undefined;
+    for (const bytes of held ?? []) this.#write(bytes);
+  }
+
+  #schedule(): void {
+    const { timeoutMs, bookmarks, bookmarkIntervalMs, rng } = this.#options;
+    this.#timer(() => this.end(), timeoutMs);
+    if (!bookmarks) return;
+    const next = (): void => {
+      this.#timer(() => {
+        this.bookmark();
+        next();
+      }, bookmarkIntervalMs);
+    };
+    next();
+    // One in the last two seconds, so that the next watch starts from a fresh version.
+    if (timeoutMs > 2_000) this.#timer(() => this.bookmark(), timeoutMs - 2_000 + rng.next() * 1_500);
+  }
+
+  #timer(fn: () => void, delayMs: number): void {
+    const timer = this.#options.clock.timer(() => {
+      this.#timers.delete(timer);
+      fn();
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  #line(line: string): void {
+    const bytes = Buffer.from(`${line}\n`);
+    const mangled = this.#options.mangle()?.(bytes);
+    if (mangled === undefined) {
+      this.#write(bytes);
+      return;
+    }
+    for (const piece of mangled.pieces) this.#write(Buffer.from(piece));
+    if (mangled.then === 'end') this.end();
+    else if (mangled.then === 'reset') this.reset();
+  }
+
+  #write(bytes: Buffer): void {
+    if (this.#ended || this.#silent) return;
+    if (this.#held !== undefined) {
+      this.#held.push(bytes);
+      return;
+    }
+    const { response } = this.#options;
+    response.write(bytes);
+    if (response.writableLength > MAX_UNREAD_BYTES) this.reset();
+  }
+
+  #stop(): void {
+    this.#ended = true;
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers.clear();
+  }
+}
+
+export function eventLine(type: 'ADDED' | 'MODIFIED' | 'DELETED', objectText: string): string {
+  return `{"type":"${type}","object":${objectText}}`;
+}
+
+/** A bookmark as upstream sends it: the nameless, empty object of the kind. */
+export function bookmarkLine(resource: ResourceName, version: number, initialEventsEnd = false): string {
+  const { kind, apiVersion } = resourceTypes[resource];
+  const metadata = {
+    resourceVersion: String(version),
+    ...(initialEventsEnd ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}),
+  };
+  const rest =
+    resource === 'endpointslices' ? { addressType: '', endpoints: null, ports: null } : { spec: {}, status: {} };
+  return JSON.stringify({ type: 'BOOKMARK', object: { kind, apiVersion, metadata, ...rest } });
+}

@@ -1,0 +1,379 @@
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import { checkBoolean, checkKeys, checkNumber } from '../runtime/check.js';
+import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import { type Rng, systemRng } from '../runtime/rng.js';
+import type { Tokens, Verb } from './api-server-access.js';
+import { type Certificate, createCertificate } from './api-server-certificate.js';
+import type { Fault } from './api-server-fault.js';
+import type { EndpointSliceObject, KubernetesObject, ServiceObject } from './api-server-objects.js';
+import { type RecordedRequest, RequestHandler } from './api-server-requests.js';
+import { ServiceController, type ServiceOptions } from './api-server-service.js';
+import { statusObject } from './api-server-status.js';
+import { ObjectStore, type StoreBackup } from './api-server-store.js';
+import type { Disturbance, Mangle } from './api-server-watch.js';
+
+export interface ApiServerOptions {
+  /** `true` makes a certificate for 127.0.0.1 and localhost; its authority is then `ca`. @defaultValue false */
+  readonly tls?: boolean | Certificate;
+  /** Port to listen on, 0 for any. @defaultValue 0 */
+  readonly port?: number;
+  /** Bearer tokens and what they may do. Without it nobody is asked for one. */
+  readonly tokens?: Tokens;
+  /** Writes the server remembers; a watch from before that is told 410. @defaultValue 1,000 */
+  readonly historyLimit?: number;
+  /** @defaultValue 60,000 */
+  readonly bookmarkIntervalMs?: number;
+  /** Whether `limit` counts for `resourceVersion=0` as well; upstream serves those from its cache in one piece. @defaultValue false */
+  readonly pagesFromCache?: boolean;
+  /** Steers bookmarks, time-outs and delays. @defaultValue the real clock */
+  readonly clock?: Clock;
+  /** Where pieces are cut, how slices are named. @defaultValue chance */
+  readonly rng?: Rng;
+}
+
+/** How a server comes back. */
+export interface StartOptions {
+  /** Whether versions from before are still good for a watch. @defaultValue 'kept' */
+  readonly history?: 'kept' | 'lost';
+  /** How long the first requests are answered 403, as upstream does while it loads its rules. @defaultValue 20 */
+  readonly forbiddenMs?: number;
+}
+
+/** Objects of one collection, written as its controllers would. */
+export interface Collection<T extends KubernetesObject> {
+  /** Makes or replaces an object; the namespace defaults to `default`. Returns its new version. */
+  put(object: T): string;
+  get(name: string, namespace?: string): T | undefined;
+  /** All of them, in every namespace. */
+  list(): readonly T[];
+  /** Returns whether there was one. */
+  delete(name: string, namespace?: string): boolean;
+}
+
+/**
+ * A Kubernetes API server for tests: real sockets, list and watch of EndpointSlices and Services, the behaviour of the
+ * real one where clients notice it, and every way it is known to fail. It keeps running until `close`.
+ */
+export interface ApiServer {
+  /** Such as `http://127.0.0.1:41234`; the same after a restart. */
+  readonly url: string;
+  readonly port: number;
+  /** PEM of the authority to trust; undefined without TLS. */
+  readonly ca: string | undefined;
+  readonly slices: Collection<EndpointSliceObject>;
+  readonly services: Collection<ServiceObject>;
+  /** A Service whose slices are written from a list of pods. */
+  service(namespace: string, name: string, options: ServiceOptions): ServiceController;
+
+  /** The last 10,000 requests, oldest first. */
+  readonly requests: readonly RecordedRequest[];
+  /** Totals since the start, restarts included, and what is open now. */
+  readonly counts: {
+    readonly lists: number;
+    readonly watches: number;
+    readonly gets: number;
+    readonly openWatches: number;
+    readonly connections: number;
+    readonly openConnections: number;
+  };
+  /** The store's version. */
+  readonly revision: number;
+
+  /** Makes the next requests of a verb go wrong; `times` may be Infinity. Faults queue up. @defaultValue times 1 */
+  failNext(verb: Verb | 'any', fault: Fault, times?: number): void;
+  clearFaults(): void;
+  /** Does something to every open watch. Returns how many there were. */
+  disturb(what: Disturbance): number;
+  /** Rewrites every line of every watch from now on; undefined stops it. */
+  mangle(mangle: Mangle | undefined): void;
+
+  /** Replaces tokens and permissions. Open watches go on, as upstream. */
+  setTokens(tokens: Tokens | undefined): void;
+  /** Every version up to now is too old to watch from. */
+  compact(): void;
+  expireContinueTokens(): void;
+  /** Moves the version on without any event, as writes to other objects do. */
+  touch(): void;
+  backup(): StoreBackup;
+  /** Puts an old backup back: the version goes back and open watches hear nothing. */
+  restore(backup: StoreBackup): void;
+  /** Takes the store behind the server away: open watches go silent, consistent reads hang. */
+  setStoreAvailable(available: boolean): void;
+  /** The network drops every packet, until `thaw` delivers what piled up. Connections can still be opened. */
+  freeze(): void;
+  thaw(): void;
+
+  /** SIGKILL: every connection is reset, new ones are refused. */
+  kill(): Promise<void>;
+  /** SIGTERM: new connections are refused, open watches live on and deliver, then end. @defaultValue graceMs 60,000 */
+  terminate(graceMs?: number): Promise<void>;
+  /** Back on the same port. */
+  start(options?: StartOptions): Promise<void>;
+  /** `kill`, a pause, `start`. @defaultValue downMs 0 */
+  restart(options?: StartOptions & { readonly downMs?: number }): Promise<void>;
+  /** Ends everything; resolves when every socket is gone. Idempotent. */
+  close(): Promise<void>;
+  [Symbol.asyncDispose](): Promise<void>;
+}
+
+/**
+ * Starts an API server on 127.0.0.1.
+ *
+ * @example
+ * const api = await createApiServer();
+ * const orders = api.service('shop', 'orders', { ports: [{ name: 'http', port: 80, targetPort: 8080 }] });
+ * orders.setPods([{ name: 'orders-1', address: '10.0.0.1' }]);
+ * const resolver = endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer: api.url });
+ */
+export async function createApiServer(options: ApiServerOptions = {}): Promise<ApiServer> {
+  checkKeys('createApiServer options', options, [
+    'tls',
+    'port',
+    'tokens',
+    'historyLimit',
+    'bookmarkIntervalMs',
+    'pagesFromCache',
+    'clock',
+    'rng',
+  ]);
+  const server = new LoopbackApiServer(options);
+  await server.start({ forbiddenMs: 0 });
+  return server;
+}
+
+class LoopbackApiServer implements ApiServer {
+  readonly ca: string | undefined;
+  readonly slices: Collection<EndpointSliceObject>;
+  readonly services: Collection<ServiceObject>;
+  readonly #store: ObjectStore;
+  readonly #handler: RequestHandler;
+  readonly #clock: Clock;
+  readonly #rng: Rng;
+  readonly #certificate: Certificate | undefined;
+  readonly #sockets = new Set<Socket>();
+  #connections = 0;
+  #port: number;
+  #server: Server | undefined;
+  #grace: Timer | undefined;
+  #closed = false;
+
+  constructor(options: ApiServerOptions) {
+    this.#clock = options.clock ?? systemClock;
+    this.#rng = options.rng ?? systemRng;
+    this.#port = checkNumber('port', options.port, 0, { min: 0, max: 65_535, integer: true });
+    this.#store = new ObjectStore(checkNumber('historyLimit', options.historyLimit, 1_000, { min: 0, integer: true }));
+    this.#handler = new RequestHandler(this.#store, {
+      clock: this.#clock,
+      rng: this.#rng,
+      tokens: options.tokens,
+      bookmarkIntervalMs: checkNumber('bookmarkIntervalMs', options.bookmarkIntervalMs, 60_000, { min: 1 }),
+      pagesFromCache: checkBoolean('pagesFromCache', options.pagesFromCache, false),
+    });
+    if (options.tls === true) {
+      const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
+      this.#certificate = createCertificate({ issuer: authority });
+      this.ca = authority.cert;
+    } else if (options.tls) {
+      this.#certificate = options.tls;
+      this.ca = options.tls.cert;
+    }
+    this.slices = collection<EndpointSliceObject>(this.#store, 'endpointslices');
+    this.services = collection<ServiceObject>(this.#store, 'services');
+  }
+
+  get url(): string {
+    return `${this.#certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  get requests(): readonly RecordedRequest[] {
+    return this.#handler.requests;
+  }
+
+  get counts(): ApiServer['counts'] {
+    const { list, watch, get } = this.#handler.counts;
+    return {
+      lists: list,
+      watches: watch,
+      gets: get,
+      openWatches: this.#handler.watches.size,
+      connections: this.#connections,
+      openConnections: this.#sockets.size,
+    };
+  }
+
+  get revision(): number {
+    return this.#store.revision;
+  }
+
+  service(namespace: string, name: string, options: ServiceOptions): ServiceController {
+    return new ServiceController(this.#store, this.#rng, namespace, name, options);
+  }
+
+  failNext(verb: Verb | 'any', fault: Fault, times = 1): void {
+    this.#handler.faults.add(verb, fault, times);
+  }
+
+  clearFaults(): void {
+    this.#handler.faults.clear();
+  }
+
+  disturb(what: Disturbance): number {
+    const open = [...this.#handler.watches];
+    for (const watch of open) {
+      if (typeof what === 'object' && 'error' in what) watch.error(statusObject(what.error, `scripted ${what.error}`));
+      else watch.disturb(what);
+    }
+    return open.length;
+  }
+
+  mangle(mangle: Mangle | undefined): void {
+    this.#handler.mangle = mangle;
+  }
+
+  setTokens(tokens: Tokens | undefined): void {
+    this.#handler.tokens = tokens;
+  }
+
+  compact(): void {
+    // One more version, so that the last one a client saw is too old as well.
+    this.#store.touch();
+    this.#store.compact();
+  }
+
+  expireContinueTokens(): void {
+    this.#handler.epoch += 1;
+  }
+
+  touch(): void {
+    this.#store.touch();
+  }
+
+  backup(): StoreBackup {
+    return this.#store.backup();
+  }
+
+  restore(backup: StoreBackup): void {
+    this.#store.restore(backup);
+  }
+
+  setStoreAvailable(available: boolean): void {
+    this.#handler.setStoreAvailable(available);
+  }
+
+  freeze(): void {
+    this.#handler.freeze();
+  }
+
+  thaw(): void {
+    this.#handler.thaw();
+  }
+
+  async kill(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    this.#grace?.cancel();
+    const closed = server === undefined ? undefined : closeServer(server);
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+    await closed;
+    await this.#allGone();
+  }
+
+  async terminate(graceMs = 60_000): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    const watches = [...this.#handler.watches];
+    const sockets = [...this.#sockets];
+    const closed = closeServer(server);
+    this.#grace?.cancel();
+    this.#grace = this.#clock.timer(() => {
+      for (const watch of watches) watch.end();
+      for (const socket of sockets) socket.destroySoon();
+    }, graceMs);
+    // The port is free at once; the connections are not waited for.
+    closed.catch(() => {});
+  }
+
+  async start(options: StartOptions = {}): Promise<void> {
+    if (this.#closed || this.#server !== undefined) return;
+    if (options.history === 'lost') this.compact();
+    const answer: RequestListener = (request, response) => this.#handler.handle(request, response);
+    const server =
+      this.#certificate === undefined ? createHttpServer(answer) : createHttpsServer({ ...this.#certificate }, answer);
+    server.keepAliveTimeout = 90_000;
+    server.requestTimeout = 0;
+    server.on('connection', (socket: Socket) => {
+      this.#connections += 1;
+      this.#sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('error', () => {});
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+    // Clients of TLS tests refuse our certificate on purpose.
+    server.on('tlsClientError', () => {});
+    await listen(server, this.#port);
+    this.#server = server;
+    this.#port = (server.address() as AddressInfo).port;
+    this.#handler.begin(options.forbiddenMs ?? 20);
+  }
+
+  async restart(options: StartOptions & { readonly downMs?: number } = {}): Promise<void> {
+    await this.kill();
+    const { downMs = 0 } = options;
+    if (downMs > 0) await new Promise<void>((resolve) => this.#clock.timer(resolve, downMs).ref());
+    await this.start(options);
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.kill();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #allGone(): Promise<void> {
+    await Promise.all(
+      [...this.#sockets].map(
+        (socket) =>
+          new Promise<void>((resolve) => {
+            if (socket.closed) resolve();
+            else socket.once('close', () => resolve());
+          }),
+      ),
+    );
+  }
+}
+
+function collection<T extends KubernetesObject>(
+  store: ObjectStore,
+  resource: 'endpointslices' | 'services',
+): Collection<T> {
+  return {
+    put: (object) => String(store.put(resource, object).revision),
+    get: (name, namespace = 'default') => store.get(resource, namespace, name)?.object as T | undefined,
+    list: () => store.list(resource, '').map((stored) => stored.object as T),
+    delete: (name, namespace = 'default') => store.delete(resource, namespace, name),
+  };
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
