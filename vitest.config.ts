@@ -15,7 +15,7 @@ const project = (name: string, include: string[], more: Record<string, unknown> 
   test: { name, include, ...more },
 });
 
-export default defineConfig({
+const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     projects: [
       project('unit', ['test/unit/**/*.test.ts']),
@@ -34,3 +34,5 @@ export default defineConfig({
     ],
   },
 });
+
+export default config;

@@ -1,0 +1,157 @@
+import { inFlight } from '../load/in-flight.js';
+import type { LoadFactory } from '../load/load.js';
+import type { Observer } from '../observe/observer.js';
+import { p2c } from '../picker/p2c.js';
+import type { PickerFactory } from '../picker/picker.js';
+import { type PoolOptions, type ResolvedPoolOptions, resolvePoolOptions } from '../pool/pool-options.js';
+import type { Transport } from '../pool/transport.js';
+import type { Resolver } from '../resolver/resolver.js';
+import { resolverFrom } from '../resolver/target.js';
+import type { RetryOptions } from '../retry/retry-policy.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { type Clock, systemClock } from '../runtime/clock.js';
+import { type Rng, systemRng } from '../runtime/rng.js';
+import type { StageFactory } from '../stage/stage.js';
+import { standardStages } from '../stage/standard-stages.js';
+
+/** What every door accepts besides its own options: how to choose, how long to wait, what to retry. */
+export interface BalancingOptions {
+  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. */
+  readonly resolver?: Resolver | string;
+  /** How one endpoint is chosen. @defaultValue p2c() */
+  readonly picker?: PickerFactory;
+  /** What the picker holds for busy. @defaultValue inFlight() */
+  readonly load?: LoadFactory;
+  /** Which endpoints are eligible. @defaultValue standardStages() */
+  readonly stages?: readonly StageFactory[];
+  readonly retry?: RetryOptions;
+  readonly pool?: PoolOptions;
+  /** How long a caller waits for an endpoint that can take the call, in ms. @defaultValue 5000 */
+  readonly waitTimeoutMs?: number;
+  /** How many callers may wait at once. @defaultValue 1000 */
+  readonly maxWaiting?: number;
+  /** Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail at once. @defaultValue false */
+  readonly waitForEndpoints?: boolean;
+  /** How long `ready()` waits for the first set, in ms. @defaultValue 10000 */
+  readonly startTimeoutMs?: number;
+  /**
+   * A call its caller gave up on, without a first byte, after more than this counts as a time-out of the endpoint, in ms.
+   * Three times the 99th percentile of all calls, if that is larger. @defaultValue 1000
+   */
+  readonly stalledAfterMs?: number;
+  readonly observer?: Observer;
+  /** For tests. */
+  readonly clock?: Clock;
+  /** For tests. */
+  readonly rng?: Rng;
+}
+
+/** Options of `createBalancer`. */
+export interface BalancerOptions<C> extends BalancingOptions {
+  readonly resolver: Resolver | string;
+  /** How connections are opened. */
+  readonly transport: Transport<C>;
+}
+
+/** The same, complete and checked. */
+export interface ResolvedBalancerOptions<C> {
+  readonly resolver: Resolver;
+  readonly transport: Transport<C>;
+  readonly picker: PickerFactory;
+  readonly load: LoadFactory;
+  readonly stages: readonly StageFactory[];
+  readonly retry: RetryOptions;
+  readonly pool: ResolvedPoolOptions;
+  readonly waitTimeoutMs: number;
+  readonly maxWaiting: number;
+  readonly waitForEndpoints: boolean;
+  readonly startTimeoutMs: number;
+  readonly stalledAfterMs: number;
+  readonly observer: Observer;
+  readonly clock: Clock;
+  readonly rng: Rng;
+}
+
+/** Defaults of the numeric options; see `docs/reference/options.md`. */
+export const balancerDefaults: {
+  readonly waitTimeoutMs: number;
+  readonly maxWaiting: number;
+  readonly waitForEndpoints: boolean;
+  readonly startTimeoutMs: number;
+  readonly stalledAfterMs: number;
+} = Object.freeze({
+  waitTimeoutMs: 5_000,
+  maxWaiting: 1_000,
+  waitForEndpoints: false,
+  startTimeoutMs: 10_000,
+  stalledAfterMs: 1_000,
+});
+
+/** Names of `BalancingOptions`: adapters pass these on and keep the others. */
+export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.freeze([
+  'resolver',
+  'picker',
+  'load',
+  'stages',
+  'retry',
+  'pool',
+  'waitTimeoutMs',
+  'maxWaiting',
+  'waitForEndpoints',
+  'startTimeoutMs',
+  'stalledAfterMs',
+  'observer',
+  'clock',
+  'rng',
+] as const);
+
+/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field and the bad value. */
+export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
+  checkKeys('options', options, [...balancingOptionNames, 'transport']);
+  const { resolver, transport, picker = p2c(), load = inFlight(), stages = standardStages() } = options;
+  if (typeof resolver !== 'string') {
+    if (typeof resolver !== 'object' || resolver === null) {
+      throw optionError('resolver', 'a resolver or a target string', resolver);
+    }
+    checkFunction('resolver.watch', resolver.watch);
+  }
+  if (typeof transport !== 'object' || transport === null) throw optionError('transport', 'a transport', transport);
+  checkFunction('transport.connect', transport.connect);
+  checkFunction('picker', picker);
+  checkFunction('load', load);
+  if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
+  for (const stage of stages) checkFunction('stages[]', stage);
+  const { observer = {} } = options;
+  if (typeof observer !== 'object' || observer === null) throw optionError('observer', 'an object of hooks', observer);
+  for (const [event, hook] of Object.entries(observer)) checkFunction(`observer.${event}`, hook);
+  const milliseconds = { min: 0, max: 86_400_000 };
+  return {
+    resolver: typeof resolver === 'string' ? resolverFrom(resolver) : resolver,
+    transport,
+    picker,
+    load,
+    stages,
+    retry: options.retry ?? {},
+    pool: resolvePoolOptions(options.pool),
+    waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, balancerDefaults.waitTimeoutMs, milliseconds),
+    maxWaiting: checkNumber('maxWaiting', options.maxWaiting, balancerDefaults.maxWaiting, {
+      min: 0,
+      max: 1_000_000,
+      integer: true,
+    }),
+    waitForEndpoints: checkBoolean('waitForEndpoints', options.waitForEndpoints, balancerDefaults.waitForEndpoints),
+    startTimeoutMs: checkNumber(
+      'startTimeoutMs',
+      options.startTimeoutMs,
+      balancerDefaults.startTimeoutMs,
+      milliseconds,
+    ),
+    stalledAfterMs: checkNumber('stalledAfterMs', options.stalledAfterMs, balancerDefaults.stalledAfterMs, {
+      min: 1,
+      infinite: true,
+    }),
+    observer,
+    clock: options.clock ?? systemClock,
+    rng: options.rng ?? systemRng,
+  };
+}

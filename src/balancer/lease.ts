@@ -1,0 +1,43 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Outcome } from '../endpoint/outcome.js';
+import type { Subchannel } from '../pool/subchannel.js';
+
+/** What a lease reports to. */
+export interface LeaseOwner<C> {
+  leaseEnded(subchannel: Subchannel<C>, startedMs: number, outcome: Outcome, progressed: boolean): void;
+}
+
+/** A pick in use: one call on one endpoint. Whoever holds it owes exactly one `end`; later ones do nothing. */
+export class Lease<C> {
+  /** What the transport opened: an HTTP pool, a channel, a client. */
+  readonly handle: C;
+  readonly subchannel: Subchannel<C>;
+  /** When it began, on the balancer's clock. */
+  readonly startedMs: number;
+  readonly #owner: LeaseOwner<C>;
+  #progressed = false;
+  #ended = false;
+
+  constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number) {
+    this.#owner = owner;
+    this.subchannel = subchannel;
+    this.handle = handle;
+    this.startedMs = startedMs;
+  }
+
+  get endpoint(): Endpoint {
+    return this.subchannel.endpoint;
+  }
+
+  /** The first byte of the answer came: a caller who gives up from now on says nothing about the endpoint. */
+  progressed(): void {
+    this.#progressed = true;
+  }
+
+  /** The call ended this way. */
+  end(outcome: Outcome): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#owner.leaseEnded(this.subchannel, this.startedMs, outcome, this.#progressed);
+  }
+}

@@ -1,0 +1,22 @@
+import type { PickSet } from '../picker/picker.js';
+import type { Member } from '../pool/pool.js';
+import type { Subchannel } from '../pool/subchannel.js';
+
+/** What a picker may choose from, out of the pool's members: standby ones left out, ready ones apart. */
+export function pickSetOf<C>(members: readonly Member<C>[]): PickSet<C> {
+  const subchannels: Subchannel<C>[] = [];
+  const weights: number[] = [];
+  const all: Subchannel<C>[] = [];
+  const allWeights: number[] = [];
+  let equalWeights = true;
+  for (const { subchannel, weight } of members) {
+    if (weight <= 0) continue;
+    all.push(subchannel);
+    allWeights.push(weight);
+    if (subchannel.state !== 'ready') continue;
+    if (weight !== (weights[0] ?? weight)) equalWeights = false;
+    subchannels.push(subchannel);
+    weights.push(weight);
+  }
+  return { subchannels, weights, equalWeights, all, allWeights };
+}

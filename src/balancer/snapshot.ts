@@ -1,0 +1,73 @@
+import { endpointAddress } from '../endpoint/endpoint.js';
+import type { SubchannelState } from '../observe/observer.js';
+import type { Pool } from '../pool/pool.js';
+import type { Subchannel } from '../pool/subchannel.js';
+
+/** What a human wants to see of a balancer: plain JSON, made when asked for. */
+export interface BalancerSnapshot {
+  /** The resolver's name. */
+  readonly resolver: string;
+  /** `starting`: no set yet. `empty`: known to have no endpoint. `ready`: something can be picked. */
+  readonly state: 'starting' | 'empty' | 'ready' | 'not-ready' | 'closed';
+  /** How many sets were published. */
+  readonly version: number;
+  /** How long the set has not been confirmed, in ms; 0 = it is fresh. */
+  readonly staleForMs: number;
+  /** Why the resolver last failed, while it does. */
+  readonly resolveError?: string;
+  /** Callers waiting for an endpoint. */
+  readonly waiting: number;
+  readonly endpoints: readonly EndpointSnapshot[];
+}
+
+export interface EndpointSnapshot {
+  readonly key: string;
+  readonly address: string;
+  readonly name?: string;
+  readonly zone?: string;
+  readonly state: SubchannelState;
+  /** Share of picks against the others; 0 = standby or draining. */
+  readonly weight: number;
+  readonly doubted: boolean;
+  readonly inFlight: number;
+  /** Calls it can carry at once; -1 = no limit. */
+  readonly capacity: number;
+  readonly load: number;
+  /** Calls begun, and calls that failed, since the start. */
+  readonly started: number;
+  readonly failed: number;
+  readonly lastError?: string;
+}
+
+/** Members of the set first, then what is draining. */
+export function snapshotEndpoints<C>(pool: Pool<C>, nowMs: number): EndpointSnapshot[] {
+  const members = new Set<Subchannel<C>>();
+  const result: EndpointSnapshot[] = [];
+  for (const { subchannel, weight, doubted } of pool.members) {
+    members.add(subchannel);
+    result.push(snapshotOf(subchannel, weight, doubted, nowMs));
+  }
+  for (const subchannel of pool.subchannels) {
+    if (!members.has(subchannel)) result.push(snapshotOf(subchannel, 0, false, nowMs));
+  }
+  return result;
+}
+
+function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, doubted: boolean, nowMs: number): EndpointSnapshot {
+  const { endpoint, capacity } = subchannel;
+  return {
+    key: endpoint.key,
+    address: endpointAddress(endpoint),
+    ...(endpoint.name !== undefined && { name: endpoint.name }),
+    ...(endpoint.zone !== undefined && { zone: endpoint.zone }),
+    state: subchannel.state,
+    weight,
+    doubted,
+    inFlight: subchannel.inFlight,
+    capacity: Number.isFinite(capacity) ? capacity : -1,
+    load: subchannel.load.value(nowMs),
+    started: subchannel.started,
+    failed: subchannel.failed,
+    ...(subchannel.lastError !== undefined && { lastError: subchannel.lastError.message }),
+  };
+}

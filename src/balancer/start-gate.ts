@@ -1,0 +1,70 @@
+import { type EvenkeelError, isEvenkeelError } from '../errors.js';
+import type { Clock, Timer } from '../runtime/clock.js';
+
+interface Waiter {
+  readonly resolve: () => void;
+  readonly reject: (reason: unknown) => void;
+}
+
+/** Holds those who wait for the first set (W16). */
+export class StartGate {
+  readonly #clock: Clock;
+  readonly #timeoutMs: number;
+  readonly #late: () => EvenkeelError;
+  readonly #openedAtMs: number;
+  readonly #waiters = new Set<Waiter>();
+  #state: 'waiting' | 'open' | EvenkeelError = 'waiting';
+
+  /** @param late The error for those who waited `timeoutMs`, counted from now, in vain. */
+  constructor(clock: Clock, timeoutMs: number, late: () => EvenkeelError) {
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+    this.#late = late;
+    this.#openedAtMs = clock.now();
+  }
+
+  async wait(signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    if (this.#state === 'open') return;
+    if (isEvenkeelError(this.#state)) throw this.#state;
+    let timer: Timer | undefined;
+    let onAbort: (() => void) | undefined;
+    try {
+      await new Promise<void>((resolve, reject) => {
+        const waiter = { resolve, reject };
+        this.#waiters.add(waiter);
+        onAbort = () => {
+          this.#waiters.delete(waiter);
+          reject(signal?.reason);
+        };
+        signal?.addEventListener('abort', onAbort, { once: true });
+        timer = this.#clock.timer(
+          () => {
+            this.#waiters.delete(waiter);
+            reject(this.#late());
+          },
+          Math.max(0, this.#openedAtMs + this.#timeoutMs - this.#clock.now()),
+        );
+        timer.ref();
+      });
+    } finally {
+      timer?.cancel();
+      if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /** The first set is known. Also ends an earlier `fail`: what could not get better by itself did. */
+  open(): void {
+    if (this.#state === 'open') return;
+    this.#state = 'open';
+    for (const waiter of this.#waiters) waiter.resolve();
+    this.#waiters.clear();
+  }
+
+  /** There will be no first set for now, or never. */
+  fail(error: EvenkeelError): void {
+    this.#state = error;
+    for (const waiter of this.#waiters) waiter.reject(error);
+    this.#waiters.clear();
+  }
+}

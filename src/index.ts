@@ -1,0 +1,71 @@
+export {
+  type AcquireOptions,
+  type Balancer,
+  createBalancer,
+  type PickOptions,
+  type RunOptions,
+} from './balancer/balancer.js';
+export {
+  type BalancerOptions,
+  type BalancingOptions,
+  balancerDefaults,
+  balancingOptionNames,
+} from './balancer/balancer-options.js';
+export { classifyError } from './balancer/classify.js';
+export type { Lease } from './balancer/lease.js';
+export type { BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
+export { hostPort, normalizeAddress } from './endpoint/address.js';
+export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
+export {
+  createEndpoint,
+  type Endpoint,
+  type EndpointConditions,
+  type EndpointInit,
+  endpointAddress,
+} from './endpoint/endpoint.js';
+export { type EndpointEntry, EndpointSet } from './endpoint/endpoint-set.js';
+export { type LoadReport, type Outcome, type OutcomeCause, outcomes } from './endpoint/outcome.js';
+export {
+  type ErrorCode,
+  EvenkeelError,
+  type EvenkeelErrorDetails,
+  isEvenkeelError,
+  isResolveError,
+  ResolveError,
+} from './errors.js';
+export { inFlight } from './load/in-flight.js';
+export type { Load, LoadFactory } from './load/load.js';
+export { notify, type Observer, type ObserverEvents, type SubchannelState } from './observe/observer.js';
+export { p2c } from './picker/p2c.js';
+export {
+  fits,
+  type Picker,
+  type PickerContext,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+} from './picker/picker.js';
+export { random } from './picker/random.js';
+export { roundRobin } from './picker/round-robin.js';
+export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
+export type { Subchannel } from './pool/subchannel.js';
+export type { Connection, Transport } from './pool/transport.js';
+export type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver/resolver.js';
+export { staticEndpoints } from './resolver/static.js';
+export { resolverFrom } from './resolver/target.js';
+export type { RetryBudgetOptions } from './retry/budget.js';
+export type { EndedAttempt, RetryOptions, RetryPolicy } from './retry/retry-policy.js';
+export {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  checkPort,
+  checkString,
+  optionError,
+} from './runtime/check.js';
+export { type Clock, systemClock, type Timer } from './runtime/clock.js';
+export { type Rng, systemRng } from './runtime/rng.js';
+export { conditions } from './stage/conditions.js';
+export { applyStages, type Stage, type StageContext, type StageFactory, type Tracker } from './stage/stage.js';
+export { standardStages } from './stage/standard-stages.js';

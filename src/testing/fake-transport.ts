@@ -1,0 +1,117 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Connection, Transport } from '../pool/transport.js';
+
+/** How the fake answers a connection attempt. */
+export type ConnectBehaviour = 'accept' | 'refuse' | 'hang';
+
+/** A connection a test steers; also the handle callers get. */
+export class FakeConnection implements Connection<FakeConnection> {
+  /** Counts from 1 over the whole transport, in the order they were opened. */
+  readonly id: number;
+  readonly endpoint: Endpoint;
+  capacity: number;
+  readonly closed: Promise<Error | undefined>;
+  readonly leaving: Promise<void>;
+  /** What `close` was called with: not at all, to finish, or to cut. */
+  closing: 'no' | 'finish' | 'cut' = 'no';
+  /** Set this to let `ping` fail. */
+  pingError: Error | undefined;
+  /** Set to false to make `close` wait for `finish`, as a connection with running calls does. */
+  closesAtOnce = true;
+  #resolveClosed!: (error: Error | undefined) => void;
+  #resolveLeaving!: () => void;
+  #open = true;
+
+  constructor(id: number, endpoint: Endpoint, capacity: number) {
+    this.id = id;
+    this.endpoint = endpoint;
+    this.capacity = capacity;
+    this.closed = new Promise((resolve) => {
+      this.#resolveClosed = resolve;
+    });
+    this.leaving = new Promise((resolve) => {
+      this.#resolveLeaving = resolve;
+    });
+  }
+
+  get handle(): FakeConnection {
+    return this;
+  }
+
+  get isOpen(): boolean {
+    return this.#open;
+  }
+
+  /** The other side ends it: cleanly, or with an error. */
+  end(error?: Error): void {
+    if (!this.#open) return;
+    this.#open = false;
+    this.#resolveClosed(error);
+  }
+
+  /** The other side asks for no new calls. */
+  leave(): void {
+    this.#resolveLeaving();
+  }
+
+  async ping(): Promise<void> {
+    if (this.pingError !== undefined) throw this.pingError;
+  }
+
+  async close(signal?: AbortSignal): Promise<void> {
+    const cutNow = (): void => {
+      this.closing = 'cut';
+      this.end();
+    };
+    if (signal?.aborted) cutNow();
+    else {
+      if (this.closing === 'no') this.closing = 'finish';
+      if (this.closesAtOnce) this.end();
+      else signal?.addEventListener('abort', cutNow, { once: true });
+    }
+    await this.closed;
+  }
+}
+
+/** A transport without sockets: numbered connections, and behaviour by `address:port`. */
+export class FakeTransport implements Transport<FakeConnection> {
+  /** Every connection ever opened. */
+  readonly connections: FakeConnection[] = [];
+  /** Attempts made, by `address:port`, in order. */
+  readonly attempts: string[] = [];
+  /** What an attempt to `address:port` meets; `accept` unless set. */
+  readonly behaviour: Map<string, ConnectBehaviour> = new Map();
+  capacity: number = Number.POSITIVE_INFINITY;
+  /** Attempts hanging now. */
+  hanging = 0;
+
+  /** The open connections to an address, or all. */
+  open(address?: string): FakeConnection[] {
+    return this.connections.filter(
+      (connection) => connection.isOpen && (address === undefined || connection.endpoint.address === address),
+    );
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<FakeConnection> {
+    const address = `${endpoint.address}:${endpoint.port}`;
+    this.attempts.push(address);
+    const behaviour = this.behaviour.get(address) ?? 'accept';
+    if (behaviour === 'refuse') throw Object.assign(new Error(`refused ${address}`), { code: 'ECONNREFUSED' });
+    if (behaviour === 'hang') {
+      this.hanging++;
+      await new Promise<never>((_, reject) => {
+        signal.addEventListener(
+          'abort',
+          () => {
+            this.hanging--;
+            reject(signal.reason);
+          },
+          { once: true },
+        );
+      });
+    }
+    const connection = new FakeConnection(this.connections.length + 1, endpoint, this.capacity);
+    this.connections.push(connection);
+    return connection;
+  }
+}

@@ -1,0 +1,4 @@
+export { FakeClock, settle } from './fake-clock.js';
+export { FakeResolver } from './fake-resolver.js';
+export { type ConnectBehaviour, FakeConnection, FakeTransport } from './fake-transport.js';
+export { seededRng } from './seeded-rng.js';
