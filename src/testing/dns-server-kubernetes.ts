@@ -1,0 +1,153 @@
+import { isIPv6 } from 'node:net';
+import type { DnsAnswer, DnsRecord } from './dns-server-wire.js';
+import { canonicalName, negative } from './dns-server-zone.js';
+
+/** A pod behind a Service, as far as DNS sees it. */
+export interface DnsPod {
+  /** One address, or one per family. */
+  readonly address: string | readonly string[];
+  /** Terminating pods are not ready, also while they still serve. @defaultValue true */
+  readonly ready?: boolean;
+  /** Set by a StatefulSet; without it CoreDNS names the pod after its address (`10-0-0-1`). */
+  readonly hostname?: string;
+}
+
+/** A Service as CoreDNS's `kubernetes` plugin answers for it. */
+export interface DnsService {
+  readonly namespace: string;
+  readonly name: string;
+  /** Pod ports for a headless Service, Service ports otherwise. @defaultValue [] */
+  readonly ports?: readonly { readonly name?: string; readonly port: number; readonly protocol?: 'TCP' | 'UDP' }[];
+  /** One address per family; absent: a headless Service. */
+  readonly clusterIPs?: readonly string[];
+  /** An ExternalName Service: a CNAME and nothing else. */
+  readonly externalName?: string;
+  /** @defaultValue [] */
+  readonly pods?: readonly DnsPod[];
+  /** @defaultValue false */
+  readonly publishNotReadyAddresses?: boolean;
+}
+
+interface Target {
+  readonly address: string;
+  readonly name: string;
+}
+
+/**
+ * The answers of CoreDNS's `kubernetes` plugin: for a headless Service one record per ready pod and NXDOMAIN when none
+ * is, for any other its cluster IP whatever its pods do, SRV for named ports (per-pod targets, or the Service itself),
+ * NODATA for the other family.
+ */
+export class KubernetesZone {
+  readonly #domain: string;
+  /** In seconds, for records and for "no such name". */
+  ttl: number;
+  readonly #services = new Map<string, DnsService>();
+
+  constructor(domain: string, ttl: number) {
+    this.#domain = canonicalName(domain);
+    this.ttl = ttl;
+  }
+
+  /** Adds or replaces a Service. */
+  set(service: DnsService): void {
+    this.#services.set(`${service.name}.${service.namespace}`, service);
+  }
+
+  delete(namespace: string, name: string): void {
+    this.#services.delete(`${name}.${namespace}`);
+  }
+
+  /** Absolute name of a Service. */
+  nameOf(service: Pick<DnsService, 'namespace' | 'name'>): string {
+    return `${service.name}.${service.namespace}.svc.${this.#domain}`;
+  }
+
+  /** Undefined outside the cluster domain. */
+  answer(askedName: string, type: string): DnsAnswer | undefined {
+    const name = canonicalName(askedName);
+    if (name === this.#domain) return this.#no('NOERROR');
+    if (!name.endsWith(`.${this.#domain}`)) return undefined;
+    const labels = name.slice(0, -this.#domain.length - 1).split('.');
+    if (labels.pop() !== 'svc') return this.#no('NXDOMAIN');
+    const namespace = labels.pop();
+    const serviceName = labels.pop();
+    if (namespace === undefined || serviceName === undefined) return this.#no('NOERROR');
+    const service = this.#services.get(`${serviceName}.${namespace}`);
+    if (service === undefined) return this.#no('NXDOMAIN');
+    if (service.externalName !== undefined) {
+      if (labels.length > 0) return this.#no('NXDOMAIN');
+      const target = canonicalName(service.externalName);
+      return { rcode: 'NOERROR', answers: [{ name, ttl: this.ttl, type: 'CNAME', target }] };
+    }
+    const [protocol, port] = [labels.at(-1), labels.at(-2)];
+    if (labels.length === 2 && port?.startsWith('_') && protocol?.startsWith('_')) {
+      return this.#records(name, type, service, undefined, { name: port.slice(1), protocol: protocol.slice(1) });
+    }
+    return labels.length < 2 ? this.#records(name, type, service, labels[0], undefined) : this.#no('NXDOMAIN');
+  }
+
+  #records(
+    name: string,
+    type: string,
+    service: DnsService,
+    podName: string | undefined,
+    asked: { readonly name: string; readonly protocol: string } | undefined,
+  ): DnsAnswer {
+    const serviceName = this.nameOf(service);
+    const targets: Target[] =
+      service.clusterIPs !== undefined && podName === undefined
+        ? service.clusterIPs.map((address) => ({ address, name: serviceName }))
+        : readyPods(service)
+            .map((pod) => ({ address: pod.address, name: `${pod.name}.${serviceName}` }))
+            .filter((target) => podName === undefined || target.name === `${podName}.${serviceName}`);
+    const ports = (service.ports ?? []).filter(
+      (port) =>
+        asked === undefined ||
+        ((port.name ?? '').toLowerCase() === asked.name && (port.protocol ?? 'TCP').toLowerCase() === asked.protocol),
+    );
+    // A Service that exists but has nothing to say is an unknown name to CoreDNS, not an empty one.
+    if (targets.length === 0 || (asked !== undefined && ports.length === 0)) return this.#no('NXDOMAIN');
+    if (type === 'SRV') return this.#srv(name, targets, ports);
+    const answers = targets
+      .map((target) => this.#address(name, target.address))
+      .filter((record) => record.type === type);
+    return answers.length === 0 ? this.#no('NOERROR') : { rcode: 'NOERROR', answers };
+  }
+
+  #srv(name: string, targets: readonly Target[], ports: readonly { readonly port: number }[]): DnsAnswer {
+    const weight = Math.max(1, Math.floor(100 / (targets.length * ports.length)));
+    const answers: DnsRecord[] = [];
+    // Two families of one name are one SRV record with two addresses.
+    const seen = new Set<string>();
+    for (const { name: target } of targets) {
+      for (const { port } of ports) {
+        if (seen.has(`${target}:${port}`)) continue;
+        seen.add(`${target}:${port}`);
+        answers.push({ name, ttl: this.ttl, type: 'SRV', priority: 0, weight, port, target });
+      }
+    }
+    if (answers.length === 0) return this.#no('NOERROR');
+    return {
+      rcode: 'NOERROR',
+      answers,
+      additional: targets.map((target) => this.#address(target.name, target.address)),
+    };
+  }
+
+  #address(name: string, address: string): DnsRecord {
+    return { name, ttl: this.ttl, type: isIPv6(address) ? 'AAAA' : 'A', address };
+  }
+
+  #no(rcode: 'NOERROR' | 'NXDOMAIN'): DnsAnswer {
+    return negative(rcode, this.#domain, this.ttl);
+  }
+}
+
+function readyPods(service: DnsService): Target[] {
+  const pods = (service.pods ?? []).filter((pod) => (pod.ready ?? true) || service.publishNotReadyAddresses);
+  return pods.flatMap((pod) => {
+    const addresses = typeof pod.address === 'string' ? [pod.address] : pod.address;
+    return addresses.map((address) => ({ address, name: pod.hostname ?? address.replaceAll(/[.:]/g, '-') }));
+  });
+}

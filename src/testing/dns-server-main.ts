@@ -1,0 +1,65 @@
+#!/usr/bin/env node
+/**
+ * The DNS server as a process of its own: `node dist/testing/dns-server-main.js [--port 0] [--ttl 5] [--cache]
+ * [--domain cluster.local]`. Says `listening <ip>:<port>` on stdout, then takes one JSON command per line on stdin and
+ * answers each with one JSON line. Ends when stdin does.
+ */
+import { createInterface } from 'node:readline';
+import { parseArgs } from 'node:util';
+import { createDnsServer, type DnsServer } from './dns-server.js';
+import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
+import type { DnsService } from './dns-server-kubernetes.js';
+import type { DnsNameRecords } from './dns-server-zone.js';
+
+/** One line of stdin; each present field is done, in this order. */
+export interface DnsServerCommand {
+  readonly service?: DnsService;
+  readonly deleteService?: { readonly namespace: string; readonly name: string };
+  readonly records?: DnsNameRecords & { readonly name: string };
+  readonly deleteRecords?: string;
+  readonly clearFaults?: true;
+  readonly fault?: DnsFault & { readonly scope?: DnsFaultScope };
+  readonly acceptTcp?: boolean;
+  /** Answers with how often this name was asked for. */
+  readonly count?: string;
+}
+
+const { values } = parseArgs({
+  options: {
+    host: { type: 'string', default: '127.0.0.1' },
+    port: { type: 'string', default: '0' },
+    ttl: { type: 'string', default: '5' },
+    domain: { type: 'string', default: 'cluster.local' },
+    cache: { type: 'boolean', default: false },
+  },
+});
+
+const server = await createDnsServer({
+  host: values.host,
+  port: Number(values.port),
+  ttl: Number(values.ttl),
+  clusterDomain: values.domain,
+  cache: values.cache,
+});
+console.log(`listening ${server.address}`);
+
+for await (const line of createInterface({ input: process.stdin })) {
+  if (line.trim() === '') continue;
+  try {
+    console.log(JSON.stringify(await run(server, JSON.parse(line) as DnsServerCommand)));
+  } catch (error) {
+    console.log(JSON.stringify({ error: String(error) }));
+  }
+}
+await server.close();
+
+async function run(dns: DnsServer, command: DnsServerCommand): Promise<object> {
+  if (command.service) dns.kubernetes.set(command.service);
+  if (command.deleteService) dns.kubernetes.delete(command.deleteService.namespace, command.deleteService.name);
+  if (command.records) dns.zone.set(command.records.name, command.records);
+  if (command.deleteRecords) dns.zone.delete(command.deleteRecords);
+  if (command.clearFaults) dns.clearFaults();
+  if (command.fault) dns.fault(command.fault, command.fault.scope);
+  if (command.acceptTcp !== undefined) await dns.acceptTcp(command.acceptTcp);
+  return command.count === undefined ? { ok: true } : { ok: true, count: dns.count(command.count) };
+}

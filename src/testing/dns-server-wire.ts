@@ -1,0 +1,231 @@
+/**
+ * DNS messages as bytes (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Just what a name server
+ * for tests needs: it reads queries and writes answers, with name compression as real servers use it.
+ */
+export const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 } as const;
+export type DnsType = Exclude<keyof typeof dnsTypes, 'OPT'>;
+
+export const dnsRcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const;
+export type DnsRcode = keyof typeof dnsRcodes;
+
+/** A record without its owner and TTL. Names are absolute, without the last dot. */
+export type DnsData =
+  | { readonly type: 'A' | 'AAAA'; readonly address: string }
+  | { readonly type: 'CNAME' | 'PTR' | 'NS'; readonly target: string }
+  | {
+      readonly type: 'SRV';
+      readonly priority: number;
+      readonly weight: number;
+      readonly port: number;
+      readonly target: string;
+    }
+  | { readonly type: 'SOA'; readonly primary: string; readonly minimumTtl: number };
+
+/** One record of an answer; `ttl` in seconds. */
+export type DnsRecord = { readonly name: string; readonly ttl: number } & DnsData;
+
+export interface DnsQuestion {
+  readonly name: string;
+  /** A name we know, or the number as text. */
+  readonly type: string;
+}
+
+export interface DnsQuery {
+  readonly id: number;
+  readonly recursionDesired: boolean;
+  readonly question: DnsQuestion;
+  /** Longest UDP answer the asker takes: 512 unless it sent an OPT record. */
+  readonly udpSize: number;
+}
+
+export interface DnsAnswer {
+  readonly rcode: DnsRcode;
+  readonly answers: readonly DnsRecord[];
+  readonly authority?: readonly DnsRecord[];
+  readonly additional?: readonly DnsRecord[];
+}
+
+const CLASS_IN = 1;
+const MAX_POINTER = 0x3fff;
+
+/** Reads a query; undefined for anything that is not one well-formed question. */
+export function decodeQuery(message: Buffer): DnsQuery | undefined {
+  if (message.length < 12) return undefined;
+  const flags = message.readUInt16BE(2);
+  const isResponse = (flags & 0x8000) !== 0;
+  if (isResponse || message.readUInt16BE(4) !== 1) return undefined;
+  try {
+    const name = readName(message, 12);
+    const type = message.readUInt16BE(name.next);
+    return {
+      id: message.readUInt16BE(0),
+      recursionDesired: (flags & 0x0100) !== 0,
+      question: { name: name.text, type: typeName(type) },
+      udpSize: readUdpSize(message, name.next + 4),
+    };
+  } catch (error) {
+    if (error instanceof RangeError) return undefined;
+    throw error;
+  }
+}
+
+/** Writes an answer. `truncated` sends the head alone with the TC bit: "ask again over TCP". */
+export function encodeAnswer(query: DnsQuery, answer: DnsAnswer, truncated = false): Buffer {
+  const { answers, authority = [], additional = [] } = truncated ? { answers: [] } : answer;
+  const writer = new Writer();
+  writer.u16(query.id);
+  const authoritative = 0x0400;
+  const recursionAvailable = 0x0080;
+  writer.u16(
+    0x8000 |
+      authoritative |
+      recursionAvailable |
+      (truncated ? 0x0200 : 0) |
+      (query.recursionDesired ? 0x0100 : 0) |
+      dnsRcodes[answer.rcode],
+  );
+  writer.u16(1);
+  writer.u16(answers.length);
+  writer.u16(authority.length);
+  writer.u16(additional.length);
+  writer.name(query.question.name, true);
+  writer.u16(typeNumber(query.question.type));
+  writer.u16(CLASS_IN);
+  for (const record of [...answers, ...authority, ...additional]) writer.record(record);
+  return writer.bytes();
+}
+
+class Writer {
+  #buffer = Buffer.alloc(4_096);
+  #length = 0;
+  /** Where each name tail was written, for compression pointers. */
+  readonly #offsets = new Map<string, number>();
+
+  u8(value: number): void {
+    this.#reserve(1);
+    this.#length = this.#buffer.writeUInt8(value, this.#length);
+  }
+
+  u16(value: number): void {
+    this.#reserve(2);
+    this.#length = this.#buffer.writeUInt16BE(value, this.#length);
+  }
+
+  u32(value: number): void {
+    this.#reserve(4);
+    this.#length = this.#buffer.writeUInt32BE(value, this.#length);
+  }
+
+  name(name: string, compress: boolean): void {
+    const labels = splitName(name);
+    for (let index = 0; index < labels.length; index++) {
+      const tail = labels.slice(index).join('.').toLowerCase();
+      const known = this.#offsets.get(tail);
+      if (known !== undefined && compress) {
+        this.u16(0xc000 | known);
+        return;
+      }
+      if (known === undefined && this.#length <= MAX_POINTER) this.#offsets.set(tail, this.#length);
+      const label = Buffer.from(labels[index] as string, 'latin1');
+      this.u8(label.length);
+      this.#reserve(label.length);
+      this.#length += label.copy(this.#buffer, this.#length);
+    }
+    this.u8(0);
+  }
+
+  record(record: DnsRecord): void {
+    this.name(record.name, true);
+    this.u16(dnsTypes[record.type]);
+    this.u16(CLASS_IN);
+    this.u32(record.ttl);
+    const lengthAt = this.#length;
+    this.u16(0);
+    this.#data(record);
+    this.#buffer.writeUInt16BE(this.#length - lengthAt - 2, lengthAt);
+  }
+
+  bytes(): Buffer {
+    return this.#buffer.subarray(0, this.#length);
+  }
+
+  #data(record: DnsRecord): void {
+    switch (record.type) {
+      case 'A':
+        for (const part of record.address.split('.')) this.u8(Number(part));
+        return;
+      case 'AAAA':
+        for (const group of ipv6Groups(record.address)) this.u16(group);
+        return;
+      case 'CNAME':
+      case 'PTR':
+      case 'NS':
+        this.name(record.target, true);
+        return;
+      case 'SRV':
+        this.u16(record.priority);
+        this.u16(record.weight);
+        this.u16(record.port);
+        this.name(record.target, false); // RFC 2782: the target is not compressed.
+        return;
+      case 'SOA':
+        this.name(record.primary, true);
+        this.name(`hostmaster.${record.primary}`, true);
+        for (const value of [1, 7_200, 1_800, 86_400, record.minimumTtl]) this.u32(value);
+    }
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#length + bytes <= this.#buffer.length) return;
+    const bigger = Buffer.alloc((this.#length + bytes) * 2);
+    this.#buffer.copy(bigger, 0, 0, this.#length);
+    this.#buffer = bigger;
+  }
+}
+
+function readName(message: Buffer, start: number): { text: string; next: number } {
+  const labels: string[] = [];
+  let at = start;
+  for (;;) {
+    const length = message.readUInt8(at);
+    if (length === 0) return { text: labels.join('.'), next: at + 1 };
+    if (length > 63) throw new RangeError('queries carry no compressed names');
+    if (at + 1 + length > message.length) throw new RangeError('the label ends beyond the message');
+    labels.push(message.toString('latin1', at + 1, at + 1 + length));
+    at += 1 + length;
+  }
+}
+
+function readUdpSize(message: Buffer, additionalAt: number): number {
+  const plain = 512;
+  const hasOpt =
+    message.readUInt16BE(10) > 0 &&
+    message.length >= additionalAt + 11 &&
+    message.readUInt8(additionalAt) === 0 &&
+    message.readUInt16BE(additionalAt + 1) === dnsTypes.OPT;
+  return hasOpt ? Math.max(plain, Math.min(4_096, message.readUInt16BE(additionalAt + 3))) : plain;
+}
+
+function splitName(name: string): string[] {
+  const text = name.endsWith('.') ? name.slice(0, -1) : name;
+  return text === '' ? [] : text.split('.');
+}
+
+function ipv6Groups(address: string): number[] {
+  const [head = '', tail] = address.split('::');
+  const groups = (part: string): number[] =>
+    part === '' ? [] : part.split(':').map((group) => Number.parseInt(group, 16));
+  const before = groups(head);
+  if (tail === undefined) return before;
+  const after = groups(tail);
+  return [...before, ...new Array<number>(8 - before.length - after.length).fill(0), ...after];
+}
+
+function typeName(type: number): string {
+  const known = Object.entries(dnsTypes).find(([, value]) => value === type);
+  return known === undefined ? String(type) : known[0];
+}
+
+function typeNumber(type: string): number {
+  return (dnsTypes as Readonly<Record<string, number>>)[type] ?? Number(type);
+}

@@ -1,0 +1,117 @@
+import type { DnsAnswer, DnsData, DnsRcode, DnsRecord } from './dns-server-wire.js';
+
+/** What a source of records says about one question. `undefined`: not mine, ask the next. */
+export type DnsSource = (name: string, type: string) => DnsAnswer | undefined;
+
+/** The records of one name, as a test writes them. */
+export interface DnsNameRecords {
+  readonly a?: readonly string[];
+  readonly aaaa?: readonly string[];
+  readonly srv?: readonly {
+    readonly target: string;
+    readonly port: number;
+    readonly priority?: number;
+    readonly weight?: number;
+  }[];
+  /** Excludes all others. */
+  readonly cname?: string;
+  readonly ptr?: string;
+  /** In seconds. @defaultValue 5 */
+  readonly ttl?: number;
+}
+
+/** How often a chain of CNAMEs is followed before it counts as a loop. */
+const MAX_CNAMES = 8;
+
+/** A plain zone: names and their records. Not thread-safe against itself: change it between queries. */
+export class DnsZone {
+  readonly #names = new Map<string, DnsNameRecords>();
+
+  /** Sets all records of a name; `{}` is a name that exists without records (NODATA). */
+  set(name: string, records: DnsNameRecords): void {
+    this.#names.set(canonicalName(name), records);
+  }
+
+  /** Forgets a name: NXDOMAIN from now on. */
+  delete(name: string): void {
+    this.#names.delete(canonicalName(name));
+  }
+
+  /** Answers for a name it knows. Addresses of SRV targets go into the additional section. */
+  answer(name: string, type: string): DnsAnswer | undefined {
+    const records = this.#names.get(canonicalName(name));
+    if (records === undefined) return undefined;
+    const ttl = records.ttl ?? 5;
+    if (records.cname !== undefined) {
+      return { rcode: 'NOERROR', answers: [{ name, ttl, type: 'CNAME', target: canonicalName(records.cname) }] };
+    }
+    const answers = dataOf(records, type).map((data): DnsRecord => ({ name, ttl, ...data }));
+    const additional: DnsRecord[] = [];
+    for (const answer of answers) {
+      if (answer.type !== 'SRV') continue;
+      const target = this.#names.get(canonicalName(answer.target));
+      if (target === undefined) continue;
+      for (const data of [...dataOf(target, 'A'), ...dataOf(target, 'AAAA')]) {
+        additional.push({ name: answer.target, ttl: target.ttl ?? 5, ...data });
+      }
+    }
+    return { rcode: 'NOERROR', answers, additional };
+  }
+}
+
+/** Asks the sources in order, follows CNAMEs, and says NXDOMAIN when nobody knows the name. */
+export function resolveQuestion(sources: readonly DnsSource[], name: string, type: string): DnsAnswer {
+  const chain: DnsRecord[] = [];
+  let asked = name;
+  for (let hop = 0; hop < MAX_CNAMES; hop++) {
+    const answer = firstAnswer(sources, asked, type);
+    const [first] = answer.answers;
+    if (first?.type !== 'CNAME' || type === 'CNAME') {
+      return { ...answer, answers: [...chain, ...answer.answers] };
+    }
+    chain.push(first);
+    asked = first.target;
+  }
+  return { rcode: 'SERVFAIL', answers: [] };
+}
+
+/** An answer without records; the SOA says how long the "no" may be kept. */
+export function negative(rcode: DnsRcode, zone: string, ttl: number): DnsAnswer {
+  const soa: DnsRecord = { name: zone, ttl, type: 'SOA', primary: `ns.dns.${zone}`, minimumTtl: ttl };
+  return { rcode, answers: [], authority: [soa] };
+}
+
+/** Lower case, without the last dot. */
+export function canonicalName(name: string): string {
+  const text = name.toLowerCase();
+  return text.endsWith('.') ? text.slice(0, -1) : text;
+}
+
+function firstAnswer(sources: readonly DnsSource[], name: string, type: string): DnsAnswer {
+  for (const source of sources) {
+    const answer = source(name, type);
+    if (answer !== undefined) return answer;
+  }
+  return { rcode: 'NXDOMAIN', answers: [] };
+}
+
+function dataOf(records: DnsNameRecords, type: string): DnsData[] {
+  switch (type) {
+    case 'A':
+      return (records.a ?? []).map((address) => ({ type: 'A', address }));
+    case 'AAAA':
+      return (records.aaaa ?? []).map((address) => ({ type: 'AAAA', address }));
+    case 'SRV':
+      return (records.srv ?? []).map(({ target, port, priority = 0, weight = 100 }) => ({
+        type: 'SRV',
+        priority,
+        weight,
+        port,
+        target: canonicalName(target),
+      }));
+    case 'PTR':
+      return records.ptr === undefined ? [] : [{ type: 'PTR', target: canonicalName(records.ptr) }];
+    default:
+      return [];
+  }
+}

@@ -1,0 +1,367 @@
+import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dgram';
+import { createServer, type Server as TcpServer, type Socket as TcpSocket } from 'node:net';
+import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import { type Rng, systemRng } from '../runtime/rng.js';
+import { DnsAnswerCache } from './dns-server-cache.js';
+import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
+import { KubernetesZone } from './dns-server-kubernetes.js';
+import { type DnsAnswer, type DnsQuery, decodeQuery, encodeAnswer } from './dns-server-wire.js';
+import { canonicalName, DnsZone, resolveQuestion } from './dns-server-zone.js';
+
+export interface DnsServerOptions {
+  /** Address to listen on, UDP and TCP alike. @defaultValue '127.0.0.1' */
+  readonly host?: string;
+  /** One port for UDP and TCP; 0 takes a free one. @defaultValue 0 */
+  readonly port?: number;
+  /** Domain of the Kubernetes Services. @defaultValue 'cluster.local' */
+  readonly clusterDomain?: string;
+  /** TTL of Kubernetes records, in seconds. @defaultValue 5 */
+  readonly ttl?: number;
+  /** Whether records come in random order, as CoreDNS's `loadbalance` does. @defaultValue true */
+  readonly shuffle?: boolean;
+  /** Answers as a cache in between does: kept for their TTL, which counts down. @defaultValue false */
+  readonly cache?: boolean;
+  readonly clock?: Clock;
+  readonly rng?: Rng;
+}
+
+/** One query as it arrived. */
+export interface DnsQueryEntry {
+  readonly name: string;
+  readonly type: string;
+  readonly protocol: 'udp' | 'tcp';
+}
+
+interface Fault extends DnsFaultScope {
+  readonly fault: DnsFault;
+  left: number;
+}
+
+interface Reply {
+  readonly protocol: 'udp' | 'tcp';
+  /** Tells a repeated query of one asker from a second one. */
+  readonly asker: string;
+  send(message: Buffer): void;
+}
+
+/** The largest message TCP can frame. */
+const MAX_TCP = 65_535;
+/** The log of queries forgets the oldest beyond this; the counters do not. */
+const MAX_LOG = 10_000;
+
+/**
+ * A real DNS server over UDP and TCP on one port, for tests and demos: plain records, Services as CoreDNS answers for
+ * them, and faults on demand. Point a client at `address`, for example with `Resolver.setServers([server.address])`.
+ *
+ * @example
+ * const server = await createDnsServer();
+ * server.kubernetes.set({ namespace: 'shop', name: 'orders', pods: [{ address: '10.0.0.1' }] });
+ * await using _ = server;
+ */
+export async function createDnsServer(options: DnsServerOptions = {}): Promise<DnsServer> {
+  const server = new DnsServer(options);
+  await server.listen();
+  return server;
+}
+
+export class DnsServer {
+  /** Plain records; asked after the Kubernetes Services. */
+  readonly zone: DnsZone = new DnsZone();
+  /** Services, answered for as CoreDNS does. */
+  readonly kubernetes: KubernetesZone;
+
+  readonly #host: string;
+  readonly #shuffle: boolean;
+  readonly #clock: Clock;
+  readonly #rng: Rng;
+  readonly #cache: DnsAnswerCache | undefined;
+  readonly #faults: Fault[] = [];
+  readonly #timers = new Set<Timer>();
+  readonly #log: DnsQueryEntry[] = [];
+  readonly #counts = new Map<string, number>();
+  readonly #running = new Map<string, Set<string>>();
+  readonly #peaks = new Map<string, number>();
+  readonly #connections = new Set<TcpSocket>();
+  #port: number;
+  #udp: UdpSocket | undefined;
+  #tcp: TcpServer | undefined;
+  #closed = false;
+
+  /** Use `createDnsServer`, which also listens. */
+  constructor(options: DnsServerOptions) {
+    this.#host = options.host ?? '127.0.0.1';
+    this.#port = options.port ?? 0;
+    this.#shuffle = options.shuffle ?? true;
+    this.#clock = options.clock ?? systemClock;
+    this.#rng = options.rng ?? systemRng;
+    this.#cache = options.cache === true ? new DnsAnswerCache(this.#clock) : undefined;
+    this.kubernetes = new KubernetesZone(options.clusterDomain ?? 'cluster.local', options.ttl ?? 5);
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** `ip:port`, as `dns.Resolver.setServers` takes it. */
+  get address(): string {
+    return this.#host.includes(':') ? `[${this.#host}]:${this.#port}` : `${this.#host}:${this.#port}`;
+  }
+
+  /** Every query so far, oldest first, at most the last 10,000. */
+  get queries(): readonly DnsQueryEntry[] {
+    return this.#log;
+  }
+
+  /** How many queries came for a name, repeats by the client included; with `type`, only those. */
+  count(name: string, type?: string): number {
+    return this.#counts.get(countKey(name, type)) ?? 0;
+  }
+
+  /** The most queries for a name that were unanswered at one time. A repeated query counts once; one dropped by `silent` does not. */
+  maxConcurrent(name: string): number {
+    return this.#peaks.get(canonicalName(name)) ?? 0;
+  }
+
+  /** Forgets the log and all counters. */
+  resetCounters(): void {
+    this.#log.length = 0;
+    this.#counts.clear();
+    this.#peaks.clear();
+  }
+
+  /** Makes queries fail from now on; the last fault that fits a query wins. The returned function takes it back. */
+  fault(fault: DnsFault, scope: DnsFaultScope = {}): () => void {
+    const entry: Fault = { fault, ...scope, left: scope.times ?? Number.POSITIVE_INFINITY };
+    this.#faults.push(entry);
+    return () => {
+      const index = this.#faults.indexOf(entry);
+      if (index !== -1) this.#faults.splice(index, 1);
+    };
+  }
+
+  /** Takes all faults back. */
+  clearFaults(): void {
+    this.#faults.length = 0;
+  }
+
+  /** With false nobody listens on TCP any more (connection refused), as behind a firewall that knows DNS as UDP only. */
+  async acceptTcp(accept: boolean): Promise<void> {
+    if (accept && this.#tcp === undefined) await this.#listenTcp(this.#port);
+    if (!accept) await this.#closeTcp();
+  }
+
+  /** Opens both sockets. Called by `createDnsServer`; after `stop`, opens them again on the same port. */
+  async listen(): Promise<void> {
+    if (this.#closed) throw new Error('the DNS server was closed');
+    // TCP first: its free port may be taken for UDP, then another one is tried.
+    for (let attempt = 1; ; attempt++) {
+      const port = await this.#listenTcp(this.#port);
+      try {
+        await this.#listenUdp(port);
+        this.#port = port;
+        return;
+      } catch (error) {
+        await this.#closeTcp();
+        if (this.#port !== 0 || attempt === 10) throw error;
+      }
+    }
+  }
+
+  /** Closes both sockets, as if the process had died: clients are refused until `listen`. */
+  async stop(): Promise<void> {
+    for (const timer of this.#timers) timer.cancel();
+    this.#timers.clear();
+    this.#running.clear();
+    const udp = this.#udp;
+    this.#udp = undefined;
+    if (udp !== undefined) await new Promise<void>((resolve) => udp.close(() => resolve()));
+    await this.#closeTcp();
+  }
+
+  /** Stops for good. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.stop();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #handle(message: Buffer, reply: Reply): void {
+    const query = decodeQuery(message);
+    if (query === undefined) return;
+    const name = canonicalName(query.question.name);
+    const { type } = query.question;
+    this.#note({ name, type, protocol: reply.protocol });
+    const fault = this.#faultFor(name, type);
+    if (fault?.kind === 'silent') return;
+    const done = this.#begin(name, `${reply.asker}/${query.id}/${type}`);
+    const answer = (): void => {
+      done();
+      reply.send(this.#message(query, name, reply.protocol, fault));
+    };
+    if (fault?.kind === 'slow') this.#later(answer, fault.delayMs);
+    else answer();
+  }
+
+  #message(query: DnsQuery, name: string, protocol: 'udp' | 'tcp', fault: DnsFault | undefined): Buffer {
+    if (fault?.kind === 'garbage') {
+      const garbage = Buffer.from([0, 0, 0x81, 0x80, 0, 1, 0, 9, 0xff, 0xff, 0xff, 0xff, 0x3f, 0x21]);
+      garbage.writeUInt16BE(query.id, 0);
+      return garbage;
+    }
+    if (fault?.kind === 'truncate' && protocol === 'udp') return encodeAnswer(query, empty('NOERROR'), true);
+    const answer = fault?.kind === 'rcode' ? faultAnswer(fault.rcode) : this.#answer(name, query.question.type);
+    const message = encodeAnswer(query, answer);
+    if (protocol === 'udp') return message.length <= query.udpSize ? message : encodeAnswer(query, answer, true);
+    return message.length <= MAX_TCP ? message : encodeAnswer(query, empty('FORMERR'));
+  }
+
+  #answer(name: string, type: string): DnsAnswer {
+    const fresh = (): DnsAnswer =>
+      resolveQuestion(
+        [
+          (asked, askedType) => this.kubernetes.answer(asked, askedType),
+          (asked, askedType) => this.zone.answer(asked, askedType),
+        ],
+        name,
+        type,
+      );
+    const answer = this.#cache === undefined ? fresh() : this.#cache.get(name, type, fresh);
+    if (!this.#shuffle) return answer;
+    // A CNAME must stay ahead of what it leads to.
+    const chain = answer.answers.filter((record) => record.type === 'CNAME');
+    const rest = answer.answers.filter((record) => record.type !== 'CNAME');
+    return { ...answer, answers: [...chain, ...shuffled(rest, this.#rng)] };
+  }
+
+  #faultFor(name: string, type: string): DnsFault | undefined {
+    const entry = this.#faults.findLast(
+      (candidate) =>
+        candidate.left > 0 &&
+        (candidate.name === undefined || canonicalName(candidate.name) === name) &&
+        (candidate.type === undefined || candidate.type === type),
+    );
+    if (entry === undefined) return undefined;
+    entry.left--;
+    return entry.fault;
+  }
+
+  #note(entry: DnsQueryEntry): void {
+    this.#log.push(entry);
+    if (this.#log.length > MAX_LOG) this.#log.shift();
+    for (const key of [countKey(entry.name, undefined), countKey(entry.name, entry.type)]) {
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+    }
+  }
+
+  #begin(name: string, id: string): () => void {
+    const running = this.#running.get(name) ?? new Set();
+    this.#running.set(name, running.add(id));
+    this.#peaks.set(name, Math.max(this.maxConcurrent(name), running.size));
+    return () => {
+      running.delete(id);
+      if (running.size === 0) this.#running.delete(name);
+    };
+  }
+
+  #later(fn: () => void, delayMs: number): void {
+    const timer = this.#clock.timer(() => {
+      this.#timers.delete(timer);
+      fn();
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  async #listenUdp(port: number): Promise<void> {
+    const socket = createSocket(this.#host.includes(':') ? 'udp6' : 'udp4');
+    socket.on('message', (message: Buffer, from: RemoteInfo) => {
+      this.#handle(message, {
+        protocol: 'udp',
+        asker: `udp ${from.address}:${from.port}`,
+        send: (answer) => {
+          if (this.#udp === socket) socket.send(answer, from.port, from.address, () => {});
+        },
+      });
+    });
+    await new Promise<void>((resolve, reject) => {
+      socket.once('error', (error) => {
+        socket.close();
+        reject(error);
+      });
+      socket.bind(port, this.#host, () => {
+        socket.removeAllListeners('error');
+        socket.on('error', () => {}); // an ICMP answer to a client that is gone
+        resolve();
+      });
+    });
+    this.#udp = socket;
+  }
+
+  async #listenTcp(port: number): Promise<number> {
+    const server = createServer((socket) => this.#accept(socket));
+    await new Promise<void>((resolve, reject) => {
+      server.once('error', reject);
+      server.listen(port, this.#host, resolve);
+    });
+    this.#tcp = server;
+    const address = server.address();
+    return typeof address === 'object' && address !== null ? address.port : port;
+  }
+
+  #accept(socket: TcpSocket): void {
+    this.#connections.add(socket);
+    const asker = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
+    let pending: Buffer = Buffer.alloc(0);
+    socket.on('error', () => {});
+    socket.on('close', () => this.#connections.delete(socket));
+    socket.on('data', (chunk) => {
+      // Each message has its length in front (RFC 1035 4.2.2); a chunk may hold a part of one, or several.
+      pending = Buffer.concat([pending, chunk]);
+      while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
+        const end = 2 + pending.readUInt16BE(0);
+        const message = pending.subarray(2, end);
+        pending = pending.subarray(end);
+        this.#handle(message, {
+          protocol: 'tcp',
+          asker,
+          send: (answer) => {
+            const length = Buffer.alloc(2);
+            length.writeUInt16BE(answer.length, 0);
+            if (socket.writable) socket.write(Buffer.concat([length, answer]));
+          },
+        });
+      }
+    });
+  }
+
+  async #closeTcp(): Promise<void> {
+    const server = this.#tcp;
+    this.#tcp = undefined;
+    for (const socket of this.#connections) socket.destroy();
+    if (server !== undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
+  }
+}
+
+function empty(rcode: DnsAnswer['rcode']): DnsAnswer {
+  return { rcode, answers: [] };
+}
+
+function faultAnswer(rcode: Extract<DnsFault, { kind: 'rcode' }>['rcode']): DnsAnswer {
+  return empty(rcode === 'NODATA' ? 'NOERROR' : rcode);
+}
+
+function countKey(name: string, type: string | undefined): string {
+  return `${canonicalName(name)} ${type ?? '*'}`;
+}
+
+/** Fisher and Yates. */
+function shuffled<T>(items: readonly T[], rng: Rng): T[] {
+  const result = [...items];
+  for (let index = result.length - 1; index > 0; index--) {
+    const other = Math.floor(rng.next() * (index + 1));
+    [result[index], result[other]] = [result[other] as T, result[index] as T];
+  }
+  return result;
+}
