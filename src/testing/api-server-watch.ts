@@ -33,7 +33,7 @@ export type Disturbance =
 /** Rewrites what a stream sends: the pieces for one line, and what happens after them. Undefined leaves the line alone. */
 export type Mangle = (
   line: Buffer,
-) => { readonly pieces: readonly Uint8Array[]; readonly then?: 'end' | 'reset' } | undefined;
+) => { readonly pieces: readonly Uint8Array[]; readonly after?: 'end' | 'reset' } | undefined;
 
 export interface WatchStreamOptions {
   readonly response: ServerResponse;
@@ -185,8 +185,8 @@ export class WatchStream {
       return;
     }
     for (const piece of mangled.pieces) this.#write(Buffer.from(piece));
-    if (mangled.then === 'end') this.end();
-    else if (mangled.then === 'reset') this.reset();
+    if (mangled.after === 'end') this.end();
+    else if (mangled.after === 'reset') this.reset();
   }
 
   #write(bytes: Buffer): void {

@@ -340,14 +340,9 @@ class LoopbackApiServer implements ApiServer {
   }
 
   async #allGone(): Promise<void> {
+    // A socket leaves the set with its `close` event, so one that is still in it has that event to come.
     await Promise.all(
-      [...this.#sockets].map(
-        (socket) =>
-          new Promise<void>((resolve) => {
-            if (socket.closed) resolve();
-            else socket.once('close', () => resolve());
-          }),
-      ),
+      [...this.#sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))),
     );
   }
 }
