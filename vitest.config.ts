@@ -18,7 +18,7 @@ const project = (name: string, include: string[], more: Record<string, unknown> 
 const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     projects: [
-      project('unit', ['test/unit/**/*.test.ts']),
+      project('unit', ['test/unit/**/*.test.{ts,mjs}']),
       project('contract', ['test/contract/**/*.test.ts']),
       project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 60_000 }),
       project('integration', ['test/integration/**/*.test.ts'], {

@@ -41,7 +41,7 @@ const checks = [
   suite('simulation'),
   suite('integration'),
   suite('package'),
-  { name: 'examples', args: tsc('tsconfig.examples.json') },
+  { name: 'examples', args: tsc('tsconfig.javascript.json') },
   { name: 'docs-links', args: script('docs-links.mjs') },
 ];
 

@@ -1,0 +1,111 @@
+/** Interleaved rounds: every subject once per round, the baseline twice, in a new random order each time. */
+import { seededRng } from 'evenkeel/testing';
+import { bootstrapMedian, judgeRatio, median, shuffled } from './statistics.mjs';
+
+/** The fewest rounds a verdict may rest on; fewer (`--quick`) print figures without one. */
+export const MIN_ROUNDS = 40;
+
+/**
+ * @typedef {object} Sample  What one run of one subject measured. Ratios are taken of each of them.
+ * @property {number} perSecond requests per second
+ * @property {number} cpuUs CPU time of this process per request, user and system, in µs
+ * @property {number} [p50] latency in ms
+ * @property {number} [p99]
+ *
+ * @typedef {{ readonly name: string, readonly run: () => Promise<Sample> }} Subject
+ */
+
+/** The second appearance of the baseline in a round. */
+const TWIN = '\0baseline again';
+
+/**
+ * Runs `rounds` rounds after one that is thrown away.
+ * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, seed?: number,
+ *   progress?: (round: number, rounds: number) => void }} options
+ */
+export async function measure({ baseline, subjects, rounds, seed = 1, progress = () => {} }) {
+  const rng = seededRng(seed);
+  const random = () => rng.next();
+  const all = [baseline, { name: TWIN, run: baseline.run }, ...subjects];
+  /** @type {Map<string, Sample[]>} */
+  const samples = new Map(all.map(({ name }) => [name, []]));
+  for (let round = 0; round <= rounds; round++) {
+    progress(round, rounds);
+    for (const { name, run } of shuffled(all, random)) {
+      globalThis.gc?.();
+      const sample = await run();
+      if (round > 0) samples.get(name)?.push(sample);
+    }
+  }
+  return new Results(baseline.name, samples, random);
+}
+
+export class Results {
+  #baseline;
+  #samples;
+  #random;
+
+  /** @param {string} baseline @param {Map<string, Sample[]>} samples @param {() => number} random */
+  constructor(baseline, samples, random) {
+    this.#baseline = baseline;
+    this.#samples = samples;
+    this.#random = random;
+  }
+
+  get rounds() {
+    return this.#of(this.#baseline).length;
+  }
+
+  /** The median of one figure of one subject over all rounds. @param {string} name @param {keyof Sample} figure */
+  median(name, figure) {
+    return median(this.#of(name).map((sample) => sample[figure] ?? Number.NaN));
+  }
+
+  /**
+   * Per-round ratios of `name` to `against`. The baseline's own value is the geometric mean of its two runs in the round.
+   * @param {string} name @param {keyof Sample} figure @param {string} against
+   */
+  ratio(name, figure, against = this.#baseline) {
+    const own = this.#figures(name, figure);
+    const other = this.#figures(against, figure);
+    return bootstrapMedian(
+      own.map((value, round) => value / /** @type {number} */ (other[round])),
+      this.#random,
+    );
+  }
+
+  /** The baseline's second run against its first. @param {keyof Sample} figure */
+  aa(figure) {
+    const first = this.#of(this.#baseline);
+    const second = this.#of(TWIN);
+    return bootstrapMedian(
+      first.map((sample, round) => Number(second[round]?.[figure]) / Number(sample[figure])),
+      this.#random,
+    );
+  }
+
+  /**
+   * The verdict on a ratio, or `too few rounds`.
+   * @param {string} name @param {keyof Sample} figure @param {{ atLeast?: number, atMost?: number }} wanted
+   * @param {string} [against]
+   */
+  verdict(name, figure, wanted, against) {
+    if (this.rounds < MIN_ROUNDS) return 'too few rounds';
+    return judgeRatio(this.ratio(name, figure, against), wanted, this.aa(figure));
+  }
+
+  /** @param {string} name @param {keyof Sample} figure */
+  #figures(name, figure) {
+    const own = this.#of(name).map((sample) => Number(sample[figure]));
+    if (name !== this.#baseline) return own;
+    const twin = this.#of(TWIN);
+    return own.map((value, round) => Math.sqrt(value * Number(twin[round]?.[figure])));
+  }
+
+  /** @param {string} name */
+  #of(name) {
+    const samples = this.#samples.get(name);
+    if (samples === undefined) throw new RangeError(`no subject is called ${name}`);
+    return samples;
+  }
+}

@@ -1,0 +1,66 @@
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Consumer } from '../../support/consumer.js';
+
+/** Prints every module Node loads, one per line, to stderr. */
+const traceLoads = `--import=data:text/javascript,${encodeURIComponent(`
+  import { register } from 'node:module';
+  register('data:text/javascript,' + encodeURIComponent(
+    "import { writeSync } from 'node:fs'; export const load = (url, context, next) => { writeSync(2, url + '\\\\n'); return next(url, context); };"));
+`)}`;
+
+/** One call through a balancer over a transport that is no network at all. */
+const oneCall = `
+const connection = { handle: 'hello', capacity: Infinity, closed: new Promise(() => {}), close: async () => {} };
+const balancer = createBalancer({
+  resolver: staticEndpoints([{ address: '10.0.0.1', port: 80 }, { address: '10.0.0.2', port: 80 }]),
+  transport: { connect: async () => connection },
+});
+balancer.run((handle) => handle).then(async (answer) => {
+  await balancer.close();
+  console.log(answer);
+});`;
+
+describe('installed without any peer', () => {
+  let consumer: Consumer;
+  beforeAll(async () => {
+    consumer = await Consumer.create(inject('tarball'));
+  });
+  afterAll(() => consumer.remove());
+
+  test('brings nothing along', async () => {
+    const names = await readdir(join(consumer.folder, 'node_modules'));
+    expect(names.filter((name) => !name.startsWith('.'))).toEqual(['evenkeel']);
+  });
+
+  test('import: the root door works', async () => {
+    const source = `import { createBalancer, staticEndpoints } from 'evenkeel';${oneCall}`;
+    expect(await consumer.run('import.mjs', source)).toEqual({ code: 0, stdout: 'hello\n', stderr: '' });
+  });
+
+  test('require: the root door works, without flag or warning', async () => {
+    const source = `const { createBalancer, staticEndpoints } = require('evenkeel');${oneCall}`;
+    expect(await consumer.run('require.cjs', source)).toEqual({ code: 0, stdout: 'hello\n', stderr: '' });
+  });
+
+  test('the root door loads neither an adapter nor the Kubernetes client nor the test tools', async () => {
+    const { code, stderr } = await consumer.run('trace.mjs', `import 'evenkeel';`, [traceLoads]);
+    const loaded = stderr.split('\n').filter((line) => line.includes('/evenkeel/dist/'));
+    expect(code, stderr).toBe(0);
+    expect(loaded.length).toBeGreaterThan(10);
+    expect(loaded.filter((url) => /\/(adapter|testing|cli|kubernetes)\//.test(url))).toEqual([]);
+  });
+
+  test.each(['kubernetes', 'testing'])('./%s needs no peer', async (door) => {
+    const source = `import * as door from 'evenkeel/${door}'; console.log(Object.keys(door).length > 0);`;
+    expect(await consumer.run('door.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
+  });
+
+  test.each([['undici', 'undici']])("./%s fails with Node's own message, which names %s", async (door, peer) => {
+    const source = `import('evenkeel/${door}').catch((error) => console.log(error.code, error.message));`;
+    const { stdout } = await consumer.run('peer.mjs', source);
+    expect(stdout).toMatch(/^ERR_MODULE_NOT_FOUND /);
+    expect(stdout).toContain(`Cannot find package '${peer}'`);
+  });
+});

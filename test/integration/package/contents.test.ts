@@ -1,0 +1,52 @@
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
+import { describe, expect, inject, test } from 'vitest';
+import { runProgram } from '../../support/consumer.js';
+
+interface Manifest {
+  readonly exports: Record<string, string | { readonly types: string; readonly default: string }>;
+  readonly dependencies?: Record<string, string>;
+}
+
+const root = join(import.meta.dirname, '../../..');
+const manifest = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as Manifest & Record<string, unknown>;
+
+describe('the packed package', () => {
+  const files = inject('packedFiles');
+
+  test('holds the compiled library and what a reader needs, nothing else', () => {
+    const expected = /^(dist\/.+\.(js|d\.ts)|package\.json|README\.md|LICENSE|CHANGELOG\.md)$/;
+    expect(files.filter((file) => !expected.test(file))).toEqual([]);
+    expect(files).toContain('LICENSE');
+    expect(files).toContain('README.md');
+  });
+
+  test('holds every file its doors name', () => {
+    const named = Object.values(manifest.exports)
+      .flatMap((door) => (typeof door === 'string' ? [door] : [door.types, door.default]))
+      .map((file) => file.replace('./', ''));
+    expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  test('has no runtime dependency', () => {
+    expect(manifest.dependencies ?? {}).toEqual({});
+  });
+
+  test('publint finds nothing', async () => {
+    const bytes = await readFile(inject('tarball'));
+    const { messages } = await publint({
+      pack: { tarball: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer },
+      strict: true,
+    });
+    expect(messages.map((message) => formatMessage(message, manifest, { color: false }))).toEqual([]);
+  });
+
+  test('attw finds no door whose types cannot be resolved', async () => {
+    const attw = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js');
+    const args = [attw, inject('tarball'), '--profile', 'esm-only', '--format', 'ascii', '--no-color'];
+    const { code, stdout, stderr } = await runProgram(process.execPath, args, root);
+    expect(code, stdout + stderr).toBe(0);
+  });
+});

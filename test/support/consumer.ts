@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
+
+export interface ProgramResult {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a program to its end; a failing one is a result like any other. */
+export function runProgram(command: string, args: readonly string[], cwd: string): Promise<ProgramResult> {
+  return new Promise((resolve) => {
+    execFile(command, args, { cwd }, (error, stdout, stderr) => {
+      resolve({ code: error === null ? 0 : Number(error.code ?? 1), stdout, stderr });
+    });
+  });
+}
+
+/** Somebody's project: an empty folder with the packed package installed and nothing else. */
+export class Consumer {
+  readonly folder: string;
+
+  private constructor(folder: string) {
+    this.folder = folder;
+  }
+
+  /** @param links Packages of this repository's node_modules it has as well. */
+  static async create(tarball: string, links: readonly string[] = []): Promise<Consumer> {
+    const folder = await mkdtemp(join(tmpdir(), 'evenkeel-consumer-'));
+    await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
+    const flags = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
+    const installed = await runProgram('npm', ['install', ...flags, tarball], folder);
+    if (installed.code !== 0) throw new Error(`npm install failed:\n${installed.stderr}`);
+    for (const name of links) {
+      const link = join(folder, 'node_modules', name);
+      await mkdir(dirname(link), { recursive: true });
+      await symlink(join(root, 'node_modules', name), link, 'junction');
+    }
+    return new Consumer(folder);
+  }
+
+  /** Runs a program of this project. */
+  async run(fileName: string, source: string, nodeArgs: readonly string[] = []): Promise<ProgramResult> {
+    await writeFile(join(this.folder, fileName), source);
+    return runProgram(process.execPath, [...nodeArgs, fileName], this.folder);
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
