@@ -1,0 +1,17 @@
+// @ts-check
+/** A tiny line protocol: it answers every line with its own name and the line. Runs as a process of its own. */
+import { createServer } from 'node:net';
+import { createInterface } from 'node:readline';
+
+const name = process.argv[2] ?? 'server';
+
+const server = createServer((socket) => {
+  socket.on('error', () => socket.destroy());
+  createInterface({ input: socket }).on('line', (line) => socket.write(`${name} ${line}\n`));
+});
+
+server.listen(0, '127.0.0.1', () => {
+  const address = /** @type {import('node:net').AddressInfo} */ (server.address());
+  process.send?.(address.port);
+});
+process.on('disconnect', () => process.exit());
