@@ -7,6 +7,7 @@ const alias = [
   { find: /^evenkeel$/, replacement: source('index.ts') },
   { find: /^evenkeel\/kubernetes$/, replacement: source('resolver/kubernetes/index.ts') },
   { find: /^evenkeel\/undici$/, replacement: source('adapter/undici/index.ts') },
+  { find: /^evenkeel\/grpc-js$/, replacement: source('adapter/grpc-js/index.ts') },
   { find: /^evenkeel\/testing$/, replacement: source('testing/index.ts') },
 ];
 
