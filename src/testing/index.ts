@@ -1,4 +1,26 @@
 export {
+  type ApiServer,
+  type ApiServerOptions,
+  type Collection,
+  createApiServer,
+  type StartOptions,
+} from './api-server.js';
+export type { Grant, Tokens, Verb } from './api-server-access.js';
+export { type Certificate, type CertificateOptions, createCertificate } from './api-server-certificate.js';
+export type { Fault } from './api-server-fault.js';
+export type {
+  EndpointSliceObject,
+  KubernetesObject,
+  ObjectMetadata,
+  ServiceObject,
+  SliceEndpoint,
+  SlicePort,
+} from './api-server-objects.js';
+export type { RecordedRequest } from './api-server-requests.js';
+export type { Pod, ServiceController, ServiceOptions, ServicePort } from './api-server-service.js';
+export type { StoreBackup } from './api-server-store.js';
+export type { Disturbance, Mangle } from './api-server-watch.js';
+export {
   createDnsServer,
   type DnsQueryEntry,
   type DnsServer,
