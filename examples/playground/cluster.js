@@ -1,0 +1,201 @@
+// @ts-check
+/**
+ * A small cluster on loopback: one Deployment with its pods, one Service in front of them.
+ * Pods, service proxy and API server are real processes and sockets; scheduler, controllers and kubelet are a few lines here.
+ */
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { createControlPlane } from './control-plane.js';
+import { createKubelet } from './kubelet.js';
+
+/** @typedef {import('./kubelet.js').Pod} Pod */
+
+export const MAX_PODS = 12;
+// A Deployment's default: a quarter more pods while it rolls. Its other default, a quarter fewer, is switched off.
+const SURGE_RATIO = 0.25;
+const NAME_LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
+
+/** @param {number} length */
+const randomName = (length) =>
+  Array.from({ length }, () => NAME_LETTERS[Math.floor(Math.random() * NAME_LETTERS.length)]).join('');
+
+/** What everybody may see of a pod. @typedef {ReturnType<typeof describePod>} PodView */
+
+/** @param {Pod} pod */
+function describePod(pod) {
+  return {
+    name: pod.name,
+    shortName: pod.name.slice(pod.name.lastIndexOf('-') + 1),
+    ready: isReady(pod),
+    state: stateOf(pod),
+    restarts: pod.restarts,
+    connections: pod.connections,
+    revision: pod.revision,
+  };
+}
+
+/** @param {Pod} pod */
+const isReady = (pod) => pod.serving && pod.phase === 'running';
+
+/** @param {Pod} pod @returns {'ready' | 'starting' | 'restarting' | 'not ready' | 'slow' | 'failing' | 'leaving' | 'dead'} */
+function stateOf(pod) {
+  if (pod.phase === 'terminating') return 'leaving';
+  if (pod.phase === 'starting' || pod.phase === 'restarting') return pod.restarts > 0 ? 'restarting' : 'starting';
+  if (!pod.alive) return 'dead';
+  if (pod.fault === 'slow' || pod.fault === 'failing') return pod.fault;
+  return pod.serving && pod.fault !== 'unready' ? 'ready' : 'not ready';
+}
+
+/**
+ * @param {object} options
+ * @param {number} options.pods
+ * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
+ * @param {(text: string) => void} options.onEvent called with what happened, in words
+ */
+export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent }) {
+  /** @type {Pod[]} */
+  let pods = [];
+  let desired = initialPods;
+  let revision = 1;
+  let templateHash = randomName(5);
+  let publishing = false;
+  let readyKey = '';
+  let readySince = performance.now();
+  let closed = false;
+
+  const controlPlane = await createControlPlane();
+  const proxy = fork(fileURLToPath(new URL('service-proxy-process.js', import.meta.url)), {
+    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+  });
+  const proxyPort = await new Promise((resolve, reject) => {
+    proxy.on('exit', () => reject(new Error('the service proxy did not start')));
+    proxy.on('message', (/** @type {any} */ message) => {
+      if (message.type === 'listening') resolve(message.port);
+    });
+  });
+
+  const kubelet = createKubelet({ serviceTimeMs, onChange: changed, onEvent });
+
+  /** A pod's state changed: the Deployment acts, then the endpoints are published, once for all changes of this turn. */
+  function changed() {
+    if (publishing || closed) return;
+    publishing = true;
+    setImmediate(() => {
+      publishing = false;
+      if (closed) return;
+      pods = pods.filter((pod) => pod.phase !== 'gone');
+      reconcile();
+      publish();
+    });
+  }
+
+  function startPod() {
+    pods.push(kubelet.start(`orders-${templateHash}-${randomName(5)}`, revision));
+  }
+
+  /** The Deployment controller: as many pods as wished for, all of the newest revision, never fewer ready than wished for. */
+  function reconcile() {
+    const active = pods.filter((pod) => pod.phase !== 'terminating');
+    const current = active.filter((pod) => pod.revision === revision);
+    const old = active.filter((pod) => pod.revision !== revision);
+    if (old.length === 0) {
+      for (let missing = desired - active.length; missing > 0; missing--) startPod();
+      // Those that are not ready go first, then the youngest.
+      const victims = [...current].reverse().sort((a, b) => Number(isReady(a)) - Number(isReady(b)));
+      for (const victim of victims.slice(0, Math.max(0, active.length - desired))) kubelet.stop(victim);
+      return;
+    }
+    const limit = desired + Math.ceil(desired * SURGE_RATIO);
+    let spare = active.filter(isReady).length - desired;
+    for (const pod of old) {
+      if (isReady(pod) && spare-- <= 0) continue;
+      kubelet.stop(pod);
+    }
+    const left = pods.filter((pod) => pod.phase !== 'terminating').length;
+    const starts = Math.min(limit - left, desired - current.length);
+    for (let index = 0; index < starts; index++) startPod();
+  }
+
+  /** The EndpointSlice controller and kube-proxy. */
+  function publish() {
+    const listed = pods.filter((pod) => pod.port !== 0);
+    controlPlane.publish(listed);
+    const ready = listed.filter(isReady);
+    const usable = ready.length > 0 ? ready : listed.filter((pod) => pod.phase === 'terminating' && pod.serving);
+    if (proxy.connected) proxy.send({ type: 'pods', ports: usable.map(({ port }) => port) });
+    const key = ready.map(({ name, restarts }) => `${name}/${restarts}`).join();
+    if (key !== readyKey) {
+      readyKey = key;
+      readySince = performance.now();
+    }
+  }
+
+  /** @param {string | undefined} name */
+  function find(name) {
+    const pod = pods.find((candidate) => candidate.name === name && candidate.phase !== 'terminating');
+    if (pod === undefined) throw new Error(`there is no pod ${name ?? ''} to act on`);
+    return pod;
+  }
+
+  /** @param {string | undefined} name @param {import('./pod.js').Fault} fault @param {string} words */
+  function inflict(name, fault, words) {
+    const pod = find(name);
+    if (!kubelet.setFault(pod, fault)) throw new Error(`${pod.name} is not running`);
+    onEvent(`${pod.name} ${words}`);
+  }
+
+  changed();
+  return {
+    serviceUrl: `http://127.0.0.1:${proxyPort}`,
+    apiServerUrl: controlPlane.url,
+    namespace: controlPlane.namespace,
+    service: controlPlane.service,
+
+    pods: () => pods.map(describePod),
+    readySince: () => readySince,
+    desired: () => desired,
+    /** True when every pod is of the newest revision and ready, and none is on its way in or out. */
+    settled: () =>
+      pods.length === desired && pods.every((pod) => pod.alive && isReady(pod) && pod.revision === revision),
+
+    /** @param {number} replicas 1 to MAX_PODS */
+    scale(replicas) {
+      const next = Math.min(Math.max(replicas, 1), MAX_PODS);
+      if (next === desired)
+        throw new Error(`the Deployment has ${desired} pods, the ${next === 1 ? 'fewest' : 'most'} it can have here`);
+      onEvent(`scaled from ${desired} to ${next} pods`);
+      desired = next;
+      changed();
+    },
+    roll() {
+      revision += 1;
+      templateHash = randomName(5);
+      onEvent(`rolling update to revision ${revision}: every pod is replaced`);
+      changed();
+    },
+    /** @param {string | undefined} name */
+    kill(name) {
+      const pod = find(name);
+      if (!kubelet.kill(pod)) throw new Error(`${pod.name} is not running`);
+      onEvent(`kill -9 ${pod.name}`);
+    },
+    /** @param {string | undefined} name */
+    slow: (name) => inflict(name, 'slow', 'became ten times as slow'),
+    /** @param {string | undefined} name */
+    fail: (name) => inflict(name, 'failing', 'answers every request with a 500 after 1 ms'),
+    /** @param {string | undefined} name */
+    unready: (name) => inflict(name, 'unready', 'fails its readiness probe from now on'),
+    heal() {
+      const ill = pods.filter((pod) => pod.fault !== 'none' && pod.phase !== 'terminating');
+      if (ill.length === 0) throw new Error('every pod is well');
+      for (const pod of ill) kubelet.setFault(pod, 'none');
+      onEvent(`healed ${ill.map((pod) => pod.name).join(', ')}`);
+    },
+
+    async close() {
+      closed = true;
+      proxy.kill('SIGKILL');
+      await Promise.all([kubelet.close(), controlPlane.close()]);
+    },
+  };
+}

@@ -1,0 +1,199 @@
+// @ts-check
+/**
+ * Runs pods as a kubelet does: starts a process for each, probes whether it is ready, restarts one that died,
+ * ends one with SIGTERM and, when it will not leave, with SIGKILL.
+ */
+import { fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { request } from 'node:http';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * @typedef {object} Pod
+ * @property {string} name
+ * @property {string} uid
+ * @property {number} revision the version of the Deployment it belongs to
+ * @property {number} port on 127.0.0.1; 0 until it listens, then the same for life
+ * @property {'starting' | 'running' | 'restarting' | 'terminating' | 'gone'} phase
+ * @property {boolean} serving the readiness probe's verdict
+ * @property {import('./pod.js').Fault} fault what was done to it
+ * @property {boolean} alive whether its process runs
+ * @property {number} restarts
+ * @property {Record<string, number>} connections open connections by client, as the pod counts them
+ */
+
+/** @typedef {Pod & { child: import('node:child_process').ChildProcess | undefined, misses: number }} Running */
+
+const PROBE_MS = 150;
+const PROBES_TO_FAIL = 2;
+const PROBE_TIMEOUT_MS = 1_000;
+// A real kubelet notices a dead container within about a second, and restarts it the first time at once.
+const NOTICE_MS = 400;
+const RESTART_MS = 600;
+const KILL_AFTER_MS = 5_000;
+
+const podFile = fileURLToPath(new URL('pod.js', import.meta.url));
+
+/**
+ * @param {object} options
+ * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
+ * @param {() => void} options.onChange called when a pod's state changed
+ * @param {(text: string) => void} options.onEvent called with what happened, in words
+ */
+export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
+  /** @type {Set<Running>} */
+  const pods = new Set();
+  let closed = false;
+
+  const probing = setInterval(() => {
+    for (const pod of pods) if (pod.port !== 0 && pod.phase !== 'restarting') void probe(pod);
+  }, PROBE_MS);
+
+  /** @param {Running} pod */
+  async function probe(pod) {
+    const healthy = await getReadyz(pod.port);
+    if (pod.phase === 'gone' || closed) return;
+    pod.misses = healthy ? 0 : pod.misses + 1;
+    const serving = healthy ? pod.child !== undefined : pod.serving && pod.misses < PROBES_TO_FAIL;
+    if (serving === pod.serving) return;
+    pod.serving = serving;
+    if (serving && (pod.phase === 'starting' || pod.phase === 'restarting')) pod.phase = 'running';
+    onEvent(`${pod.name} is ${serving ? 'ready' : 'no longer ready'}`);
+    onChange();
+  }
+
+  /** @param {Running} pod */
+  function run(pod) {
+    const child = fork(podFile, [pod.name, String(pod.port), String(serviceTimeMs)], {
+      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+    });
+    pod.child = child;
+    pod.alive = true;
+    child.on('message', (/** @type {any} */ message) => {
+      if (message.type === 'connections') pod.connections = message.connections;
+      if (message.type !== 'listening') return;
+      pod.port = message.port;
+      if (pod.phase === 'restarting') pod.phase = 'starting';
+      void probe(pod);
+    });
+    child.on('error', () => {}); // `exit` follows
+    child.on('exit', () => exited(pod));
+  }
+
+  /** @param {Running} pod */
+  function exited(pod) {
+    pod.child = undefined;
+    pod.alive = false;
+    pod.connections = {};
+    if (closed) return;
+    if (pod.phase === 'terminating') {
+      pod.phase = 'gone';
+      pod.serving = false;
+      pods.delete(pod);
+      onEvent(`${pod.name} has left`);
+      onChange();
+      return;
+    }
+    setTimeout(() => {
+      if (closed || pod.phase === 'terminating') return;
+      const wasServing = pod.serving;
+      pod.phase = 'restarting';
+      pod.serving = false;
+      pod.fault = 'none'; // a fresh process has none
+      pod.misses = 0;
+      if (wasServing) onEvent(`${pod.name} was found dead`);
+      onChange();
+      setTimeout(() => {
+        if (closed || pod.phase !== 'restarting') return;
+        pod.restarts += 1;
+        run(pod);
+      }, RESTART_MS);
+    }, NOTICE_MS);
+  }
+
+  return {
+    /** Starts a pod. @param {string} name @param {number} revision @returns {Pod} */
+    start(name, revision) {
+      /** @type {Running} */
+      const pod = {
+        name,
+        uid: randomUUID(),
+        revision,
+        port: 0,
+        phase: 'starting',
+        serving: false,
+        fault: 'none',
+        alive: false,
+        restarts: 0,
+        connections: {},
+        child: undefined,
+        misses: 0,
+      };
+      pods.add(pod);
+      run(pod);
+      return pod;
+    },
+
+    /** Asks a pod to leave: SIGTERM now, SIGKILL in five seconds. @param {Pod} pod */
+    stop(pod) {
+      const running = /** @type {Running} */ (pod);
+      if (running.phase === 'terminating' || running.phase === 'gone') return;
+      running.phase = 'terminating';
+      const { child } = running;
+      onChange();
+      if (child === undefined) {
+        exited(running);
+        return;
+      }
+      child.kill('SIGTERM');
+      const timer = setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS);
+      child.once('exit', () => clearTimeout(timer));
+    },
+
+    /** kill -9. The process is started again, in the same pod on the same address. @param {Pod} pod */
+    kill(pod) {
+      const { child } = /** @type {Running} */ (pod);
+      child?.kill('SIGKILL');
+      pod.alive = false;
+      return child !== undefined;
+    },
+
+    /** @param {Pod} pod @param {import('./pod.js').Fault} fault */
+    setFault(pod, fault) {
+      const { child } = /** @type {Running} */ (pod);
+      if (child === undefined) return false;
+      pod.fault = fault;
+      child.send({ type: 'fault', fault }, () => {}); // a pod that dies meanwhile needs no fault
+      onChange();
+      return true;
+    },
+
+    /** Ends every pod at once; resolves when no process is left. */
+    async close() {
+      closed = true;
+      clearInterval(probing);
+      const exits = [];
+      for (const { child } of pods) {
+        if (child === undefined) continue;
+        exits.push(new Promise((resolve) => child.once('exit', resolve)));
+        child.kill('SIGKILL');
+      }
+      await Promise.all(exits);
+    },
+  };
+}
+
+/** @param {number} port @returns {Promise<boolean>} */
+function getReadyz(port) {
+  return new Promise((resolve) => {
+    const probe = request({ host: '127.0.0.1', port, path: '/readyz', agent: false, timeout: PROBE_TIMEOUT_MS });
+    probe.on('response', (response) => {
+      response.resume();
+      resolve(response.statusCode === 200);
+    });
+    probe.on('timeout', () => probe.destroy());
+    probe.on('error', () => resolve(false));
+    probe.on('close', () => resolve(false));
+    probe.end();
+  });
+}

@@ -1,0 +1,147 @@
+// @ts-check
+/** `npm start`: reads the options, starts everything, ends everything. */
+import { spawn } from 'node:child_process';
+import { actions } from './actions.js';
+import { createCluster } from './cluster.js';
+import { Log } from './log.js';
+import { readOptions, USAGE, UsageError } from './options.js';
+import { startPageServer } from './page-server.js';
+import { playScenario } from './scenario.js';
+import { busiestPod, describeState } from './state.js';
+import { formatSums, formatTable, judge } from './table.js';
+import { startTerminal } from './terminal.js';
+import { startTraffic } from './traffic.js';
+
+// The mean work of a pod on one request. At the default rate five pods are a third busy, if the work is spread.
+const SERVICE_TIME_MS = 5;
+const SEED = 20_190_401;
+const READY_TIMEOUT_MS = 20_000;
+const LOOK_MS = 1_000;
+
+/** @typedef {import('./options.js').Options} Options */
+
+/** Things to end, the last begun first. @type {(() => void | Promise<void>)[]} */
+const endings = [];
+let ending = false;
+
+/** Ends everything and leaves. @param {number} code */
+async function end(code) {
+  if (ending) return;
+  ending = true;
+  for (const close of endings.reverse()) await close();
+  process.exit(code);
+}
+
+/** @param {Options} options @param {Log} log */
+async function start(options, log) {
+  const cluster = await createCluster({
+    pods: options.pods,
+    serviceTimeMs: SERVICE_TIME_MS,
+    onEvent: (text) => log.add(text),
+  });
+  endings.push(() => cluster.close());
+  const deadline = performance.now() + READY_TIMEOUT_MS;
+  while (!cluster.settled()) {
+    if (performance.now() > deadline) throw new Error(`the pods were not ready in ${READY_TIMEOUT_MS / 1_000} s`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  const { serviceUrl, apiServerUrl, namespace, service } = cluster;
+  const traffic = await startTraffic({
+    context: { serviceUrl, apiServerUrl, namespace, service, ...(options.picker && { picker: options.picker }) },
+    perSecond: options.perSecond,
+    seed: SEED,
+    onDeath: (reason) => {
+      console.error(reason);
+      void end(1);
+    },
+  });
+  endings.push(() => traffic.close());
+  return { cluster, traffic };
+}
+
+/** @param {Options} options */
+async function once(options) {
+  const log = new Log();
+  log.listen(({ at, text }) => console.error(`${at.toFixed(1).padStart(5)} s  ${text}`));
+  log.add(`starting ${options.pods} pods and two clients with ${options.perSecond} requests/s each`);
+  const { cluster, traffic } = await start(options, log);
+  const rows = await playScenario(cluster, traffic, (text) => log.add(text));
+  const failures = judge(rows, options.picker);
+  console.log(`\n${formatTable(rows)}\n\n${formatSums(rows)}`);
+  for (const failure of failures) console.error(failure);
+  await end(failures.length === 0 ? 0 : 1);
+}
+
+/** @param {Options} options */
+async function live(options) {
+  const log = new Log();
+  console.log(`starting ${options.pods} pods and two clients …`);
+  const { cluster, traffic } = await start(options, log);
+  const state = () => describeState(cluster, traffic, options.perSecond);
+  /** @param {string} name @param {string} [pod] */
+  const act = (name, pod) => {
+    const action = actions[name];
+    action?.run(cluster, pod ?? (action.needsPod ? busiestPod(state())?.name : undefined));
+  };
+
+  const page = options.page
+    ? await startPageServer({ port: options.port, state: () => ({ ...state(), log: log.entries }), act })
+    : undefined;
+  if (page) endings.push(() => page.close());
+  const closeTerminal = startTerminal({
+    output: process.stdout,
+    input: process.stdin,
+    state,
+    log,
+    head: page?.url ?? '',
+    act: (name) => {
+      try {
+        act(name);
+      } catch (error) {
+        log.add(error instanceof Error ? error.message : String(error));
+      }
+    },
+    quit: () => void end(0),
+  });
+  endings.push(closeTerminal);
+  if (page && options.open) openBrowser(page.url);
+  endWhenForgotten(options.minutes, () => (page?.viewers() ?? 0) > 0);
+}
+
+/** Nobody should find traffic still running on a machine a week later. @param {number} minutes @param {() => boolean} isWatched */
+function endWhenForgotten(minutes, isWatched) {
+  let lastLook = performance.now();
+  setInterval(() => {
+    if (isWatched()) lastLook = performance.now();
+    if (performance.now() - lastLook < minutes * 60_000) return;
+    endings.unshift(() => console.log(`nobody looked at the page for ${minutes} minutes, so the playground has ended`));
+    void end(0);
+  }, LOOK_MS);
+}
+
+/** @param {string} url */
+function openBrowser(url) {
+  const [command = '', ...args] =
+    process.platform === 'darwin' ? ['open'] : process.platform === 'win32' ? ['cmd', '/c', 'start', ''] : ['xdg-open'];
+  spawn(command, [...args, url], { stdio: 'ignore', detached: true })
+    .on('error', () => {}) // the address is on the screen
+    .unref();
+}
+
+process.on('SIGINT', () => void end(0));
+process.on('SIGTERM', () => void end(0));
+process.on('SIGHUP', () => void end(0));
+
+try {
+  const options = readOptions(process.argv.slice(2));
+  if (options.help) console.log(USAGE);
+  else await (options.once ? once(options) : live(options));
+} catch (error) {
+  const message = error instanceof Error ? error.message : String(error);
+  if (error instanceof UsageError) {
+    console.error(`${message}\nSee npm start -- --help`);
+    process.exit(2);
+  }
+  console.error(`the playground could not go on: ${message}`);
+  await end(1);
+}

@@ -1,0 +1,71 @@
+// @ts-check
+/** What one client counts, in its own process, until it is sent to the playground. */
+import { Histogram } from './histogram.js';
+
+/**
+ * @typedef {object} Tally what happened to the requests that were due in one segment of time
+ * @property {number} segment
+ * @property {number} requests that were due
+ * @property {Record<string, number>} pods answers by pod, answers with an error status included
+ * @property {import('./histogram.js').HistogramPairs} latency of good answers
+ * @property {Record<string, number>} errors by kind
+ */
+
+/** @typedef {{ requests: number, pods: Record<string, number>, latency: Histogram, errors: Record<string, number> }} Open */
+
+export class Recorder {
+  /** @type {{ segment: number, from: number }[]} */
+  #segments = [{ segment: 0, from: 0 }];
+  /** @type {Map<number, Open>} */
+  #open = new Map();
+
+  /** Requests due from `from` (epoch ms) on belong to `segment`. @param {number} segment @param {number} from */
+  mark(segment, from) {
+    this.#segments.push({ segment, from });
+  }
+
+  /** A request was due; the result is the segment to report its end under. @param {number} dueAt */
+  begin(dueAt) {
+    const found = this.#segments.findLast(({ from }) => from <= dueAt);
+    const segment = found?.segment ?? 0;
+    this.#tally(segment).requests += 1;
+    return segment;
+  }
+
+  /** @param {number} segment @param {string} pod @param {number} latencyMs */
+  succeed(segment, pod, latencyMs) {
+    const tally = this.#tally(segment);
+    tally.pods[pod] = (tally.pods[pod] ?? 0) + 1;
+    tally.latency.record(latencyMs);
+  }
+
+  /** @param {number} segment @param {string} kind @param {string} [pod] the pod that answered, if one did */
+  fail(segment, kind, pod) {
+    const tally = this.#tally(segment);
+    tally.errors[kind] = (tally.errors[kind] ?? 0) + 1;
+    if (pod !== undefined) tally.pods[pod] = (tally.pods[pod] ?? 0) + 1;
+  }
+
+  /** Everything counted since the last call. @returns {Tally[]} */
+  take() {
+    const tallies = [...this.#open].map(([segment, { requests, pods, latency, errors }]) => ({
+      segment,
+      requests,
+      pods,
+      latency: latency.pairs(),
+      errors,
+    }));
+    this.#open.clear();
+    return tallies;
+  }
+
+  /** @param {number} segment @returns {Open} */
+  #tally(segment) {
+    let tally = this.#open.get(segment);
+    if (tally === undefined) {
+      tally = { requests: 0, pods: {}, latency: new Histogram(), errors: {} };
+      this.#open.set(segment, tally);
+    }
+    return tally;
+  }
+}

@@ -1,0 +1,74 @@
+// @ts-check
+/** The result of `--once` as a table, and the verdict over it. */
+import { formatMs } from './terminal.js';
+
+// Round robin takes turns, so chance has no part in it.
+const ROUND_ROBIN_LIMIT = 1.01;
+
+/** @typedef {import('./scenario.js').Row} Row */
+
+/** @param {readonly Row[]} rows @returns {string} */
+export function formatTable(rows) {
+  const head = ['phase', 'client', 'requests', 'p50 ms', 'p99 ms', 'errors', 'max/mean', 'requests per pod, all ready'];
+  const cells = rows.map((row, index) => [
+    row.phase === rows[index - 1]?.phase ? '' : row.phase,
+    row.client,
+    String(row.requests),
+    formatMs(row.p50Ms),
+    formatMs(row.p99Ms),
+    String(row.errors),
+    row.maxOverMean.toFixed(2),
+    row.perPod.map((count) => String(count).padStart(4)).join(' '),
+  ]);
+  const widths = head.map((title, column) => Math.max(title.length, ...cells.map((row) => row[column]?.length ?? 0)));
+  const isText = (/** @type {number} */ column) => column < 2 || column === head.length - 1;
+  /** @param {readonly string[]} row */
+  const line = (row) =>
+    row
+      .map((cell, column) => (isText(column) ? cell.padEnd(widths[column] ?? 0) : cell.padStart(widths[column] ?? 0)))
+      .join('  ')
+      .trimEnd();
+  const ruler = widths.map((width) => '-'.repeat(width)).join('  ');
+  return [line(head), ruler, ...cells.map(line)].join('\n');
+}
+
+/**
+ * What must hold of evenkeel's rows: nothing lost, evenly spread.
+ * @param {readonly Row[]} rows @param {string | undefined} picker
+ */
+export function judge(rows, picker) {
+  const failures = [];
+  for (const row of rows) {
+    if (row.client !== 'evenkeel') continue;
+    const limit = picker === 'round-robin' ? ROUND_ROBIN_LIMIT : row.maxOverMeanLimit;
+    if (row.errors > 0)
+      failures.push(`${row.phase}: evenkeel lost ${row.errors} of ${row.requests} requests (${kinds(row)})`);
+    // Not a number means that nothing was answered, which is no even spread either.
+    if (!(row.maxOverMean <= limit)) {
+      failures.push(`${row.phase}: evenkeel's max/mean is ${row.maxOverMean.toFixed(3)}, above ${limit.toFixed(3)}`);
+    }
+  }
+  return failures;
+}
+
+/** One line for each client: everything sent, everything lost. @param {readonly Row[]} rows @returns {string} */
+export function formatSums(rows) {
+  return [...new Set(rows.map((row) => row.client))]
+    .map((client) => {
+      const own = rows.filter((row) => row.client === client);
+      const requests = own.reduce((sum, row) => sum + row.requests, 0);
+      const errors = own.reduce((sum, row) => sum + row.errors, 0);
+      const reasons =
+        errors === 0
+          ? ''
+          : ` (${own
+              .filter((row) => row.errors > 0)
+              .map((row) => `${row.phase}: ${kinds(row)}`)
+              .join('; ')})`;
+      return `${client.padEnd(8)}  ${requests} requests, ${errors} lost${reasons}`;
+    })
+    .join('\n');
+}
+
+/** @param {Row} row */
+const kinds = (row) => [...row.errorKinds].map(([kind, count]) => `${count} × ${kind}`).join(', ');

@@ -1,0 +1,156 @@
+// @ts-check
+/** The live view in the terminal: redrawn in place on a TTY, a few plain lines now and then elsewhere. */
+import { actions } from './actions.js';
+import { CLIENTS } from './traffic.js';
+
+/** @typedef {import('./state.js').State} State */
+/** @typedef {NodeJS.WriteStream} Output */
+
+const REDRAW_MS = 250;
+const PLAIN_LINE_MS = 5_000;
+const LOG_LINES = 4;
+const UNEVEN = 1.5;
+
+const TITLES = { ordinary: 'ordinary keep-alive client', evenkeel: 'evenkeel' };
+
+/** Escape codes, or nothing where colour is not wanted. @param {boolean} on */
+function palette(on) {
+  /** @param {number} code */
+  const paint = (code) => (/** @type {string} */ text) => (on ? `\x1b[${code}m${text}\x1b[0m` : text);
+  return { bold: paint(1), dim: paint(2), red: paint(31), green: paint(32), yellow: paint(33), cyan: paint(36) };
+}
+
+/** @param {number | undefined} ms */
+export const formatMs = (ms) => (ms === undefined ? '–' : ms < 10 ? ms.toFixed(1) : String(Math.round(ms)));
+/** @param {number | undefined} ratio */
+export const formatRatio = (ratio) => (ratio === undefined ? '–' : ratio.toFixed(2));
+
+/** A bar of `width` cells, filled by a share from 0 to 1, to an eighth of a cell. @param {number} share @param {number} width */
+function bar(share, width) {
+  const eighths = Math.round(Math.min(Math.max(share, 0), 1) * width * 8);
+  const partial = ' ▏▎▍▌▋▊▉'[eighths % 8] ?? '';
+  return ('█'.repeat(Math.floor(eighths / 8)) + (eighths % 8 === 0 ? '' : partial)).padEnd(width);
+}
+
+/**
+ * @param {State} state
+ * @param {import('./traffic.js').ClientName} name
+ * @param {number} width cells
+ * @param {ReturnType<typeof palette>} paint
+ */
+function column(state, name, width, paint) {
+  const client = state[name];
+  const ready = state.pods.filter((pod) => pod.ready).length;
+  const fair = ready === 0 ? 0 : Object.values(client.perSecond).reduce((sum, rate) => sum + rate, 0) / ready;
+  const connections = Object.values(client.connections).reduce((sum, count) => sum + count, 0);
+  const barWidth = Math.max(6, width - 29);
+  const rows = state.pods.map((pod) => {
+    const rate = client.perSecond[pod.name] ?? 0;
+    const filled = bar(fair === 0 ? 0 : rate / (fair * 3), barWidth);
+    const colour = fair > 0 && rate > fair * UNEVEN ? paint.red : rate < fair / UNEVEN ? paint.yellow : paint.cyan;
+    const label = pod.state === 'ready' ? '' : pod.state;
+    return `${pod.shortName} ${colour(filled)} ${rate.toFixed(0).padStart(4)}/s ${paint.dim(label.padEnd(15))}`;
+  });
+  const spread = `${formatRatio(client.maxOverMean)} ×`;
+  const even = client.maxOverMean !== undefined && client.maxOverMean < UNEVEN;
+  return [
+    paint.bold(TITLES[name].padEnd(width)),
+    paint.dim(`${connections} connections, ${client.inFlight} in flight`.padEnd(width)),
+    ...rows,
+    `busiest pod ${(even ? paint.green : paint.red)(spread)} the mean`.padEnd(width + (paint.bold('').length || 0)),
+    `p50 ${formatMs(client.p50Ms)} ms   p99 ${formatMs(client.p99Ms)} ms`.padEnd(width),
+    client.errors === 0 ? paint.green('no errors'.padEnd(width)) : paint.red(`${client.errors} errors`.padEnd(width)),
+  ];
+}
+
+/** The length of a line as it is seen. @param {string} text */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: escape codes begin with a control character
+const seenLength = (text) => text.replace(/\x1b\[\d+m/g, '').length;
+
+/** @param {State} state @param {readonly import('./log.js').LogEntry[]} log @param {{ columns: number, colour: boolean, head: string }} look */
+export function draw(state, log, { columns, colour, head }) {
+  const paint = palette(colour);
+  const width = Math.max(36, Math.floor(Math.min(columns, 150) / 2) - 2);
+  const [left = [], right = []] = CLIENTS.map((name) => column(state, name, width, paint));
+  const ready = state.pods.filter((pod) => pod.ready).length;
+  const lines = [
+    `${paint.bold('evenkeel playground')}  ${head}`,
+    paint.dim(`${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`),
+    '',
+    ...left.map((line, index) => line + ' '.repeat(Math.max(0, width + 2 - seenLength(line))) + (right[index] ?? '')),
+    '',
+    ...log.slice(-LOG_LINES).map((entry) => paint.dim(`${entry.at.toFixed(1).padStart(6)} s  ${entry.text}`)),
+  ];
+  return lines;
+}
+
+/**
+ * @param {object} options
+ * @param {Output} options.output
+ * @param {NodeJS.ReadStream} options.input
+ * @param {() => State} options.state
+ * @param {import('./log.js').Log} options.log
+ * @param {string} options.head what stands beside the title: the page's address
+ * @param {(action: string) => void} options.act
+ * @param {() => void} options.quit
+ */
+export function startTerminal({ output, input, state, log, head, act, quit }) {
+  return output.isTTY ? redrawing() : plain();
+
+  function redrawing() {
+    const colour = process.env['NO_COLOR'] === undefined && output.hasColors();
+    const keys = Object.values(actions)
+      .map(({ key, label }) => `${key} ${label}`)
+      .join('  ');
+    const redraw = () => {
+      const { columns = 80, rows = 24 } = output;
+      const lines = [...draw(state(), log.entries, { columns, colour, head }), '', `${keys}  q quit`];
+      // One write, each line cleared to its end, so that nothing flickers; nothing that would scroll.
+      output.write(
+        `\x1b[H${lines
+          .slice(0, rows - 1)
+          .map((line) => `${line}\x1b[K`)
+          .join('\n')}\n\x1b[J`,
+      );
+    };
+    output.write('\x1b[?1049h\x1b[?25l'); // the other screen, no cursor
+    const timer = setInterval(redraw, REDRAW_MS);
+    /** @param {Buffer} data */
+    const pressed = (data) => {
+      const key = data.toString();
+      if (key === '\x03' || key === 'q') return quit();
+      const found = Object.entries(actions).find(([, action]) => action.key === key);
+      if (found) act(found[0]);
+    };
+    if (input.isTTY) {
+      input.setRawMode(true);
+      input.on('data', pressed);
+    }
+    return () => {
+      clearInterval(timer);
+      if (input.isTTY) {
+        input.setRawMode(false);
+        input.off('data', pressed);
+        input.pause();
+      }
+      output.write('\x1b[?25h\x1b[?1049l');
+    };
+  }
+
+  function plain() {
+    output.write(`evenkeel playground  ${head}\n`);
+    log.listen((entry) => output.write(`${entry.at.toFixed(1)} s  ${entry.text}\n`));
+    const timer = setInterval(() => {
+      const now = state();
+      for (const name of CLIENTS) output.write(`${plainLine(now, name)}\n`);
+    }, PLAIN_LINE_MS);
+    return () => clearInterval(timer);
+  }
+}
+
+/** One client in one line. @param {State} state @param {import('./traffic.js').ClientName} name */
+function plainLine(state, name) {
+  const client = state[name];
+  const pods = state.pods.map((pod) => `${pod.shortName} ${(client.perSecond[pod.name] ?? 0).toFixed(0)}/s`).join(', ');
+  return `${name.padEnd(8)}  max/mean ${formatRatio(client.maxOverMean)}  p50 ${formatMs(client.p50Ms)} ms  p99 ${formatMs(client.p99Ms)} ms  errors ${client.errors}  (${pods})`;
+}
