@@ -1,0 +1,94 @@
+import {
+  type Balancer,
+  createBalancer,
+  EvenkeelError,
+  isEvenkeelError,
+  type Lease,
+  type LoadFactory,
+  type Outcome,
+  outcomes,
+  type PickerFactory,
+  p2c,
+  type Resolver,
+  staticEndpoints,
+  type Transport,
+} from 'evenkeel';
+
+interface Client {
+  ask(question: string): Promise<number>;
+}
+
+declare const transport: Transport<Client>;
+const resolver: Resolver = staticEndpoints([{ address: '10.0.0.1', port: 80, weight: 2 }]);
+
+// What the transport opens is what callers get, without saying its type again.
+const balancer = createBalancer({ resolver, transport, picker: p2c() });
+const typed: Balancer<Client> = balancer;
+const lease: Lease<Client> | undefined = typed.pick({ key: 'customer-1' });
+lease?.end(outcomes.success);
+const answer: Promise<number> = balancer.run((client) => client.ask('how many?'), { idempotent: true });
+const mapped: Promise<string> = balancer.run(
+  async (client, used) => `${await client.ask('?')} of ${used.endpoint.key}`,
+);
+void [answer, mapped];
+
+// Options that come from somewhere else are often `undefined`; that means the default only where a type says so.
+const seconds: number | undefined = process.argv.length > 2 ? 1 : undefined;
+createBalancer({ resolver, transport, ...(seconds !== undefined && { waitTimeoutMs: seconds * 1000 }) });
+balancer.pick({ key: undefined });
+
+// Everything that lives can be disposed of.
+export async function scoped(): Promise<void> {
+  await using scopedBalancer = createBalancer({ resolver, transport });
+  await scopedBalancer.ready({ signal: AbortSignal.timeout(1_000) });
+}
+
+// Our own parts fit without a cast.
+const mine: Resolver = {
+  name: 'mine',
+  watch: (listener, { clock }) => {
+    clock.defer(() => listener.update([]));
+    return { refresh() {}, close() {} };
+  },
+};
+const first: PickerFactory = (set) => ({ pick: () => set.subchannels[0] });
+const constant: LoadFactory = () => ({ decays: false, start() {}, end() {}, value: () => 1 });
+createBalancer({ resolver: mine, transport, picker: first, load: constant, stages: [] });
+
+// Errors are told apart by their code, and the list of codes is closed.
+try {
+  throw new EvenkeelError('EVENKEEL_CLOSED', 'gone');
+} catch (error) {
+  if (isEvenkeelError(error)) {
+    switch (error.code) {
+      case 'EVENKEEL_NO_ENDPOINTS':
+      case 'EVENKEEL_NOT_READY':
+      case 'EVENKEEL_QUEUE_FULL':
+      case 'EVENKEEL_DEADLINE':
+      case 'EVENKEEL_CONNECT':
+      case 'EVENKEEL_RESOLVE':
+      case 'EVENKEEL_FORBIDDEN':
+      case 'EVENKEEL_PORT_AMBIGUOUS':
+      case 'EVENKEEL_CLOSED':
+      case 'EVENKEEL_OPTION':
+        break;
+      default:
+        error.code satisfies never;
+    }
+  }
+}
+
+const outcome: Outcome = { kind: 'failure', cause: 'timeout' };
+lease?.end(outcome);
+
+// @ts-expect-error: a transport is needed
+createBalancer({ resolver });
+// @ts-expect-error: an option that does not exist
+createBalancer({ resolver, transport, waitTimeout: 5 });
+// @ts-expect-error: a picker is a value, not a name
+createBalancer({ resolver, transport, picker: 'p2c' });
+// @ts-expect-error: of another type than the transport opens
+const wrong: Balancer<string> = balancer;
+// @ts-expect-error: outcomes are a closed list
+lease?.end({ kind: 'maybe' });
+void wrong;

@@ -1,0 +1,34 @@
+import { cp, readdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Consumer, runProgram } from '../support/consumer.js';
+
+const consumers = join(import.meta.dirname, 'consumers');
+const tsc = join(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
+
+/** Packages a consumer has besides ours. What a folder does not name is not there: its types must not be needed. */
+const installed: Record<string, readonly string[]> = {
+  root: ['@types/node', 'undici-types'],
+  undici: ['@types/node', 'undici-types', 'undici'],
+};
+
+test('every consumer says what it has installed', async () => {
+  expect((await readdir(consumers)).sort()).toEqual(Object.keys(installed).sort());
+});
+
+describe.each(Object.entries(installed))('a project with %s and %j', (name, links) => {
+  let consumer: Consumer;
+  beforeAll(async () => {
+    consumer = await Consumer.create(inject('tarball'), links);
+    await cp(join(consumers, name), consumer.folder, { recursive: true });
+  });
+  afterAll(() => consumer.remove());
+
+  test('compiles, and refuses what it should', async () => {
+    expect(await runProgram(process.execPath, [tsc, '-p', '.'], consumer.folder)).toEqual({
+      code: 0,
+      stdout: '',
+      stderr: '',
+    });
+  });
+});
