@@ -1,0 +1,106 @@
+import { promises as fs } from 'node:fs';
+import { isIP } from 'node:net';
+import { optionError } from '../runtime/check.js';
+
+/** Where a pod's names come from; other paths are for tests. */
+export interface ClusterFiles {
+  /** @defaultValue '/etc/resolv.conf' */
+  readonly resolvConfPath?: string;
+  /** @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount/namespace' */
+  readonly namespacePath?: string;
+}
+
+/** What a short name is completed with. */
+export interface ClusterNames {
+  /** Without dots at its ends, such as `cluster.local`. */
+  readonly domain: string;
+  /** Namespace of this pod; undefined where nothing tells it (not in a pod). */
+  readonly namespace: string | undefined;
+}
+
+/** The parts of a host that may name a Service. */
+export interface ServiceHost {
+  readonly service: string;
+  /** Undefined: this pod's own. */
+  readonly namespace: string | undefined;
+  /** Undefined: the cluster's own. */
+  readonly domain: string | undefined;
+}
+
+const DEFAULT_DOMAIN = 'cluster.local';
+
+/** Reads what this pod's files say; what cannot be read counts as not there. Never rejects. */
+export async function readClusterNames(files: ClusterFiles = {}): Promise<ClusterNames> {
+  const {
+    resolvConfPath = '/etc/resolv.conf',
+    namespacePath = '/var/run/secrets/kubernetes.io/serviceaccount/namespace',
+  } = files;
+  const read = (path: string): Promise<string> => fs.readFile(path, 'utf8').catch(() => '');
+  const [resolvConf, namespaceFile] = await Promise.all([read(resolvConfPath), read(namespacePath)]);
+  const search = searchList(resolvConf);
+  const domain = search.find((entry) => entry.startsWith('svc.'))?.slice('svc.'.length);
+  // The kubelet writes `<namespace>.svc.<domain> svc.<domain> <domain> …`.
+  const own = search.find((entry) => domain !== undefined && entry.endsWith(`.svc.${domain}`));
+  const namespace = namespaceFile.trim() || own?.slice(0, own.indexOf('.'));
+  return { domain: domain ?? DEFAULT_DOMAIN, namespace: namespace || undefined };
+}
+
+/** The `search` line of a resolv.conf; of several the last counts (resolv.conf(5)). */
+export function searchList(resolvConf: string): readonly string[] {
+  let entries: string[] = [];
+  for (const line of resolvConf.split('\n')) {
+    const [keyword, ...rest] = line.trim().split(/\s+/);
+    if (keyword === 'search' || keyword === 'domain') {
+      entries = rest.map((entry) => entry.toLowerCase().replace(/\.$/, ''));
+    }
+  }
+  return entries;
+}
+
+/**
+ * Reads a host as a Service name: `orders`, `orders.shop`, `orders.shop.svc` or `orders.shop.svc.<domain>`.
+ * Undefined for IP addresses, `localhost`, absolute names (`github.com.`) and everything else.
+ */
+export function parseServiceHost(host: string): ServiceHost | undefined {
+  const name = host.toLowerCase();
+  const absolute = name.endsWith('.');
+  const labels = (absolute ? name.slice(0, -1) : name).split('.');
+  const [service, namespace, svc, ...domain] = labels;
+  if (service === undefined || isIP(host) !== 0 || isLocalhost(host) || !labels.every(isLabel)) return undefined;
+  if (svc === 'svc' && (domain.length > 0 || !absolute)) {
+    return { service, namespace, domain: domain.length > 0 ? domain.join('.') : undefined };
+  }
+  return labels.length <= 2 && !absolute ? { service, namespace, domain: undefined } : undefined;
+}
+
+/**
+ * The absolute name to ask DNS for, with its last dot (D1). A name of one or two labels, or one that ends in `.svc`, is a
+ * Service's; all others, and names with a last dot, stand as they are. One label without a known namespace does, too.
+ */
+export function absoluteName(host: string, names: ClusterNames): string {
+  const name = host.toLowerCase();
+  if (name.endsWith('.')) return name;
+  const parsed = parseServiceHost(name);
+  const namespace = parsed?.namespace ?? names.namespace;
+  if (parsed === undefined || namespace === undefined) return `${name}.`;
+  return `${parsed.service}.${namespace}.svc.${parsed.domain ?? names.domain}.`;
+}
+
+/** `localhost` and all below it are this machine, by RFC 6761 section 6.3; no name server is asked. */
+export function isLocalhost(host: string): boolean {
+  return /^(.+\.)?localhost\.?$/i.test(host);
+}
+
+/** A host name in the syntax of DNS, lower case. Throws EVENKEEL_OPTION. */
+export function checkHost(name: string, value: unknown): string {
+  const labels = typeof value === 'string' ? value.replace(/\.$/, '').split('.') : [];
+  if (typeof value !== 'string' || value.length > 254 || labels.length === 0 || !labels.every(isLabel)) {
+    throw optionError(name, 'a host name or an IP address', value);
+  }
+  return value.toLowerCase();
+}
+
+// Underscores are no part of host names but of SRV owners, and appear in names people made up.
+function isLabel(label: string): boolean {
+  return /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(label);
+}

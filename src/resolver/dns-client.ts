@@ -1,0 +1,65 @@
+import { promises as dns } from 'node:dns';
+import { optionError } from '../runtime/check.js';
+
+/** An address record. */
+export interface DnsAddress {
+  readonly address: string;
+  /** In seconds. */
+  readonly ttl: number;
+}
+
+/** A service record (RFC 2782). */
+export interface DnsService {
+  readonly name: string;
+  readonly port: number;
+  readonly priority: number;
+  readonly weight: number;
+}
+
+/**
+ * Asks name servers. Names are absolute: no search list, no hosts file. Rejects with an error whose `code` is one of
+ * node:dns (`ENOTFOUND`, `ENODATA`, `ESERVFAIL` …). `promises.Resolver` of node:dns does it; a test passes its own.
+ */
+export interface DnsClient {
+  resolve4(name: string): Promise<readonly DnsAddress[]>;
+  resolve6(name: string): Promise<readonly DnsAddress[]>;
+  resolveSrv(name: string): Promise<readonly DnsService[]>;
+  /** Makes all that is being asked reject. */
+  cancel(): void;
+}
+
+/** Called once per watch, and again after a failure, so that changed name servers are noticed. */
+export type DnsClientFactory = () => DnsClient;
+
+export interface NodeDnsOptions {
+  /** `ip` or `ip:port`; absent: those of the machine. */
+  readonly servers: readonly string[] | undefined;
+  /** Per try, in ms; it doubles with each (D8). */
+  readonly timeoutMs: number;
+  readonly tries: number;
+}
+
+/** A client over c-ares, with a channel of its own: nothing of it runs on the thread pool, where one hanging name blocks files. */
+export function nodeDnsClient({ servers, timeoutMs, tries }: NodeDnsOptions): DnsClient {
+  const resolver = new dns.Resolver({ timeout: timeoutMs, tries });
+  if (servers !== undefined) resolver.setServers(servers);
+  return {
+    resolve4: (name) => resolver.resolve4(name, { ttl: true }),
+    resolve6: (name) => resolver.resolve6(name, { ttl: true }),
+    resolveSrv: (name) => resolver.resolveSrv(name),
+    cancel: () => resolver.cancel(),
+  };
+}
+
+/** Checks a `servers` option. Throws EVENKEEL_OPTION. */
+export function checkServers(value: unknown): readonly string[] | undefined {
+  if (value === undefined) return undefined;
+  const expected = "a list of at least one 'ip' or 'ip:port'";
+  if (!Array.isArray(value) || value.length === 0) throw optionError('servers', expected, value);
+  try {
+    new dns.Resolver().setServers(value);
+  } catch {
+    throw optionError('servers', expected, value.join(', '));
+  }
+  return Object.freeze([...value]);
+}

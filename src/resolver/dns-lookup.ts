@@ -1,0 +1,182 @@
+import { asError, ResolveError } from '../errors.js';
+import type { DnsAddress, DnsClient, DnsService } from './dns-client.js';
+
+/** One question, ready to be asked. */
+export interface DnsQuestion {
+  /** Absolute, with its last dot. */
+  readonly name: string;
+  /** Port of every address; with `srv` the one to fall back to. */
+  readonly port: number | undefined;
+  /** Name of the port whose SRV records are asked for. */
+  readonly srv: string | undefined;
+  /** Undefined: IPv4, or IPv6 where the name has no IPv4 address (S3). */
+  readonly family: 4 | 6 | undefined;
+}
+
+export interface DnsTarget {
+  readonly address: string;
+  readonly port: number;
+  /** Host name, where SRV told one. */
+  readonly name: string | undefined;
+  readonly weight: number;
+}
+
+/** What DNS says; no targets is "no such records". */
+export interface DnsFound {
+  readonly targets: readonly DnsTarget[];
+  /** How long it may be kept, in ms; undefined where nothing told it. */
+  readonly ttlMs: number | undefined;
+  /**
+   * True if SRV names the Service itself as its own target: one address that stands for all pods. False if it names each
+   * pod. Undefined where SRV was not asked.
+   */
+  readonly single: boolean | undefined;
+}
+
+/** How many SRV targets are resolved at once. */
+const PARALLEL_TARGETS = 16;
+
+const none: DnsFound = Object.freeze({ targets: [], ttlMs: undefined, single: undefined });
+
+/**
+ * Asks once. Rejects with a ResolveError for every outcome that says nothing about the records (D6).
+ * `lastPort`: the one port SRV told before, for when its answer no longer fits into a message (D10).
+ */
+export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?: number): Promise<DnsFound> {
+  if (question.srv === undefined) return atPort(await addresses(client, question), question.port as number);
+  try {
+    return await services(client, question);
+  } catch (error) {
+    const port = question.port ?? lastPort;
+    if (codeOf(error) === 'EFORMERR' && port !== undefined) return atPort(await addresses(client, question), port);
+    throw error;
+  }
+}
+
+/** A or AAAA records as S3 says; empty for "no such records". */
+async function addresses(client: DnsClient, { name, family }: DnsQuestion): Promise<readonly DnsAddress[]> {
+  if (family !== 6) {
+    const found = await ask('A', name, () => client.resolve4(name));
+    // A name without IPv4 addresses may have others; a name that does not exist has none at all.
+    if (found !== 'ENODATA') return found === 'ENOTFOUND' ? [] : found;
+    if (family === 4) return [];
+  }
+  const found = await ask('AAAA', name, () => client.resolve6(name));
+  return typeof found === 'string' ? [] : found;
+}
+
+async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFound> {
+  const { name, srv } = question;
+  const owner = `_${srv}._tcp.${name}`;
+  const found = await ask('SRV', owner, () => client.resolveSrv(owner));
+  if (typeof found === 'string') return none;
+  // RFC 2782: only the records of the lowest priority count while they answer, and the target "." means "not here".
+  const lowest = Math.min(...found.map((record) => record.priority));
+  const records = found.filter((record) => record.priority === lowest && record.name !== '' && record.name !== '.');
+  if (records.length === 0) return none;
+  const hosts = new Set(records.map((record) => record.name.toLowerCase()));
+  const single = hosts.size === 1 && `${[...hosts][0]}.` === name;
+  const port = onlyPort(records);
+  if (port !== undefined && isBelow(hosts, name)) {
+    // One question for all instead of one per pod, if it shows as many addresses as SRV has targets.
+    const all = await addresses(client, question);
+    if (new Set(all.map((record) => record.address)).size === hosts.size) return { ...atPort(all, port), single };
+  }
+  return { ...(await perTarget(client, question, records)), single };
+}
+
+async function perTarget(
+  client: DnsClient,
+  question: DnsQuestion,
+  records: readonly DnsService[],
+): Promise<Omit<DnsFound, 'single'>> {
+  const hosts = [...new Set(records.map((record) => record.name))];
+  const found = new Map<string, readonly DnsAddress[]>();
+  const askAll = async (family: 4 | 6): Promise<void> => {
+    const waiting = [...hosts];
+    const worker = async (): Promise<void> => {
+      for (let host = waiting.pop(); host !== undefined; host = waiting.pop()) {
+        found.set(host, await addresses(client, { ...question, name: `${host}.`, family }));
+      }
+    };
+    await Promise.all(Array.from({ length: PARALLEL_TARGETS }, worker));
+  };
+  await askAll(question.family ?? 4);
+  const empty = (): boolean => [...found.values()].every((list) => list.length === 0);
+  if (empty() && question.family === undefined) await askAll(6);
+
+  const weigh = weigher(records);
+  const targets: DnsTarget[] = [];
+  for (const record of records) {
+    for (const { address } of found.get(record.name) ?? []) {
+      targets.push({ address, port: record.port, name: record.name, weight: weigh(record) });
+    }
+  }
+  return { targets, ttlMs: shortestTtl([...found.values()].flat()) };
+}
+
+function atPort(records: readonly DnsAddress[], port: number): DnsFound {
+  return {
+    targets: records.map(({ address }) => ({ address, port, name: undefined, weight: 1 })),
+    ttlMs: shortestTtl(records),
+    single: undefined,
+  };
+}
+
+function shortestTtl(records: readonly DnsAddress[]): number | undefined {
+  return records.length === 0 ? undefined : Math.min(...records.map((record) => record.ttl)) * 1_000;
+}
+
+/** The port and weight all records share; undefined when they differ, so that each has to be looked at. */
+function onlyPort(records: readonly DnsService[]): number | undefined {
+  const [first] = records;
+  const same = records.every((record) => record.port === first?.port && record.weight === first.weight);
+  return same ? first?.port : undefined;
+}
+
+function isBelow(hosts: ReadonlySet<string>, name: string): boolean {
+  return [...hosts].every((host) => `${host}.` === name || `${host}.`.endsWith(`.${name}`));
+}
+
+/** Equal weights carry no information. Weight 0 means a very small share (RFC 2782), never none. */
+function weigher(records: readonly DnsService[]): (record: DnsService) => number {
+  const weights = new Set(records.map((record) => record.weight));
+  if (weights.size === 1) return () => 1;
+  return (record) => Math.max(record.weight, 0.1);
+}
+
+/** Asks, and tells "no such records" from "no answer" (D6). */
+async function ask<T>(
+  type: string,
+  name: string,
+  query: () => Promise<readonly T[]>,
+): Promise<readonly T[] | 'ENOTFOUND' | 'ENODATA'> {
+  try {
+    const records = await query();
+    return records.length === 0 ? 'ENODATA' : records;
+  } catch (error) {
+    const code = codeOf(error);
+    if (code === 'ENOTFOUND' || code === 'ENODATA') return code;
+    const why = meanings[code] ?? asError(error).message;
+    throw new ResolveError(`DNS has no answer for ${type} ${name}: ${why} (${code})`, { cause: error });
+  }
+}
+
+const meanings: Readonly<Record<string, string>> = {
+  ESERVFAIL: 'the name server could not look',
+  EREFUSED: 'the name server refuses the question',
+  ECONNREFUSED: 'no name server listens',
+  ETIMEOUT: 'the name server is silent',
+  ECANCELLED: 'the name server is silent',
+  EBADRESP: 'the answer is garbled',
+  EFORMERR: 'the answer is too large or malformed',
+};
+
+/** The node:dns code of an error, or of its cause. */
+export function codeOf(error: unknown): string {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    const { code } = at as NodeJS.ErrnoException;
+    if (code !== undefined && !code.startsWith('EVENKEEL_')) return code;
+  }
+  return 'EUNKNOWN';
+}

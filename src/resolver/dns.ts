@@ -1,0 +1,254 @@
+import { isIP } from 'node:net';
+import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
+import {
+  type AllowAddresses,
+  checkAllowAddresses,
+  describeRefused,
+  filterUnsafe,
+  type UnsafeAddressClass,
+} from '../endpoint/unsafe-address.js';
+import { ResolveError } from '../errors.js';
+import { notify } from '../observe/observer.js';
+import { checkFunction, checkKeys, checkNumber, checkPort, checkString, optionError } from '../runtime/check.js';
+import {
+  absoluteName,
+  type ClusterFiles,
+  checkHost,
+  isLocalhost,
+  parseServiceHost,
+  readClusterNames,
+} from './cluster-domain.js';
+import { checkServers, type DnsClient, type DnsClientFactory, nodeDnsClient } from './dns-client.js';
+import { type DnsFound, lookUp } from './dns-lookup.js';
+import { polling } from './polling.js';
+import type { Resolver, ResolverContext } from './resolver.js';
+import { staticEndpoints } from './static.js';
+
+/** How DNS is asked, whatever the name. */
+export interface DnsSettings {
+  /** Name servers as `ip` or `ip:port`. @defaultValue those of the machine */
+  readonly servers?: readonly string[];
+  /** Time for the first try, in ms; each further try doubles it (D8). @defaultValue 2000 */
+  readonly timeoutMs?: number;
+  /** @defaultValue 2 */
+  readonly tries?: number;
+  /** Time for a whole look, all questions and tries together, in ms. @defaultValue 5000 */
+  readonly deadlineMs?: number;
+  /** Time between looks where no TTL tells it, in ms. A TTL counts from 1 s to 30 s (D4). @defaultValue 5000 */
+  readonly intervalMs?: number;
+  /**
+   * "No such name" empties the set when a second answer says so this much later, in ms: one alone may be a name server
+   * that has just started (D7). 0 = believe the first. @defaultValue 5000
+   */
+  readonly emptyAgreementMs?: number;
+  /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
+  readonly allowAddresses?: AllowAddresses;
+  /** The cluster's domain. @defaultValue from resolv.conf, else 'cluster.local' */
+  readonly clusterDomain?: string;
+  /** Namespace of a name of one label. @defaultValue this pod's */
+  readonly namespace?: string;
+  /** Where the two above are read from. For tests. */
+  readonly clusterFiles?: ClusterFiles;
+  /** Makes what asks the name servers. For tests, or for another way to ask. */
+  readonly client?: DnsClientFactory;
+}
+
+export interface DnsOptions extends DnsSettings {
+  /**
+   * `orders.shop` and `orders.shop.svc` are completed with the cluster's domain, `orders` with this pod's namespace too;
+   * longer names, and names with a last dot, stand as they are. An IP address or `localhost` is used without a question.
+   */
+  readonly host: string;
+  /** Port of every address. Needed unless `srv` is given; with `srv`, used where its answer is too large (D10). */
+  readonly port?: number;
+  /** Name of a port: asks for SRV records, which tell pod and port. */
+  readonly srv?: string;
+  /** @defaultValue IPv4, or IPv6 where the name has no IPv4 address (S3) */
+  readonly family?: 4 | 6;
+}
+
+/** The names of `DnsSettings`. */
+export const dnsSettingNames: readonly (keyof DnsSettings)[] = Object.freeze([
+  'servers',
+  'timeoutMs',
+  'tries',
+  'deadlineMs',
+  'intervalMs',
+  'emptyAgreementMs',
+  'allowAddresses',
+  'clusterDomain',
+  'namespace',
+  'clusterFiles',
+  'client',
+] as const);
+
+/**
+ * Finds the pods behind a headless Service (or any name with several addresses) by asking DNS again and again.
+ *
+ * @returns A resolver. Throws EVENKEEL_OPTION.
+ * @example dns({ host: 'orders.shop', port: 8080 })
+ * @example dns({ host: 'orders.shop', srv: 'http' }) // pod ports by the Service's port name
+ */
+export function dns(options: DnsOptions): Resolver {
+  const question = resolveDnsOptions(options);
+  const { host, port, srv } = question;
+  const name = srv === undefined ? `dns ${host}:${port}` : `dns ${srv} of ${host}`;
+  const literal = literalAddress(host, question.family);
+  if (literal !== undefined) {
+    if (port === undefined) throw optionError('port', `a port from 1 to 65535 where host is ${host}`, port);
+    return { ...staticEndpoints([{ address: literal, port }]), name };
+  }
+  return dnsPolling(name, question, (found) => found.targets.map((target) => createEndpoint(target)));
+}
+
+/** `DnsOptions`, complete and checked. */
+export interface ResolvedDnsOptions {
+  readonly host: string;
+  readonly port: number | undefined;
+  readonly srv: string | undefined;
+  readonly family: 4 | 6 | undefined;
+  readonly deadlineMs: number;
+  readonly intervalMs: number;
+  readonly emptyAgreementMs: number;
+  readonly allowAddresses: AllowAddresses;
+  readonly clusterDomain: string | undefined;
+  readonly namespace: string | undefined;
+  readonly clusterFiles: ClusterFiles;
+  readonly client: DnsClientFactory;
+}
+
+/** Fills in defaults. Throws EVENKEEL_OPTION. */
+export function resolveDnsOptions(options: DnsOptions): ResolvedDnsOptions {
+  checkKeys('dns', options, ['host', 'port', 'srv', 'family', ...dnsSettingNames]);
+  const { family, port, srv, clusterDomain, namespace, clusterFiles = {} } = options;
+  if (family !== undefined && family !== 4 && family !== 6) throw optionError('family', '4 or 6', family);
+  if (port === undefined && srv === undefined)
+    throw optionError('port', 'a port from 1 to 65535 unless srv is given', port);
+  if (options.client !== undefined) checkFunction('client', options.client);
+  const ms = { min: 1, max: 600_000 };
+  const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, 2_000, { ...ms, integer: true });
+  const tries = checkNumber('tries', options.tries, 2, { min: 1, max: 10, integer: true });
+  const servers = checkServers(options.servers);
+  checkKeys('clusterFiles', clusterFiles, ['resolvConfPath', 'namespacePath']);
+  return {
+    host: isIP(options.host) === 0 ? checkHost('host', options.host) : options.host,
+    port: port === undefined ? undefined : checkPort('port', port),
+    srv: srv === undefined ? undefined : checkPortName('srv', srv),
+    family,
+    deadlineMs: checkNumber('deadlineMs', options.deadlineMs, 5_000, ms),
+    intervalMs: checkNumber('intervalMs', options.intervalMs, 5_000, { min: 10, max: 600_000 }),
+    emptyAgreementMs: checkNumber('emptyAgreementMs', options.emptyAgreementMs, 5_000, { min: 0, max: 600_000 }),
+    allowAddresses: checkAllowAddresses(options.allowAddresses),
+    clusterDomain: clusterDomain === undefined ? undefined : checkHost('clusterDomain', clusterDomain),
+    namespace: namespace === undefined ? undefined : checkHost('namespace', namespace),
+    clusterFiles,
+    client: options.client ?? (() => nodeDnsClient({ servers, timeoutMs, tries })),
+  };
+}
+
+/** The name of a Service's port as Kubernetes allows it. Throws EVENKEEL_OPTION. */
+export function checkPortName(name: string, value: unknown): string {
+  const text = checkString(name, value);
+  if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(text)) throw optionError(name, 'the name of a port', value);
+  return text.toLowerCase();
+}
+
+/** The address of a host that needs no question: an IP address, or `localhost`, which is IPv4 unless told otherwise. */
+export function literalAddress(host: string, family: 4 | 6 | undefined): string | undefined {
+  if (isIP(host) !== 0) return host;
+  if (isLocalhost(host)) return family === 6 ? '::1' : '127.0.0.1';
+  return undefined;
+}
+
+/** Polls DNS; `endpointsOf` makes the endpoints of what was found. */
+export function dnsPolling(
+  name: string,
+  options: ResolvedDnsOptions,
+  endpointsOf: (
+    found: DnsFound,
+    client: DnsClient,
+    absolute: string,
+  ) => readonly Endpoint[] | Promise<readonly Endpoint[]>,
+): Resolver {
+  return polling({
+    name,
+    intervalMs: options.intervalMs,
+    minIntervalMs: Math.min(1_000, options.intervalMs),
+    timeoutMs: options.deadlineMs,
+    emptyAgreementMs: options.emptyAgreementMs,
+    open: (context) => {
+      const asker = new Asker(name, options, context);
+      return async (signal) => {
+        const { found, client, absolute } = await asker.ask(signal);
+        return { endpoints: await endpointsOf(found, client, absolute), validForMs: found.ttlMs };
+      };
+    },
+  });
+}
+
+/** One watch's way to ask: knows the absolute name, and starts with a new client after a failure. */
+class Asker {
+  readonly #name: string;
+  readonly #options: ResolvedDnsOptions;
+  readonly #context: ResolverContext;
+  #client: DnsClient | undefined;
+  #absolute: string | undefined;
+  #lastPort: number | undefined;
+  #toldRefused = '';
+
+  constructor(name: string, options: ResolvedDnsOptions, context: ResolverContext) {
+    this.#name = name;
+    this.#options = options;
+    this.#context = context;
+  }
+
+  async ask(signal: AbortSignal): Promise<{ found: DnsFound; client: DnsClient; absolute: string }> {
+    this.#absolute ??= await this.#absoluteName();
+    signal.throwIfAborted();
+    this.#client ??= this.#options.client();
+    const client = this.#client;
+    const cancel = (): void => client.cancel();
+    signal.addEventListener('abort', cancel, { once: true });
+    try {
+      const question = { ...this.#options, name: this.#absolute };
+      const found = await lookUp(client, question, this.#lastPort);
+      const ports = new Set(found.targets.map((target) => target.port));
+      if (ports.size === 1) [this.#lastPort] = ports;
+      return { found: this.#safe(found), client, absolute: this.#absolute };
+    } catch (error) {
+      this.#client = undefined;
+      throw error;
+    } finally {
+      signal.removeEventListener('abort', cancel);
+    }
+  }
+
+  async #absoluteName(): Promise<string> {
+    const { host, clusterDomain, namespace, clusterFiles } = this.#options;
+    const parsed = parseServiceHost(host);
+    const complete = parsed === undefined || parsed.domain !== undefined;
+    if (complete) return absoluteName(host, { domain: '', namespace });
+    const read = await readClusterNames(clusterFiles);
+    return absoluteName(host, { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace });
+  }
+
+  #safe(found: DnsFound): DnsFound {
+    const { allowed, refused } = filterUnsafe(found.targets, ({ address }) => address, this.#options.allowAddresses);
+    if (refused.length === 0) {
+      this.#toldRefused = '';
+      return found;
+    }
+    const message = describeRefused(this.#name, refused);
+    // Nothing usable is no "no such name": whoever relied on the last set keeps it.
+    if (allowed.length === 0) throw new ResolveError(message);
+    const kinds = refusedKinds(refused);
+    if (kinds !== this.#toldRefused) notify(this.#context.observer, 'warned', { message });
+    this.#toldRefused = kinds;
+    return { ...found, targets: allowed };
+  }
+}
+
+/** Told once per kind of address: the addresses themselves may change with every answer. */
+function refusedKinds(refused: readonly { readonly class: UnsafeAddressClass }[]): string {
+  return [...new Set(refused.map((entry) => entry.class))].sort().join();
+}

@@ -1,0 +1,34 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+
+/** By key, each key once: answers come shuffled and with repeats, and mean sets (S10, D3). */
+export function sortedEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const byKey = new Map<string, Endpoint>();
+  for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
+  return Object.freeze([...byKey.values()].sort((a, b) => (a.key < b.key ? -1 : 1)));
+}
+
+/** Whether two sorted lists say the same, so that nobody need hear of the second. */
+export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+  return a.length === b.length && a.every((endpoint, index) => sameEndpoint(endpoint, b[index] as Endpoint));
+}
+
+function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
+  return (
+    a === b ||
+    (a.key === b.key &&
+      a.weight === b.weight &&
+      a.name === b.name &&
+      a.zone === b.zone &&
+      a.nodeName === b.nodeName &&
+      a.conditions.ready === b.conditions.ready &&
+      a.conditions.serving === b.conditions.serving &&
+      a.conditions.terminating === b.conditions.terminating &&
+      sameTexts(a.hintZones, b.hintZones) &&
+      sameTexts(a.hintNodes, b.hintNodes) &&
+      a.attributes === b.attributes)
+  );
+}
+
+function sameTexts(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((text, index) => text === b[index]);
+}

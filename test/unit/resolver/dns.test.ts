@@ -1,0 +1,292 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { type DnsOptions, dns } from '../../../src/resolver/dns.js';
+import type { Resolution } from '../../../src/resolver/resolver.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { FakeDnsClient } from '../../support/fake-dns-client.js';
+import { RecordingListener } from '../../support/recording-listener.js';
+
+const orders = 'orders.shop.svc.cluster.local';
+const srv = `SRV _http._tcp.${orders}.`;
+let clock: FakeClock;
+let listener: RecordingListener;
+let client: FakeDnsClient;
+let clients: number;
+let warnings: string[];
+let resolution: Resolution;
+
+async function watch(options: Partial<DnsOptions> = {}): Promise<void> {
+  const factory = (): FakeDnsClient => {
+    clients++;
+    return client;
+  };
+  const resolver = dns({
+    host: orders,
+    ...(options.srv === undefined && { port: 8080 }),
+    client: factory,
+    ...options,
+  } as DnsOptions);
+  resolution = resolver.watch(listener, {
+    clock,
+    rng: { next: () => 0 },
+    observer: { warned: ({ message }) => warnings.push(message) },
+  });
+  // Questions that follow from answers settle one after the other.
+  for (let turn = 0; turn < 5; turn++) await settle();
+}
+
+const record = (name: string, port = 8080, more: object = {}) => ({ name, port, priority: 0, weight: 50, ...more });
+
+beforeEach(() => {
+  clock = new FakeClock(0);
+  listener = new RecordingListener();
+  client = new FakeDnsClient();
+  clients = 0;
+  warnings = [];
+});
+
+describe('addresses', () => {
+  it('D1: asks one absolute name, A only while there are A records', async () => {
+    client.answers[`A ${orders}.`] = ['10.0.0.2', '10.0.0.1'];
+    await watch();
+    expect(client.asked).toEqual([`A ${orders}.`]);
+    expect(listener.keys).toBe('10.0.0.1:8080 10.0.0.2:8080');
+  });
+
+  it('S3: takes AAAA only when the name has no A record', async () => {
+    client.answers[`A ${orders}.`] = 'ENODATA';
+    client.answers[`AAAA ${orders}.`] = ['fd00::1'];
+    await watch();
+    expect(listener.keys).toBe('[fd00::1]:8080');
+    expect(client.asked).toEqual([`A ${orders}.`, `AAAA ${orders}.`]);
+  });
+
+  it('S3: a family asked for is the only one', async () => {
+    client.answers[`AAAA ${orders}.`] = ['fd00::1'];
+    await watch({ family: 6 });
+    expect(client.asked).toEqual([`AAAA ${orders}.`]);
+    client.answers[`A ${orders}.`] = 'ENODATA';
+    client.asked.length = 0;
+    await watch({ family: 4 });
+    expect(client.asked).toEqual([`A ${orders}.`]);
+  });
+
+  it('D6: NXDOMAIN asks for no other family, and a failed AAAA is a failure, not an empty set', async () => {
+    await watch();
+    expect(client.asked).toEqual([`A ${orders}.`]);
+    client.answers[`A ${orders}.`] = 'ENODATA';
+    client.answers[`AAAA ${orders}.`] = 'ESERVFAIL';
+    await clock.advanceAsync(5_000);
+    await clock.advanceAsync(5_000);
+    expect(listener.events).toEqual([
+      `fail DNS has no answer for AAAA ${orders}.: the name server could not look (ESERVFAIL)`,
+    ]);
+  });
+
+  it('D4: asks again when the shortest TTL is over', async () => {
+    client.answers[`A ${orders}.`] = [
+      { address: '10.0.0.1', ttl: 30 },
+      { address: '10.0.0.2', ttl: 9 },
+    ];
+    await watch();
+    expect(clock.nextInMs).toBe(9_000);
+  });
+
+  it.each(['ESERVFAIL', 'ETIMEOUT', 'EREFUSED', 'ECONNREFUSED', 'EBADRESP', 'EFORMERR'])(
+    'D6: %s says nothing: the last set stays, and the next look has a client of its own',
+    async (code) => {
+      client.answers[`A ${orders}.`] = ['10.0.0.1'];
+      await watch();
+      client.answers[`A ${orders}.`] = code;
+      await clock.advanceAsync(60_000);
+      expect(listener.keys).toBe('10.0.0.1:8080');
+      expect(listener.events[1]).toContain(`(${code})`);
+      expect(listener.events).toHaveLength(2);
+      expect(clients).toBeGreaterThan(3);
+    },
+  );
+
+  it('D8: a look that takes longer than its deadline is cancelled', async () => {
+    client.answers[`A ${orders}.`] = new Promise(() => {});
+    await watch();
+    await clock.advanceAsync(4_999);
+    expect(client.cancelled).toBe(0);
+    await clock.advanceAsync(1);
+    expect(client.cancelled).toBe(1);
+    expect(listener.events).toEqual([`fail dns ${orders}:8080: no answer within 5000 ms`]);
+    expect(client.peak).toBe(1);
+  });
+
+  it('close cancels the question and leaves no timer', async () => {
+    client.answers[`A ${orders}.`] = new Promise(() => {});
+    await watch();
+    resolution.close();
+    await settle();
+    expect([client.cancelled, clock.timers, listener.events.length]).toEqual([1, 0, 0]);
+  });
+});
+
+describe('SRV (D2)', () => {
+  it('takes pod ports from SRV and, where all agree, the addresses from one question', async () => {
+    client.answers[srv] = [record(`10-0-0-1.${orders}`), record(`10-0-0-2.${orders}`)];
+    client.answers[`A ${orders}.`] = ['10.0.0.1', '10.0.0.2'];
+    await watch({ srv: 'http' });
+    expect(listener.keys).toBe('10.0.0.1:8080 10.0.0.2:8080');
+    expect(client.asked).toEqual([srv, `A ${orders}.`]);
+  });
+
+  it('asks per target where ports differ, at most 16 at once', async () => {
+    const count = 40;
+    const targets = Array.from({ length: count }, (_, index) => `p${index}.${orders}`);
+    client.answers[srv] = targets.map((target, index) => record(target, index < 20 ? 8080 : 9090));
+    for (const [index, target] of targets.entries()) client.answers[`A ${target}.`] = [`10.0.1.${index}`];
+    await watch({ srv: 'http' });
+    expect(listener.endpoints).toHaveLength(count);
+    expect(listener.endpoints?.filter((endpoint) => endpoint.port === 9090)).toHaveLength(20);
+    expect(listener.endpoints?.[0]?.name).toMatch(/^p\d+\.orders/);
+    expect(client.peak).toBe(16);
+  });
+
+  it('asks per target where not every pod has the port', async () => {
+    client.answers[srv] = [record(`a.${orders}`)];
+    client.answers[`A ${orders}.`] = ['10.0.0.1', '10.0.0.2'];
+    client.answers[`A a.${orders}.`] = ['10.0.0.2'];
+    await watch({ srv: 'http' });
+    expect(listener.keys).toBe('10.0.0.2:8080');
+  });
+
+  it('asks per target for AAAA when no target has an A record, and leaves out targets that are gone', async () => {
+    client.answers[srv] = [record(`a.${orders}`, 1), record(`b.${orders}`, 2), record(`gone.${orders}`, 1)];
+    client.answers[`A a.${orders}.`] = 'ENODATA';
+    client.answers[`A b.${orders}.`] = 'ENODATA';
+    client.answers[`AAAA a.${orders}.`] = ['fd00::1'];
+    client.answers[`AAAA b.${orders}.`] = ['fd00::2'];
+    await watch({ srv: 'http' });
+    expect(listener.keys).toBe('[fd00::1]:1 [fd00::2]:2');
+  });
+
+  it('D3: one target that cannot be looked up fails the look as a whole', async () => {
+    client.answers[srv] = [record('a.example'), record('b.example')];
+    client.answers['A a.example.'] = ['10.0.0.1'];
+    client.answers['A b.example.'] = 'ESERVFAIL';
+    await watch({ srv: 'http' });
+    expect(listener.keys).toBeUndefined();
+    expect(listener.events[0]).toContain('A b.example.: the name server could not look');
+  });
+
+  it('RFC 2782: only the lowest priority, weights as told, target "." is nobody', async () => {
+    client.answers[srv] = [
+      record('a.example', 80, { priority: 1, weight: 3 }),
+      record('b.example', 80, { priority: 1, weight: 0 }),
+      record('far.example', 80, { priority: 2 }),
+      record('', 80, { priority: 1 }),
+    ];
+    client.answers['A a.example.'] = ['10.0.0.1'];
+    client.answers['A b.example.'] = ['10.0.0.2'];
+    await watch({ srv: 'http' });
+    expect(listener.endpoints?.map(({ key, weight }) => [key, weight])).toEqual([
+      ['10.0.0.1:80', 3],
+      ['10.0.0.2:80', 0.1],
+    ]);
+    expect(client.asked).not.toContain('A far.example.');
+  });
+
+  it('D10: EFORMERR falls back to addresses at the port given', async () => {
+    client.answers[srv] = 'EFORMERR';
+    client.answers[`A ${orders}.`] = ['10.0.0.1'];
+    await watch({ srv: 'http', port: 7070 });
+    expect(listener.keys).toBe('10.0.0.1:7070');
+  });
+
+  it('D10: … or at the one port SRV told while its answer still fitted', async () => {
+    client.answers[srv] = [record(`a.${orders}`, 9999)];
+    client.answers[`A ${orders}.`] = ['10.0.0.1'];
+    await watch({ srv: 'http' });
+    client.answers[srv] = 'EFORMERR';
+    client.answers[`A ${orders}.`] = ['10.0.0.1', '10.0.0.2'];
+    await clock.advanceAsync(5_000);
+    expect(listener.keys).toBe('10.0.0.1:9999 10.0.0.2:9999');
+  });
+
+  it('D10: … and is a failure where no port is known', async () => {
+    client.answers[srv] = 'EFORMERR';
+    await watch({ srv: 'http' });
+    expect(listener.events[0]).toContain('the answer is too large or malformed (EFORMERR)');
+  });
+
+  it('D7: NXDOMAIN for the SRV name is "no such records"', async () => {
+    await watch({ srv: 'http' });
+    await clock.advanceAsync(5_000);
+    expect(listener.events).toEqual(['∅']);
+  });
+});
+
+describe('addresses no pod has', () => {
+  it('are refused, told once, and the others used', async () => {
+    client.answers[`A ${orders}.`] = ['10.0.0.1', '127.0.0.1'];
+    await watch();
+    await clock.advanceAsync(20_000);
+    expect(listener.keys).toBe('10.0.0.1:8080');
+    expect(warnings).toEqual([
+      `dns ${orders}:8080 names 127.0.0.1 (loopback), where no pod lives: refused; allowAddresses: ['loopback'] would use it`,
+    ]);
+  });
+
+  it('are a failure when there are no others, so the last set stays', async () => {
+    client.answers[`A ${orders}.`] = ['10.0.0.1'];
+    await watch();
+    client.answers[`A ${orders}.`] = ['169.254.169.254'];
+    await clock.advanceAsync(30_000);
+    expect(listener.keys).toBe('10.0.0.1:8080');
+    expect(listener.events[1]).toContain('169.254.169.254 (link-local), where no pod lives');
+  });
+
+  it('are used when allowAddresses names them', async () => {
+    client.answers[`A ${orders}.`] = ['127.0.0.1'];
+    await watch({ allowAddresses: ['loopback'] });
+    expect(listener.keys).toBe('127.0.0.1:8080');
+  });
+});
+
+describe('hosts that need no question', () => {
+  it.each([
+    ['10.0.0.1', undefined, '10.0.0.1:8080'],
+    ['127.0.0.1', undefined, '127.0.0.1:8080'],
+    ['fd00::1', undefined, '[fd00::1]:8080'],
+    ['localhost', undefined, '127.0.0.1:8080'],
+    ['localhost', 6, '[::1]:8080'],
+  ] as const)('%s is used as it is', async (host, family, expected) => {
+    await watch({ host, ...(family !== undefined && { family }) });
+    expect(listener.keys).toBe(expected);
+    expect(client.asked).toEqual([]);
+  });
+
+  it('need a port', () => {
+    expect(() => dns({ host: '10.0.0.1', srv: 'http' })).toThrow(
+      'port must be a port from 1 to 65535 where host is 10.0.0.1',
+    );
+  });
+});
+
+it('short names are completed with the domain and namespace given', async () => {
+  client.answers['A orders.shop.svc.k8s.example.'] = ['10.0.0.1'];
+  const files = { resolvConfPath: '/nowhere', namespacePath: '/nowhere' };
+  await watch({ host: 'orders', namespace: 'shop', clusterDomain: 'k8s.example', clusterFiles: files });
+  await expect.poll(() => listener.keys).toBe('10.0.0.1:8080');
+});
+
+it('names what is wrong with an option', () => {
+  const wrong = (options: object): (() => unknown) => {
+    return () => dns({ host: 'orders.shop', port: 80, ...options });
+  };
+  expect(wrong({ host: 'orders shop' })).toThrow('host must be a host name or an IP address, got "orders shop"');
+  expect(wrong({ host: undefined })).toThrow('host must be');
+  expect(wrong({ port: 0 })).toThrow('port must be a port from 1 to 65535, got 0');
+  expect(wrong({ port: undefined })).toThrow('port must be a port from 1 to 65535 unless srv is given');
+  expect(wrong({ srv: '_http' })).toThrow('srv must be the name of a port, got "_http"');
+  expect(wrong({ family: 5 })).toThrow('family must be 4 or 6, got 5');
+  expect(wrong({ servers: ['nowhere'] })).toThrow("servers must be a list of at least one 'ip' or 'ip:port'");
+  expect(wrong({ servers: [] })).toThrow('servers must be');
+  expect(wrong({ tries: 0 })).toThrow('tries must be a whole number from 1 to 10');
+  expect(wrong({ allowAddresses: ['all'] })).toThrow('allowAddresses must be');
+  expect(wrong({ ttl: 1 })).toThrow('dns has no option "ttl"');
+});

@@ -1,0 +1,283 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { isResolveError, ResolveError } from '../../../src/errors.js';
+import { type PollAnswer, type PollingOptions, polling } from '../../../src/resolver/polling.js';
+import type { Resolution } from '../../../src/resolver/resolver.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { RecordingListener } from '../../support/recording-listener.js';
+
+const set = (...addresses: string[]): PollAnswer => ({
+  endpoints: addresses.map((address) => createEndpoint({ address, port: 80 })),
+});
+
+let clock: FakeClock;
+let listener: RecordingListener;
+let looks: { answer(answer: PollAnswer): void; fail(error: unknown): void; signal: AbortSignal; atMs: number }[];
+/** What every draw gives; 0 is no jitter. */
+let chance: number;
+let resolution: Resolution;
+
+function watch(options: Partial<PollingOptions> = {}): void {
+  const resolver = polling({
+    name: 'registry',
+    open: () => (signal) =>
+      new Promise((answer, fail) => {
+        looks.push({ answer, fail, signal, atMs: clock.now() });
+      }),
+    ...options,
+  });
+  resolution = resolver.watch(listener, { clock, rng: { next: () => chance }, observer: {} });
+}
+
+async function answer(given: PollAnswer): Promise<void> {
+  looks.at(-1)?.answer(given);
+  await settle();
+}
+
+async function fail(message: string): Promise<void> {
+  looks.at(-1)?.fail(new ResolveError(message));
+  await settle();
+}
+
+beforeEach(() => {
+  clock = new FakeClock(0);
+  listener = new RecordingListener();
+  looks = [];
+  chance = 0;
+});
+
+describe('when it looks', () => {
+  it('does nothing before watch has returned', async () => {
+    watch();
+    expect(looks).toHaveLength(0);
+    await settle();
+    expect(looks).toHaveLength(1);
+  });
+
+  it('looks again after the interval, or when the answer runs out, within 1 s and 30 s (D4)', async () => {
+    watch();
+    await settle();
+    for (const validForMs of [undefined, 7_000, 0, 3_600_000]) {
+      await answer({ ...set('10.0.0.1'), validForMs });
+      await clock.advanceAsync(clock.nextInMs ?? 0);
+    }
+    expect(looks.map((look) => look.atMs)).toEqual([0, 5_000, 12_000, 13_000, 43_000]);
+  });
+
+  it('looks up to 20 % sooner than told, never later (D4)', async () => {
+    chance = 0.999_999;
+    watch();
+    await settle();
+    await answer({ ...set('10.0.0.1'), validForMs: 10_000 });
+    expect(clock.nextInMs).toBeCloseTo(8_000, 1);
+  });
+
+  it('runs one look at a time, hints or not', async () => {
+    watch();
+    await settle();
+    resolution.refresh();
+    await clock.advanceAsync(4_000);
+    resolution.refresh();
+    await clock.advanceAsync(100);
+    expect(looks).toHaveLength(1);
+  });
+
+  it('looks at once on a hint, but at most once a second (D4)', async () => {
+    watch();
+    await settle();
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(300);
+    for (let hint = 0; hint < 5; hint++) resolution.refresh();
+    await clock.advanceAsync(699);
+    expect(looks).toHaveLength(1);
+    await clock.advanceAsync(1);
+    expect(looks).toHaveLength(2);
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(2_000);
+    resolution.refresh();
+    await clock.advanceAsync(0);
+    expect(looks).toHaveLength(3);
+  });
+
+  it('a hint never puts a look off', async () => {
+    watch();
+    await settle();
+    await answer({ ...set('10.0.0.1'), validForMs: 1_000 });
+    await clock.advanceAsync(900);
+    resolution.refresh();
+    await clock.advanceAsync(100);
+    expect(looks).toHaveLength(2);
+  });
+});
+
+describe('what it says', () => {
+  it('publishes what changed, sorted and each once; the same set in another order is silence (D3)', async () => {
+    watch();
+    await settle();
+    for (const addresses of [
+      ['10.0.0.2', '10.0.0.1'],
+      ['10.0.0.1', '10.0.0.2', '10.0.0.1'],
+      ['10.0.0.3'],
+      ['10.0.0.3'],
+    ]) {
+      await answer(set(...addresses));
+      await clock.advanceAsync(5_000);
+    }
+    expect(listener.events).toEqual(['10.0.0.1:80 10.0.0.2:80', '10.0.0.3:80']);
+  });
+
+  it('keeps the last set through failures, tells each kind of trouble once, and says when it is over (D7)', async () => {
+    watch();
+    await settle();
+    await answer(set('10.0.0.1'));
+    for (const message of ['down', 'down', 'refused', 'down']) {
+      await clock.advanceAsync(clock.nextInMs ?? 0);
+      await fail(message);
+    }
+    await clock.advanceAsync(clock.nextInMs ?? 0);
+    await answer(set('10.0.0.1'));
+    expect(listener.events).toEqual(['10.0.0.1:80', 'fail down', 'fail refused', 'fail down', 'fresh']);
+  });
+
+  it('a changed set after a failure is an update without fresh', async () => {
+    watch();
+    await settle();
+    await fail('down');
+    await clock.advanceAsync(1_000);
+    await answer(set('10.0.0.1'));
+    expect(listener.events).toEqual(['fail down', '10.0.0.1:80']);
+  });
+
+  it('makes a ResolveError of whatever a look throws, in place too', async () => {
+    watch({
+      open: () => () => {
+        throw new TypeError('oops');
+      },
+    });
+    await settle();
+    expect(listener.events).toEqual(['fail registry: oops']);
+    expect(isResolveError(listener.errors[0])).toBe(true);
+  });
+});
+
+describe('failures', () => {
+  it('back off from 1 s, doubling to 30 s, plus jitter; an answer ends it (D7)', async () => {
+    watch();
+    await settle();
+    const pauses: number[] = [];
+    for (let round = 0; round < 7; round++) {
+      await fail('down');
+      pauses.push(clock.nextInMs ?? 0);
+      await clock.advanceAsync(clock.nextInMs ?? 0);
+    }
+    expect(pauses).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(5_000);
+    chance = 0.5;
+    await fail('down');
+    expect(clock.nextInMs).toBe(1_100);
+  });
+
+  it('a hint shortens the pause to a second after the last look', async () => {
+    watch();
+    await settle();
+    for (let round = 0; round < 5; round++) {
+      await fail('down');
+      await clock.advanceAsync(clock.nextInMs ?? 0);
+    }
+    await fail('down');
+    resolution.refresh();
+    expect(clock.nextInMs).toBe(1_000);
+  });
+
+  it('a look that hangs is given up after its time, and what it says later is ignored (D8)', async () => {
+    watch({ timeoutMs: 3_000 });
+    await settle();
+    await clock.advanceAsync(3_000);
+    expect(listener.events).toEqual(['fail registry: no answer within 3000 ms']);
+    expect(looks[0]?.signal.aborted).toBe(true);
+    looks[0]?.answer(set('10.0.0.9'));
+    await settle();
+    await clock.advanceAsync(1_000);
+    expect(looks).toHaveLength(2);
+    await answer(set('10.0.0.1'));
+    expect(listener.keys).toBe('10.0.0.1:80');
+  });
+});
+
+describe('empty answers (D7)', () => {
+  it('empty at once where no agreement is asked for', async () => {
+    watch();
+    await settle();
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(5_000);
+    await answer(set());
+    expect(listener.events).toEqual(['10.0.0.1:80', '∅']);
+  });
+
+  it('need a second one as late as asked for; that look comes right then', async () => {
+    watch({ emptyAgreementMs: 5_000 });
+    await settle();
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(5_000);
+    await answer(set());
+    expect(clock.nextInMs).toBe(5_000);
+    resolution.refresh();
+    await clock.advanceAsync(1_000);
+    await answer(set());
+    expect(listener.events).toEqual(['10.0.0.1:80']);
+    expect(clock.nextInMs).toBe(4_000);
+    await clock.advanceAsync(4_000);
+    await answer(set());
+    expect(listener.events).toEqual(['10.0.0.1:80', '∅']);
+  });
+
+  it('a set in between starts the count again, a failure does not', async () => {
+    watch({ emptyAgreementMs: 5_000 });
+    await settle();
+    await answer(set());
+    await clock.advanceAsync(5_000);
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(5_000);
+    await answer(set());
+    await clock.advanceAsync(5_000);
+    await fail('down');
+    await clock.advanceAsync(1_000);
+    expect(listener.events).toEqual(['10.0.0.1:80', 'fail down']);
+    await answer(set());
+    expect(listener.events).toEqual(['10.0.0.1:80', 'fail down', '∅']);
+  });
+});
+
+describe('close', () => {
+  it('aborts the look, leaves no timer and lets nothing be said any more', async () => {
+    watch();
+    await settle();
+    resolution.close();
+    resolution.close();
+    expect(looks[0]?.signal.aborted).toBe(true);
+    await answer(set('10.0.0.1'));
+    resolution.refresh();
+    expect(clock.timers).toBe(0);
+    expect(listener.events).toEqual([]);
+  });
+
+  it('before the first look, and between looks', async () => {
+    watch();
+    resolution.close();
+    await settle();
+    expect(looks).toHaveLength(0);
+    watch();
+    await settle();
+    await answer(set('10.0.0.1'));
+    resolution.close();
+    expect(clock.timers).toBe(0);
+  });
+});
+
+it('refuses options that do not fit', () => {
+  expect(() => watch({ intervalMs: -1 })).toThrow('intervalMs must be a number from 10');
+  expect(() => watch({ minIntervalMs: 5_000, maxIntervalMs: 1_000 })).toThrow('maxIntervalMs must be');
+  expect(() => watch({ jitter: 1 } as object)).toThrow('polling has no option "jitter"');
+  expect(() => watch({ name: '' })).toThrow('name must be');
+});
