@@ -45,6 +45,9 @@ const checks = [
   { name: 'docs-links', args: script('docs-links.mjs') },
 ];
 
+/** Output that is kept for later is kept without colours. */
+const plain = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
+
 /** Runs one check to its end. With `quiet` its output is kept for the case that it fails. */
 async function run(check, quiet) {
   const report = join(scratch, `${check.name}.json`);
@@ -59,7 +62,9 @@ async function run(check, quiet) {
       ]
     : check.args;
   const started = performance.now();
-  const child = spawn(process.execPath, args, { cwd: root, stdio: quiet ? ['ignore', 'pipe', 'pipe'] : 'inherit' });
+  const child = quiet
+    ? spawn(process.execPath, args, { cwd: root, env: plain, stdio: ['ignore', 'pipe', 'pipe'] })
+    : spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });
   let output = '';
   child.stdout?.on('data', (chunk) => {
     output += chunk;
