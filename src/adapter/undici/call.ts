@@ -1,0 +1,241 @@
+import type { Readable } from 'node:stream';
+import { type Dispatcher, errors } from 'undici';
+import { type Balancer, type Lease, notify, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { outcomeOfError, outcomeOfStatus } from './outcome.js';
+import type { PodPool } from './pod-connection.js';
+
+/** What the calls of one dispatcher share. */
+export interface CallOwner {
+  readonly balancer: Balancer<PodPool>;
+  /** A call waits for an endpoint; a call waits no more. */
+  waits(): void;
+  served(): void;
+}
+
+/** Methods that may be done twice without harm. Source: RFC 9110, 9.2.2. */
+const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
+
+/**
+ * One request of a caller, over all its attempts: the one object we add to what undici allocates anyway. It is the
+ * handler of each attempt; the form undici and the caller speak is the subclass's matter.
+ *
+ * The caller hears of its start at once, so that he can abort at every stage: while we wait for an endpoint, while a
+ * socket opens, between two attempts. He then hears of exactly one end.
+ */
+export abstract class Call {
+  readonly #owner: CallOwner;
+  readonly #options: Dispatcher.DispatchOptions;
+  readonly #key: string | undefined;
+  /** The attempt under way; also one whose caller gave up while undici had it queued, until undici lets go of it. */
+  #lease: Lease<PodPool> | undefined;
+  #attempt = 0;
+  /** Pods this call was tried on; undefined before the first retry. */
+  #tried: Set<Subchannel<PodPool>> | undefined;
+  /** It goes to a pod a second time because there is no other: the last attempt. */
+  #lastResort = false;
+  /** Ends the waiting for an endpoint. */
+  #waiting: AbortController | undefined;
+  /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
+  #sent = false;
+  /** A part of the answer, a 1xx included, has come. */
+  #answered = false;
+  #verdict: Outcome = outcomes.success;
+  /** The caller heard of the end. */
+  protected done = false;
+  /** The caller's reason for giving up. */
+  protected abortReason: Error | undefined;
+
+  constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined) {
+    this.#owner = owner;
+    this.#options = options;
+    this.#key = key;
+  }
+
+  /** Tells the caller that his request begins; he may abort from within. */
+  protected abstract announce(): void;
+  /** Tells the caller that it failed. */
+  protected abstract deliver(error: Error): void;
+  /** Tells undici to abort the attempt it has begun to send; undici then reports its failure. */
+  protected abstract interrupt(reason: Error): void;
+
+  /** Starts the call. False when it has to wait for an endpoint. */
+  begin(): boolean {
+    try {
+      this.announce();
+    } catch (error) {
+      this.#finish(error as Error);
+    }
+    if (this.done) return true;
+    const { balancer } = this.#owner;
+    balancer.retries.started();
+    const lease = balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
+    if (lease === undefined) {
+      this.#wait(undefined);
+      return false;
+    }
+    this.#send(lease);
+    return true;
+  }
+
+  /** The caller gives up. */
+  abort(reason?: Error): void {
+    if (this.done || this.abortReason !== undefined) return;
+    this.abortReason = reason ?? new errors.RequestAbortedError();
+    if (this.#sent) this.interrupt(this.abortReason);
+    else this.#finish(this.abortReason);
+  }
+
+  /** undici begins to write the attempt. */
+  protected began(): void {
+    this.#sent = true;
+  }
+
+  /** The first byte of an answer came. */
+  protected responded(): void {
+    if (this.#answered) return;
+    this.#answered = true;
+    this.#lease?.progressed();
+  }
+
+  /** The head of the final answer came. */
+  protected judged(status: number, retryAfterMs: number | undefined): void {
+    this.#verdict = outcomeOfStatus(status, retryAfterMs);
+  }
+
+  /** The answer is complete. */
+  protected completed(): void {
+    this.done = true;
+    this.#sent = false;
+    const lease = this.#lease;
+    if (lease === undefined) return;
+    this.#lease = undefined;
+    lease.end(this.#verdict);
+    this.#report(lease, this.#verdict, false, undefined);
+  }
+
+  /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
+  protected upgraded(status: number, socket: { once(event: 'close', listener: () => void): unknown }): void {
+    this.done = true;
+    this.#sent = false;
+    const lease = this.#lease;
+    if (lease === undefined) return;
+    this.#lease = undefined;
+    lease.progressed();
+    const outcome = outcomeOfStatus(status, undefined);
+    socket.once('close', () => {
+      lease.end(outcome);
+      this.#report(lease, outcome, false, undefined);
+    });
+  }
+
+  /** The attempt failed; another may follow elsewhere. */
+  protected failed(error: Error): void {
+    const lease = this.#lease;
+    if (lease === undefined) {
+      // What the caller's own code threw when it was told of the end.
+      this.deliver(error);
+      return;
+    }
+    this.#lease = undefined;
+    const ours = this.abortReason !== undefined || bodyOf(this.#options)?.errored === error;
+    const outcome = ours ? outcomes.cancelled : outcomeOfError(error, this.#sent);
+    this.#sent = false;
+    lease.end(outcome);
+    if (outcome.cause === 'reset') lease.handle.lost(error);
+    const retrying = !this.done && this.#mayRepeat(outcome);
+    this.#report(lease, outcome, retrying, error);
+    if (retrying) this.#repeat(lease.subchannel, error);
+    else this.#finish(error);
+  }
+
+  #send(lease: Lease<PodPool>): void {
+    this.#lease = lease;
+    this.#attempt++;
+    lease.handle.dispatch(this.#options, this as Dispatcher.DispatchHandler);
+  }
+
+  #mayRepeat(outcome: Outcome): boolean {
+    if (outcome.kind === 'cancelled' || this.#lastResort) return false;
+    const body = bodyOf(this.#options);
+    if (body?.destroyed === true) return false;
+    const idempotent = outcome.kind === 'not-started' || isRepeatable(this.#options);
+    const { retries } = this.#owner.balancer;
+    return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt });
+  }
+
+  #repeat(subchannel: Subchannel<PodPool>, error: Error): void {
+    this.#tried ??= new Set();
+    this.#tried.add(subchannel);
+    const lease = this.#owner.balancer.pick({ key: this.#key, avoid: this.#tried });
+    if (lease !== undefined && !this.#tried.has(lease.subchannel)) {
+      this.#send(lease);
+      return;
+    }
+    lease?.end(outcomes.notStarted);
+    this.#wait(error);
+  }
+
+  /** Waits for an endpoint; with `failure`, the error of the attempt before, for one to try again on. */
+  #wait(failure: Error | undefined): void {
+    const { balancer } = this.#owner;
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    this.#owner.waits();
+    // undici watches the body only while it has the request: nobody else would hear it fail meanwhile.
+    const body = bodyOf(this.#options);
+    const bodyFailed = (error: Error): void => this.abort(error);
+    body?.on('error', bodyFailed);
+    const ended = (): void => {
+      this.#waiting = undefined;
+      body?.off('error', bodyFailed);
+      this.#owner.served();
+    };
+    const acquire = async (): Promise<Lease<PodPool>> => {
+      // A pod that failed just now is taken out within this turn; only then is it clear who is left.
+      if (failure !== undefined) await undefined;
+      return balancer.acquire({ key: this.#key, avoid: this.#tried, signal: waiting.signal });
+    };
+    acquire().then(
+      (lease) => {
+        ended();
+        if (this.done) {
+          lease.end(outcomes.notStarted);
+          return;
+        }
+        this.#lastResort = this.#tried?.has(lease.subchannel) === true;
+        this.#send(lease);
+      },
+      (error) => {
+        ended();
+        this.#finish(failure ?? error);
+      },
+    );
+  }
+
+  #finish(error: Error): void {
+    if (this.done) return;
+    this.done = true;
+    this.#waiting?.abort();
+    this.deliver(error);
+  }
+
+  #report(lease: Lease<PodPool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
+    const { observer } = this.#owner.balancer;
+    if (observer.attemptEnded === undefined) return;
+    const { endpoint } = lease;
+    notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, ...(error && { error }) });
+  }
+}
+
+/** The body, if it is a stream. */
+function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
+  const stream = body as Partial<Readable> | null | undefined;
+  const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
+  return isStream ? (stream as Readable) : undefined;
+}
+
+/** Whether the request may be done twice, and can be: its body is still there once it was sent. */
+function isRepeatable({ method, body, upgrade, idempotent }: Dispatcher.DispatchOptions): boolean {
+  if (!IDEMPOTENT.has(method) || idempotent === false || upgrade) return false;
+  return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
+}

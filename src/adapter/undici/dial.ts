@@ -1,0 +1,110 @@
+import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
+import { errors } from 'undici';
+import { type Clock, type Endpoint, endpointAddress } from '../../index.js';
+
+/** How sockets to the endpoints of one Service are opened. */
+export interface DialOptions {
+  /** Whose name is put in SNI and checked in the certificate; the endpoint's address is only dialled. */
+  readonly origin: URL;
+  readonly connectTimeoutMs: number;
+  readonly tcpKeepAliveMs: number;
+  readonly allowH2: boolean;
+  readonly tls: ConnectionOptions;
+  readonly clock: Clock;
+}
+
+/** Called exactly once, never before `dial` has returned. */
+export type Dialled = (error: Error | undefined, socket: Socket) => void;
+
+// undici's own values: a larger buffer than Node's default for plain sockets, TLS records hold no more than 16 KiB.
+const TCP_HIGH_WATER_MARK = 64 * 1024;
+const TLS_HIGH_WATER_MARK = 16 * 1024;
+
+/** An option of every socket that its types leave out. */
+interface SizedBuffer {
+  readonly highWaterMark: number;
+}
+
+const dialErrors = new WeakSet<Error>();
+
+/** Whether `error` says that no connection could be opened, so that nothing of a request was sent. */
+export function isDialError(error: Error): boolean {
+  return dialErrors.has(error);
+}
+
+/** The name TLS puts in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
+export function tlsName(origin: URL, tls: ConnectionOptions): string | undefined {
+  if (tls.servername !== undefined) return tls.servername;
+  const host = bareHost(origin);
+  return isIP(host) === 0 ? host : undefined;
+}
+
+/** The host of a URL as one would dial it: no brackets, no final dot. */
+export function bareHost(url: URL): string {
+  return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
+}
+
+/**
+ * A function that opens sockets to one endpoint. Ours rather than undici's connector, which cannot be called off,
+ * rounds its time-out up to a second and keeps TLS sessions per name: here they are kept per endpoint, so that a new
+ * pod behind an old address never sees them (U7).
+ */
+export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dialled) => Socket {
+  const { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock } = options;
+  const secure = origin.protocol === 'https:';
+  const servername = tlsName(origin, tls);
+  const target = { host: endpoint.address, port: endpoint.port };
+  let session: Buffer | undefined;
+
+  const open = (): Socket => {
+    if (!secure) {
+      const settings: TcpNetConnectOpts & SizedBuffer = {
+        ...target,
+        highWaterMark: TCP_HIGH_WATER_MARK,
+        noDelay: true,
+      };
+      return connectTcp(settings);
+    }
+    const settings: ConnectionOptions & SizedBuffer = {
+      // An origin that is an IP address has no SNI, but its certificate must name it, not the pod behind it.
+      checkServerIdentity: (_dialled, certificate) => checkServerIdentity(servername ?? bareHost(origin), certificate),
+      ...tls,
+      ...target,
+      ...(servername !== undefined && { servername }),
+      ...(session !== undefined && { session }),
+      ALPNProtocols: allowH2 ? ['h2', 'http/1.1'] : ['http/1.1'],
+      highWaterMark: TLS_HIGH_WATER_MARK,
+    };
+    const socket = connectTls(settings);
+    socket.setNoDelay(true);
+    socket.on('session', (fresh) => {
+      session = fresh;
+    });
+    return socket;
+  };
+
+  return (dialled) => {
+    const socket = open();
+    socket.setKeepAlive(true, tcpKeepAliveMs);
+    const timer = clock.timer(() => {
+      const limit = `${connectTimeoutMs} ms`;
+      socket.destroy(new errors.ConnectTimeoutError(`${endpointAddress(endpoint)} did not connect within ${limit}`));
+    }, connectTimeoutMs);
+    let settled = false;
+    const settle = (error: Error | undefined): void => {
+      if (settled) return;
+      settled = true;
+      timer.cancel();
+      if (error !== undefined) dialErrors.add(error);
+      dialled(error, socket);
+    };
+    socket.once(secure ? 'secureConnect' : 'connect', () => settle(undefined));
+    // Stays for the socket's life, so that no error finds nobody listening while the socket changes hands.
+    socket.on('error', settle);
+    socket.once('close', () => {
+      if (!settled) settle(new errors.SocketError(`${endpointAddress(endpoint)} closed while connecting`));
+    });
+    return socket;
+  };
+}

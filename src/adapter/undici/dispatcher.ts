@@ -1,0 +1,241 @@
+import { isIP } from 'node:net';
+import { Agent, Dispatcher, type Pool } from 'undici';
+import {
+  type Balancer,
+  type BalancingOptions,
+  balancingOptionNames,
+  checkFunction,
+  checkKeys,
+  createBalancer,
+  optionError,
+  type Resolver,
+  staticEndpoints,
+} from '../../index.js';
+import type { Call, CallOwner } from './call.js';
+import { bareHost, tlsName } from './dial.js';
+import { LegacyCall, type LegacyHandler } from './legacy-call.js';
+import { ModernisedHandler } from './legacy-handler.js';
+import { ModernCall, type ModernHandler } from './modern-call.js';
+import { OriginMatcher, serviceOrigin } from './origin.js';
+import type { PodPool } from './pod-connection.js';
+import {
+  coreTakesLegacyHandlers,
+  type UndiciConnectionOptions,
+  undiciConnectionOptionNames,
+  undiciTransport,
+} from './transport.js';
+
+/** Options of `createDispatcher` and `createFetch`. */
+export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions {
+  /**
+   * Where requests for any other origin go (redirects, absolute URLs). It stays the caller's to close.
+   * @defaultValue an undici Agent of our own, made when first needed
+   */
+  readonly otherwise?: Dispatcher;
+  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. */
+  readonly key?: (options: Dispatcher.DispatchOptions) => string | undefined;
+  /** The domain of the cluster, for telling full Service names. @defaultValue 'cluster.local' */
+  readonly clusterDomain?: string;
+}
+
+const ownOptionNames = ['otherwise', 'key', 'clusterDomain'] as const;
+
+/** An undici Dispatcher that spreads the requests of one Service over its pods. */
+export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<Pool>;
+}
+
+/**
+ * Makes a dispatcher for one Service: give it to `fetch`, `undici.request` or anything else that takes one. It finds
+ * the pods, keeps connections to them and picks one for every request. Host header and TLS name stay the Service's.
+ * Requests for another origin never reach a pod. Must be closed.
+ *
+ * @param target `http://name:port` or `https://name:port`. An IP address or `localhost` is one fixed endpoint.
+ * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @example
+ * const orders = createDispatcher('http://orders.shop:8080');
+ * await fetch('http://orders.shop:8080/v1/orders/42', { dispatcher: orders });
+ * await orders.close();
+ */
+export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
+  const origin = serviceOrigin('target', target);
+  checkKeys('options', options, [...balancingOptionNames, ...undiciConnectionOptionNames, ...ownOptionNames]);
+  const { otherwise, key, clusterDomain, tls } = options;
+  if (key !== undefined) checkFunction('key', key);
+  if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
+    throw optionError('otherwise', 'an undici Dispatcher', otherwise);
+  }
+  if (clusterDomain !== undefined && (typeof clusterDomain !== 'string' || !/^[a-z0-9.-]+$/i.test(clusterDomain))) {
+    throw optionError('clusterDomain', 'a domain such as cluster.local', clusterDomain);
+  }
+  return new BalancedDispatcher({
+    matcher: new OriginMatcher(origin, clusterDomain),
+    servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
+    otherwise,
+    key,
+    start: (opened) => {
+      const { clock, rng, pool } = options;
+      return createBalancer({
+        ...pickNames(options, balancingOptionNames),
+        resolver: options.resolver ?? resolverOf(origin),
+        transport: undiciTransport(
+          {
+            ...pickNames(options, undiciConnectionOptionNames),
+            origin,
+            ...(pool?.connectTimeoutMs !== undefined && { connectTimeoutMs: pool.connectTimeoutMs }),
+            ...(clock && { clock }),
+            ...(rng && { rng }),
+          },
+          opened,
+        ),
+      });
+    },
+  });
+}
+
+/** An address is what it says; a name is a Service to be found. */
+function resolverOf(origin: URL): Resolver | string {
+  const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
+  const host = bareHost(origin);
+  if (isIP(host) !== 0 || host === 'localhost') return staticEndpoints([{ address: host, port }]);
+  return `${origin.hostname}:${port}`;
+}
+
+function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
+  const picked: Partial<T> = {};
+  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  return picked as Pick<T, K>;
+}
+
+interface BalancedDispatcherParts {
+  readonly matcher: OriginMatcher;
+  /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
+  readonly servername: string | undefined;
+  readonly otherwise: Dispatcher | undefined;
+  readonly key: DispatcherOptions['key'];
+  readonly start: (opened: (pool: Pool) => void) => Balancer<PodPool>;
+}
+
+const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
+
+class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOwner {
+  readonly balancer: Balancer<PodPool>;
+  readonly #parts: BalancedDispatcherParts;
+  /** The Agent for other origins, if it is ours. */
+  #agent: Agent | undefined;
+  #waiting = 0;
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: BalancedDispatcherParts) {
+    super();
+    this.#parts = parts;
+    this.balancer = parts.start((pool) => this.#forwardEvents(pool));
+  }
+
+  /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const { origin, path } = options;
+    const { matcher, key, servername } = this.#parts;
+    let own = options;
+    // The first test is all a request with a plain path and our own origin pays for.
+    if (origin !== matcher.origin || typeof path !== 'string' || path.charCodeAt(0) !== SLASH) {
+      const resolved = resolvePath(options);
+      if (!matcher.matches(resolved.origin)) return this.#elsewhere(resolved, handler);
+      own = resolved;
+    }
+    if (servername !== undefined) own = { ...own, servername } as Dispatcher.DispatchOptions;
+    return this.#call(own, handler, key?.(own)).begin();
+  }
+
+  override close(): Promise<void>;
+  override close(callback: () => void): void;
+  override close(callback?: () => void): Promise<void> | void {
+    this.#closing ??= this.#end(undefined);
+    return answer(this.#closing, callback);
+  }
+
+  override destroy(): Promise<void>;
+  override destroy(error: Error | null): Promise<void>;
+  override destroy(callback: () => void): void;
+  override destroy(error: Error | null, callback: () => void): void;
+  override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
+    const cut = new AbortController();
+    const ended = this.#end(cut.signal);
+    this.#closing ??= ended;
+    // Only now: a balancer that is closing already looks for the abort to come.
+    cut.abort();
+    void this.#agent?.destroy(typeof error === 'function' ? null : (error ?? null));
+    return answer(ended, typeof error === 'function' ? error : callback);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  waits(): void {
+    this.#waiting++;
+  }
+
+  served(): void {
+    if (--this.#waiting === 0) this.emit('drain', new URL(this.#parts.matcher.origin));
+  }
+
+  #call(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): Call {
+    if (typeof handler.onRequestStart === 'function')
+      return new ModernCall(this, options, key, handler as ModernHandler);
+    const legacy = handler as LegacyHandler;
+    return coreTakesLegacyHandlers
+      ? new LegacyCall(this, options, key, legacy)
+      : new ModernCall(this, withoutDispatcher(options), key, new ModernisedHandler(legacy));
+  }
+
+  #elsewhere(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const target = this.#parts.otherwise ?? this.#ownAgent();
+    // Both undici 7 and 8 take the newer form, and it may be of either.
+    const modern =
+      typeof handler.onRequestStart === 'function' ? handler : new ModernisedHandler(handler as LegacyHandler);
+    return target.dispatch(withoutDispatcher(options), modern as Dispatcher.DispatchHandler);
+  }
+
+  #ownAgent(): Agent {
+    this.#agent ??= new Agent();
+    return this.#agent;
+  }
+
+  async #end(signal: AbortSignal | undefined): Promise<void> {
+    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#agent?.close()]);
+  }
+
+  #forwardEvents(pool: Pool): void {
+    for (const event of forwardedEvents) {
+      pool.on(event as 'disconnect', (origin, targets, error) => {
+        this.emit(event as 'disconnect', origin, [this, ...targets], error);
+      });
+    }
+  }
+}
+
+const SLASH = 47;
+
+/** A path that is an absolute URL names the origin itself, whatever `origin` says. */
+function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const { path, method } = options;
+  if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path) || !URL.canParse(path)) {
+    return options;
+  }
+  const url = new URL(path);
+  return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
+}
+
+/** undici 7's functions leave their `dispatcher` in the options, undici 8's core refuses it there. */
+function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  if (!('dispatcher' in options)) return options;
+  const { dispatcher: _dispatcher, ...rest } = options;
+  return rest as Dispatcher.DispatchOptions;
+}
+
+function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {
+  if (callback === undefined) return ended;
+  void ended.then(callback);
+}

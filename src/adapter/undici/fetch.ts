@@ -1,0 +1,40 @@
+import type { Pool } from 'undici';
+import type { Balancer } from '../../index.js';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from './dispatcher.js';
+
+/** A `fetch` for one Service. */
+export interface ServiceFetch extends AsyncDisposable {
+  /** As the global `fetch`; a URL without an origin (`/v1/orders/42`) is the Service's. */
+  (...arguments_: Parameters<typeof fetch>): ReturnType<typeof fetch>;
+  readonly balancer: Balancer<Pool>;
+  readonly dispatcher: ServiceDispatcher;
+  /** Lets running requests finish, then closes every connection. */
+  close(): Promise<void>;
+}
+
+/**
+ * Makes a `fetch` that spreads its requests over the pods of one Service. It is the global `fetch` of Node with our
+ * dispatcher, so its Response, Request and FormData are the global ones. Must be closed.
+ *
+ * @param target As for `createDispatcher`.
+ * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @example
+ * const orders = createFetch('http://orders.shop:8080');
+ * const response = await orders('/v1/orders/42');
+ * await orders.close();
+ */
+export function createFetch(target: string | URL, options: DispatcherOptions = {}): ServiceFetch {
+  const dispatcher = createDispatcher(target, options);
+  const base = new URL(target);
+  const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
+    const resource = typeof input === 'string' ? new URL(input, base) : input;
+    // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
+    return fetch(resource, { ...init, dispatcher } as unknown as RequestInit);
+  };
+  return Object.assign(balanced, {
+    balancer: dispatcher.balancer,
+    dispatcher,
+    close: () => dispatcher.close(),
+    [Symbol.asyncDispose]: () => dispatcher.close(),
+  });
+}

@@ -1,0 +1,92 @@
+import type { Duplex } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { Call, type CallOwner } from './call.js';
+import { mayPushBack, parseRetryAfter, rawHeader } from './outcome.js';
+
+/** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
+export interface LegacyHandler {
+  onConnect?(abort: (reason?: Error) => void, context?: unknown): void;
+  onResponseStarted?(): void;
+  onHeaders?(status: number, headers: unknown, resume: () => void, statusText: string): boolean;
+  onData?(chunk: Buffer): boolean;
+  onComplete?(trailers: unknown): void;
+  onUpgrade?(status: number, headers: unknown, socket: Duplex): void;
+  onError?(error: Error): void;
+  onBodySent?(chunk: unknown): void;
+  onRequestSent?(): void;
+}
+
+/** A call whose caller and undici both speak the older form: nothing is translated on the way. */
+export class LegacyCall extends Call {
+  readonly #handler: LegacyHandler;
+  #interrupt: ((reason: Error) => void) | undefined;
+
+  constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined, handler: LegacyHandler) {
+    super(owner, options, key);
+    this.#handler = handler;
+  }
+
+  protected override announce(): void {
+    this.#handler.onConnect?.((reason) => this.abort(reason));
+  }
+
+  protected override deliver(error: Error): void {
+    if (this.#handler.onError === undefined) throw error;
+    this.#handler.onError(error);
+  }
+
+  protected override interrupt(reason: Error): void {
+    this.#interrupt?.(reason);
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    if (this.done) {
+      abort(this.abortReason);
+      return;
+    }
+    this.#interrupt = abort;
+    this.began();
+  }
+
+  onResponseStarted(): void {
+    this.responded();
+    this.#handler.onResponseStarted?.();
+  }
+
+  onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
+    this.responded();
+    if (status >= 500 || status === 429) {
+      const retryAfterMs = mayPushBack(status)
+        ? parseRetryAfter(rawHeader(headers, 'retry-after'), rawHeader(headers, 'date'))
+        : undefined;
+      this.judged(status, retryAfterMs);
+    }
+    return this.#handler.onHeaders!(status, headers, resume, statusText);
+  }
+
+  onData(chunk: Buffer): boolean {
+    return this.#handler.onData!(chunk);
+  }
+
+  onComplete(trailers: unknown): void {
+    this.completed();
+    this.#handler.onComplete!(trailers);
+  }
+
+  onUpgrade(status: number, headers: unknown, socket: Duplex): void {
+    this.upgraded(status, socket);
+    this.#handler.onUpgrade!(status, headers, socket);
+  }
+
+  onError(error: Error): void {
+    this.failed(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+}

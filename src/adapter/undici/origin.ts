@@ -1,0 +1,84 @@
+import { EvenkeelError, optionError } from '../../index.js';
+
+/** The domain of a cluster whose administrator chose none. */
+const DEFAULT_DOMAIN = 'cluster.local';
+/** Origins other than the plain one, remembered with the answer; more are worked out anew. */
+const MAX_REMEMBERED = 1_000;
+
+/** An `http:` or `https:` URL of a Service and nothing more. Throws EVENKEEL_OPTION. */
+export function serviceOrigin(name: string, value: unknown): URL {
+  const expected = 'a URL of a Service such as http://orders.shop:8080';
+  if (typeof value !== 'string' && !(value instanceof URL)) throw optionError(name, expected, value);
+  let url: URL;
+  try {
+    url = new URL(value);
+  } catch {
+    throw optionError(name, expected, value);
+  }
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw optionError(name, expected, String(value));
+  if (url.username !== '' || url.password !== '') {
+    // The value is not repeated: it holds a password.
+    throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, without credentials`);
+  }
+  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
+    throw optionError(name, `${expected}, without a path`, url.href);
+  }
+  return url;
+}
+
+/** A host name taken apart as the name of a Service. */
+interface ServiceName {
+  /** `service.namespace`. */
+  readonly name: string;
+  /** What follows `.svc.`; undefined for a short name. */
+  readonly domain: string | undefined;
+}
+
+function serviceName(hostname: string): ServiceName | undefined {
+  const labels = hostname.replace(/\.$/, '').split('.');
+  const [service, namespace, svc, ...domain] = labels;
+  if (service === undefined || namespace === undefined || (svc !== undefined && svc !== 'svc')) return undefined;
+  return { name: `${service}.${namespace}`, domain: domain.length === 0 ? undefined : domain.join('.') };
+}
+
+/**
+ * Which origins are the one of a target. Short and full names of a Service count as one (`orders.shop`,
+ * `orders.shop.svc`, `orders.shop.svc.cluster.local`, each with or without a final dot); scheme and port must be the
+ * same. Anything else is another server, which must not receive what was meant for this one, nor the reverse.
+ */
+export class OriginMatcher {
+  /** As a URL prints it; what nearly every request names. */
+  readonly origin: string;
+  readonly #target: URL;
+  readonly #service: ServiceName | undefined;
+  readonly #domain: string;
+  readonly #remembered = new Map<string, boolean>();
+
+  constructor(target: URL, clusterDomain: string = DEFAULT_DOMAIN) {
+    this.#target = target;
+    this.origin = target.origin;
+    this.#service = serviceName(target.hostname);
+    this.#domain = this.#service?.domain ?? clusterDomain;
+  }
+
+  /** Whether `origin` means the target; `undefined` does. */
+  matches(origin: string | URL | undefined): boolean {
+    if (origin === undefined || origin === this.origin) return true;
+    const text = String(origin);
+    const remembered = this.#remembered.get(text);
+    if (remembered !== undefined) return remembered;
+    const answer = this.#compare(text);
+    if (this.#remembered.size < MAX_REMEMBERED) this.#remembered.set(text, answer);
+    return answer;
+  }
+
+  #compare(text: string): boolean {
+    if (!URL.canParse(text)) return false;
+    const url = new URL(text);
+    if (url.protocol !== this.#target.protocol || url.port !== this.#target.port) return false;
+    if (url.hostname.replace(/\.$/, '') === this.#target.hostname.replace(/\.$/, '')) return true;
+    const other = serviceName(url.hostname);
+    if (other === undefined || this.#service === undefined || other.name !== this.#service.name) return false;
+    return other.domain === undefined || other.domain === this.#domain;
+  }
+}

@@ -1,0 +1,130 @@
+import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import type { Dialled } from './dial.js';
+
+/** Every socket of ours to one pod, whoever uses it: none is forgotten, so none can leak. */
+export class PodSockets {
+  readonly #dial: (dialled: Dialled) => Socket;
+  /** The last one ended; with the error of the system that ended it, if it was one. */
+  readonly #emptied: (failure: Error | undefined) => void;
+  /** Not yet closed: in use, upgraded, set aside or still connecting. */
+  readonly #sockets = new Set<Socket>();
+  /** Those of `#sockets` that are still connecting. */
+  readonly #connecting = new Set<Socket>();
+  /** Open, used by nobody, watched. */
+  #spare: Socket | undefined;
+  /** Bytes received on sockets that are closed by now. */
+  #receivedBefore = 0;
+  #allClosed: (() => void) | undefined;
+
+  constructor(dial: (dialled: Dialled) => Socket, emptied: (failure: Error | undefined) => void) {
+    this.#dial = dial;
+    this.#emptied = emptied;
+  }
+
+  /** How many are open, connecting ones not counted. */
+  get open(): number {
+    return this.#sockets.size - this.#connecting.size;
+  }
+
+  get connecting(): number {
+    return this.#connecting.size;
+  }
+
+  get hasSpare(): boolean {
+    return this.#spare !== undefined;
+  }
+
+  /** Bytes received since the beginning, on all of them. */
+  get received(): number {
+    let received = this.#receivedBefore;
+    for (const socket of this.#sockets) received += socket.bytesRead;
+    return received;
+  }
+
+  /** Opens one for a request that waits for it. */
+  connect(dialled: Dialled): Socket {
+    const socket = this.#dial((error, opened) => {
+      this.#connecting.delete(opened);
+      if (error !== undefined) this.#sockets.delete(opened);
+      dialled(error, opened);
+    });
+    this.#connecting.add(socket);
+    this.add(socket);
+    return socket;
+  }
+
+  /** Opens one no request waits for: it does not keep the process alive. When `signal` aborts it is given up. */
+  connectAhead(dialled: Dialled, signal?: AbortSignal): void {
+    const giveUp = (): void => {
+      socket.destroy();
+    };
+    const socket = this.connect((error, opened) => {
+      signal?.removeEventListener('abort', giveUp);
+      opened.unref();
+      dialled(error, opened);
+    });
+    socket.unref();
+    signal?.addEventListener('abort', giveUp, { once: true });
+  }
+
+  /** Counts in a socket opened elsewhere. */
+  add(socket: Socket): void {
+    this.#sockets.add(socket);
+    let failure: Error | undefined;
+    socket.on('error', (error) => {
+      // Only errors of the system: a reset, a dead peer. undici destroys sockets with errors of its own for many reasons.
+      if ((error as NodeJS.ErrnoException).syscall !== undefined) failure = error;
+    });
+    socket.once('close', () => {
+      this.#receivedBefore += socket.bytesRead;
+      const wasOpen = !this.#connecting.delete(socket) && this.#sockets.delete(socket);
+      this.#sockets.delete(socket);
+      if (this.#spare === socket) this.#spare = undefined;
+      if (this.#sockets.size > 0) return;
+      this.#allClosed?.();
+      if (wasOpen) this.#emptied(failure);
+    });
+  }
+
+  /** Keeps an open socket for later. */
+  setAside(socket: Socket): void {
+    this.#spare?.destroy();
+    this.#spare = socket;
+    // Whatever an HTTP/1.1 server says before it was asked (a 408 before it hangs up) must not meet the first request.
+    // An HTTP/2 server speaks first, and the session reads that when it takes over.
+    if ((socket as TLSSocket).alpnProtocol !== 'h2') socket.on('readable', onUnasked);
+  }
+
+  /** The socket set aside, if it is still good; it then belongs to the caller. */
+  takeSpare(): Socket | undefined {
+    const socket = this.#spare;
+    this.#spare = undefined;
+    if (socket === undefined || socket.destroyed || socket.readableEnded || !socket.writable) return undefined;
+    socket.off('readable', onUnasked);
+    socket.ref();
+    return socket;
+  }
+
+  dropSpare(): void {
+    this.#spare?.destroy();
+    this.#spare = undefined;
+  }
+
+  destroyAll(error: Error): void {
+    for (const socket of this.#sockets) socket.destroy(error);
+  }
+
+  /** Resolves when none is left. */
+  async allClosed(): Promise<void> {
+    if (this.#sockets.size === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#allClosed = resolve;
+    });
+  }
+}
+
+/** The end of a stream shows only to who reads it; anything else makes the socket unfit. */
+function onUnasked(this: Socket): void {
+  if (this.read() !== null) this.destroy();
+}

@@ -1,0 +1,162 @@
+import type { ConnectionOptions } from 'node:tls';
+import type { Pool } from 'undici';
+import * as undici from 'undici';
+import {
+  type Clock,
+  checkBoolean,
+  checkKeys,
+  checkNumber,
+  optionError,
+  poolDefaults,
+  type Rng,
+  systemClock,
+  systemRng,
+  type Transport,
+} from '../../index.js';
+import { serviceOrigin } from './origin.js';
+import { openPodConnection, type PodConnectionParts, type PodPool } from './pod-connection.js';
+
+/** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
+export const coreTakesLegacyHandlers: boolean = !('Dispatcher1Wrapper' in undici);
+
+/** How the sockets to each pod are opened and used. */
+export interface UndiciConnectionOptions {
+  /** Sockets per pod at most; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
+  readonly connections?: number;
+  /**
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and
+   * checked is the Service's unless `servername` says otherwise.
+   */
+  readonly tls?: ConnectionOptions;
+  /**
+   * Whether HTTP/2 is offered over TLS. Needs undici 8: version 7 fails the requests that run when a pod says GOAWAY,
+   * that is, at every rolling update. @defaultValue false
+   */
+  readonly allowH2?: boolean;
+  /** Requests per HTTP/2 connection at once. @defaultValue 100 */
+  readonly maxConcurrentStreams?: number;
+  /**
+   * How long an idle socket is kept, in ms. A pod that says `Keep-Alive: timeout=…` is left 2 s before it would hang up.
+   * @defaultValue 60000
+   */
+  readonly keepAliveTimeoutMs?: number;
+  /** Idle time after which TCP begins to ask whether the peer is alive, in ms. @defaultValue 15000 */
+  readonly tcpKeepAliveMs?: number;
+  /** Longest time to the head of the response, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  readonly headersTimeoutMs?: number;
+  /** Longest pause between two pieces of a body, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  readonly bodyTimeoutMs?: number;
+  /** Largest response head, in bytes. @defaultValue Node's `--max-http-header-size` */
+  readonly maxHeaderSize?: number;
+  /** Largest response body, in bytes. @defaultValue no limit */
+  readonly maxResponseSize?: number;
+  /**
+   * What active health checks ask for, such as `/healthz`; a status below 400 is healthy.
+   * @defaultValue nothing: a check then opens a connection
+   */
+  readonly healthPath?: string;
+}
+
+/** Options of `undiciTransport`. */
+export interface UndiciTransportOptions extends UndiciConnectionOptions {
+  /** The Service as `http://name:port` or `https://name:port`: the Host header, and over TLS the name that is checked. */
+  readonly origin: string | URL;
+  /** Time to open one connection, in ms. @defaultValue 2000 */
+  readonly connectTimeoutMs?: number;
+  /** For tests. */
+  readonly clock?: Clock;
+  /** For tests. */
+  readonly rng?: Rng;
+}
+
+/** Names of `UndiciConnectionOptions`. */
+export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOptions)[] = Object.freeze([
+  'connections',
+  'tls',
+  'allowH2',
+  'maxConcurrentStreams',
+  'keepAliveTimeoutMs',
+  'tcpKeepAliveMs',
+  'headersTimeoutMs',
+  'bodyTimeoutMs',
+  'maxHeaderSize',
+  'maxResponseSize',
+  'healthPath',
+] as const);
+
+/** What the transport decides for every dial; a `tls` option must not. */
+const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
+
+/** undici closes an idle socket this long before the pod would, in ms; a request in that gap would be lost. */
+const KEEP_ALIVE_THRESHOLD_MS = 2_000;
+const MAX_KEEP_ALIVE_MS = 600_000;
+
+/**
+ * Opens one undici Pool per pod: its origin is the Service, its sockets go to the pod's address. The first socket is
+ * opened ahead of the first request.
+ *
+ * @param options Throws EVENKEEL_OPTION for what does not fit.
+ * @param opened Told of every pool.
+ */
+export function undiciTransport(options: UndiciTransportOptions, opened?: (pool: Pool) => void): Transport<PodPool> {
+  const parts = transportParts(options, opened ?? (() => {}));
+  return { connect: (endpoint, signal) => openPodConnection({ ...parts, endpoint }, signal) };
+}
+
+function transportParts(
+  options: UndiciTransportOptions,
+  opened: (pool: Pool) => void,
+): Omit<PodConnectionParts, 'endpoint'> {
+  checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
+  const origin = serviceOrigin('origin', options.origin);
+  const { tls = {}, healthPath, clock = systemClock, rng = systemRng } = options;
+  checkTls(origin, options.tls);
+  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
+    throw optionError('healthPath', 'a path that begins with /', healthPath);
+  }
+  const allowH2 = checkBoolean('allowH2', options.allowH2, false);
+  if (allowH2 && coreTakesLegacyHandlers) throw optionError('allowH2', 'false with undici 7 (it needs 8)', allowH2);
+  if (allowH2 && origin.protocol === 'http:') throw optionError('allowH2', 'false for http: targets', allowH2);
+
+  const time = { min: 0, max: 86_400_000, integer: true };
+  const count = { min: 1, max: 100_000, integer: true };
+  const keepAliveTimeout = checkNumber('keepAliveTimeoutMs', options.keepAliveTimeoutMs, 60_000, { ...time, min: 1 });
+  const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, count);
+  const connectTimeoutMs = checkNumber('connectTimeoutMs', options.connectTimeoutMs, poolDefaults.connectTimeoutMs, {
+    min: 1,
+    max: 600_000,
+  });
+  const tcpKeepAliveMs = checkNumber('tcpKeepAliveMs', options.tcpKeepAliveMs, 15_000, { ...time, min: 1_000 });
+  const pool: { -readonly [Name in keyof Pool.Options]: Pool.Options[Name] } = {
+    allowH2,
+    keepAliveTimeout,
+    keepAliveMaxTimeout: Math.max(MAX_KEEP_ALIVE_MS, keepAliveTimeout),
+    keepAliveTimeoutThreshold: KEEP_ALIVE_THRESHOLD_MS,
+  };
+  if (allowH2) pool.maxConcurrentStreams = maxConcurrentStreams;
+  const { headersTimeoutMs, bodyTimeoutMs, maxHeaderSize, maxResponseSize } = options;
+  if (headersTimeoutMs !== undefined) pool.headersTimeout = checkNumber('headersTimeoutMs', headersTimeoutMs, 0, time);
+  if (bodyTimeoutMs !== undefined) pool.bodyTimeout = checkNumber('bodyTimeoutMs', bodyTimeoutMs, 0, time);
+  const size = { min: 1, max: 2 ** 31 - 1, integer: true };
+  if (maxHeaderSize !== undefined) pool.maxHeaderSize = checkNumber('maxHeaderSize', maxHeaderSize, 0, size);
+  if (maxResponseSize !== undefined) pool.maxResponseSize = checkNumber('maxResponseSize', maxResponseSize, 0, size);
+  return {
+    dial: { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock },
+    pool,
+    connections: checkNumber('connections', options.connections, 32, count),
+    maxConcurrentStreams,
+    healthPath,
+    clock,
+    rng,
+    opened,
+  };
+}
+
+function checkTls(origin: URL, tls: unknown): void {
+  if (tls === undefined) return;
+  if (typeof tls !== 'object' || tls === null) throw optionError('tls', 'an object as for tls.connect', tls);
+  if (origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
+  for (const name of DIALLED) {
+    if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', (tls as never)[name]);
+  }
+}
