@@ -4,8 +4,8 @@ import { optionError } from '../runtime/check.js';
 /** An address record. */
 export interface DnsAddress {
   readonly address: string;
-  /** In seconds. */
-  readonly ttl: number;
+  /** In seconds. Node tells it for the first 256 records of an answer only. */
+  readonly ttl?: number | undefined;
 }
 
 /** A service record (RFC 2782). */

@@ -124,7 +124,11 @@ function atPort(records: readonly DnsAddress[], port: number): DnsFound {
 }
 
 function shortestTtl(records: readonly DnsAddress[]): number | undefined {
-  return records.length === 0 ? undefined : Math.min(...records.map((record) => record.ttl)) * 1_000;
+  let shortest: number | undefined;
+  for (const { ttl } of records) {
+    if (ttl !== undefined && (shortest === undefined || ttl < shortest)) shortest = ttl;
+  }
+  return shortest === undefined ? undefined : shortest * 1_000;
 }
 
 /** The port and weight all records share; undefined when they differ, so that each has to be looked at. */

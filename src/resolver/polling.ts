@@ -155,7 +155,9 @@ class PollWatch implements Resolution {
     this.#failures = 0;
     const { intervalMs, minIntervalMs, maxIntervalMs, emptyAgreementMs } = this.#plan;
     const nowMs = this.#context.clock.now();
-    let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validForMs ?? intervalMs));
+    // A look may be anybody's: a number that is none must not become a timer that fires at once.
+    const validMs = Number.isFinite(validForMs) ? (validForMs as number) : intervalMs;
+    let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validMs));
     delayMs *= 1 - EARLY_RATIO * this.#context.rng.next();
     if (endpoints.length > 0) {
       this.#emptySinceMs = undefined;

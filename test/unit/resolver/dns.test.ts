@@ -91,6 +91,12 @@ describe('addresses', () => {
     expect(clock.nextInMs).toBe(9_000);
   });
 
+  it('D4: records without a TTL (Node tells the first 256 only) do not count', async () => {
+    client.answers[`A ${orders}.`] = [{ address: '10.0.0.1', ttl: 9 }, { address: '10.0.0.2' }];
+    await watch();
+    expect(clock.nextInMs).toBe(9_000);
+  });
+
   it.each(['ESERVFAIL', 'ETIMEOUT', 'EREFUSED', 'ECONNREFUSED', 'EBADRESP', 'EFORMERR'])(
     'D6: %s says nothing: the last set stays, and the next look has a client of its own',
     async (code) => {

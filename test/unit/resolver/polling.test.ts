@@ -64,6 +64,13 @@ describe('when it looks', () => {
     expect(looks.map((look) => look.atMs)).toEqual([0, 5_000, 12_000, 13_000, 43_000]);
   });
 
+  it('takes a time that is no number for none', async () => {
+    watch();
+    await settle();
+    await answer({ ...set('10.0.0.1'), validForMs: Number.NaN });
+    expect(clock.nextInMs).toBe(5_000);
+  });
+
   it('looks up to 20 % sooner than told, never later (D4)', async () => {
     chance = 0.999_999;
     watch();

@@ -1,0 +1,60 @@
+import { type DnsOptions, dns } from '../../src/resolver/dns.js';
+import type { Resolution } from '../../src/resolver/resolver.js';
+import type { DnsServer } from '../../src/testing/dns-server.js';
+import { FakeClock } from '../../src/testing/fake-clock.js';
+import { RecordingListener } from './recording-listener.js';
+import { until } from './until.js';
+
+export const ordersName = 'orders.shop.svc.cluster.local';
+
+/** Longer than any pause between looks, so that the one timer tells whether a look runs. */
+const DEADLINE_MS = 500_000;
+
+/** A `dns()` watch whose questions are real and whose time is a test's. */
+export class DnsWatch {
+  readonly clock: FakeClock = new FakeClock(0);
+  readonly listener: RecordingListener = new RecordingListener();
+  readonly warnings: string[] = [];
+  readonly #resolution: Resolution;
+
+  constructor(server: DnsServer, options: Partial<DnsOptions> = {}) {
+    const resolver = dns({
+      host: ordersName,
+      ...(options.srv === undefined && { port: 8080 }),
+      servers: [server.address],
+      timeoutMs: 200,
+      tries: 1,
+      deadlineMs: DEADLINE_MS,
+      ...options,
+    } as DnsOptions);
+    this.#resolution = resolver.watch(this.listener, {
+      clock: this.clock,
+      rng: { next: () => 0 },
+      observer: { warned: ({ message }) => this.warnings.push(message) },
+    });
+  }
+
+  get events(): readonly string[] {
+    return this.listener.events;
+  }
+
+  /** Resolves when no look runs. */
+  looked(): Promise<void> {
+    return until('the look to end', () => (this.clock.nextInMs ?? DEADLINE_MS) <= DEADLINE_MS / 2);
+  }
+
+  /** Moves time on to the next look and waits for its end. */
+  async next(): Promise<void> {
+    await this.looked();
+    this.clock.advance(this.clock.nextInMs ?? 0);
+    await this.looked();
+  }
+
+  refresh(): void {
+    this.#resolution.refresh();
+  }
+
+  close(): void {
+    this.#resolution.close();
+  }
+}
