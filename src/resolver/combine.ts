@@ -1,0 +1,180 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { ResolveError } from '../errors.js';
+import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import type { Timer } from '../runtime/clock.js';
+import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
+import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
+
+export interface CombineOptions {
+  /** How long the first set waits for resolvers that have said nothing yet, in ms. @defaultValue 2000 */
+  readonly patienceMs?: number;
+}
+
+/**
+ * Takes the endpoints of the first resolver in the list that has any: failover from one place to another. All are
+ * watched from the start, so that failover needs no new look. Empty when none has endpoints and at least one says so.
+ * Throws EVENKEEL_OPTION.
+ *
+ * @example firstAvailable([endpointSlices({ … }), dns({ host: 'orders.eu.example', port: 8080 })])
+ */
+export function firstAvailable(resolvers: readonly Resolver[], options?: CombineOptions): Resolver {
+  return combined('first of', resolvers, options, chooseFirst);
+}
+
+/**
+ * All endpoints of all resolvers as one set. A resolver that fails keeps its last endpoints in it. Throws EVENKEEL_OPTION.
+ *
+ * @example union([dns({ host: 'orders.blue', port: 8080 }), dns({ host: 'orders.green', port: 8080 })])
+ */
+export function union(resolvers: readonly Resolver[], options?: CombineOptions): Resolver {
+  return combined('union of', resolvers, options, chooseAll);
+}
+
+/** What one of the combined resolvers said last. */
+interface Source {
+  readonly endpoints: readonly Endpoint[] | undefined;
+  /** Set while its endpoints are stale or unknown. */
+  readonly error: ResolveError | undefined;
+}
+
+/** What follows for the combination; undefined endpoints: nothing can be said yet. */
+type Choice = Source;
+
+/** `mayWait`: a resolver that has said nothing yet is worth waiting for. */
+type Choose = (sources: readonly Source[], mayWait: boolean) => Choice;
+
+const wait: Choice = { endpoints: undefined, error: undefined };
+
+const chooseFirst: Choose = (sources, mayWait) => {
+  let empty: Source | undefined;
+  for (const source of sources) {
+    if (source.endpoints === undefined && source.error === undefined && mayWait) return wait;
+    if (source.endpoints !== undefined && source.endpoints.length > 0) return source;
+    if (source.endpoints !== undefined) empty ??= source;
+  }
+  return empty ?? nothingKnown(sources);
+};
+
+const chooseAll: Choose = (sources, mayWait) => {
+  const silent = sources.some((source) => source.endpoints === undefined && source.error === undefined);
+  if (silent && mayWait) return wait;
+  const error = sources.find((source) => source.error !== undefined)?.error;
+  const endpoints = sources.flatMap((source) => source.endpoints ?? []);
+  // An empty rest is no empty whole while somebody's part is unknown.
+  const partial = endpoints.length === 0 && sources.some((source) => source.endpoints === undefined);
+  return partial ? nothingKnown(sources) : { endpoints, error };
+};
+
+function nothingKnown(sources: readonly Source[]): Choice {
+  const errors = sources.flatMap((source) => source.error ?? []);
+  const [first] = errors;
+  const permanent = errors.length === sources.length && errors.every((error) => error.permanent);
+  if (first === undefined || (errors.length === 1 && first.permanent === permanent)) {
+    return { endpoints: undefined, error: first };
+  }
+  const message = errors.map((error) => error.message).join('; ');
+  return {
+    endpoints: undefined,
+    error: new ResolveError(message, { code: sameCode(errors), permanent, cause: first }),
+  };
+}
+
+function sameCode(errors: readonly ResolveError[]): 'EVENKEEL_RESOLVE' | 'EVENKEEL_FORBIDDEN' {
+  return errors.every((error) => error.code === 'EVENKEEL_FORBIDDEN') ? 'EVENKEEL_FORBIDDEN' : 'EVENKEEL_RESOLVE';
+}
+
+function combined(
+  word: string,
+  resolvers: readonly Resolver[],
+  options: CombineOptions = {},
+  choose: Choose,
+): Resolver {
+  if (!Array.isArray(resolvers) || resolvers.length === 0) {
+    throw optionError('resolvers', 'a list of at least one resolver', resolvers);
+  }
+  for (const resolver of resolvers) checkFunction('resolvers[].watch', resolver?.watch);
+  checkKeys('options', options, ['patienceMs']);
+  const patienceMs = checkNumber('patienceMs', options.patienceMs, 2_000, { min: 0, max: 600_000 });
+  const members = [...resolvers];
+  return {
+    name: `${word} ${members.map((resolver) => resolver.name).join(', ')}`,
+    watch: (listener, context) => new CombinedWatch(members, choose, patienceMs, listener, context),
+  };
+}
+
+class CombinedWatch implements Resolution {
+  readonly #choose: Choose;
+  readonly #listener: ResolverListener;
+  readonly #sources: Source[];
+  readonly #resolutions: readonly Resolution[];
+  readonly #patience: Timer;
+  #patient = true;
+  #closed = false;
+  #last: readonly Endpoint[] | undefined;
+  #toldError: string | undefined;
+
+  constructor(
+    resolvers: readonly Resolver[],
+    choose: Choose,
+    patienceMs: number,
+    listener: ResolverListener,
+    context: ResolverContext,
+  ) {
+    this.#choose = choose;
+    this.#listener = listener;
+    this.#sources = resolvers.map(() => wait);
+    this.#patience = context.clock.timer(() => {
+      this.#patient = false;
+      this.#evaluate();
+    }, patienceMs);
+    this.#resolutions = resolvers.map((resolver, index) =>
+      resolver.watch(
+        {
+          update: (endpoints) => this.#said(index, { endpoints, error: undefined }),
+          fail: (error) => this.#said(index, { endpoints: this.#sources[index]?.endpoints, error }),
+          fresh: () => this.#said(index, { endpoints: this.#sources[index]?.endpoints, error: undefined }),
+        },
+        context,
+      ),
+    );
+  }
+
+  refresh(): void {
+    for (const resolution of this.#resolutions) resolution.refresh();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#patience.cancel();
+    for (const resolution of this.#resolutions) resolution.close();
+  }
+
+  #said(index: number, source: Source): void {
+    this.#sources[index] = source;
+    this.#evaluate();
+  }
+
+  #evaluate(): void {
+    if (this.#closed) return;
+    const { endpoints, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
+    if (endpoints !== undefined) this.#publish(endpoints);
+    // A listener may close us from within.
+    if (!this.#closed) this.#tell(error, endpoints !== undefined);
+  }
+
+  #publish(endpoints: readonly Endpoint[]): void {
+    const sorted = sortedEndpoints(endpoints);
+    if (this.#last !== undefined && sameEndpoints(this.#last, sorted)) return;
+    this.#last = sorted;
+    this.#toldError = undefined; // an update ends every earlier failure
+    this.#listener.update(sorted);
+  }
+
+  #tell(error: ResolveError | undefined, known: boolean): void {
+    if (error?.message === this.#toldError) return;
+    if (error !== undefined) this.#listener.fail(error);
+    else if (known) this.#listener.fresh();
+    else return;
+    this.#toldError = error?.message;
+  }
+}
