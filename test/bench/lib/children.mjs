@@ -1,0 +1,19 @@
+/** Child processes that say which port they listen on. */
+import { fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/**
+ * Starts a program of this folder and waits until it listens.
+ * @param {string} name such as `pod.mjs`
+ * @param {readonly string[]} args
+ */
+export async function startChild(name, args = []) {
+  const child = fork(fileURLToPath(new URL(name, import.meta.url)), args, { execArgv: [] });
+  const port = await new Promise((resolve, reject) => {
+    child.once('message', (/** @type {{ port: number }} */ message) => resolve(message.port));
+    child.once('error', reject);
+    child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
+  });
+  child.removeAllListeners('exit');
+  return { port: Number(port), stop: () => child.kill() };
+}

@@ -1,0 +1,209 @@
+/**
+ * What a pick costs: pick + start + end on real subchannels, with the clock read apart, at 10 to 10,000 endpoints. All
+ * pickers and loads take turns in one loop, so its call sites have seen every one of them, as in a big process.
+ *
+ *   node --expose-gc test/bench/pick.bench.mjs [--quick]
+ */
+import * as evenkeel from 'evenkeel';
+import { seededRng } from 'evenkeel/testing';
+import { MIN_ROUNDS } from './lib/rounds.mjs';
+import { bootstrapMedian, judgeLimit, median, shuffled } from './lib/statistics.mjs';
+import { table, withInterval } from './lib/table.mjs';
+
+/** @typedef {import('evenkeel').Subchannel<undefined>} Subchannel */
+/** @typedef {import('evenkeel').Picker<undefined>} Picker */
+/** @typedef {{ name: string, size: number, limitNs: number | undefined, sample: (operations: number) => number, ns: number[] }} Case */
+
+const quick = process.argv.includes('--quick');
+const ROUNDS = quick ? 10 : MIN_ROUNDS;
+const SIZES = [10, 100, 1_000, 10_000];
+const OPERATIONS = 30_000;
+const BYTES_OPERATIONS = 20_000;
+/** Calls that run at any moment, so that loads differ. A power of two. */
+const RUNNING = 64;
+const LIMIT_BYTES = 24;
+
+const rng = seededRng(1);
+const keys = Array.from({ length: 1_024 }, (_, i) => `customer-${i}`);
+const { outcomes } = evenkeel;
+
+/** Whatever pickers and loads the front door has, by name. */
+const door = /** @type {Record<string, any>} */ (evenkeel);
+const pickerNames = [
+  'p2c',
+  'roundRobin',
+  'random',
+  'hash',
+  'weightedRoundRobin',
+  'leastLoaded',
+  'shortestExpectedDelay',
+  'neverQueue',
+].filter((name) => typeof door[name] === 'function');
+/** Those a limit is set for: whose cost must not depend on how many endpoints there are. */
+const limited = new Set(['p2c', 'roundRobin', 'random', 'hash']);
+const limitFor = (/** @type {number} */ size) => (size <= 1_000 ? 100 : 150);
+
+/** A balancer with `size` endpoints, all connected, and the set its picker was given. */
+async function connect(size, options = {}) {
+  /** @type {any} */
+  let set;
+  const never = new Promise(() => {});
+  const balancer = evenkeel.createBalancer({
+    resolver: evenkeel.staticEndpoints(
+      Array.from({ length: size }, (_, i) => ({ address: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, port: 80 })),
+    ),
+    transport: {
+      connect: async () => ({ handle: undefined, capacity: Infinity, closed: never, close: async () => {} }),
+    },
+    pool: { maxConnecting: Infinity, maxConnectionAgeMs: Infinity },
+    picker: (given, previous, context) => {
+      set = given;
+      return evenkeel.p2c()(given, previous, context);
+    },
+    ...options,
+  });
+  while (set?.subchannels.length !== size) await new Promise((resolve) => setImmediate(resolve));
+  return { balancer, set };
+}
+
+/** The loop every case goes through. Returns ns per operation. */
+function pickLoop(/** @type {Picker} */ picker, /** @type {Subchannel} */ first, /** @type {number} */ operations) {
+  /** @type {any} */
+  const request = { nowMs: performance.now(), key: keys[0], avoid: undefined };
+  let nowMs = request.nowMs;
+  const startedMs = nowMs;
+  const running = new Array(RUNNING);
+  for (let i = 0; i < RUNNING; i++) {
+    running[i] = picker.pick(request) ?? first;
+    running[i].start(nowMs);
+  }
+  const begun = process.hrtime.bigint();
+  for (let i = 0; i < operations; i++) {
+    const slot = i & (RUNNING - 1);
+    nowMs += 0.001;
+    request.nowMs = nowMs;
+    request.key = keys[i & 1_023];
+    const chosen = picker.pick(request) ?? first;
+    chosen.start(nowMs);
+    const ended = running[slot];
+    ended.end(startedMs, nowMs, outcomes.success);
+    picker.ended?.(ended);
+    running[slot] = chosen;
+  }
+  const ns = Number(process.hrtime.bigint() - begun) / operations;
+  for (const subchannel of running) subchannel.end(startedMs, nowMs, outcomes.success);
+  return ns;
+}
+
+/** Heap that grows per operation, in bytes: no collection runs in between, or the sample is taken again. */
+function bytesPerOperation(/** @type {(operations: number) => unknown} */ sample) {
+  const samples = [];
+  for (let attempt = 0; samples.length < 5 && attempt < 25; attempt++) {
+    globalThis.gc?.();
+    const before = process.memoryUsage().heapUsed;
+    sample(BYTES_OPERATIONS);
+    const grown = process.memoryUsage().heapUsed - before;
+    if (grown >= 0) samples.push(grown / BYTES_OPERATIONS);
+  }
+  return samples.length === 0 ? Number.NaN : median(samples);
+}
+
+if (globalThis.gc === undefined) throw new Error('run with node --expose-gc');
+
+/** @type {Case[]} */
+const cases = [];
+const closing = [];
+const context = { rng: evenkeel.systemRng };
+
+for (const size of SIZES) {
+  const { balancer, set } = await connect(size);
+  closing.push(balancer);
+  for (const name of pickerNames) {
+    const picker = door[name]()(set, undefined, context);
+    cases.push({
+      name: `\`${name}\` over \`inFlight\``,
+      size,
+      limitNs: limited.has(name) ? limitFor(size) : undefined,
+      sample: (operations) => pickLoop(picker, set.subchannels[0], operations),
+      ns: [],
+    });
+  }
+  for (const loadName of ['peakEwma', 'reported'].filter((name) => typeof door[name] === 'function')) {
+    const all = await connect(size, { load: door[loadName](), stages: evenkeel.standardStages() });
+    closing.push(all.balancer);
+    const picker = evenkeel.p2c()(all.set, undefined, context);
+    cases.push({
+      name: `\`p2c\` over \`${loadName}\`, standard stages`,
+      size,
+      limitNs: loadName === 'peakEwma' ? 200 : undefined,
+      sample: (operations) => pickLoop(picker, all.set.subchannels[0], operations),
+      ns: [],
+    });
+  }
+  const leases = await connect(size, { stages: evenkeel.standardStages() });
+  closing.push(leases.balancer);
+  cases.push({
+    name: 'lease: `balancer.pick()` + `end()`, two clock reads',
+    size,
+    limitNs: undefined,
+    sample: (operations) => {
+      const begun = process.hrtime.bigint();
+      for (let i = 0; i < operations; i++) leases.balancer.pick()?.end(outcomes.success);
+      return Number(process.hrtime.bigint() - begun) / operations;
+    },
+    ns: [],
+  });
+}
+cases.push({
+  name: 'one clock read',
+  size: SIZES[0] ?? 0,
+  limitNs: undefined,
+  sample: (operations) => {
+    const begun = process.hrtime.bigint();
+    for (let i = 0; i < operations; i++) evenkeel.systemClock.now();
+    return Number(process.hrtime.bigint() - begun) / operations;
+  },
+  ns: [],
+});
+
+for (let round = -3; round < ROUNDS; round++) {
+  for (const one of shuffled(cases, () => rng.next())) {
+    const ns = one.sample(OPERATIONS);
+    if (round >= 0) one.ns.push(ns);
+  }
+}
+
+const names = [...new Set(cases.map(({ name }) => name))];
+const rows = names.map((name) => {
+  const cells = [];
+  const verdicts = [];
+  const bytes = [];
+  for (const size of SIZES) {
+    const one = cases.find((candidate) => candidate.name === name && candidate.size === size);
+    if (one === undefined) {
+      cells.push('');
+      continue;
+    }
+    const interval = bootstrapMedian(one.ns, () => rng.next());
+    cells.push(withInterval(interval, 0));
+    bytes.push(bytesPerOperation(one.sample));
+    if (one.limitNs !== undefined) verdicts.push(judgeLimit(interval, one.limitNs));
+  }
+  const mostBytes = Math.max(...bytes);
+  if (verdicts.length > 0)
+    verdicts.push(judgeLimit({ median: mostBytes, low: mostBytes, high: mostBytes }, LIMIT_BYTES));
+  const verdict = ['falls short', 'undecided here', 'holds'].find((word) => verdicts.some((one) => one === word)) ?? '';
+  return [name, ...cells, mostBytes.toFixed(1), quick && verdict !== '' ? `(${verdict})` : verdict];
+});
+
+console.log(`## What a pick costs
+
+pick + start + end in ns, the clock read apart: median of ${ROUNDS} interleaved rounds of ${OPERATIONS.toLocaleString('en-US')} operations with its bootstrap 95 %
+interval, and bytes of heap per operation at the worst size (boxed numbers; no object). ${RUNNING} calls run at any moment. The
+loop's call sites have seen all ${pickerNames.length} pickers before. Wanted: ≤ 100 ns to 1,000 endpoints and ≤ 150 ns at 10,000 for pickers of
+constant cost, ≤ 200 ns with peak EWMA and all stages, ≤ ${LIMIT_BYTES} B.
+
+${table(['', ...SIZES.map((size) => `${size.toLocaleString('en-US')} endpoints`), 'bytes', 'verdict'], rows, [SIZES.length + 2])}
+`);
+
+await Promise.all(closing.map((balancer) => balancer.close()));

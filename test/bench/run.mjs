@@ -1,0 +1,77 @@
+/**
+ * Runs the benchmarks: every `*.bench.mjs` of this folder, one after the other, each a program that prints a Markdown
+ * section to stdout.
+ *
+ *   npm run bench                       all
+ *   npm run bench -- pick http          those named
+ *   npm run bench -- --quick            few rounds, no verdicts on ratios
+ *   npm run bench -- --write            writes docs/benchmarks.md from what was measured
+ */
+import { spawn } from 'node:child_process';
+import { readdirSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describeMachine } from './lib/machine.mjs';
+
+const folder = new URL('.', import.meta.url);
+const page = new URL('../../docs/benchmarks.md', import.meta.url);
+const args = process.argv.slice(2);
+const quick = args.includes('--quick');
+const write = args.includes('--write');
+const named = args.filter((arg) => !arg.startsWith('--'));
+
+const all = readdirSync(folder)
+  .filter((file) => file.endsWith('.bench.mjs'))
+  .map((file) => file.replace('.bench.mjs', ''))
+  // What was there first comes first; the rest by name.
+  .sort(
+    (a, b) =>
+      Number(b === 'pick') - Number(a === 'pick') || Number(b === 'http') - Number(a === 'http') || a.localeCompare(b),
+  );
+const unknown = named.filter((name) => !all.includes(name));
+if (unknown.length > 0 || (write && (quick || named.length > 0))) {
+  console.error(
+    unknown.length > 0
+      ? `No benchmark is called ${unknown.join(', ')}. There are: ${all.join(', ')}`
+      : '--write takes all benchmarks at their full length.',
+  );
+  process.exit(2);
+}
+
+/** Runs one benchmark; its section goes to stdout as it comes and is returned. @param {string} name */
+async function run(name) {
+  const file = fileURLToPath(new URL(`${name}.bench.mjs`, folder));
+  const child = spawn(process.execPath, ['--expose-gc', file, ...(quick ? ['--quick'] : [])], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let section = '';
+  child.stdout.setEncoding('utf8').on('data', (chunk) => {
+    section += chunk;
+    process.stdout.write(chunk);
+  });
+  const code = await new Promise((resolve) => child.on('close', resolve));
+  if (code !== 0) throw new Error(`benchmark ${name} ended with ${code}`);
+  return section.trim();
+}
+
+const machine = `Measured on ${new Date().toISOString().slice(0, 10)}: ${describeMachine()}.`;
+console.log(`${machine}\n`);
+const sections = [];
+for (const name of named.length > 0 ? named : all) sections.push(await run(name));
+
+if (write) {
+  const text = `# Benchmarks
+
+Written by \`npm run bench -- --write\`; not edited by hand. Run it on your own machine: only ratios within one run mean anything.
+
+${machine}
+
+How a ratio is judged: at least 40 interleaved rounds in random order, the baseline in each of them twice. The figure is the
+median of the per-round ratios with its bootstrap 95 % interval. It *holds* when the interval stays on the right side of the
+wanted number, give or take 0.02, and the baseline against itself (A/A) lies within 1 ± 0.03. It *falls short* when the whole
+interval is on the wrong side by more than A/A itself strays. Anything else is *undecided here*: the machine is too noisy to tell.
+
+${sections.join('\n\n')}
+`;
+  writeFileSync(page, text);
+  console.log(`wrote ${fileURLToPath(page)}`);
+}
