@@ -35,8 +35,10 @@ export {
 } from './errors.js';
 export { inFlight } from './load/in-flight.js';
 export type { Load, LoadFactory } from './load/load.js';
+export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
 export { notify, type Observer, type ObserverEvents, type SubchannelState } from './observe/observer.js';
-export { p2c } from './picker/p2c.js';
+export { leastLoaded } from './picker/least-loaded.js';
+export { type P2cOptions, p2c } from './picker/p2c.js';
 export {
   fits,
   type Picker,

@@ -1,39 +1,26 @@
-import type { Subchannel } from '../pool/subchannel.js';
-import { drawIndex, drawOtherIndex, type Rng } from '../runtime/rng.js';
-import { firstFitting } from './fallback.js';
-import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { checkKeys, checkNumber } from '../runtime/check.js';
+import { DrawPicker } from './draw-picker.js';
+import type { PickerFactory } from './picker.js';
+import { ScanPicker } from './scan-picker.js';
+
+/** Options of `p2c`. */
+export interface P2cOptions {
+  /** How many subchannels are drawn per call, 2 to 16. @defaultValue 2 */
+  readonly choices?: number;
+}
+
+/** Below this many endpoints looking at all of them costs no more than drawing, and leaves nothing to chance. */
+const SCAN_BELOW = 8;
 
 /**
- * Power of two choices: draws two distinct subchannels and takes the one with less load per weight. O(1) per pick.
- * The fullest server stays about ln ln n above the mean, with no coordination between clients.
+ * Power of two choices: draws two distinct subchannels and takes the one with less load per weight; below 8 endpoints
+ * it looks at all. O(1) per pick. The fullest server stays about ln ln n above the mean, with no coordination between
+ * clients. The default picker.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10), 2001.
  */
-export const p2c =
-  (): PickerFactory =>
-  (set, _previous, { rng }) =>
-    new P2cPicker(set, rng);
-
-class P2cPicker<C> implements Picker<C> {
-  readonly #set: PickSet<C>;
-  readonly #rng: Rng;
-
-  constructor(set: PickSet<C>, rng: Rng) {
-    this.#set = set;
-    this.#rng = rng;
-  }
-
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
-    const { subchannels, weights } = this.#set;
-    const { length } = subchannels;
-    if (length < 2) return firstFitting(this.#set, request, 0);
-    const i = drawIndex(this.#rng, length);
-    const j = drawOtherIndex(this.#rng, length, i); // never i: comparing a server with itself is a plain random pick
-    const first = subchannels[i] as Subchannel<C>;
-    const second = subchannels[j] as Subchannel<C>;
-    if (!fits(first, request)) return fits(second, request) ? second : firstFitting(this.#set, request, i);
-    if (!fits(second, request)) return first;
-    const a = first.load.value(request.nowMs) / (weights[i] as number);
-    const b = second.load.value(request.nowMs) / (weights[j] as number);
-    return a <= b ? first : second;
-  }
-}
+export const p2c = (options: P2cOptions = {}): PickerFactory => {
+  checkKeys('p2c', options, ['choices']);
+  const choices = checkNumber('p2c.choices', options.choices, 2, { min: 2, max: 16, integer: true });
+  return (set, previous, { rng }) =>
+    set.subchannels.length < SCAN_BELOW ? new ScanPicker(set, previous, rng) : new DrawPicker(set, choices, rng);
+};

@@ -60,6 +60,8 @@ export class Subchannel<C> {
   lastError: Error | undefined;
   /** Present only in `ready` and `draining`; the one new calls use. */
   connection: Connection<C> | undefined;
+  /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
+  slot = -1;
 
   readonly #owner: SubchannelOwner<C>;
   readonly #trackers: readonly Tracker[];

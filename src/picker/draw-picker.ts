@@ -1,0 +1,62 @@
+import type { Subchannel } from '../pool/subchannel.js';
+import { drawIndex, drawOtherIndex, type Rng } from '../runtime/rng.js';
+import { costOf } from './cost.js';
+import { firstFitting } from './fallback.js';
+import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
+import { WeightedDraw } from './weighted-draw.js';
+
+/** Draws beyond `choices` that may replace those which cannot take the call. */
+const SPARE_DRAWS = 4;
+
+/**
+ * Draws a few subchannels at random and takes the cheapest of them; the first drawn among equals. O(1) per pick.
+ *
+ * Equal weights: each draw differs from the best so far. Unequal weights: draws are by weight and may repeat, so an
+ * endpoint is among the candidates at most `choices` times as often as its share says, however few there are; with
+ * nothing in flight the first draw wins and shares are the weights.
+ */
+export class DrawPicker<C> implements Picker<C> {
+  readonly #set: PickSet<C>;
+  readonly #rng: Rng;
+  readonly #choices: number;
+  readonly #weighted: WeightedDraw | undefined;
+  /** Mean weight / weight; undefined with equal weights. */
+  readonly #steps: Float64Array | undefined;
+
+  /** @param set At least two subchannels. */
+  constructor(set: PickSet<C>, choices: number, rng: Rng) {
+    this.#set = set;
+    this.#rng = rng;
+    this.#choices = choices;
+    if (set.equalWeights) return;
+    this.#weighted = new WeightedDraw(set.weights);
+    const mean = set.weights.reduce((sum, weight) => sum + weight, 0) / set.weights.length;
+    this.#steps = Float64Array.from(set.weights, (weight) => mean / weight);
+  }
+
+  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { subchannels } = this.#set;
+    const { length } = subchannels;
+    const rng = this.#rng;
+    let best: Subchannel<C> | undefined;
+    let bestIndex = -1;
+    let bestCost = 0;
+    let missing = this.#choices;
+    for (let draws = this.#choices + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
+      let index: number;
+      if (this.#weighted !== undefined) index = this.#weighted.draw(rng);
+      else index = bestIndex === -1 ? drawIndex(rng, length) : drawOtherIndex(rng, length, bestIndex);
+      const subchannel = subchannels[index] as Subchannel<C>;
+      if (!fits(subchannel, request)) continue;
+      missing--;
+      if (index === bestIndex) continue;
+      const cost = costOf(subchannel, this.#steps === undefined ? 1 : (this.#steps[index] as number), request.nowMs);
+      if (best !== undefined && cost >= bestCost) continue;
+      best = subchannel;
+      bestIndex = index;
+      bestCost = cost;
+    }
+    // A new random place to search from: walking on from a draw would double its neighbour's share.
+    return best ?? firstFitting(this.#set, request, drawIndex(rng, length));
+  }
+}

@@ -1,0 +1,23 @@
+import { DrawPicker } from './draw-picker.js';
+import { HeapPicker } from './heap-picker.js';
+import type { PickerFactory } from './picker.js';
+import { ScanPicker } from './scan-picker.js';
+
+/** Up to this many endpoints loads that decay with time are looked at one by one; beyond, `CHOICES` are drawn. */
+const SCAN_UP_TO = 64;
+const CHOICES = 8;
+
+/**
+ * The least loaded of all, per weight (IPVS: lc, wlc). O(log n) for loads that change only with calls, such as
+ * `inFlight`. For loads that decay with time it looks at all of up to 64 endpoints and at 8 random ones beyond.
+ *
+ * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good and
+ * they do not all find the same endpoint least loaded.
+ */
+export const leastLoaded =
+  (): PickerFactory =>
+  (set, previous, { rng }) => {
+    const { subchannels } = set;
+    if (subchannels[0]?.load.decays !== true) return new HeapPicker(set, previous, rng);
+    return subchannels.length <= SCAN_UP_TO ? new ScanPicker(set, previous, rng) : new DrawPicker(set, CHOICES, rng);
+  };

@@ -1,0 +1,75 @@
+import type { Rng } from '../runtime/rng.js';
+import type { Picker, PickSet } from './picker.js';
+
+/**
+ * Whose turn it is: what tells apart endpoints that look equally loaded, so that with nothing in flight shares follow
+ * the weights. Least-loaded rules without it send every call of an idle client to the heaviest endpoint (cost counts
+ * the call to come) or ignore weights (cost counts only what runs).
+ *
+ * Time here is virtual: every pick moves it on by 1 / n, so that one unit is a round. An endpoint that was picked is
+ * due again after 1 / (its weight against the mean) units. Nobody saves up turns he did not take, nor owes more than
+ * one, so a turn only breaks ties; load decides.
+ * Source: earliest deadline first over virtual time, as in fair queueing (Demers, Keshav, Shenker, SIGCOMM 1989;
+ * Bennett, Zhang, WF2Q+, IEEE/ACM ToN 5(5), 1997).
+ */
+export class Turns {
+  /** Virtual time. */
+  now = 0;
+  /** When each endpoint is due, in virtual time. */
+  readonly due: Float64Array;
+  /** 1 / (weight against the mean weight), per endpoint. */
+  readonly step: Float64Array;
+  readonly #perPick: number;
+
+  /** Newcomers get a random place in the first round: clients that start together must not march in step. */
+  constructor(set: PickSet<unknown>, previous: Picker<unknown> | undefined, rng: Rng) {
+    const { subchannels, weights } = set;
+    const { length } = subchannels;
+    let total = 0;
+    for (const weight of weights) total += weight;
+    this.step = Float64Array.from(weights, (weight) => total / length / weight);
+    this.due = Float64Array.from(this.step, (step) => step * rng.next());
+    this.#perPick = 1 / length;
+    if (hasTurns(previous)) {
+      for (let index = 0; index < length; index++) {
+        const subchannel = subchannels[index];
+        const slot = subchannel?.slot ?? -1;
+        if (previous.set.subchannels[slot] !== subchannel) continue;
+        const step = this.step[index] as number;
+        this.due[index] = Math.min((previous.turns.due[slot] as number) - previous.turns.now, step);
+      }
+    }
+    claimSlots(set);
+  }
+
+  /** `index` was picked. */
+  take(index: number): void {
+    const now = this.now + this.#perPick;
+    const due = this.due[index] as number;
+    // Due again one step after this turn was due, but neither in arrears nor further ahead than one step.
+    this.due[index] = (due < now ? Math.max(due, now - this.#perPick) : now) + (this.step[index] as number);
+    this.now = now;
+  }
+
+  /** How long until `index` is due, from 0 to its step. */
+  wait(index: number): number {
+    return Math.max(0, (this.due[index] as number) - this.now);
+  }
+}
+
+/** A picker that keeps turns; the one that replaces it carries them on. */
+export interface TurnKeeper {
+  readonly turns: Turns;
+  readonly set: PickSet<unknown>;
+}
+
+function hasTurns(picker: object | undefined): picker is TurnKeeper {
+  return (picker as Partial<TurnKeeper> | undefined)?.turns instanceof Turns;
+}
+
+/** Writes each subchannel's index in `set` into its slot. */
+function claimSlots(set: PickSet<unknown>): void {
+  set.subchannels.forEach((subchannel, index) => {
+    subchannel.slot = index;
+  });
+}

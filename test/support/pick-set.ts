@@ -1,0 +1,59 @@
+import { createEndpoint } from '../../src/endpoint/endpoint.js';
+import { inFlight } from '../../src/load/in-flight.js';
+import type { LoadFactory } from '../../src/load/load.js';
+import type { PickRequest, PickSet } from '../../src/picker/picker.js';
+import { Subchannel, type SubchannelOwner } from '../../src/pool/subchannel.js';
+import type { Connection } from '../../src/pool/transport.js';
+
+/** A connection of which a test only sets the capacity. */
+export interface Slots {
+  capacity: number;
+}
+
+export type TestSubchannel = Subchannel<Slots>;
+
+/** A subchannel with a connection and no pool around it, for tests of pickers. */
+export function subchannel(name: number | string, load: LoadFactory = inFlight()): TestSubchannel {
+  const endpoint = createEndpoint({
+    address: typeof name === 'number' ? `10.0.${name >> 8}.${name & 255}` : name,
+    port: 80,
+  });
+  const result = new Subchannel<Slots>(endpoint, {} as SubchannelOwner<Slots>, load(), []);
+  result.connection = connection();
+  return result;
+}
+
+export function subchannels(count: number, load: LoadFactory = inFlight()): TestSubchannel[] {
+  return Array.from({ length: count }, (_, index) => subchannel(index, load));
+}
+
+/** The connection of a test subchannel, to change its capacity. */
+export function slotsOf(of: TestSubchannel): Slots {
+  return (of.connection as Connection<Slots>).handle;
+}
+
+export function pickSet(
+  members: readonly TestSubchannel[],
+  weights: readonly number[] = members.map(() => 1),
+  all: readonly TestSubchannel[] = members,
+  allWeights: readonly number[] = weights,
+): PickSet<Slots> {
+  const equalWeights = weights.every((weight) => weight === weights[0]);
+  return { subchannels: members, weights, equalWeights, all, allWeights };
+}
+
+export function request(more: Partial<PickRequest<Slots>> = {}): PickRequest<Slots> {
+  return { nowMs: 0, key: undefined, avoid: undefined, ...more };
+}
+
+function connection(): Connection<Slots> {
+  const slots: Slots = { capacity: Number.POSITIVE_INFINITY };
+  return {
+    handle: slots,
+    get capacity() {
+      return slots.capacity;
+    },
+    closed: new Promise(() => {}),
+    close: async () => {},
+  };
+}
