@@ -1,3 +1,4 @@
+import { endpointConnectionAgeMs } from '../endpoint/connection-age.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import { asError } from '../errors.js';
@@ -260,8 +261,10 @@ export class Subchannel<C> {
   #scheduleReplacement(): void {
     const { clock, rng, options } = this.#owner;
     this.#ageTimer?.cancel();
-    if (options.maxConnectionAgeMs === Number.POSITIVE_INFINITY) return;
-    this.#ageTimer = clock.timer(() => this.#replace(), jittered(rng, options.maxConnectionAgeMs, AGE_JITTER_RATIO));
+    const ownAgeMs = this.endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
+    const ageMs = Math.min(options.maxConnectionAgeMs, ownAgeMs);
+    if (ageMs === Number.POSITIVE_INFINITY) return;
+    this.#ageTimer = clock.timer(() => this.#replace(), jittered(rng, ageMs, AGE_JITTER_RATIO));
   }
 
   /** Maximum age: the replacement is opened before the old connection is given up. */
