@@ -1,15 +1,18 @@
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
-const source = (path: string): string => fileURLToPath(new URL(`src/${path}`, import.meta.url));
+const file = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
+const { exports: doors } = JSON.parse(readFileSync(file('package.json'), 'utf8')) as {
+  exports: Record<string, string | { default: string }>;
+};
 
-const alias = [
-  { find: /^evenkeel$/, replacement: source('index.ts') },
-  { find: /^evenkeel\/kubernetes$/, replacement: source('resolver/kubernetes/index.ts') },
-  { find: /^evenkeel\/undici$/, replacement: source('adapter/undici/index.ts') },
-  { find: /^evenkeel\/grpc-js$/, replacement: source('adapter/grpc-js/index.ts') },
-  { find: /^evenkeel\/testing$/, replacement: source('testing/index.ts') },
-];
+/** Every door of the package leads to its source instead of to what was built. */
+export const alias: { find: RegExp; replacement: string }[] = Object.entries(doors).flatMap(([door, target]) => {
+  if (typeof target === 'string') return [];
+  const source = target.default.replace('./dist/', 'src/').replace(/\.js$/, '.ts');
+  return [{ find: new RegExp(`^evenkeel${door.slice(1)}$`), replacement: file(source) }];
+});
 
 const project = (name: string, include: string[], more: Record<string, unknown> = {}): object => ({
   resolve: { alias },

@@ -11,6 +11,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildIfChanged } from './build.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const scratch = mkdtempSync(join(tmpdir(), 'evenkeel-check-'));
@@ -41,7 +42,9 @@ const checks = [
   suite('simulation'),
   suite('integration'),
   suite('package'),
-  { name: 'examples', args: tsc('tsconfig.javascript.json') },
+  // They import the package by its name, hence from dist.
+  { name: 'examples', args: tsc('tsconfig.javascript.json'), built: true },
+  { name: 'pages', args: tsc('tsconfig.page.json') },
   { name: 'docs-links', args: script('docs-links.mjs') },
 ];
 
@@ -62,6 +65,7 @@ async function run(check, quiet) {
       ]
     : check.args;
   const started = performance.now();
+  if (check.built) buildIfChanged();
   const child = quiet
     ? spawn(process.execPath, args, { cwd: root, env: plain, stdio: ['ignore', 'pipe', 'pipe'] })
     : spawn(process.execPath, args, { cwd: root, stdio: 'inherit' });

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { Consumer } from '../../support/consumer.js';
@@ -21,6 +21,16 @@ balancer.run((handle) => handle).then(async (answer) => {
   await balancer.close();
   console.log(answer);
 });`;
+
+const manifest = JSON.parse(await readFile(join(import.meta.dirname, '../../../package.json'), 'utf8'));
+const doors: string[] = Object.keys(manifest.exports)
+  .map((door) => door.replace(/^\.\/?/, ''))
+  .filter((door) => door !== '' && door !== 'package.json');
+/** Doors named after the peer they fit, with that peer. */
+const fitted = Object.keys(manifest.peerDependencies)
+  .map((peer): [string, string] => [peer.split('/').at(-1) ?? peer, peer])
+  .filter(([door]) => doors.includes(door));
+const free = doors.filter((door) => !fitted.some(([name]) => name === door));
 
 describe('installed without any peer', () => {
   let consumer: Consumer;
@@ -52,15 +62,28 @@ describe('installed without any peer', () => {
     expect(loaded.filter((url) => /\/(adapter|testing|cli|kubernetes)\//.test(url))).toEqual([]);
   });
 
-  test.each(['kubernetes', 'testing'])('./%s needs no peer', async (door) => {
+  test.each(free)('./%s needs no peer', async (door) => {
     const source = `import * as door from 'evenkeel/${door}'; console.log(Object.keys(door).length > 0);`;
     expect(await consumer.run('door.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
   });
 
-  test.each([['undici', 'undici']])("./%s fails with Node's own message, which names %s", async (door, peer) => {
+  test.each(fitted)("./%s fails with Node's own message, which names %s", async (door, peer) => {
     const source = `import('evenkeel/${door}').catch((error) => console.log(error.code, error.message));`;
     const { stdout } = await consumer.run('peer.mjs', source);
     expect(stdout).toMatch(/^ERR_MODULE_NOT_FOUND /);
     expect(stdout).toContain(`Cannot find package '${peer}'`);
+  });
+});
+
+describe.each(fitted)('./%s installed with %s alone', (door, peer) => {
+  let consumer: Consumer;
+  beforeAll(async () => {
+    consumer = await Consumer.create(inject('tarball'), [peer]);
+  });
+  afterAll(() => consumer.remove());
+
+  test('loads', async () => {
+    const source = `import * as door from 'evenkeel/${door}'; console.log(Object.keys(door).length > 0);`;
+    expect(await consumer.run('door.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
   });
 });
