@@ -69,5 +69,7 @@ export {
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { conditions } from './stage/conditions.js';
+export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';
+export { panic } from './stage/panic.js';
 export { applyStages, type Stage, type StageContext, type StageFactory, type Tracker } from './stage/stage.js';
 export { standardStages } from './stage/standard-stages.js';

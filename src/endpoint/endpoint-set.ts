@@ -7,6 +7,10 @@ export interface EndpointEntry {
   readonly weight: number;
   /** A verdict stage (health, outlier) holds it for broken. Panic, the last stage, decides what that means. */
   readonly doubted: boolean;
+  /** It deserves doubt, but as many as allowed are doubted already. Counts towards panic. */
+  readonly held?: true;
+  /** It was doubted and may show itself: one call at a time until one has succeeded. Each round counts on by one. */
+  readonly trial?: number;
 }
 
 /**

@@ -83,7 +83,9 @@ export class Pool<C> {
     const staying = new Set<string>();
     this.#members = set.entries.map((entry) => {
       staying.add(entry.endpoint.key);
-      return this.#member(entry);
+      const member = this.#member(entry);
+      member.subchannel.setTrial(entry.trial);
+      return member;
     });
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;

@@ -75,6 +75,10 @@ export class Subchannel<C> {
   #backoffTimer: Timer | undefined;
   #drainTimer: Timer | undefined;
   #ageTimer: Timer | undefined;
+  /** How many calls may run while on trial; Infinity otherwise. */
+  #limit = Number.POSITIVE_INFINITY;
+  #trial: number | undefined;
+  #trialSinceMs = 0;
   /** While draining: whether to close as soon as no call runs. */
   #closeWhenIdle = false;
 
@@ -92,7 +96,18 @@ export class Subchannel<C> {
   /** How many calls it can carry at once, now; 0 without a connection. */
   get capacity(): number {
     const connection = this.connection;
-    return connection === undefined ? 0 : connection.capacity;
+    return connection === undefined ? 0 : Math.min(connection.capacity, this.#limit);
+  }
+
+  /**
+   * Puts it on trial: one more call than run now, then one at a time. Another round lets one more try while the calls
+   * of the round before still run. `undefined` ends the trial.
+   */
+  setTrial(round: number | undefined): void {
+    if (round === this.#trial) return;
+    this.#trial = round;
+    this.#trialSinceMs = this.#owner.clock.now();
+    this.#limit = round === undefined ? Number.POSITIVE_INFINITY : this.inFlight + 1;
   }
 
   /** A call begins. The caller then owes exactly one `end`. */
@@ -105,6 +120,8 @@ export class Subchannel<C> {
   /** A call that began at `startedMs` ended. */
   end(startedMs: number, nowMs: number, outcome: Outcome): void {
     this.inFlight--;
+    // The room of a call from before the trial is not for another one on trial.
+    if (this.#trial !== undefined && startedMs < this.#trialSinceMs) this.#limit--;
     if (outcome.kind === 'failure') this.failed++;
     this.load.end(startedMs, nowMs, outcome);
     const trackers = this.#trackers;

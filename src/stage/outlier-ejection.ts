@@ -1,0 +1,146 @@
+import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import type { OutcomeCause } from '../endpoint/outcome.js';
+import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { OutlierRecord, type OutlierRules } from './outlier-record.js';
+import { deservesPanic } from './panic.js';
+import type { Stage, StageContext, StageFactory } from './stage.js';
+
+/** Options of `outlierEjection`. */
+export interface OutlierEjectionOptions {
+  /** Failures in a row that eject an endpoint; Infinity = never. @defaultValue 5 */
+  readonly consecutiveFailures?: number;
+  /** Share of its last calls that must fail before an endpoint is ejected for it, 0 to 1; Infinity = never. @defaultValue 0.2 */
+  readonly failureRatio?: number;
+  /** And how many times the share of all others that must be. @defaultValue 3 */
+  readonly timesWorse?: number;
+  /** Calls an endpoint must have ended before its share counts; shares are over about twice as many. @defaultValue 50 */
+  readonly minCalls?: number;
+  /** First ejection, in ms; each one that follows closely is twice as long. ± 10 %. @defaultValue 1000 */
+  readonly baseEjectionMs?: number;
+  /** Longest ejection, in ms. @defaultValue 60000 */
+  readonly maxEjectionMs?: number;
+  /** Largest share of endpoints ejected at once, 0 to 0.5. One may always be while there is another. @defaultValue 0.5 */
+  readonly maxEjectedRatio?: number;
+  /**
+   * Which failures count. A connection that cannot be opened never does: the pool backs off from it.
+   * @defaultValue timeout, reset, status, overload, protocol
+   */
+  readonly causes?: readonly Exclude<OutcomeCause, 'connect'>[];
+}
+
+const defaults = Object.freeze({
+  consecutiveFailures: 5,
+  failureRatio: 0.2,
+  timesWorse: 3,
+  minCalls: 50,
+  baseEjectionMs: 1_000,
+  maxEjectionMs: 60_000,
+  maxEjectedRatio: 0.5,
+  causes: Object.freeze(['timeout', 'reset', 'status', 'overload', 'protocol'] as const),
+});
+
+/**
+ * Doubts endpoints whose calls fail: 5 in a row, or a share that is high and several times that of the others. After
+ * its time an endpoint is on trial: one call at a time, the first success restores it, a failure ejects it for twice as
+ * long. A connection regained after a loss brings the trial forward, once until the next success.
+ *
+ * Never more than half are doubted, one always may be while there is another, so it works from two pods on. What doubt
+ * means is decided by `panic`, which has to come last.
+ * Throws EVENKEEL_OPTION for options that do not fit.
+ * Sources: the criteria and the doubling of Envoy's and gRPC's (A50) outlier detection; the trial of a circuit breaker.
+ */
+export const outlierEjection = (options: OutlierEjectionOptions = {}): StageFactory => {
+  const rules = resolveRules(options);
+  return (context) => new OutlierEjection(rules, context);
+};
+
+class OutlierEjection implements Stage {
+  readonly #rules: OutlierRules;
+  readonly #context: StageContext;
+  readonly #records = new Map<string, OutlierRecord>();
+  /** Shares of failures over all endpoints, for comparing one with the others. */
+  readonly #totals = { failing: 0, records: 0 };
+
+  constructor(rules: OutlierRules, context: StageContext) {
+    this.#rules = rules;
+    this.#context = context;
+  }
+
+  track(endpoint: EndpointEntry['endpoint']): OutlierRecord {
+    const record = new OutlierRecord(endpoint, this.#rules, this.#context, this.#totals, () => {
+      if (this.#records.get(endpoint.key) === record) this.#records.delete(endpoint.key);
+    });
+    this.#records.set(endpoint.key, record);
+    return record;
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    const suspects: OutlierRecord[] = [];
+    for (const { endpoint, weight } of set.entries) {
+      const record = this.#records.get(endpoint.key);
+      if (record !== undefined && weight > 0 && record.state !== 'good') suspects.push(record);
+    }
+    if (suspects.length === 0) return set;
+    if (deservesPanic(set.map((entry) => this.#asSuspect(entry)))) {
+      for (const record of suspects) record.startOver();
+    } else this.#ejectWithin(set, suspects);
+    return set.map((entry) => this.#asJudged(entry));
+  }
+
+  close(): void {
+    for (const record of this.#records.values()) record.stop();
+  }
+
+  /** Ejects those who wait for it, as far as there is room. */
+  #ejectWithin(set: EndpointSet, suspects: readonly OutlierRecord[]): void {
+    const total = set.entries.filter(({ weight }) => weight > 0).length;
+    let room = Math.max(1, Math.floor(total * this.#rules.maxEjectedRatio));
+    for (const { state } of suspects) if (state === 'ejected') room--;
+    for (const record of suspects) {
+      if (room <= 0) return;
+      if (record.state !== 'suspect') continue;
+      record.eject();
+      room--;
+    }
+  }
+
+  #asSuspect(entry: EndpointEntry): EndpointEntry {
+    const record = this.#records.get(entry.endpoint.key);
+    return record === undefined || record.state === 'good' ? entry : { ...entry, held: true };
+  }
+
+  #asJudged(entry: EndpointEntry): EndpointEntry {
+    const record = this.#records.get(entry.endpoint.key);
+    if (record === undefined || record.state === 'good') return entry;
+    if (record.state === 'ejected') return { ...entry, doubted: true };
+    return record.state === 'trial' ? { ...entry, trial: record.round } : { ...entry, held: true };
+  }
+}
+
+function resolveRules(options: OutlierEjectionOptions): OutlierRules {
+  checkKeys('outlierEjection', options, Object.keys(defaults));
+  const number = (
+    name: Exclude<keyof OutlierEjectionOptions, 'causes'>,
+    bounds: { min: number; max?: number; integer?: boolean; infinite?: boolean },
+  ): number => checkNumber(`outlierEjection.${name}`, options[name], defaults[name], bounds);
+  const { causes = defaults.causes } = options;
+  if (!Array.isArray(causes) || causes.some((cause) => !defaults.causes.includes(cause))) {
+    throw optionError('outlierEjection.causes', `a list out of ${defaults.causes.join(', ')}`, causes);
+  }
+  const baseEjectionMs = number('baseEjectionMs', { min: 1, max: 3_600_000 });
+  return {
+    consecutiveFailures: number('consecutiveFailures', { min: 1, integer: true, infinite: true }),
+    failureRatio: number('failureRatio', { min: 0, infinite: true }),
+    timesWorse: number('timesWorse', { min: 1, max: 1_000 }),
+    minCalls: number('minCalls', { min: 1, max: 1_000_000, integer: true }),
+    baseEjectionMs,
+    maxEjectionMs: checkNumber(
+      'outlierEjection.maxEjectionMs',
+      options.maxEjectionMs,
+      Math.max(baseEjectionMs, defaults.maxEjectionMs),
+      { min: baseEjectionMs, max: 86_400_000 },
+    ),
+    maxEjectedRatio: number('maxEjectedRatio', { min: 0, max: 0.5 }),
+    causes: new Set<OutcomeCause | undefined>(causes),
+  };
+}

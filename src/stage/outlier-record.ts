@@ -1,0 +1,221 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Outcome, OutcomeCause } from '../endpoint/outcome.js';
+import { notify } from '../observe/observer.js';
+import type { Timer } from '../runtime/clock.js';
+import { jittered } from '../runtime/rng.js';
+import type { StageContext, Tracker } from './stage.js';
+
+/** The options of outlier ejection, complete. */
+export interface OutlierRules {
+  readonly consecutiveFailures: number;
+  readonly failureRatio: number;
+  readonly timesWorse: number;
+  readonly minCalls: number;
+  readonly baseEjectionMs: number;
+  readonly maxEjectionMs: number;
+  readonly maxEjectedRatio: number;
+  readonly causes: ReadonlySet<OutcomeCause | undefined>;
+}
+
+/** Ejection times are moved by this much either way, so that clients do not come back together. */
+const JITTER_RATIO = 0.1;
+/** An endpoint that was good for this long, and for as long as its last ejection, starts again at the shortest. In ms. */
+const FORGIVE_AFTER_MS = 10_000;
+/** A trial without a verdict for this long, and as long as the ejection was, lets one more call try. In ms. */
+const TRIAL_PATIENCE_MS = 10_000;
+
+/**
+ * What is known of one endpoint, and what follows from it.
+ *
+ * ```
+ * good → suspect → ejected ⇄ trial → good
+ * ```
+ * A suspect meets a criterion and waits for room among the ejected, or for the end of a panic; a success clears it.
+ */
+export class OutlierRecord implements Tracker {
+  state: 'good' | 'suspect' | 'ejected' | 'trial' = 'good';
+  /** Counts trials, those without a verdict included. */
+  round = 0;
+  readonly #endpoint: Endpoint;
+  readonly #rules: OutlierRules;
+  readonly #context: StageContext;
+  /** Over all records: the sum of `#failing`. */
+  readonly #totals: { failing: number; records: number };
+  readonly #forget: () => void;
+  readonly #maxCalls: number;
+  /** Calls that count, up to `#maxCalls`, and the share of them that failed; beyond that the oldest fade. */
+  #calls = 0;
+  #failing = 0;
+  #consecutive = 0;
+  #reason = '';
+  #lastCause: OutcomeCause | undefined;
+  #retryAfterMs = 0;
+  /** Ejections that followed closely on one another. */
+  #ejections = 0;
+  #durationMs = 0;
+  #restoredAtMs = Number.NEGATIVE_INFINITY;
+  /** When the first trial after the last ejection began. */
+  #trialSinceMs = 0;
+  /** Whether observers were told of an ejection, and not yet of its end. */
+  #announced = false;
+  /** The connection was lost with an error and not yet regained. */
+  #lost = false;
+  /** A regained connection brought a trial forward, and no call has succeeded since. */
+  #reconnectSpent = false;
+  #timer: Timer | undefined;
+
+  constructor(
+    endpoint: Endpoint,
+    rules: OutlierRules,
+    context: StageContext,
+    totals: { failing: number; records: number },
+    forget: () => void,
+  ) {
+    this.#endpoint = endpoint;
+    this.#rules = rules;
+    this.#context = context;
+    this.#totals = totals;
+    this.#forget = forget;
+    this.#maxCalls = rules.minCalls * 2;
+    totals.records++;
+  }
+
+  completed(outcome: Outcome, latencyMs: number): void {
+    const { kind } = outcome;
+    if (kind === 'success') {
+      this.#consecutive = 0;
+      this.#count(0);
+      if (this.state !== 'good') this.#succeeded(latencyMs);
+    } else if (kind === 'failure' && this.#rules.causes.has(outcome.cause)) this.#failed(outcome, latencyMs);
+  }
+
+  disconnected(error: Error | undefined): void {
+    if (error !== undefined) this.#lost = true;
+  }
+
+  /** The endpoint accepts connections again: a restart is news worth a trial, but a black hole accepts them as well. */
+  connected(): void {
+    const regained = this.#lost;
+    this.#lost = false;
+    if (!regained || this.state !== 'ejected' || this.#reconnectSpent) return;
+    this.#reconnectSpent = true;
+    this.#beginTrial();
+  }
+
+  closed(): void {
+    this.stop();
+    this.#totals.records--;
+    this.#totals.failing -= this.#failing;
+    this.#forget();
+  }
+
+  /** Stops its timer for good. */
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** Stands it by for a while; twice as long as before if it was good only briefly. */
+  eject(): void {
+    const { rng, observer } = this.#context;
+    const { baseEjectionMs, maxEjectionMs } = this.#rules;
+    const doubledMs = Math.min(maxEjectionMs, baseEjectionMs * 2 ** this.#ejections);
+    const durationMs = jittered(rng, Math.max(doubledMs, Math.min(this.#retryAfterMs, maxEjectionMs)), JITTER_RATIO);
+    this.#ejections++;
+    this.#durationMs = durationMs;
+    this.#retryAfterMs = 0;
+    this.state = 'ejected';
+    this.#announced = true;
+    this.#wake(durationMs, () => this.#beginTrial());
+    notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, durationMs });
+  }
+
+  /** Too many are suspects for any of them to be ejected: what follows starts at the shortest ejection. */
+  startOver(): void {
+    this.stop();
+    this.state = 'suspect';
+    this.#ejections = 0;
+  }
+
+  #succeeded(latencyMs: number): void {
+    this.#reconnectSpent = false;
+    // A call from before the ejection says nothing new.
+    if (this.state === 'suspect' || this.#startedInTrial(latencyMs)) this.#restore('a call succeeded');
+  }
+
+  #failed(outcome: Outcome, latencyMs: number): void {
+    this.#consecutive++;
+    this.#count(1);
+    this.#lastCause = outcome.cause;
+    if (outcome.retryAfterMs !== undefined) this.#retryAfterMs = outcome.retryAfterMs;
+    if (this.state === 'good') {
+      const reason = this.#criterion();
+      if (reason === undefined) return;
+      const goodForMs = this.#context.clock.now() - this.#restoredAtMs;
+      if (goodForMs >= Math.max(FORGIVE_AFTER_MS, this.#durationMs)) this.#ejections = 0;
+      this.#suspect(reason);
+    } else if (this.state === 'trial' && this.#startedInTrial(latencyMs)) {
+      this.#suspect(`the trial call failed (${outcome.cause})`);
+    }
+  }
+
+  /** Which criterion it meets, in words. */
+  #criterion(): string | undefined {
+    const { consecutiveFailures, failureRatio, timesWorse, minCalls } = this.#rules;
+    if (this.#consecutive >= consecutiveFailures) {
+      return `${this.#consecutive} failures in a row (last: ${this.#lastCause})`;
+    }
+    if (this.#calls < minCalls || this.#failing < failureRatio || this.#totals.records < 2) return undefined;
+    const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
+    if (this.#failing < others * timesWorse) return undefined;
+    const percent = (share: number): string => `${Math.round(share * 100)} %`;
+    return `${percent(this.#failing)} of its calls failed, ${percent(others)} elsewhere (last: ${this.#lastCause})`;
+  }
+
+  #suspect(reason: string): void {
+    this.stop();
+    this.#reason = reason;
+    this.state = 'suspect';
+    this.#context.invalidate();
+  }
+
+  #beginTrial(): void {
+    if (this.state !== 'trial') this.#trialSinceMs = this.#context.clock.now();
+    this.state = 'trial';
+    this.round++;
+    this.#wake(Math.max(TRIAL_PATIENCE_MS, this.#durationMs), () => this.#beginTrial());
+    this.#context.invalidate();
+  }
+
+  #restore(reason: string): void {
+    const { clock, observer, invalidate } = this.#context;
+    this.stop();
+    this.state = 'good';
+    this.#restoredAtMs = clock.now();
+    // Judged afresh: what led to the ejection is paid for.
+    this.#totals.failing -= this.#failing;
+    this.#failing = 0;
+    this.#calls = 0;
+    if (this.#announced) notify(observer, 'restored', { endpoint: this.#endpoint, reason });
+    this.#announced = false;
+    invalidate();
+  }
+
+  #startedInTrial(latencyMs: number): boolean {
+    // A microsecond for what subtraction rounds away.
+    return this.state === 'trial' && this.#context.clock.now() - latencyMs >= this.#trialSinceMs - 0.001;
+  }
+
+  /** One more call, failed (1) or not (0). */
+  #count(failed: 0 | 1): void {
+    if (this.#calls < this.#maxCalls) this.#calls++;
+    const change = (failed - this.#failing) / this.#calls;
+    this.#failing += change;
+    this.#totals.failing += change;
+  }
+
+  #wake(delayMs: number, fn: () => void): void {
+    this.stop();
+    this.#timer = this.#context.clock.timer(fn, delayMs);
+  }
+}

@@ -1,0 +1,83 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import { notify } from '../observe/observer.js';
+import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
+
+/**
+ * The last stage: decides what doubt means. While at most half of the set deserves doubt, doubted endpoints get weight
+ * 0: they stay connected and are not picked. When more than half do, the verdicts are doubted instead and all are used
+ * alike: it is more likely that the caller, the network or a shared dependency is at fault, and sending everything to
+ * the few that are left would fell them too. The same when no other endpoint has a connection.
+ *
+ * With n endpoints, k of them failing: k ≤ n / 2 → k ejected; k > n / 2 → none.
+ * Source: the panic threshold of Envoy, and Finagle's PanicMode.
+ */
+export const panic = (): StageFactory => (context) => new Panic(context);
+
+/** Whether more than half of those that could be picked deserve doubt, the held back and those on trial included. */
+export function deservesPanic(set: EndpointSet): boolean {
+  const { total, suspects } = countSuspects(set);
+  return suspects * 2 > total;
+}
+
+function countSuspects(set: EndpointSet): { total: number; suspects: number } {
+  let total = 0;
+  let suspects = 0;
+  for (const entry of set.entries) {
+    if (entry.weight <= 0) continue;
+    total++;
+    if (isSuspect(entry)) suspects++;
+  }
+  return { total, suspects };
+}
+
+class Panic implements Stage {
+  readonly #context: StageContext;
+  readonly #connected = new Set<string>();
+  /** Whether the last set held a doubted endpoint, so that connections matter. */
+  #doubting = false;
+  #panicking = false;
+
+  constructor(context: StageContext) {
+    this.#context = context;
+  }
+
+  track({ key }: Endpoint): Tracker {
+    const set = (connected: boolean): void => {
+      if (connected) this.#connected.add(key);
+      else this.#connected.delete(key);
+      if (this.#doubting) this.#context.invalidate();
+    };
+    return { connected: () => set(true), disconnected: () => set(false), closed: () => set(false) };
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    const { total, suspects } = countSuspects(set);
+    this.#doubting = suspects > 0;
+    const panicking = suspects * 2 > total || (suspects > 0 && this.#onlySuspectsConnected(set));
+    if (panicking !== this.#panicking) {
+      this.#panicking = panicking;
+      notify(this.#context.observer, 'panicChanged', { panicking, doubted: suspects, total });
+    }
+    return set.map(panicking ? lifted : stoodBy);
+  }
+
+  #onlySuspectsConnected(set: EndpointSet): boolean {
+    const connected = set.entries.filter(({ endpoint, weight }) => weight > 0 && this.#connected.has(endpoint.key));
+    return connected.length > 0 && connected.every(isSuspect);
+  }
+}
+
+function isSuspect({ doubted, held, trial }: EndpointEntry): boolean {
+  return doubted || held === true || trial !== undefined;
+}
+
+function lifted(entry: EndpointEntry): EndpointEntry {
+  if (!isSuspect(entry)) return entry;
+  const { held: _held, trial: _trial, ...rest } = entry;
+  return { ...rest, doubted: false };
+}
+
+function stoodBy(entry: EndpointEntry): EndpointEntry {
+  return entry.doubted && entry.weight > 0 ? { ...entry, weight: 0 } : entry;
+}

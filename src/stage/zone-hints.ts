@@ -1,0 +1,90 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import { checkKeys, optionError } from '../runtime/check.js';
+import type { StageFactory } from './stage.js';
+
+export interface TopologyHintsOptions {
+  /** The zone this process runs in; undefined or '' switches hints by zone off. */
+  readonly zone?: string | undefined;
+  /** The node this process runs on; undefined or '' switches hints by node off. */
+  readonly nodeName?: string | undefined;
+  /** What becomes of endpoints meant for others: no connection, or one that is kept and not used. @defaultValue 'absent' */
+  readonly others?: 'absent' | 'standby';
+}
+
+/**
+ * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`,
+ * as kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours, else
+ * the zone's own under the same rule, else all (H1–H3). One ready endpoint without a hint switches that kind off, and
+ * where an endpoint runs says nothing about who should use it (H4).
+ *
+ * @example
+ * // zone and node as the downward API gives them, see topologyFromEnv
+ * topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
+ */
+export function topologyHints(options: TopologyHintsOptions = {}): StageFactory {
+  checkKeys('topologyHints', options, ['zone', 'nodeName', 'others']);
+  const zone = checkName('zone', options.zone);
+  const nodeName = checkName('nodeName', options.nodeName);
+  const others = options.others ?? 'absent';
+  if (others !== 'absent' && others !== 'standby') throw optionError('others', "'absent' or 'standby'", others);
+  return () => ({ apply: (set) => applyHints(set, zone, nodeName, others) });
+}
+
+/** Where a process runs, from environment variables that its manifest fills through the downward API. */
+export interface TopologySource {
+  /** Filled from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
+  readonly zoneVariable?: string;
+  /** Filled from `spec.nodeName`. @defaultValue 'NODE_NAME' */
+  readonly nodeVariable?: string;
+  /** @defaultValue process.env */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+/**
+ * Reads zone and node for `topologyHints`, once, now. A variable that is missing or empty leaves that kind of hint off.
+ *
+ * @example stages: [conditions(), topologyHints(topologyFromEnv())]
+ */
+export function topologyFromEnv(source: TopologySource = {}): {
+  readonly zone: string | undefined;
+  readonly nodeName: string | undefined;
+} {
+  checkKeys('topologyFromEnv', source, ['zoneVariable', 'nodeVariable', 'env']);
+  const { zoneVariable = 'TOPOLOGY_ZONE', nodeVariable = 'NODE_NAME', env = process.env } = source;
+  return { zone: env[zoneVariable] || undefined, nodeName: env[nodeVariable] || undefined };
+}
+
+/** The hints of one kind an endpoint carries. */
+type HintsOf = (endpoint: Endpoint) => readonly string[];
+
+const byNode: HintsOf = (endpoint) => endpoint.hintNodes;
+const byZone: HintsOf = (endpoint) => endpoint.hintZones;
+
+function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'absent' | 'standby'): EndpointSet {
+  // The fallback to terminating endpoints ignores hints (H2): without a ready one nothing is filtered.
+  const ready = set.entries.filter(({ endpoint }) => endpoint.conditions.ready);
+  const [hintsOf, own] = holds(ready, byNode, nodeName) ? [byNode, nodeName] : [byZone, zone];
+  if (!holds(ready, hintsOf, own)) return set;
+  const ours = ({ endpoint }: EndpointEntry): boolean => !endpoint.conditions.ready || hintsOf(endpoint).includes(own);
+  if (others === 'absent') return set.filter(ours);
+  return set.map((entry) => (ours(entry) || entry.weight === 0 ? entry : { ...entry, weight: 0 }));
+}
+
+/** Whether this kind of hint counts: all ready endpoints have one, and one of them names us (H1). */
+function holds(ready: readonly EndpointEntry[], hintsOf: HintsOf, own: string): boolean {
+  if (own === '' || ready.length === 0) return false;
+  let named = false;
+  for (const { endpoint } of ready) {
+    const hints = hintsOf(endpoint);
+    if (hints.length === 0) return false;
+    named ||= hints.includes(own);
+  }
+  return named;
+}
+
+function checkName(option: string, value: unknown): string {
+  if (value === undefined) return '';
+  if (typeof value !== 'string') throw optionError(option, 'a string', value);
+  return value;
+}
