@@ -12,17 +12,21 @@
  * - `EVENKEEL_CLOSED`: the balancer was closed.
  * - `EVENKEEL_OPTION`: an option or target string is wrong; the message names it and the bad value.
  */
-export type ErrorCode =
-  | 'EVENKEEL_NO_ENDPOINTS'
-  | 'EVENKEEL_NOT_READY'
-  | 'EVENKEEL_QUEUE_FULL'
-  | 'EVENKEEL_DEADLINE'
-  | 'EVENKEEL_CONNECT'
-  | 'EVENKEEL_RESOLVE'
-  | 'EVENKEEL_FORBIDDEN'
-  | 'EVENKEEL_PORT_AMBIGUOUS'
-  | 'EVENKEEL_CLOSED'
-  | 'EVENKEEL_OPTION';
+export const errorCodes = [
+  'EVENKEEL_NO_ENDPOINTS',
+  'EVENKEEL_NOT_READY',
+  'EVENKEEL_QUEUE_FULL',
+  'EVENKEEL_DEADLINE',
+  'EVENKEEL_CONNECT',
+  'EVENKEEL_RESOLVE',
+  'EVENKEEL_FORBIDDEN',
+  'EVENKEEL_PORT_AMBIGUOUS',
+  'EVENKEEL_CLOSED',
+  'EVENKEEL_OPTION',
+] as const;
+
+/** One of `errorCodes`. */
+export type ErrorCode = (typeof errorCodes)[number];
 
 // A registered symbol, so that two copies of evenkeel in one process recognise each other's errors.
 const brand: unique symbol = Symbol.for('evenkeel.error') as never;
@@ -81,5 +85,7 @@ export function isResolveError(value: unknown): value is ResolveError {
 
 /** Any value as an Error, for causes that may be anything. */
 export function asError(value: unknown): Error {
-  return value instanceof Error ? value : new Error(String(value));
+  // Not by instanceof alone: test runners and vm contexts have an Error of their own.
+  if (value instanceof Error || Object.prototype.toString.call(value) === '[object Error]') return value as Error;
+  return new Error(typeof value === 'string' ? value : `not an Error: ${typeof value}`, { cause: value });
 }

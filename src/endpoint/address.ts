@@ -7,9 +7,11 @@ import { isIP, isIPv6, SocketAddress } from 'node:net';
 export function normalizeAddress(address: string): string {
   const text = address.trim().toLowerCase();
   if (isIPv6(text)) {
+    // A link-local address is of no use without the interface it names (RFC 4007).
+    const zone = /%.*$/.exec(address.trim())?.[0] ?? '';
     const canonical = new SocketAddress({ address: text, family: 'ipv6' }).address;
     const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(canonical);
-    return mapped ? (mapped[1] as string) : canonical;
+    return mapped ? (mapped[1] as string) : canonical + zone;
   }
   if (isIP(text) === 0 && /^\d{1,3}(\.\d{1,3}){3}$/.test(text)) {
     // "010.000.000.001" is what sloppy writers mean by 10.0.0.1; Go's parser for old objects reads it as decimal too.

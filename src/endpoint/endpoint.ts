@@ -54,7 +54,7 @@ const readyConditions: EndpointConditions = Object.freeze({ ready: true, serving
 export function createEndpoint(init: EndpointInit): Endpoint {
   const address = normalizeAddress(checkString('address', init.address));
   const port = checkPort('port', init.port);
-  const weight = checkNumber('weight', init.weight, 1, { min: Number.MIN_VALUE });
+  const weight = checkNumber('weight', init.weight, 1, { above: 0 });
   return Object.freeze({
     key: init.uid ? `${hostPort(address, port)}#${init.uid}` : hostPort(address, port),
     address,
@@ -65,10 +65,15 @@ export function createEndpoint(init: EndpointInit): Endpoint {
     nodeName: init.nodeName,
     hintZones: init.hintZones?.length ? Object.freeze([...init.hintZones]) : noHints,
     hintNodes: init.hintNodes?.length ? Object.freeze([...init.hintNodes]) : noHints,
-    conditions: init.conditions ? Object.freeze({ ...readyConditions, ...init.conditions }) : readyConditions,
+    conditions: init.conditions === undefined ? readyConditions : withDefaults(init.conditions),
     weight,
     attributes: init.attributes ?? Attributes.empty,
   });
+}
+
+// Field by field: a condition that is present but undefined is missing, too (S5).
+function withDefaults({ ready, serving, terminating }: Partial<EndpointConditions>): EndpointConditions {
+  return Object.freeze({ ready: ready ?? true, serving: serving ?? true, terminating: terminating ?? false });
 }
 
 /** `address:port` of an endpoint, for messages. */

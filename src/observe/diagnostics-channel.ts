@@ -1,32 +1,21 @@
-import { channel } from 'node:diagnostics_channel';
-import { notify, type Observer, type ObserverEvents } from './observer.js';
-
-const eventNames = [
-  'resolved',
-  'resolveFailed',
-  'resolveRecovered',
-  'rungChanged',
-  'subchannelChanged',
-  'ejected',
-  'restored',
-  'panicChanged',
-  'attemptEnded',
-  'refused',
-  'warned',
-] as const satisfies readonly (keyof ObserverEvents)[];
+import { type Channel, channel } from 'node:diagnostics_channel';
+import { notify, type Observer, type ObserverEvents, observerEventNames, observerOf, observes } from './observer.js';
 
 /**
  * An observer that tells `observer` and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with the
- * event's value plus `target`, the name of the resolver. A channel nobody subscribed to costs nanoseconds.
+ * event's value plus `resolver`, the name of the resolver. While nobody subscribes and `observer` has no such hook,
+ * there is none, so that a call site can leave out the work (`observes`).
  */
-export function withDiagnostics(observer: Observer, target: string): Observer {
-  const bridged: { [Event in keyof ObserverEvents]?: (value: never) => void } = {};
-  for (const event of eventNames) {
-    const diagnostics = channel(`evenkeel:${event}`);
-    bridged[event] = (value: never) => {
+export function withDiagnostics(observer: Observer, resolver: string): Observer {
+  const channels = Object.fromEntries(
+    observerEventNames.map((event) => [event, channel(`evenkeel:${event}`)]),
+  ) as Record<keyof ObserverEvents, Channel>;
+  return observerOf(
+    (event) => observes(observer, event) || channels[event].hasSubscribers,
+    (event, value) => {
       notify(observer, event, value);
-      if (diagnostics.hasSubscribers) diagnostics.publish({ target, ...(value as object) });
-    };
-  }
-  return bridged as Observer;
+      const diagnostics = channels[event];
+      if (diagnostics.hasSubscribers) diagnostics.publish({ ...value, resolver });
+    },
+  );
 }

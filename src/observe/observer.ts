@@ -42,10 +42,33 @@ export interface ObserverEvents {
   warned: { readonly message: string; readonly error?: unknown };
 }
 
-/** Hooks by event name. What a hook throws is swallowed: watching must not break what is watched. */
+/** Every event, by name. */
+export const observerEventNames: readonly (keyof ObserverEvents)[] = Object.freeze([
+  'resolved',
+  'resolveFailed',
+  'resolveRecovered',
+  'rungChanged',
+  'subchannelChanged',
+  'ejected',
+  'restored',
+  'panicChanged',
+  'attemptEnded',
+  'refused',
+  'warned',
+] as const satisfies readonly (keyof ObserverEvents)[]);
+
+/**
+ * Hooks by event name. They are called synchronously, in the middle of things, and may call back in. What a hook throws
+ * or rejects with is swallowed: watching must not break what is watched.
+ */
 export type Observer = {
-  readonly [Event in keyof ObserverEvents]?: (event: ObserverEvents[Event]) => void;
+  readonly [Event in keyof ObserverEvents]?: ((event: ObserverEvents[Event]) => void) | undefined;
 };
+
+/** Whether anybody listens to `event`: for call sites that would make its value for nothing. */
+export function observes(observer: Observer, event: keyof ObserverEvents): boolean {
+  return observer[event] !== undefined;
+}
 
 /** Tells an observer, safely. */
 export function notify<Event extends keyof ObserverEvents>(
@@ -56,7 +79,9 @@ export function notify<Event extends keyof ObserverEvents>(
   const hook = observer[event];
   if (hook === undefined) return;
   try {
-    hook.call(observer, value);
+    const result: unknown = hook.call(observer, value);
+    // An async hook fits the type, too; what it rejects with would end the process.
+    if (result instanceof Promise) result.catch(() => {});
   } catch {
     // The observer's own trouble.
   }
@@ -64,13 +89,23 @@ export function notify<Event extends keyof ObserverEvents>(
 
 /** An observer that tells several. */
 export function combineObservers(observers: readonly Observer[]): Observer {
-  if (observers.length === 1) return observers[0] as Observer;
-  const events = new Set(observers.flatMap((observer) => Object.keys(observer) as (keyof ObserverEvents)[]));
-  const combined: { [Event in keyof ObserverEvents]?: (value: never) => void } = {};
-  for (const event of events) {
-    combined[event] = (value: never) => {
+  return observerOf(
+    (event) => observers.some((observer) => observes(observer, event)),
+    (event, value) => {
       for (const observer of observers) notify(observer, event, value);
-    };
+    },
+  );
+}
+
+/** An observer whose every hook is `tell`, and is there only while somebody `listens`. */
+export function observerOf(
+  listens: (event: keyof ObserverEvents) => boolean,
+  tell: <Event extends keyof ObserverEvents>(event: Event, value: ObserverEvents[Event]) => void,
+): Observer {
+  const observer = {};
+  for (const event of observerEventNames) {
+    const hook = (value: never): void => tell(event, value);
+    Object.defineProperty(observer, event, { enumerable: true, get: () => (listens(event) ? hook : undefined) });
   }
-  return combined as Observer;
+  return observer;
 }

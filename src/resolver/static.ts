@@ -1,6 +1,22 @@
 import { createEndpoint, type Endpoint, type EndpointInit } from '../endpoint/endpoint.js';
-import { optionError } from '../runtime/check.js';
+import { checkKeys, optionError } from '../runtime/check.js';
 import type { Resolver } from './resolver.js';
+
+const entryNames: readonly (keyof EndpointInit)[] = [
+  'address',
+  'port',
+  'uid',
+  'name',
+  'zone',
+  'nodeName',
+  'hintZones',
+  'hintNodes',
+  'conditions',
+  'weight',
+  'attributes',
+];
+/** A name is for people: of a long list it shows only the beginning. */
+const NAMED = 3;
 
 /**
  * A fixed list of endpoints.
@@ -13,9 +29,16 @@ export function staticEndpoints(endpoints: readonly EndpointInit[]): Resolver {
   if (!Array.isArray(endpoints) || endpoints.length === 0) {
     throw optionError('endpoints', 'a list of at least one { address, port }', endpoints);
   }
-  const fixed: readonly Endpoint[] = Object.freeze(endpoints.map(createEndpoint));
+  const fixed: readonly Endpoint[] = Object.freeze(
+    endpoints.map((entry) => {
+      checkKeys('endpoints[]', entry, entryNames);
+      return createEndpoint(entry);
+    }),
+  );
+  const shown = fixed.slice(0, NAMED).map((endpoint) => endpoint.key);
+  if (fixed.length > NAMED) shown.push(`… (${fixed.length})`);
   return {
-    name: `static ${fixed.map((endpoint) => endpoint.key).join(',')}`,
+    name: `static ${shown.join(',')}`,
     watch(listener, { clock }) {
       let closed = false;
       clock.defer(() => {

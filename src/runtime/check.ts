@@ -3,10 +3,12 @@ import { EvenkeelError } from '../errors.js';
 /** Bounds of a numeric option. */
 export interface NumberBounds {
   readonly min?: number;
+  /** As `min`, without the bound itself. */
+  readonly above?: number;
   readonly max?: number;
   /** Whole numbers only. */
   readonly integer?: boolean;
-  /** Whether Infinity passes. */
+  /** Whether Infinity passes, also where there is a `max`. */
   readonly infinite?: boolean;
 }
 
@@ -18,14 +20,7 @@ export function optionError(name: string, expected: string, value: unknown): Eve
 /** Returns `value`, or `fallback` when it is undefined. Throws EVENKEEL_OPTION outside the bounds. */
 export function checkNumber(name: string, value: unknown, fallback: number, bounds: NumberBounds = {}): number {
   if (value === undefined) return fallback;
-  const { min = Number.NEGATIVE_INFINITY, max = Number.POSITIVE_INFINITY, integer = false, infinite = false } = bounds;
-  const fits =
-    typeof value === 'number' &&
-    !Number.isNaN(value) &&
-    value >= min &&
-    value <= max &&
-    (Number.isFinite(value) ? !integer || Number.isInteger(value) : infinite);
-  if (!fits) throw optionError(name, describeBounds(bounds), value);
+  if (typeof value !== 'number' || !isWithin(value, bounds)) throw optionError(name, describeBounds(bounds), value);
   return value;
 }
 
@@ -64,17 +59,19 @@ export function checkKeys(name: string, value: unknown, known: readonly string[]
   }
 }
 
-function describeBounds({ min, max, integer, infinite }: NumberBounds): string {
+function isWithin(value: number, { min, above, max, integer, infinite }: NumberBounds): boolean {
+  if (value === Number.POSITIVE_INFINITY) return infinite === true;
+  if (!Number.isFinite(value) || (integer && !Number.isInteger(value))) return false;
+  return !(value < (min ?? value) || value <= (above ?? Number.NEGATIVE_INFINITY) || value > (max ?? value));
+}
+
+function describeBounds({ min, above, max, integer, infinite }: NumberBounds): string {
   const kind = integer ? 'a whole number' : 'a number';
-  const range =
-    min !== undefined && max !== undefined
-      ? ` from ${min} to ${max}`
-      : min !== undefined
-        ? ` of at least ${min}`
-        : max !== undefined
-          ? ` of at most ${max}`
-          : '';
-  return `${kind}${range}${infinite ? ' or Infinity' : ''}`;
+  const limits: string[] = [];
+  if (above !== undefined) limits.push(`above ${above}`);
+  if (min !== undefined) limits.push(max === undefined ? `of at least ${min}` : `from ${min} to ${max}`);
+  else if (max !== undefined) limits.push(`of at most ${max}`);
+  return `${[kind, ...limits].join(' ')}${infinite ? ' or Infinity' : ''}`;
 }
 
 function describe(value: unknown): string {

@@ -1,3 +1,5 @@
+import { AsyncResource } from 'node:async_hooks';
+
 /** A running timer. */
 export interface Timer {
   /** Stops it; harmless when it has fired. */
@@ -21,11 +23,21 @@ export interface Clock {
 
 const MAX_DELAY_MS = 2 ** 31 - 1;
 
+const background = new AsyncResource('evenkeel');
+
+/**
+ * Runs `fn` outside the async context (AsyncLocalStorage) of whoever calls. Connections and timers outlive the request
+ * that happened to bring them about; they must not hold its context, nor appear in its trace.
+ */
+export function inBackground<T>(fn: () => T): T {
+  return background.runInAsyncScope(fn);
+}
+
 /** The real clock. */
 export const systemClock: Clock = {
   now: () => performance.now(),
   timer(fn, delayMs) {
-    const timeout = setTimeout(fn, Math.min(Math.max(0, delayMs), MAX_DELAY_MS));
+    const timeout = inBackground(() => setTimeout(fn, Math.min(Math.max(0, delayMs), MAX_DELAY_MS)));
     timeout.unref();
     return {
       cancel: () => clearTimeout(timeout),
@@ -34,5 +46,5 @@ export const systemClock: Clock = {
       },
     };
   },
-  defer: queueMicrotask,
+  defer: (fn) => inBackground(() => queueMicrotask(fn)),
 };
