@@ -1,0 +1,250 @@
+import { createHash } from 'node:crypto';
+import { Agent as HttpAgent, request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http';
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import type { Readable } from 'node:stream';
+import { createGunzip } from 'node:zlib';
+import type { Clock } from '../../runtime/clock.js';
+import type { ApiSession, ApiTarget } from './api-access.js';
+
+/** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
+const KEEP_ALIVE_MS = 30_000;
+
+/** One GET. */
+export interface ApiRequest {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** Whether the answer may come compressed. Watches never do. */
+  readonly gzip?: boolean;
+  /** Cuts the request, whatever state it is in. */
+  readonly signal: AbortSignal;
+}
+
+/** An answer whose headers are there. Its body must be read or discarded. */
+export interface ApiReply {
+  readonly status: number;
+  /** What `Retry-After` asks for. */
+  readonly retryAfterMs: number | undefined;
+  /**
+   * Reads the body to its end. `onData` is called for each piece as it arrives; what it throws ends the reading and is
+   * what this rejects with. Rejects when the body is cut short or the request was aborted.
+   */
+  read(onData: (chunk: Uint8Array) => void): Promise<void>;
+  /** Lets go of the body and its connection. */
+  discard(): void;
+}
+
+/** GETs against one API server. Knows HTTP and credentials, and nothing of lists and watches. */
+export interface ApiClient {
+  /** Rejects with a ResolveError when there are no credentials, with what the network said, or with the signal's reason. */
+  get(request: ApiRequest): Promise<ApiReply>;
+  /** Closes every connection. */
+  close(): void;
+}
+
+/** A client over node:https, and node:http for a server that was named so. */
+export class HttpApiClient implements ApiClient {
+  readonly #session: ApiSession;
+  readonly #clock: Clock;
+  readonly #keepsProcessAlive: boolean;
+  #agent: HttpAgent | HttpsAgent | undefined;
+  /** What the agent's connections were made with; other material needs another agent. */
+  #agentKey: string | undefined;
+  #closed = false;
+
+  constructor(session: ApiSession, clock: Clock, keepsProcessAlive: boolean) {
+    this.#session = session;
+    this.#clock = clock;
+    this.#keepsProcessAlive = keepsProcessAlive;
+  }
+
+  async get(request: ApiRequest): Promise<ApiReply> {
+    const sentAtMs = this.#clock.now();
+    const reply = await this.#attempt(request);
+    if (reply.status !== 401) return reply;
+    // The token may just have been replaced: read it again and try once more.
+    reply.discard();
+    this.#session.refused(sentAtMs);
+    return await this.#attempt(request);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#agent?.destroy();
+    this.#agent = undefined;
+  }
+
+  async #attempt(request: ApiRequest): Promise<ApiReply> {
+    const sentAtMs = this.#clock.now();
+    const target = await orAbort(this.#session.target(), request.signal);
+    try {
+      return await this.#send(request, target);
+    } catch (error) {
+      if (isStaleSocket(error)) return await this.#send(request, target);
+      // The authority or our certificate may have been replaced.
+      if (isTlsError(error)) this.#session.refused(sentAtMs);
+      throw error;
+    }
+  }
+
+  #send(request: ApiRequest, target: ApiTarget): Promise<ApiReply> {
+    const url = new URL(`${target.server}${request.path}?${new URLSearchParams(request.query)}`);
+    const secure = url.protocol === 'https:';
+    const options: RequestOptions = {
+      method: 'GET',
+      headers: {
+        accept: 'application/json',
+        'user-agent': 'evenkeel',
+        ...(request.gzip ? { 'accept-encoding': 'gzip' } : {}),
+        ...target.headers,
+      },
+      agent: (target.agent as HttpAgent | undefined) ?? this.#agentFor(target, secure),
+    };
+    return new Promise((resolve, reject) => {
+      const { signal } = request;
+      const sent = (secure ? httpsRequest : httpRequest)(url, options);
+      const abort = (): void => {
+        sent.destroy();
+        reject(signal.reason);
+      };
+      signal.addEventListener('abort', abort, { once: true });
+      sent.on('socket', (socket) => {
+        // A watch alone does not keep the process alive.
+        if (!this.#keepsProcessAlive) socket.unref();
+        socket.setKeepAlive(true, KEEP_ALIVE_MS);
+      });
+      sent.on('response', (response) => {
+        signal.removeEventListener('abort', abort);
+        resolve(new HttpApiReply(response, signal));
+      });
+      sent.on('error', (error) => {
+        signal.removeEventListener('abort', abort);
+        reject(signal.aborted ? signal.reason : Object.assign(error, { reused: sent.reusedSocket }));
+      });
+      sent.end();
+    });
+  }
+
+  #agentFor(target: ApiTarget, secure: boolean): HttpAgent | HttpsAgent {
+    const { ca, cert, key, passphrase, servername, rejectUnauthorized } = target.tls;
+    const material = [secure, ca, cert, key, passphrase, servername, rejectUnauthorized];
+    const agentKey = createHash('sha256').update(JSON.stringify(material)).digest('base64');
+    if (this.#agent === undefined || this.#agentKey !== agentKey) {
+      if (this.#agent !== undefined) retire(this.#agent);
+      const common = { keepAlive: true, keepAliveMsecs: KEEP_ALIVE_MS };
+      this.#agent = secure
+        ? new HttpsAgent({
+            ...common,
+            ...(ca === undefined ? {} : { ca }),
+            ...(cert === undefined ? {} : { cert }),
+            ...(key === undefined ? {} : { key }),
+            ...(passphrase === undefined ? {} : { passphrase }),
+            ...(servername === undefined ? {} : { servername }),
+            ...(rejectUnauthorized === undefined ? {} : { rejectUnauthorized }),
+          })
+        : new HttpAgent(common);
+      this.#agentKey = agentKey;
+      if (this.#closed) retire(this.#agent);
+    }
+    return this.#agent;
+  }
+}
+
+class HttpApiReply implements ApiReply {
+  readonly status: number;
+  readonly retryAfterMs: number | undefined;
+  readonly #response: IncomingMessage;
+  readonly #signal: AbortSignal;
+
+  constructor(response: IncomingMessage, signal: AbortSignal) {
+    this.status = response.statusCode ?? 0;
+    this.retryAfterMs = parseRetryAfter(response.headers['retry-after']);
+    this.#response = response;
+    this.#signal = signal;
+    // Until somebody reads: what fails meanwhile is found by `read`.
+    response.on('error', () => {});
+  }
+
+  read(onData: (chunk: Uint8Array) => void): Promise<void> {
+    const response = this.#response;
+    const signal = this.#signal;
+    return new Promise((resolve, reject) => {
+      const settle = (error: unknown): void => {
+        signal.removeEventListener('abort', abort);
+        response.destroy();
+        reject(error);
+      };
+      const abort = (): void => settle(signal.reason);
+      if (signal.aborted || response.destroyed) {
+        settle(signal.aborted ? signal.reason : new Error('the connection was closed'));
+        return;
+      }
+      signal.addEventListener('abort', abort, { once: true });
+      const body: Readable = response.headers['content-encoding'] === 'gzip' ? gunzip(response) : response;
+      body.on('data', (chunk: Uint8Array) => {
+        try {
+          onData(chunk);
+        } catch (error) {
+          settle(error);
+        }
+      });
+      body.on('end', () => {
+        signal.removeEventListener('abort', abort);
+        resolve();
+      });
+      body.on('error', settle);
+      response.on('error', settle);
+      // A body cut short may end without an error.
+      response.on('close', () => {
+        if (!response.complete) settle(Object.assign(new Error('the body was cut short'), { code: 'ECONNRESET' }));
+      });
+    });
+  }
+
+  discard(): void {
+    this.#response.destroy();
+  }
+}
+
+function gunzip(response: IncomingMessage): Readable {
+  const body = createGunzip();
+  response.on('close', () => {
+    if (!response.complete) body.destroy();
+  });
+  return response.pipe(body);
+}
+
+/** A promise that somebody else's code may leave open for ever: a token function, an exec plug-in. */
+function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const abort = (): void => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener('abort', abort));
+  });
+}
+
+/** Idle connections are closed now, those in use when their request is done. */
+function retire(agent: HttpAgent | HttpsAgent): void {
+  agent.maxFreeSockets = 0;
+  for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
+}
+
+/** A kept connection the server had closed already: nothing was answered, so the GET is sent again on a new one. */
+function isStaleSocket(error: unknown): boolean {
+  const { code, reused } = error as { readonly code?: string; readonly reused?: boolean };
+  return reused === true && (code === 'ECONNRESET' || code === 'EPIPE');
+}
+
+/** Whether the two sides could not agree who they are. */
+export function isTlsError(error: unknown): boolean {
+  const code = (error as { readonly code?: unknown } | undefined)?.code;
+  return (
+    typeof code === 'string' && /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|EPROTO|HOSTNAME_)/.test(code)
+  );
+}
+
+function parseRetryAfter(value: string | undefined): number | undefined {
+  // The API server sends seconds; the other form, a date, would need the wall clock.
+  if (value === undefined || !/^\d{1,6}$/.test(value.trim())) return undefined;
+  return Number(value) * 1_000;
+}

@@ -1,0 +1,122 @@
+import { asError, isResolveError, ResolveError } from '../../errors.js';
+import { isTlsError } from './api-client.js';
+import { LineError } from './line-reader.js';
+import type { StatusFacts } from './watch-event.js';
+
+/** What a failed list or watch means for the next step. */
+export type FailureKind =
+  /** 410: the version we have is too old. */
+  | 'expired'
+  /** The version we have is not there yet. */
+  | 'too-large'
+  | 'forbidden'
+  | 'unauthorized'
+  /** 404 on the collection: this server has no EndpointSlices. */
+  | 'missing'
+  /** 429, 503. */
+  | 'throttled'
+  /** 500 and other 5xx, InternalError. */
+  | 'internal'
+  /** Any other status. */
+  | 'rejected'
+  /** No answer in time. */
+  | 'timeout'
+  /** The answer was not what an API server sends. */
+  | 'protocol'
+  /** No connection, or it broke. */
+  | 'network'
+  /** We do not know who or where we are. */
+  | 'credentials';
+
+/** Why a list or watch failed, sorted. */
+export class ApiFailure extends Error {
+  override readonly name = 'ApiFailure';
+  readonly kind: FailureKind;
+  /** A status or a code: two failures with one kind and label are the same news. */
+  readonly label: string;
+  /** What the server asked to wait. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(
+    kind: FailureKind,
+    label: string,
+    message: string,
+    more: { readonly retryAfterMs?: number | undefined; readonly cause?: unknown } = {},
+  ) {
+    super(message, more.cause === undefined ? undefined : { cause: more.cause });
+    this.kind = kind;
+    this.label = label;
+    this.retryAfterMs = more.retryAfterMs;
+  }
+}
+
+/** A status other than 200 as a failure. */
+export function statusFailure(code: number, facts: StatusFacts, retryAfterMs: number | undefined): ApiFailure {
+  return new ApiFailure(kindOfStatus(code, facts), `status ${code}`, describe(code, facts), {
+    retryAfterMs: retryAfterMs ?? facts.retryAfterMs,
+  });
+}
+
+/** An ERROR event as a failure (W8). */
+export function eventFailure(facts: StatusFacts): ApiFailure {
+  const { code, reason, retryAfterMs } = facts;
+  const kind: FailureKind =
+    code === 410 || reason === 'Expired' || reason === 'Gone'
+      ? 'expired'
+      : code === 429
+        ? 'throttled'
+        : code === 500 || reason === 'InternalError'
+          ? 'internal'
+          : 'rejected';
+  return new ApiFailure(kind, `event ${code}`, describe(code, facts), { retryAfterMs });
+}
+
+function kindOfStatus(code: number, { reason, tooLarge }: StatusFacts): FailureKind {
+  if (tooLarge) return 'too-large';
+  if (code === 410 || reason === 'Expired' || reason === 'Gone') return 'expired';
+  if (code === 401) return 'unauthorized';
+  if (code === 403) return 'forbidden';
+  if (code === 404) return 'missing';
+  if (code === 429 || code === 503) return 'throttled';
+  return code >= 500 ? 'internal' : 'rejected';
+}
+
+function describe(code: number, { reason, message }: StatusFacts): string {
+  return [String(code), reason, message]
+    .filter((part) => part !== '')
+    .join(' ')
+    .slice(0, 1_000);
+}
+
+/** Anything thrown on the way, as a failure. */
+export function failureOf(error: unknown): ApiFailure {
+  if (error instanceof ApiFailure) return error;
+  if (isResolveError(error)) {
+    return new ApiFailure('credentials', error.permanent ? 'permanent' : '', error.message, { cause: error });
+  }
+  if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
+  const { code, message } = asError(error) as NodeJS.ErrnoException;
+  const label = isTlsError(error) ? `TLS ${code}` : (code ?? message);
+  return new ApiFailure('network', label, message || label, { cause: error });
+}
+
+/** A failure in a user's words. `verb` is what we tried. */
+export function resolveErrorOf(failure: ApiFailure, verb: 'list' | 'watch', namespace: string): ResolveError {
+  if (isResolveError(failure.cause)) return failure.cause;
+  const what = `${verb} endpointslices.discovery.k8s.io in the namespace ${namespace}`;
+  const { kind, message } = failure;
+  if (kind === 'forbidden') {
+    return new ResolveError(
+      `the API server does not let us ${what}: ${message}. ` +
+        `A Role with the verbs list and watch on endpointslices, bound to this pod's service account, would`,
+      { code: 'EVENKEEL_FORBIDDEN', permanent: true, cause: failure },
+    );
+  }
+  if (kind === 'missing') {
+    return new ResolveError(`the API server has no endpointslices.discovery.k8s.io/v1: ${message}`, {
+      permanent: true,
+      cause: failure,
+    });
+  }
+  return new ResolveError(`could not ${what}: ${message}`, { cause: failure });
+}

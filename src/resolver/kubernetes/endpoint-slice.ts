@@ -1,0 +1,143 @@
+import { isIP } from 'node:net';
+import { normalizeAddress } from '../../endpoint/address.js';
+import type { EndpointConditions } from '../../endpoint/endpoint.js';
+import { classifyAddress, type UnsafeAddressClass } from '../../endpoint/unsafe-address.js';
+
+export type AddressFamily = 'IPv4' | 'IPv6';
+
+/** The label that ties a slice to its Service (S1). */
+export const serviceNameLabel = 'kubernetes.io/service-name';
+
+/** A port of a slice that carries TCP and has a number (S6). */
+export interface SlicePort {
+  /** "" for an unnamed Service port. */
+  readonly name: string;
+  readonly port: number;
+}
+
+/** One entry of a slice, with the defaults of the API filled in. */
+export interface SliceMember {
+  /** The first address (S4), in canonical form. */
+  readonly address: string;
+  /** Set where no pod can live; whether it is used all the same is for whoever reads the slice. */
+  readonly unsafe: UnsafeAddressClass | undefined;
+  readonly conditions: EndpointConditions;
+  readonly uid: string | undefined;
+  readonly name: string | undefined;
+  readonly zone: string | undefined;
+  readonly nodeName: string | undefined;
+  readonly hintZones: readonly string[];
+  readonly hintNodes: readonly string[];
+}
+
+/** One EndpointSlice, checked and reduced to what we use. Immutable. */
+export interface EndpointSlice {
+  readonly name: string;
+  /** `metadata.resourceVersion`, opaque but for U6. */
+  readonly version: string;
+  /** Undefined for FQDN and anything else we do not know: such a slice has no members (S3). */
+  readonly family: AddressFamily | undefined;
+  readonly ports: readonly SlicePort[];
+  readonly members: readonly SliceMember[];
+  /** Entries left out because their first address is no IP address of the slice's family, for a warning. */
+  readonly malformed: readonly string[];
+}
+
+/** A JSON object whose fields nobody has checked. */
+export type Unchecked = Readonly<Record<string, unknown>>;
+
+export function isObject(value: unknown): value is Unchecked {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** `metadata` of a Kubernetes object, if that is what `object` is. */
+export function metadataOf(object: unknown): Unchecked | undefined {
+  return isObject(object) && isObject(object.metadata) ? object.metadata : undefined;
+}
+
+/** A non-empty string, or undefined. */
+export function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/**
+ * Reads a slice of `service`. Undefined if it belongs to another Service or none (S1). Nothing in it is trusted:
+ * a field of the wrong type counts as missing, and an entry that cannot be used is left out without touching the rest.
+ *
+ * @param object What the API server sent; its `metadata.name` was checked by the caller.
+ */
+export function parseSlice(object: Unchecked, service: string): EndpointSlice | undefined {
+  const metadata = object.metadata as Unchecked;
+  if (!isObject(metadata.labels) || metadata.labels[serviceNameLabel] !== service) return undefined;
+  const family = object.addressType === 'IPv4' || object.addressType === 'IPv6' ? object.addressType : undefined;
+  const malformed: string[] = [];
+  const members: SliceMember[] = [];
+  for (const entry of family === undefined ? [] : listOf(object.endpoints)) {
+    if (!isObject(entry)) continue;
+    const [first] = listOf(entry.addresses);
+    if (first === undefined) continue;
+    const address = typeof first === 'string' ? normalizeAddress(first) : '';
+    if (isIP(address) !== (family === 'IPv4' ? 4 : 6)) malformed.push(String(first));
+    else members.push(parseMember(entry, address));
+  }
+  return {
+    name: metadata.name as string,
+    version: textOf(metadata.resourceVersion) ?? '',
+    family,
+    ports: parsePorts(object.ports),
+    members,
+    malformed,
+  };
+}
+
+function parseMember(entry: Unchecked, address: string): SliceMember {
+  const target = isObject(entry.targetRef) ? entry.targetRef : undefined;
+  const hints = isObject(entry.hints) ? entry.hints : undefined;
+  return {
+    address,
+    unsafe: classifyAddress(address),
+    conditions: parseConditions(entry.conditions),
+    uid: textOf(target?.uid),
+    name: textOf(target?.name) ?? textOf(entry.hostname),
+    zone: textOf(entry.zone),
+    nodeName: textOf(entry.nodeName),
+    hintZones: namesOf(hints?.forZones),
+    hintNodes: namesOf(hints?.forNodes),
+  };
+}
+
+const serving: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
+
+/** S5: missing `ready` and `serving` mean true, missing `terminating` means false; `null` is missing. */
+function parseConditions(value: unknown): EndpointConditions {
+  if (!isObject(value)) return serving;
+  return { ready: value.ready !== false, serving: value.serving !== false, terminating: value.terminating === true };
+}
+
+/** S6: TCP ports with a number; a missing name is "". */
+function parsePorts(value: unknown): readonly SlicePort[] {
+  const ports: SlicePort[] = [];
+  for (const entry of listOf(value)) {
+    if (!isObject(entry)) continue;
+    const { port, protocol } = entry;
+    if (protocol !== undefined && protocol !== null && protocol !== '' && protocol !== 'TCP') continue;
+    if (typeof port !== 'number' || !Number.isInteger(port) || port < 1 || port > 65_535) continue;
+    ports.push({ name: textOf(entry.name) ?? '', port });
+  }
+  return ports;
+}
+
+const none: readonly never[] = Object.freeze([]);
+
+function namesOf(value: unknown): readonly string[] {
+  const names: string[] = [];
+  for (const entry of listOf(value)) {
+    const name = isObject(entry) ? textOf(entry.name) : undefined;
+    if (name !== undefined) names.push(name);
+  }
+  return names.length === 0 ? none : names;
+}
+
+function listOf(value: unknown): readonly unknown[] {
+  return Array.isArray(value) ? value : none;
+}

@@ -1,0 +1,152 @@
+import { type AllowAddresses, checkAllowAddresses } from '../../endpoint/unsafe-address.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  checkPort,
+  checkString,
+  optionError,
+} from '../../runtime/check.js';
+import type { Resolver } from '../resolver.js';
+import type { ApiAccess } from './api-access.js';
+import type { AddressFamily } from './endpoint-slice.js';
+import { type ApiCredentials, explicitAccess } from './explicit-access.js';
+import { type InClusterOptions, inClusterAccess } from './in-cluster.js';
+import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from './kube-config.js';
+import { SliceView, type ViewOptions } from './slice-view.js';
+
+export interface EndpointSlicesOptions {
+  /** The Service's name. */
+  readonly service: string;
+  /** @defaultValue the namespace of this pod, or of the kubeconfig's context */
+  readonly namespace?: string;
+  /**
+   * Which port: its name in the Service (`''` for a port without one), or the Service's port number. A number is looked
+   * up by name: at once where the slices show one port only, else in the Service itself, for which the verb `get` on
+   * `services` is needed. @defaultValue the Service's only port
+   */
+  readonly port?: string | number;
+  /** A port of the pods themselves, whatever the Service lists. Excludes `port`. */
+  readonly podPort?: number;
+  /** @defaultValue IPv4 if the Service has it, else IPv6 */
+  readonly family?: AddressFamily;
+  /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
+  readonly allowAddresses?: AllowAddresses;
+  /** More endpoints than this are refused, and the last set stays. @defaultValue 50,000 */
+  readonly maxEndpoints?: number;
+  /** The API server's URL; plain `http:` only together with no token, or on loopback. @defaultValue the cluster this pod runs in */
+  readonly apiServer?: string;
+  /** Who we are there; only together with `apiServer`. */
+  readonly credentials?: ApiCredentials;
+  /** A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. */
+  readonly kubeConfig?: KubeConfigOptions | KubeConfigLike;
+  /** Where a pod finds its service account; for tests. */
+  readonly inCluster?: InClusterOptions;
+  /** Whether the watch alone keeps the process alive. @defaultValue false */
+  readonly keepsProcessAlive?: boolean;
+  /**
+   * Called with the number of slice objects at the first complete list and whenever that number changes, before the set
+   * is published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it
+   * selects no pods.
+   */
+  readonly onSlices?: (count: number) => void;
+}
+
+const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [
+  'service',
+  'namespace',
+  'port',
+  'podPort',
+  'family',
+  'allowAddresses',
+  'maxEndpoints',
+  'apiServer',
+  'credentials',
+  'kubeConfig',
+  'inCluster',
+  'keepsProcessAlive',
+  'onSlices',
+];
+
+/**
+ * Follows the EndpointSlices of a Service through the Kubernetes API: every pod with its state, zone and hints, within
+ * milliseconds of a change. Needs the verbs `list` and `watch` on `endpointslices`. All resolvers of one process for
+ * one Service share one watch.
+ *
+ * The set keeps standing while the API server is away. A pod that stops being ready leaves it in the same turn of the
+ * event loop as the news arrives; other changes come at most 20 times a second.
+ *
+ * @returns A resolver. Throws EVENKEEL_OPTION. Fails with EVENKEEL_FORBIDDEN without permission, with
+ * EVENKEEL_PORT_AMBIGUOUS where a port number could be several, and with EVENKEEL_RESOLVE for all else.
+ * @example endpointSlices({ namespace: 'shop', service: 'orders', port: 'http' })
+ */
+export function endpointSlices(options: EndpointSlicesOptions): Resolver {
+  checkKeys('endpointSlices', options, optionKeys);
+  const service = checkName('service', options.service, 63);
+  const namespace = options.namespace === undefined ? undefined : checkName('namespace', options.namespace, 63);
+  const port = checkServicePort(options.port);
+  const podPort = options.podPort === undefined ? undefined : checkPort('podPort', options.podPort);
+  if (port !== undefined && podPort !== undefined) throw optionError('podPort', 'left out when port is given', podPort);
+  const { family, onSlices } = options;
+  if (family !== undefined && family !== 'IPv4' && family !== 'IPv6')
+    throw optionError('family', "'IPv4' or 'IPv6'", family);
+  if (onSlices !== undefined) checkFunction('onSlices', onSlices);
+  const access = chooseAccess(options);
+  if (options.apiServer !== undefined && namespace === undefined) {
+    throw optionError('namespace', 'given together with apiServer', namespace);
+  }
+  const subjectName = namespace === undefined ? service : `${namespace}/${service}`;
+  const view: ViewOptions = {
+    subject: {
+      access,
+      namespace,
+      service,
+      keepsProcessAlive: checkBoolean('keepsProcessAlive', options.keepsProcessAlive, false),
+    },
+    subjectName,
+    port,
+    podPort,
+    family,
+    allowAddresses: checkAllowAddresses(options.allowAddresses),
+    maxEndpoints: checkNumber('maxEndpoints', options.maxEndpoints, 50_000, { min: 1, integer: true }),
+    onSlices,
+  };
+  const portText = podPort !== undefined ? `:pod port ${podPort}` : port !== undefined && port !== '' ? `:${port}` : '';
+  return {
+    name: `endpointslices ${subjectName}${portText}`,
+    watch: (listener, context) => new SliceView(view, listener, context),
+  };
+}
+
+function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: EndpointSlicesOptions): ApiAccess {
+  const given = Object.entries({ apiServer, kubeConfig, inCluster }).filter(([, value]) => value !== undefined);
+  if (given.length > 1) {
+    throw optionError(given.map(([name]) => name).join(' and '), 'given alone', 'both');
+  }
+  if (credentials !== undefined && apiServer === undefined) {
+    throw optionError('credentials', 'given together with apiServer', credentials);
+  }
+  if (apiServer !== undefined) return explicitAccess(apiServer, credentials);
+  if (kubeConfig !== undefined) return kubeConfigAccess(kubeConfig);
+  return inClusterAccess(inCluster);
+}
+
+/** A name Kubernetes takes: it becomes part of a path and of a selector. */
+function checkName(option: string, value: unknown, maxLength: number): string {
+  const text = checkString(option, value);
+  if (text.length > maxLength || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text)) {
+    throw optionError(option, `a Kubernetes name (lower-case letters, digits, '-', at most ${maxLength})`, value);
+  }
+  return text;
+}
+
+function checkServicePort(value: unknown): string | number | undefined {
+  if (value === undefined || value === '') return value as '' | undefined;
+  if (typeof value === 'string') {
+    if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(value)) throw optionError('port', 'a port name or number', value);
+    // "80" from an environment variable is a number in disguise: port names need a letter.
+    return /[a-z]/.test(value) ? value : checkPort('port', Number(value));
+  }
+  return checkPort('port', value);
+}

@@ -1,0 +1,234 @@
+import type { Endpoint } from '../../endpoint/endpoint.js';
+import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '../../endpoint/unsafe-address.js';
+import { ResolveError } from '../../errors.js';
+import { notify } from '../../observe/observer.js';
+import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
+import type { AddressFamily, EndpointSlice, SliceMember } from './endpoint-slice.js';
+import { PortChoice } from './port-choice.js';
+import { Publication } from './publication.js';
+import { portNames } from './service-ports.js';
+import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './shared-watch.js';
+import { SliceUnion } from './slice-union.js';
+
+/** How one resolver sees a Service's slices. */
+export interface ViewOptions {
+  readonly subject: WatchSubject;
+  /** For messages, such as `shop/orders`. */
+  readonly subjectName: string;
+  readonly port: string | number | undefined;
+  readonly podPort: number | undefined;
+  readonly family: AddressFamily | undefined;
+  readonly allowAddresses: AllowAddresses;
+  readonly maxEndpoints: number;
+  readonly onSlices: ((count: number) => void) | undefined;
+}
+
+/** Follows the shared watch of a Service for one listener: chooses family and port, merges, and publishes at a pace. */
+export class SliceView implements Resolution, WatchSubscriber {
+  readonly #options: ViewOptions;
+  readonly #listener: ResolverListener;
+  readonly #context: ResolverContext;
+  readonly #subscription: Subscription;
+  readonly #publication: Publication;
+  readonly #portChoice: PortChoice;
+  #union: SliceUnion | undefined;
+  /** Which family and port `#union` was made for. */
+  #unionKey = '';
+  #changed = new Set<string>();
+  #settling = false;
+  #sliceCount: number | undefined;
+  #watchFailure: ResolveError | undefined;
+  #portFailure: ResolveError | undefined;
+  /** The listener was told of a failure, and nothing better since. */
+  #stale = false;
+  readonly #warned = new Set<string>();
+  #closed = false;
+
+  constructor(options: ViewOptions, listener: ResolverListener, context: ResolverContext) {
+    this.#options = options;
+    this.#listener = listener;
+    this.#context = context;
+    const { clock, rng } = context;
+    this.#publication = new Publication(
+      clock,
+      () => this.#union as SliceUnion,
+      (endpoints) => this.#publish(endpoints),
+    );
+    this.#subscription = joinWatch(options.subject, clock, rng, this);
+    this.#portChoice = new PortChoice({
+      port: options.port,
+      subject: options.subjectName,
+      lookup: (signal) => this.#subscription.servicePorts(signal),
+      clock,
+      rng,
+      changed: () => this.#settleLater(),
+      failed: (error) => {
+        this.#portFailure = error;
+        if (error !== undefined) this.#fail(error);
+      },
+    });
+    if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
+    const { failure } = this.#subscription;
+    if (failure !== undefined) clock.defer(() => this.failed(failure));
+  }
+
+  /** A connection failed: endpoints that only linger are not worth keeping. A live watch needs no other hint. */
+  refresh(): void {
+    if (!this.#closed) this.#publication.dropLingering();
+  }
+
+  close(): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#publication.close();
+    this.#portChoice.close();
+    this.#subscription.close();
+  }
+
+  changed(names: ReadonlySet<string>): void {
+    for (const name of names) this.#changed.add(name);
+    this.#settleLater();
+  }
+
+  failed(error: ResolveError): void {
+    this.#watchFailure = error;
+    this.#fail(error);
+  }
+
+  confirmed(): void {
+    this.#watchFailure = undefined;
+    this.#settleLater();
+  }
+
+  warned(message: string, error?: unknown): void {
+    if (!this.#closed) notify(this.#context.observer, 'warned', { message, error });
+  }
+
+  /** All events of one turn are looked at together, at its end. */
+  #settleLater(): void {
+    if (this.#settling || this.#closed) return;
+    this.#settling = true;
+    this.#context.clock.defer(() => {
+      this.#settling = false;
+      if (!this.#closed) this.#settle();
+    });
+  }
+
+  #settle(): void {
+    if (this.#subscription.synced) {
+      const { slices } = this.#subscription;
+      if (this.#sliceCount !== slices.size) {
+        this.#sliceCount = slices.size;
+        this.#options.onSlices?.(slices.size);
+        if (this.#closed) return;
+      }
+      const touched = this.#merge();
+      if (touched !== undefined) {
+        if (this.#publication.started) this.#publication.changed(touched);
+        else this.#publication.start();
+      }
+    }
+    if (!this.#stale || this.#watchFailure !== undefined || this.#portFailure !== undefined) return;
+    if (!this.#publication.started) return;
+    this.#stale = false;
+    this.#listener.fresh();
+  }
+
+  /** Brings the union up to date; undefined while the port is not known. */
+  #merge(): ReadonlySet<string> | undefined {
+    const { slices } = this.#subscription;
+    const { podPort } = this.#options;
+    const name = podPort === undefined ? this.#portChoice.choose(slices.values()) : '';
+    if (name === undefined) return undefined;
+    const family = this.#options.family ?? (hasFamily(slices.values(), 'IPv4') ? 'IPv4' : 'IPv6');
+    const key = `${family} ${name}`;
+    const touched = new Set<string>();
+    let names: Iterable<string> = this.#changed;
+    if (this.#union === undefined || this.#unionKey !== key) {
+      for (const address of this.#union?.addresses ?? []) touched.add(address);
+      this.#union = new SliceUnion(
+        (slice) => (slice.family === family ? portsOf(slice, name, podPort) : []),
+        (member) => this.#accepts(member),
+      );
+      this.#unionKey = key;
+      names = slices.names();
+    }
+    for (const changed of names) {
+      const slice = slices.get(changed);
+      this.#union.put(changed, slice, touched);
+      if (slice !== undefined) this.#inspect(slice);
+    }
+    this.#changed = new Set();
+    this.#missPort(name);
+    return touched;
+  }
+
+  #accepts({ unsafe }: SliceMember): boolean {
+    return unsafe === undefined || this.#options.allowAddresses.includes(unsafe);
+  }
+
+  /** Says, once per kind, what in a slice was left out and why. */
+  #inspect(slice: EndpointSlice): void {
+    const { subjectName } = this.#options;
+    const refused: { item: SliceMember; address: string; class: UnsafeAddressClass }[] = [];
+    for (const member of slice.members) {
+      if (member.unsafe === undefined || this.#accepts(member)) continue;
+      if (!this.#warned.has(member.unsafe))
+        refused.push({ item: member, address: member.address, class: member.unsafe });
+    }
+    for (const { class: unsafe } of refused) this.#warned.add(unsafe);
+    if (refused.length > 0) this.warned(describeRefused(`the EndpointSlice ${slice.name} of ${subjectName}`, refused));
+    const [malformed] = slice.malformed;
+    if (malformed !== undefined && !this.#warned.has('malformed')) {
+      this.#warned.add('malformed');
+      const text = JSON.stringify(malformed.slice(0, 80));
+      this.warned(
+        `the EndpointSlice ${slice.name} of ${subjectName} has ${text} for an ${slice.family} address: left out`,
+      );
+    }
+  }
+
+  /** A port nobody has is most likely a typing error. */
+  #missPort(name: string): void {
+    const { port, subjectName } = this.#options;
+    if (typeof port !== 'string' || this.#warned.has('port')) return;
+    const names = portNames(this.#subscription.slices.values());
+    if (names.length === 0 || names.includes(name)) return;
+    this.#warned.add('port');
+    const list = names.map((known) => JSON.stringify(known)).join(', ');
+    this.warned(`no EndpointSlice of ${subjectName} has a port named ${JSON.stringify(name)}; there is ${list}`);
+  }
+
+  #publish(endpoints: readonly Endpoint[]): void {
+    const { maxEndpoints, subjectName } = this.#options;
+    if (endpoints.length > maxEndpoints) {
+      const message = `${subjectName} has ${endpoints.length} endpoints, more than maxEndpoints (${maxEndpoints}); the last set stays`;
+      this.#fail(new ResolveError(message, { permanent: true }));
+      return;
+    }
+    this.#stale = false;
+    this.#listener.update(endpoints);
+    // A set published while out of touch is stale from the start.
+    const failure = this.#watchFailure ?? this.#portFailure;
+    if (failure !== undefined) this.#fail(failure);
+  }
+
+  #fail(error: ResolveError): void {
+    if (this.#closed) return;
+    this.#stale = true;
+    this.#listener.fail(error);
+  }
+}
+
+/** S7: with a port of the pods' own the slice's list of ports is not looked at. */
+function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly number[] {
+  if (podPort !== undefined) return [podPort];
+  const numbers: number[] = [];
+  for (const port of slice.ports) if (port.name === name) numbers.push(port.port);
+  return numbers;
+}
+
+function hasFamily(slices: Iterable<EndpointSlice>, family: AddressFamily): boolean {
+  for (const slice of slices) if (slice.family === family) return true;
+  return false;
+}

@@ -1,0 +1,71 @@
+import { isObject, metadataOf, textOf, type Unchecked } from './endpoint-slice.js';
+import { LineError } from './line-reader.js';
+
+/** One line of a watch, understood. */
+export type WatchEvent =
+  | {
+      readonly type: 'put' | 'delete';
+      readonly name: string;
+      readonly version: string | undefined;
+      readonly object: Unchecked;
+    }
+  | { readonly type: 'bookmark'; readonly version: string | undefined }
+  | { readonly type: 'error'; readonly status: StatusFacts }
+  /** Nothing for us: an event type we do not know, or an object of another kind. */
+  | { readonly type: 'other'; readonly what: string };
+
+/** What matters of a Kubernetes Status. */
+export interface StatusFacts {
+  readonly code: number;
+  readonly reason: string;
+  readonly message: string;
+  /** Whether a cause says that the asked-for version is not there yet. */
+  readonly tooLarge: boolean;
+  readonly retryAfterMs: number | undefined;
+}
+
+/** Reads a line. Throws LineError for anything that is not a JSON object with `type` and `object.metadata` (W7). */
+export function parseWatchEvent(line: string): WatchEvent {
+  let event: unknown;
+  try {
+    event = JSON.parse(line);
+  } catch (cause) {
+    throw new LineError(`a line is no JSON: ${excerpt(line)}`, { cause });
+  }
+  const type = isObject(event) ? textOf(event.type) : undefined;
+  const object = isObject(event) && isObject(event.object) ? event.object : undefined;
+  if (type === undefined || object === undefined) throw new LineError(`a line is no event: ${excerpt(line)}`);
+  // A Status from an aggregated server or a proxy may come without metadata.
+  if (type === 'ERROR') return { type: 'error', status: parseStatus(object) };
+  const metadata = metadataOf(object);
+  if (metadata === undefined) throw new LineError(`an event has no object.metadata: ${excerpt(line)}`);
+  const version = textOf(metadata.resourceVersion);
+  if (type === 'BOOKMARK') return { type: 'bookmark', version };
+  if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')
+    return { type: 'other', what: `event type ${type}` };
+  if (object.kind !== undefined && object.kind !== 'EndpointSlice') {
+    return { type: 'other', what: `object of kind ${String(object.kind)}` };
+  }
+  const name = textOf(metadata.name);
+  if (name === undefined) throw new LineError(`an event's object has no name: ${excerpt(line)}`);
+  return { type: type === 'DELETED' ? 'delete' : 'put', name, version, object };
+}
+
+/** Reads a Status object; anything else counts as one without facts. */
+export function parseStatus(value: unknown): StatusFacts {
+  const status = isObject(value) ? value : {};
+  const details = isObject(status.details) ? status.details : {};
+  const causes = Array.isArray(details.causes) ? (details.causes as readonly unknown[]) : [];
+  const seconds = details.retryAfterSeconds;
+  return {
+    code: typeof status.code === 'number' ? status.code : 0,
+    reason: textOf(status.reason) ?? '',
+    message: textOf(status.message) ?? '',
+    tooLarge: causes.some((cause) => isObject(cause) && cause.reason === 'ResourceVersionTooLarge'),
+    retryAfterMs: typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : undefined,
+  };
+}
+
+function excerpt(line: string): string {
+  return JSON.stringify(line.length > 80 ? `${line.slice(0, 80)}…` : line);
+}
