@@ -3,9 +3,11 @@
 import { Histogram } from './histogram.js';
 
 const KEEP_MS = 60_000;
-const RATE_WINDOW_MS = 3_000;
+const RATE_WINDOW_MS = 2_000;
 const LATENCY_WINDOW_MS = 5_000;
 const SPREAD_WINDOW_MS = 10_000;
+// After a change of the ready pods, answers to requests from before it are still coming in.
+const SPREAD_DELAY_MS = 300;
 // Fewer answers than this say nothing about a spread.
 const SPREAD_MIN_ANSWERS = 50;
 
@@ -61,10 +63,13 @@ export class Board {
   #p99PerSecond = [];
   #secondEndsAt = 0;
   #inFlight = 0;
+  /** @type {readonly string[]} */
+  #setAside = [];
 
   /** @param {import('./client.js').Report} report @param {number} now */
   add(report, now) {
     this.#inFlight = report.inFlight;
+    this.#setAside = report.setAside;
     this.#ticks.push({ at: now, tallies: report.tallies });
     while (this.#ticks.length > 0 && /** @type {{ at: number }} */ (this.#ticks[0]).at < now - KEEP_MS) {
       this.#ticks.shift();
@@ -98,7 +103,7 @@ export class Board {
   live(now, readyPods, readySince) {
     const { pods: rates } = this.#since(now - RATE_WINDOW_MS);
     const { latency } = this.#since(now - LATENCY_WINDOW_MS);
-    const spread = this.#since(Math.max(now - SPREAD_WINDOW_MS, readySince)).pods;
+    const spread = this.#since(Math.max(now - SPREAD_WINDOW_MS, readySince + SPREAD_DELAY_MS)).pods;
     const enough = sum(spread.values()) >= SPREAD_MIN_ANSWERS;
     return {
       requests: this.#all.requests,
@@ -112,6 +117,7 @@ export class Board {
       recentErrors: errorCount(this.#since(now - LATENCY_WINDOW_MS)),
       errorKinds: Object.fromEntries(this.#all.errors),
       inFlight: this.#inFlight,
+      setAside: this.#setAside,
     };
   }
 

@@ -7,8 +7,9 @@ import { pickers } from './pickers.js';
 /** @type {import('./client.js').CreateClient} */
 export const createClient = async ({ apiServerUrl, namespace, service, picker }) => {
   const origin = `http://${service}.${namespace}`;
+  const chosen = picker === undefined ? undefined : pickers[picker];
+  // In a cluster `createDispatcher(origin)` is enough: it finds the API server and its credentials by itself.
   const dispatcher = createDispatcher(origin, {
-    // In a cluster `createDispatcher(origin)` is enough: it finds the API server and its credentials by itself.
     resolver: endpointSlices({
       namespace,
       service,
@@ -16,8 +17,17 @@ export const createClient = async ({ apiServerUrl, namespace, service, picker })
       apiServer: apiServerUrl,
       allowAddresses: ['loopback'],
     }),
-    ...(picker === undefined ? {} : { picker: pickers[picker]?.() }),
+    ...(chosen && { picker: chosen() }),
   });
-  await dispatcher.balancer.ready();
-  return { send: (path, init) => fetch(new URL(path, origin), { ...init, dispatcher }) };
+  const { balancer } = dispatcher;
+  await balancer.ready();
+  return {
+    // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
+    send: (path, init) => fetch(new URL(path, origin), /** @type {RequestInit} */ ({ ...init, dispatcher })),
+    setAside: () =>
+      balancer
+        .snapshot()
+        .endpoints.filter(({ doubted }) => doubted)
+        .map(({ name }) => name ?? ''),
+  };
 };

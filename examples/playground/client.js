@@ -17,6 +17,7 @@ import { Recorder } from './recorder.js';
 /**
  * @typedef {object} Client
  * @property {(path: string, init: { signal: AbortSignal, headers: Record<string, string> }) => Promise<Response>} send
+ * @property {() => string[]} [setAside] names of the pods it leaves out because of what it saw of them
  */
 /** @typedef {(context: ClientContext) => Promise<Client>} CreateClient */
 
@@ -35,6 +36,7 @@ import { Recorder } from './recorder.js';
  * @property {'report'} type
  * @property {import('./recorder.js').Tally[]} tallies
  * @property {number} inFlight
+ * @property {string[]} setAside
  */
 
 const REPORT_MS = 100;
@@ -92,7 +94,7 @@ process.on('message', async (/** @type {Prepare | Begin | Mark} */ message) => {
     const ready = client;
     startArrivals({ ...message, send: (dueAt) => void sendOne(ready, dueAt) });
     setInterval(() => {
-      process.send?.({ type: 'report', tallies: recorder.take(), inFlight });
+      process.send?.({ type: 'report', tallies: recorder.take(), inFlight, setAside: ready.setAside?.() ?? [] });
     }, REPORT_MS);
   }
 });

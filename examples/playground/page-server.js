@@ -15,7 +15,11 @@ const FILES = new Map([
   ['/', { file: 'index.html', type: 'text/html; charset=utf-8' }],
   ['/style.css', { file: 'style.css', type: 'text/css; charset=utf-8' }],
   ['/app.js', { file: 'app.js', type: 'text/javascript; charset=utf-8' }],
+  ['/panel.js', { file: 'panel.js', type: 'text/javascript; charset=utf-8' }],
   ['/scene.js', { file: 'scene.js', type: 'text/javascript; charset=utf-8' }],
+  ['/drawing.js', { file: 'drawing.js', type: 'text/javascript; charset=utf-8' }],
+  ['/look.js', { file: 'look.js', type: 'text/javascript; charset=utf-8' }],
+  ['/layout.js', { file: 'layout.js', type: 'text/javascript; charset=utf-8' }],
   ['/icon.svg', { file: 'icon.svg', type: 'image/svg+xml' }],
 ]);
 

@@ -39,6 +39,7 @@ const PHASES = [
  * @param {(text: string) => void} progress
  */
 export async function playScenario(cluster, traffic, progress) {
+  /** @type {{ name: string, before: number, window: number, pods: string[] }[]} */
   const phases = [];
   for (const { name, act } of PHASES) {
     progress(`== ${name}`);

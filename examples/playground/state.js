@@ -10,7 +10,8 @@
  */
 export function describeState(cluster, traffic, perSecond) {
   const now = performance.now();
-  const pods = cluster.pods();
+  // By name, which is random: old and new pods stand mixed while a rolling update replaces them.
+  const pods = cluster.pods().sort((a, b) => (a.shortName < b.shortName ? -1 : 1));
   const ready = pods.filter((pod) => pod.ready).map((pod) => pod.name);
   /** @param {import('./traffic.js').ClientName} name */
   const client = (name) => {

@@ -98,7 +98,7 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
   return output.isTTY ? redrawing() : plain();
 
   function redrawing() {
-    const colour = process.env['NO_COLOR'] === undefined && output.hasColors();
+    const colour = process.env.NO_COLOR === undefined && output.hasColors();
     const keys = Object.values(actions)
       .map(({ key, label }) => `${key} ${label}`)
       .join('  ');

@@ -1,0 +1,172 @@
+// @ts-check
+/** The page: takes the live data, keeps the panels in step with it, sends what the buttons ask for. */
+import { createPanel } from './panel.js';
+
+/** @typedef {import('../state.js').State & { log: import('../log.js').LogEntry[] }} PageState */
+
+const KEEP_LOG_LINES = 60;
+const NOTICE_MS = 3_500;
+// The server sends anew five times a second; dots are spread over that time.
+const PUSH_MS = 200;
+
+/** @template {Element} T @param {string} selector @param {new () => T} type @param {ParentNode} [root] @returns {T} */
+function get(selector, type, root = document) {
+  const found = root.querySelector(selector);
+  if (!(found instanceof type)) throw new Error(`the page has no ${selector}`);
+  return found;
+}
+
+const still = matchMedia('(prefers-reduced-motion: reduce)');
+const link = get('#link', HTMLElement);
+const summary = get('#summary', HTMLElement);
+const target = get('#target', HTMLElement);
+const log = get('#log', HTMLOListElement);
+const notice = get('#notice', HTMLElement);
+const about = get('#about', HTMLDialogElement);
+
+/** The pod chosen by hand. @type {string | undefined} */
+let chosen;
+/** @type {PageState | undefined} */
+let state;
+let lastLogId = 0;
+
+/** @param {string} pod */
+function choose(pod) {
+  chosen = chosen === pod ? undefined : pod;
+  render();
+}
+
+const panels = [
+  createPanel(get('#ordinary', HTMLElement), 'ordinary', choose),
+  createPanel(get('#evenkeel', HTMLElement), 'evenkeel', choose),
+];
+
+/** The pod the buttons mean: the chosen one, else the one the ordinary client keeps busiest. @param {PageState} now */
+function targetOf({ pods, ordinary }) {
+  const alive = pods.filter((pod) => pod.state !== 'leaving' && pod.state !== 'dead');
+  const found = alive.find((pod) => pod.name === chosen);
+  if (found !== undefined) return found;
+  chosen = undefined;
+  return alive.reduce(
+    (best, pod) => ((ordinary.perSecond[pod.name] ?? 0) > (ordinary.perSecond[best?.name ?? ''] ?? 0) ? pod : best),
+    alive[0],
+  );
+}
+
+function render() {
+  if (state === undefined) return;
+  const pod = targetOf(state);
+  const ready = state.pods.filter(({ ready }) => ready).length;
+  summary.textContent = `${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`;
+  target.replaceChildren(chosen === undefined ? 'Busiest pod' : 'Chosen pod', bold(pod?.shortName ?? '–'));
+  // Both latencies on one scale, or the eye compares what is not comparable.
+  const highestP99 = Math.max(10, ...state.ordinary.p99PerSecond, ...state.evenkeel.p99PerSecond);
+  for (const panel of panels) panel.show(state, { target: pod?.name, chosen, highestP99 });
+  renderLog(state.log);
+}
+
+/** @param {string} text */
+function bold(text) {
+  const element = document.createElement('b');
+  element.textContent = text;
+  return element;
+}
+
+/** @param {PageState['log']} entries */
+function renderLog(entries) {
+  const added = entries.filter(({ id }) => id > lastLogId);
+  if (added.length === 0) return;
+  for (const { id, at, text } of added) {
+    lastLogId = id;
+    const line = document.createElement('li');
+    const time = document.createElement('time');
+    time.textContent = `${at.toFixed(1)} s`;
+    line.append(time, text);
+    log.append(line);
+  }
+  while (log.children.length > KEEP_LOG_LINES) log.firstElementChild?.remove();
+  log.scrollTop = log.scrollHeight;
+}
+
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let noticeTimer;
+/** @param {string} text */
+function say(text) {
+  notice.textContent = text;
+  clearTimeout(noticeTimer);
+  noticeTimer = setTimeout(() => {
+    notice.textContent = '';
+  }, NOTICE_MS);
+}
+
+/** @param {HTMLButtonElement} button */
+async function act(button) {
+  const body = new URLSearchParams();
+  const pod = state && targetOf(state);
+  if (pod) body.set('pod', pod.name);
+  try {
+    const response = await fetch(`/actions/${button.dataset.action}`, { method: 'POST', body });
+    if (!response.ok) say(await response.text());
+  } catch {
+    say('the playground does not answer');
+  }
+}
+
+/** @type {Map<string, HTMLButtonElement>} */
+const byKey = new Map();
+for (const button of document.querySelectorAll('button[data-action]')) {
+  if (!(button instanceof HTMLButtonElement)) continue;
+  button.addEventListener('click', () => void act(button));
+  byKey.set(button.querySelector('kbd')?.textContent ?? '', button);
+}
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || about.open) return;
+  byKey.get(event.key)?.click();
+});
+get('#about-open', HTMLButtonElement).addEventListener('click', () => about.showModal());
+get('#about-close', HTMLButtonElement).addEventListener('click', () => about.close());
+
+/** @param {'yes' | 'no' | 'ended'} live @param {string} text */
+function showLink(live, text) {
+  link.dataset.live = live;
+  link.textContent = text;
+}
+
+const events = new EventSource('/events');
+events.addEventListener('open', () => showLink('yes', 'live'));
+events.addEventListener('error', () => {
+  showLink('ended', 'the playground has ended; npm start begins a new one');
+  // Another run counts from nothing.
+  lastLogId = 0;
+  log.replaceChildren();
+  for (const panel of panels) panel.forget();
+});
+events.addEventListener('message', (event) => {
+  state = /** @type {PageState} */ (JSON.parse(event.data));
+  for (const panel of panels) panel.fly(state, still.matches ? undefined : PUSH_MS);
+  render();
+  if (still.matches) for (const panel of panels) panel.draw(performance.now(), 0, true);
+});
+
+// Where drawing is slow (no graphics card, a busy machine) fewer pictures leave the processor to the traffic.
+const SLOW_FRAME_MS = 26;
+const SPARING_MS = 66;
+let lastFrameAt = performance.now();
+let frameMs = 16;
+let drawnAt = 0;
+
+/** @param {number} now */
+function frame(now) {
+  requestAnimationFrame(frame);
+  frameMs += (Math.min(now - lastFrameAt, 100) - frameMs) * 0.05;
+  lastFrameAt = now;
+  if (still.matches || (frameMs > SLOW_FRAME_MS && now - drawnAt < SPARING_MS)) return;
+  const dtMs = Math.min(now - drawnAt, 200);
+  drawnAt = now;
+  for (const panel of panels) panel.draw(now, dtMs, false);
+}
+requestAnimationFrame(frame);
+
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
+  for (const panel of panels) panel.recolour();
+});

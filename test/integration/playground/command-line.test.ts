@@ -1,0 +1,75 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { childrenOf, isRunning, type Playground, pageUrl, startPlayground } from '../../support/playground.js';
+import { until } from '../../support/until.js';
+
+const running: Playground[] = [];
+
+function start(...options: string[]): Playground {
+  const playground = startPlayground(...options);
+  running.push(playground);
+  return playground;
+}
+
+afterEach(async () => {
+  for (const playground of running.splice(0)) {
+    playground.child.kill('SIGKILL');
+    await playground.ended;
+  }
+});
+
+describe('options of the playground', () => {
+  test('--help tells all of them and ends well', async () => {
+    const { code, stdout } = await start('--help').ended;
+    expect(code).toBe(0);
+    for (const option of ['--once', '--pods', '--rate', '--picker', '--port', '--no-page', '--open', '--minutes']) {
+      expect(stdout).toContain(option);
+    }
+  });
+
+  test.each([
+    [['--bogus'], '--bogus'],
+    [['stray'], 'stray'],
+    [['--rate', 'x'], '--rate must be a whole number from 10 to 2000, not "x"'],
+    [['--rate', '5'], 'not "5"'],
+    [['--pods', '0'], '--pods must be a whole number'],
+    [['--pods', '99'], 'not "99"'],
+    [['--port', '70000'], '--port'],
+    [['--picker', 'best'], '--picker must be one of p2c,'],
+    [['--once', '--port', '8080'], '--once'],
+    [['--no-page', '--open'], '--no-page'],
+  ])('%j ends with code 2 and says why', async (options, message) => {
+    const { code, stderr } = await start(...options).ended;
+    expect(code).toBe(2);
+    expect(stderr).toContain(message);
+    expect(stderr).not.toMatch(/\n\s+at /);
+  });
+});
+
+describe('the end of the playground', () => {
+  test.each(['SIGINT', 'SIGTERM', 'SIGHUP'] as const)('%s ends every process and exits with 0', async (signal) => {
+    const playground = start('--port', '0', '--rate', '50');
+    await pageUrl(playground);
+    const children = childrenOf(playground);
+    expect(children.length).toBeGreaterThanOrEqual(8); // five pods, two clients, the proxy
+    playground.child.kill(signal);
+    expect((await playground.ended).code).toBe(0);
+    await until('no child is left', () => !children.some(isRunning));
+  });
+
+  test('children end by themselves when their parent is killed', async () => {
+    const playground = start('--port', '0', '--rate', '50');
+    await pageUrl(playground);
+    const children = childrenOf(playground);
+    expect(children.length).toBeGreaterThanOrEqual(8);
+    playground.child.kill('SIGKILL');
+    await until('no child is left', () => !children.some(isRunning));
+  });
+
+  test('a taken port: an explicit one is an error, the usual one is replaced by another', async () => {
+    const first = start('--port', '0', '--rate', '10', '--pods', '1');
+    const port = new URL(await pageUrl(first)).port;
+    const { code, stderr } = await start('--port', port, '--rate', '10', '--pods', '1').ended;
+    expect(code).toBe(1);
+    expect(stderr).toContain('EADDRINUSE');
+  });
+});

@@ -1,0 +1,267 @@
+import type { Locator, Page } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
+import { type Playground, pageUrl, startPlayground, stopPlayground } from '../../support/playground.js';
+import { until } from '../../support/until.js';
+
+interface ClientState {
+  readonly perSecond: Readonly<Record<string, number>>;
+  readonly answers: Readonly<Record<string, number>>;
+  readonly errors: number;
+  readonly setAside: readonly string[];
+}
+
+interface State {
+  readonly desired: number;
+  readonly pods: readonly { readonly name: string; readonly state: string; readonly restarts: number }[];
+  readonly ordinary: ClientState;
+  readonly evenkeel: ClientState;
+  readonly log: readonly { readonly text: string }[];
+}
+
+const PODS = 4;
+const WAIT_MS = 30_000;
+
+/** The next thing the server tells its viewers. */
+async function readState(url: string): Promise<State> {
+  const abort = new AbortController();
+  const response = await fetch(`${url}/events`, { signal: abort.signal });
+  let text = '';
+  for await (const chunk of response.body ?? []) {
+    text += Buffer.from(chunk).toString();
+    const found = /^data: (.*)\n\n/m.exec(text);
+    if (found === null) continue;
+    abort.abort();
+    return JSON.parse(found[1] as string) as State;
+  }
+  throw new Error('the server tells nothing');
+}
+
+describe('the server of the page', () => {
+  let playground: Playground;
+  let url: string;
+  beforeAll(async () => {
+    playground = startPlayground('--port', '0', '--pods', '1', '--rate', '10');
+    url = await pageUrl(playground);
+  });
+  afterAll(() => stopPlayground(playground));
+
+  const post = (path: string, headers: Record<string, string>): Promise<Response> =>
+    fetch(`${url}${path}`, { method: 'POST', headers });
+
+  test('takes actions from its own page alone', async () => {
+    expect((await post('/actions/scale-up', {})).status).toBe(403);
+    expect((await post('/actions/scale-up', { origin: 'http://elsewhere.example' })).status).toBe(403);
+    expect((await fetch(`${url}/actions/scale-up`)).status).toBe(405);
+    expect((await post('/actions/toString', { origin: url })).status).toBe(404);
+    expect((await readState(url)).desired).toBe(1);
+    expect((await post('/actions/scale-up', { origin: url })).status).toBe(200);
+    expect((await readState(url)).desired).toBe(2);
+  });
+
+  test('says why an action cannot be taken', async () => {
+    const refused = await post('/actions/heal', { origin: url });
+    expect(refused.status).toBe(409);
+    expect(await refused.text()).toBe('every pod is well');
+  });
+
+  test('allows nothing but its own files, and nothing outside its folder', async () => {
+    const page = await fetch(url);
+    expect(page.headers.get('content-security-policy')).toContain("default-src 'none'");
+    expect(await page.text()).not.toMatch(/https?:\/\/|style=|onclick/);
+    expect((await fetch(`${url}/../main.js`)).status).toBe(404);
+    expect((await fetch(`${url}/%2e%2e/main.js`)).status).toBe(404);
+  });
+});
+
+const title = chromiumPath
+  ? 'the page in Chromium'
+  : `the page in Chromium (not run, there is none here; to run it: ${chromiumHint})`;
+
+describe.skipIf(chromiumPath === undefined)(title, () => {
+  let playground: Playground;
+  let url: string;
+  let page: Page;
+  let closeBrowser: () => Promise<void>;
+  const complaints: string[] = [];
+
+  beforeAll(async () => {
+    playground = startPlayground('--port', '0', '--pods', String(PODS), '--rate', '100');
+    url = await pageUrl(playground);
+    // Without motion the browser leaves the processor to the traffic.
+    const opened = await openChromium({ viewport: { width: 1280, height: 720 }, reducedMotion: 'reduce' });
+    closeBrowser = opened.close;
+    page = opened.context.pages()[0] ?? (await opened.context.newPage());
+    page.on('console', (message) => {
+      if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+    });
+    page.on('pageerror', (error) => complaints.push(error.message));
+    await page.goto(url);
+    await page.locator('#link[data-live="yes"]').waitFor();
+  });
+  afterAll(async () => {
+    await closeBrowser();
+    expect((await stopPlayground(playground)).code).toBe(0);
+  });
+
+  const pods = (client: string, filter = ''): Locator => page.locator(`#${client} .pod${filter}`);
+  const rateOf = async (pod: Locator): Promise<number> => Number(await pod.getAttribute('data-rate'));
+  const errorsOf = async (client: string): Promise<number> =>
+    Number(await page.locator(`#${client} .errors .value`).textContent());
+  const press = (action: string): Promise<void> => page.locator(`[data-action="${action}"]`).click();
+
+  /** Every pod on both halves is ready, `count` of them, and each one serves evenkeel. */
+  const allServe = (count: number): Promise<void> =>
+    until(
+      `${count} ready pods, each with its share of evenkeel's requests`,
+      async () => {
+        if ((await pods('ordinary', '[data-state="ready"]').count()) !== count) return false;
+        if ((await pods('evenkeel').count()) !== count) return false;
+        const rates = await Promise.all((await pods('evenkeel', '[data-state="ready"]').all()).map(rateOf));
+        return rates.length === count && rates.every((rate) => rate > 0);
+      },
+      WAIT_MS,
+    );
+
+  /** Chooses a pod by a click on it, on evenkeel's half, and returns its name. */
+  async function choose(index: number): Promise<string> {
+    const pod = pods('evenkeel').nth(index);
+    const name = (await pod.getAttribute('data-pod')) as string;
+    if ((await pod.getAttribute('aria-pressed')) !== 'true') await pod.click();
+    await pods('ordinary', `[data-pod="${name}"][aria-pressed="true"]`).waitFor();
+    return name;
+  }
+
+  const stateOnPage = (name: string, state: string): Promise<void> =>
+    pods('ordinary', `[data-pod="${name}"][data-state="${state}"]`).waitFor({ timeout: WAIT_MS });
+
+  const inCluster = (what: string, condition: (state: State) => boolean): Promise<void> =>
+    until(what, async () => condition(await readState(url)), WAIT_MS);
+
+  const podIn = (state: State, name: string): State['pods'][number] | undefined =>
+    state.pods.find((pod) => pod.name === name);
+
+  test('shows both clients under the same traffic, on one screen', async () => {
+    await allServe(PODS);
+    for (const client of ['ordinary', 'evenkeel']) {
+      await until(`${client} has figures`, async () =>
+        /^\d/.test((await page.locator(`#${client} .spread .value`).textContent()) ?? ''),
+      );
+      expect(await page.locator(`#${client} .p99`).textContent()).toMatch(/^\d.* ms$/);
+      expect(Number(await page.locator(`#${client} .connections`).textContent())).toBeGreaterThan(0);
+    }
+    const fits =
+      'document.documentElement.scrollHeight <= innerHeight && document.documentElement.scrollWidth <= innerWidth';
+    expect(await page.evaluate(fits)).toBe(true);
+  });
+
+  test('scale up: the new pod gets its share through evenkeel', async () => {
+    await press('scale-up');
+    await inCluster(
+      'five pods are ready',
+      ({ pods }) => pods.filter(({ state }) => state === 'ready').length === PODS + 1,
+    );
+    await allServe(PODS + 1);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('scale down: a pod leaves gracefully', async () => {
+    await press('scale-down');
+    await inCluster('four pods are left', ({ pods }) => pods.length === PODS);
+    await allServe(PODS);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('kill -9: the chosen pod dies and is restarted', async () => {
+    const name = await choose(1);
+    await press('kill');
+    await inCluster('it was restarted', (state) => podIn(state, name)?.restarts === 1);
+    await inCluster('it is ready again', (state) => podIn(state, name)?.state === 'ready');
+    await allServe(PODS);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('slow, and heal: evenkeel spares the chosen pod while it is slow', async () => {
+    const name = await choose(2);
+    await press('slow');
+    await stateOnPage(name, 'slow');
+    await inCluster('it gets less than half the mean', ({ evenkeel }) => {
+      const total = Object.values(evenkeel.perSecond).reduce((sum, rate) => sum + rate, 0);
+      return (evenkeel.perSecond[name] ?? 0) < total / PODS / 2;
+    });
+    await press('heal');
+    await stateOnPage(name, 'ready');
+    await allServe(PODS);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('unready, and heal: evenkeel leaves the chosen pod alone until it is ready', async () => {
+    const name = await choose(0);
+    await press('unready');
+    await stateOnPage(name, 'not ready');
+    await until(
+      'evenkeel sends it nothing',
+      async () => (await rateOf(pods('evenkeel', `[data-pod="${name}"]`))) === 0,
+    );
+    await inCluster('the readiness probe failed', ({ log }) =>
+      log.some(({ text }) => text === `${name} is no longer ready`),
+    );
+    await press('heal');
+    await stateOnPage(name, 'ready');
+    await allServe(PODS);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('roll all, by its key: every pod is replaced', async () => {
+    const before = new Set((await readState(url)).pods.map(({ name }) => name));
+    await page.locator('h1').click(); // the key belongs to the page, not to a button
+    await page.keyboard.press('r');
+    await inCluster(
+      'none of the old pods is left',
+      (state) => state.pods.length === PODS && !state.pods.some(({ name }) => before.has(name)),
+    );
+    await allServe(PODS);
+    expect(await errorsOf('evenkeel')).toBe(0);
+    expect(await page.locator('#log').textContent()).toContain('rolling update to revision 2');
+  });
+
+  test('fail fast, and heal: evenkeel sets the chosen pod aside after a few errors', async () => {
+    const name = await choose(1);
+    await press('fail');
+    await stateOnPage(name, 'failing');
+    await pods('evenkeel', `[data-pod="${name}"][data-aside="yes"]`).waitFor({ timeout: WAIT_MS });
+    expect(await errorsOf('evenkeel')).toBeGreaterThan(0); // it cannot be known before it fails
+    await press('heal');
+    await stateOnPage(name, 'ready');
+    await until(
+      'errors stop',
+      async () => {
+        const { evenkeel } = await readState(url);
+        return !evenkeel.setAside.includes(name);
+      },
+      WAIT_MS * 2,
+    );
+    await allServe(PODS);
+  });
+
+  test('tells why a button can do nothing', async () => {
+    await press('heal');
+    await page.locator('#notice', { hasText: 'every pod is well' }).waitFor();
+  });
+
+  test('works on a phone and in the dark, without scrolling sideways', async () => {
+    await page.emulateMedia({ colorScheme: 'dark' });
+    await page.setViewportSize({ width: 390, height: 844 });
+    await until('nothing is wider than the screen', () =>
+      page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth'),
+    );
+    await page.locator('[data-action="unready"]').scrollIntoViewIfNeeded();
+    await page.locator('#about-open').click();
+    await page.locator('#about[open]').waitFor();
+    await page.keyboard.press('Escape');
+  });
+
+  test('the browser had nothing to complain about', () => {
+    expect(complaints).toEqual([]);
+  });
+});
