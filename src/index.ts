@@ -10,6 +10,7 @@ export {
   type BalancingOptions,
   balancerDefaults,
   balancingOptionNames,
+  checkBalancingOptions,
 } from './balancer/balancer-options.js';
 export { classifyError } from './balancer/classify.js';
 export type { Lease } from './balancer/lease.js';

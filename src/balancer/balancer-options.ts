@@ -105,6 +105,12 @@ export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.
   'rng',
 ] as const);
 
+/** Checks what a door was given before it has a transport. Throws as `resolveBalancerOptions` does. */
+export function checkBalancingOptions(options: BalancingOptions): void {
+  const unused = { watch: () => {}, connect: () => {} } as unknown as Resolver & Transport<unknown>;
+  resolveBalancerOptions({ ...options, resolver: options.resolver ?? unused, transport: unused });
+}
+
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field and the bad value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   checkKeys('options', options, [...balancingOptionNames, 'transport']);

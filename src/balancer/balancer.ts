@@ -240,12 +240,19 @@ class CorridorBalancer<C> implements Balancer<C>, LeaseOwner<C> {
     return this.close();
   }
 
-  leaseEnded(subchannel: Subchannel<C>, startedMs: number, outcome: Outcome, progressed: boolean): void {
+  leaseEnded(
+    subchannel: Subchannel<C>,
+    startedMs: number,
+    outcome: Outcome,
+    progressed: boolean,
+    latencyMs: number | undefined,
+  ): void {
     const nowMs = this.#clock.now();
+    const askedMs = latencyMs === undefined ? startedMs : nowMs - latencyMs;
     let judged = outcome;
-    if (outcome.kind === 'success') this.#latency.add(nowMs - startedMs);
+    if (outcome.kind === 'success') this.#latency.add(nowMs - askedMs);
     else if (outcome.kind === 'cancelled' && !progressed && this.#stalled(nowMs - startedMs)) judged = outcomes.timeout;
-    subchannel.end(startedMs, nowMs, judged);
+    subchannel.end(askedMs, nowMs, judged);
     this.#picker?.ended?.(subchannel);
     if (this.#room.size > 0) this.#room.wake();
   }

@@ -4,7 +4,13 @@ import type { Subchannel } from '../pool/subchannel.js';
 
 /** What a lease reports to. */
 export interface LeaseOwner<C> {
-  leaseEnded(subchannel: Subchannel<C>, startedMs: number, outcome: Outcome, progressed: boolean): void;
+  leaseEnded(
+    subchannel: Subchannel<C>,
+    startedMs: number,
+    outcome: Outcome,
+    progressed: boolean,
+    latencyMs: number | undefined,
+  ): void;
 }
 
 /** A pick in use: one call on one endpoint. Whoever holds it owes exactly one `end`; later ones do nothing. */
@@ -34,10 +40,13 @@ export class Lease<C> {
     this.#progressed = true;
   }
 
-  /** The call ended this way. */
-  end(outcome: Outcome): void {
+  /**
+   * The call ended this way.
+   * @param latencyMs How long the endpoint took to answer, where that is not the time the call lasted (a stream).
+   */
+  end(outcome: Outcome, latencyMs?: number): void {
     if (this.#ended) return;
     this.#ended = true;
-    this.#owner.leaseEnded(this.subchannel, this.startedMs, outcome, this.#progressed);
+    this.#owner.leaseEnded(this.subchannel, this.startedMs, outcome, this.#progressed, latencyMs);
   }
 }

@@ -7,8 +7,11 @@ import type { Subchannel } from '../pool/subchannel.js';
 export interface BalancerSnapshot {
   /** The resolver's name. */
   readonly resolver: string;
-  /** `starting`: no set yet. `empty`: known to have no endpoint. `ready`: something can be picked. */
-  readonly state: 'starting' | 'empty' | 'ready' | 'not-ready' | 'closed';
+  /**
+   * `starting`: no set yet. `empty`: known to have no endpoint. `ready`: something can be picked. `idle`: not looking for
+   * endpoints until a call comes; of the doors only gRPC channels do that.
+   */
+  readonly state: 'starting' | 'empty' | 'ready' | 'not-ready' | 'idle' | 'closed';
   /** How many sets were published. */
   readonly version: number;
   /** How long the set has not been confirmed, in ms; 0 = it is fresh. */
