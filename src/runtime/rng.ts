@@ -4,8 +4,28 @@ export interface Rng {
   next(): number;
 }
 
-/** Chance from the runtime; not for secrets. */
-export const systemRng: Rng = { next: Math.random };
+/**
+ * Real chance; not for secrets. `Math.random` seeds it and is not used per draw, since each of its numbers is an object
+ * on the heap; this generator is inlined where it is called. Source: sfc32 (Doty-Humphrey, PractRand).
+ */
+export const systemRng: Rng = seededByRuntime();
+
+function seededByRuntime(): Rng {
+  const state = Int32Array.from({ length: 4 }, () => Math.random() * 2 ** 32);
+  return {
+    next() {
+      const b = state[1] as number;
+      const c = state[2] as number;
+      const counter = state[3] as number;
+      const sum = ((state[0] as number) + b + counter) | 0;
+      state[0] = b ^ (b >>> 9);
+      state[1] = c + (c << 3);
+      state[2] = ((c << 21) | (c >>> 11)) + sum;
+      state[3] = counter + 1;
+      return (sum >>> 0) / 4_294_967_296;
+    },
+  };
+}
 
 /** A uniform index in [0, length). */
 export function drawIndex(rng: Rng, length: number): number {
