@@ -26,6 +26,7 @@ export {
 } from './endpoint/endpoint.js';
 export { type EndpointEntry, EndpointSet } from './endpoint/endpoint-set.js';
 export { type LoadReport, type Outcome, type OutcomeCause, outcomes } from './endpoint/outcome.js';
+export type { AllowAddresses, UnsafeAddressClass } from './endpoint/unsafe-address.js';
 export {
   type ErrorCode,
   EvenkeelError,
@@ -53,9 +54,13 @@ export { roundRobin } from './picker/round-robin.js';
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';
+export { type CombineOptions, firstAvailable, union } from './resolver/combine.js';
+export { type DnsOptions, type DnsSettings, dns } from './resolver/dns.js';
+export type { DnsAddress, DnsClient, DnsClientFactory, DnsService } from './resolver/dns-client.js';
+export { type PollAnswer, type PollingOptions, type PollLook, polling } from './resolver/polling.js';
 export type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver/resolver.js';
 export { staticEndpoints } from './resolver/static.js';
-export { resolverFrom } from './resolver/target.js';
+export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
 export type { RetryBudgetOptions } from './retry/budget.js';
 export type { EndedAttempt, RetryOptions, RetryPolicy } from './retry/retry-policy.js';
 export {

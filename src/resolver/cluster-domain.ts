@@ -93,11 +93,13 @@ export function isLocalhost(host: string): boolean {
 
 /** A host name in the syntax of DNS, lower case. Throws EVENKEEL_OPTION. */
 export function checkHost(name: string, value: unknown): string {
-  const labels = typeof value === 'string' ? value.replace(/\.$/, '').split('.') : [];
-  if (typeof value !== 'string' || value.length > 254 || labels.length === 0 || !labels.every(isLabel)) {
-    throw optionError(name, 'a host name or an IP address', value);
-  }
+  if (typeof value !== 'string' || !isHostName(value)) throw optionError(name, 'a host name or an IP address', value);
   return value.toLowerCase();
+}
+
+/** Whether DNS can be asked for it; a last dot is fine. */
+export function isHostName(text: string): boolean {
+  return text.length <= 254 && text.replace(/\.$/, '').split('.').every(isLabel);
 }
 
 // Underscores are no part of host names but of SRV owners, and appear in names people made up.

@@ -1,7 +1,133 @@
-import { optionError } from '../runtime/check.js';
+import { type AllowAddresses, checkAllowAddresses } from '../endpoint/unsafe-address.js';
+import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { deferred } from './deferred.js';
+import { type DnsOptions, type DnsSettings, dns, dnsSettingNames, literalAddress, resolveDnsOptions } from './dns.js';
+import type { EndpointSlicesOptions } from './kubernetes/endpoint-slices.js';
+import { type LadderService, ladder } from './ladder.js';
 import type { Resolver } from './resolver.js';
+import { staticEndpoints } from './static.js';
+import { parseTarget, type Target } from './target-grammar.js';
 
-/** A resolver from a target string. Throws EVENKEEL_OPTION. */
-export function resolverFrom(target: string): Resolver {
-  throw optionError('resolver', 'a target such as orders.shop:8080', target);
+/** How the rungs of a target are asked. */
+export interface TargetOptions {
+  /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
+  readonly allowAddresses?: AllowAddresses;
+  /** For `dns:` and plain targets. */
+  readonly dns?: DnsSettings;
+  /** For `kubernetes:` and plain targets: which API server, and who we are there. @defaultValue the cluster this pod runs in */
+  readonly kubernetes?: KubernetesSettings;
+  /** Connections to the one address of a Service that shows no pods. @defaultValue 8 */
+  readonly connections?: number;
+  /** Mean age at which each of these is replaced, ± 50 %, in ms. @defaultValue 60000 */
+  readonly connectionAgeMs?: number;
+  /** How long a plain target waits for the API server before it asks DNS too, in ms. @defaultValue 2500 */
+  readonly sliceGraceMs?: number;
+}
+
+/** The part of `EndpointSlicesOptions` that says where and as whom. */
+export type KubernetesSettings = Pick<
+  EndpointSlicesOptions,
+  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'family' | 'maxEndpoints'
+>;
+
+/**
+ * A resolver from a target string; a resolver is returned as it is. Throws EVENKEEL_OPTION that says what was expected.
+ *
+ * - `kubernetes:orders.shop:http` watches the EndpointSlices of a Service
+ * - `dns:orders.shop:8080` asks DNS for its pods; `dns:orders.shop:http` takes the port from SRV records
+ * - `static:10.0.0.1:80,10.0.0.2:80` is just these
+ * - `orders.shop:8080` finds the best way: EndpointSlices, else headless DNS, else the Service's one address
+ *
+ * A number is the Service's port, a name its name.
+ */
+export function resolverFrom(target: string | Resolver, options: TargetOptions = {}): Resolver {
+  if (typeof target !== 'string') {
+    checkFunction('resolver.watch', (target as Resolver | undefined)?.watch);
+    return target;
+  }
+  checkKeys('options', options, [
+    'allowAddresses',
+    'dns',
+    'kubernetes',
+    'connections',
+    'connectionAgeMs',
+    'sliceGraceMs',
+  ]);
+  const parsed = parseTarget(target);
+  const checked = { ...options, allowAddresses: checkAllowAddresses(options.allowAddresses) };
+  switch (parsed.kind) {
+    case 'static':
+      return staticEndpoints(parsed.endpoints);
+    case 'kubernetes':
+      return kubernetes(target, parsed, checked);
+    case 'dns':
+      return { ...dns(dnsOptions(parsed.host, parsed.port, checked)), name: target };
+    case 'plain':
+      return plain(target, parsed, checked);
+  }
+}
+
+type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
+
+/** Loads the Kubernetes room when it is first needed: who never uses it does not pay for it. */
+async function sliceResolver(
+  { service, namespace, port }: LadderService,
+  { kubernetes = {}, allowAddresses }: Checked,
+  onSlices?: (count: number) => void,
+): Promise<Resolver> {
+  const { endpointSlices } = await import('./kubernetes/index.js');
+  return endpointSlices({
+    ...kubernetes,
+    service,
+    ...(namespace !== undefined && { namespace }),
+    port,
+    allowAddresses,
+    ...(onSlices !== undefined && { onSlices }),
+  });
+}
+
+/** An explicit `kubernetes:` target. */
+function kubernetes(
+  name: string,
+  { service: { service, namespace }, port }: Target & { kind: 'kubernetes' },
+  options: Checked,
+): Resolver {
+  return deferred(name, () => sliceResolver({ service, namespace, port }, options));
+}
+
+function plain(
+  target: string,
+  { host, port }: { readonly host: string; readonly port: number | string },
+  options: Checked,
+): Resolver {
+  const literal = literalAddress(host, undefined);
+  if (literal !== undefined) {
+    if (typeof port === 'string') throw optionError('target', `an address and a port number`, target);
+    return { ...staticEndpoints([{ address: literal, port }]), name: target };
+  }
+  const { host: _host, port: _port, srv: _srv, ...settings } = resolveDnsOptions(dnsOptions(host, port, options));
+  const { kubernetes: access = {} } = options;
+  return ladder({
+    target,
+    host,
+    port,
+    dns: settings,
+    slices: async (service, onSlices) => {
+      const { inClusterAvailable } = await import('./kubernetes/index.js');
+      // A laptop's kubeconfig is never followed by itself: only a pod's own rights, or what was named.
+      const named = access.apiServer !== undefined || access.kubeConfig !== undefined;
+      if (!named && !(await inClusterAvailable(access.inCluster))) return 'this is no pod with a service account';
+      return sliceResolver(service, options, onSlices);
+    },
+    slots: {
+      connections: checkNumber('connections', options.connections, 8, { min: 1, max: 1_000, integer: true }),
+      connectionAgeMs: checkNumber('connectionAgeMs', options.connectionAgeMs, 60_000, { min: 1_000, max: 86_400_000 }),
+    },
+    sliceGraceMs: checkNumber('sliceGraceMs', options.sliceGraceMs, 2_500, { min: 0, max: 60_000 }),
+  });
+}
+
+function dnsOptions(host: string, port: number | string, { dns: settings = {}, allowAddresses }: Checked): DnsOptions {
+  checkKeys('dns', settings, dnsSettingNames);
+  return { allowAddresses, ...settings, host, ...(typeof port === 'number' ? { port } : { srv: port }) };
 }

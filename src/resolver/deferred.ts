@@ -1,0 +1,32 @@
+import { asError, isResolveError, ResolveError } from '../errors.js';
+import type { Resolution, Resolver } from './resolver.js';
+
+/** A resolver that is made when it is first watched. One that cannot be made fails for good. */
+export function deferred(name: string, make: () => Promise<Resolver>): Resolver {
+  return {
+    name,
+    watch(listener, context) {
+      let inner: Resolution | undefined;
+      let closed = false;
+      make().then(
+        (resolver) => {
+          if (!closed) inner = resolver.watch(listener, context);
+        },
+        (error: unknown) => {
+          if (closed) return;
+          const reason = isResolveError(error)
+            ? error
+            : new ResolveError(`${name}: ${asError(error).message}`, { permanent: true, cause: error });
+          listener.fail(reason);
+        },
+      );
+      return {
+        refresh: () => inner?.refresh(),
+        close: () => {
+          closed = true;
+          inner?.close();
+        },
+      };
+    },
+  };
+}

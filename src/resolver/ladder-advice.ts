@@ -1,0 +1,88 @@
+import { isResolveError } from '../errors.js';
+import type { ClusterNames, ServiceHost } from './cluster-domain.js';
+import { serviceAccountIn, sliceReaderManifest } from './rbac.js';
+
+/** The rungs, best first: a watch of EndpointSlices, headless DNS, the Service's one address. */
+export type Rung = 'slices' | 'dns' | 'name';
+
+/** What is known of the first rung. */
+export type Finding =
+  | { readonly kind: 'watching' }
+  /** Asked, and no answer yet. */
+  | { readonly kind: 'silent' }
+  /** The host is no name of a Service of this cluster. */
+  | { readonly kind: 'no-service' }
+  /** The API server knows no slice of it. */
+  | { readonly kind: 'absent' }
+  /** There is no such rung here, for a reason. */
+  | { readonly kind: 'unavailable'; readonly reason: string }
+  | { readonly kind: 'failed'; readonly error: Error };
+
+/** Where a ladder stands. */
+export interface Standing {
+  readonly rung: Rung;
+  readonly finding: Finding;
+  readonly service: ServiceHost | undefined;
+  readonly port: number | string;
+  /** Endpoints found. */
+  readonly count: number;
+  readonly names: ClusterNames | undefined;
+}
+
+/** The same finding in this sense is not worth telling twice. */
+export function findingKey(finding: Finding): string {
+  if (finding.kind !== 'failed') return finding.kind;
+  return isResolveError(finding.error) && finding.error.permanent ? finding.error.code : 'failed';
+}
+
+/** Why it stands there, and what would make it better, in sentences. */
+export function adviceFor(standing: Standing): { readonly reason: string; readonly advice?: string } {
+  const { rung, finding, count } = standing;
+  if (rung === 'slices') return { reason: 'its EndpointSlices are watched' };
+  const reason = [whyNoSlices(finding), count === 0 ? noSuchName : rungMeaning[rung]].join('; ');
+  const advice = [betterSlices(standing), rung === 'name' ? nameRungAdvice : undefined]
+    .filter((part) => part !== undefined)
+    .join('\n');
+  return advice === '' ? { reason } : { reason, advice };
+}
+
+const rungMeaning = {
+  dns: 'DNS is asked again and again for the pods behind it',
+  name:
+    'DNS names one address for all pods, so kube-proxy picks a pod when a connection opens: several connections are kept ' +
+    'and replaced every minute or so, which is second best',
+} as const;
+
+const noSuchName = 'DNS has no such name: there is no such Service, or none of its pods is ready';
+
+const nameRungAdvice =
+  'A headless Service (clusterIP: None) has its pods in DNS, without any permission; its port number is then the pods’ own.';
+
+function whyNoSlices(finding: Finding): string {
+  switch (finding.kind) {
+    case 'watching':
+      return 'its EndpointSlices were watched';
+    case 'silent':
+      return 'the API server has not answered yet';
+    case 'no-service':
+      return 'this is no name of a Service in this cluster';
+    case 'absent':
+      return 'the API server shows no EndpointSlice of it';
+    case 'unavailable':
+      return `EndpointSlices are not watched: ${finding.reason}`;
+    case 'failed':
+      return `EndpointSlices are not watched: ${finding.error.message}`;
+  }
+}
+
+function betterSlices({ finding, service, names, port }: Standing): string | undefined {
+  if (finding.kind !== 'failed' || !isResolveError(finding.error)) return undefined;
+  const { code, message } = finding.error;
+  if (code === 'EVENKEEL_PORT_AMBIGUOUS') {
+    return `Name the port instead of the number ${port}, or allow "get services": then EndpointSlices can be watched.`;
+  }
+  if (code !== 'EVENKEEL_FORBIDDEN') return undefined;
+  const account = serviceAccountIn(message) ?? { namespace: names?.namespace ?? 'default', name: 'default' };
+  const namespace = service?.namespace ?? names?.namespace ?? account.namespace;
+  return `This lets evenkeel watch EndpointSlices (kubectl apply -f -):\n${sliceReaderManifest(namespace, account)}`;
+}

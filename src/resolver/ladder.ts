@@ -1,0 +1,313 @@
+import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
+import { asError, isResolveError, ResolveError } from '../errors.js';
+import { notify } from '../observe/observer.js';
+import type { Timer } from '../runtime/clock.js';
+import { absoluteName, type ClusterNames, parseServiceHost, readClusterNames } from './cluster-domain.js';
+import { dnsPolling, type ResolvedDnsOptions } from './dns.js';
+import type { DnsClient } from './dns-client.js';
+import type { DnsFound } from './dns-lookup.js';
+import { adviceFor, type Finding, findingKey, type Rung } from './ladder-advice.js';
+import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
+import { AddressKind, isSlots, type SlotOptions, slotMaker } from './single-address.js';
+
+/** A Service and one of its ports: a number is the Service's (S11), a name its name. */
+export interface LadderService {
+  readonly service: string;
+  readonly namespace: string | undefined;
+  readonly port: number | string;
+}
+
+/**
+ * Makes the resolver of the first rung, or says why there is none here. `onSlices` is told how many slices there are,
+ * before the set they make is published: an empty set from no slice at all may mean that the name is no Service.
+ */
+export type SliceRung = (service: LadderService, onSlices: (count: number) => void) => Promise<Resolver | string>;
+
+/** How long after its first slice a Service may take to show endpoints before it counts as empty. */
+const FIRST_SLICE_MS = 1_000;
+
+export interface LadderOptions {
+  /** As the user wrote it. */
+  readonly target: string;
+  readonly host: string;
+  readonly port: number | string;
+  readonly slices: SliceRung;
+  /** For the DNS rungs; `host`, `port` and `srv` of it are filled in here. */
+  readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
+  readonly slots: SlotOptions;
+  /** How long the first rung may stay silent before the second is asked too, in ms. */
+  readonly sliceGraceMs: number;
+}
+
+/**
+ * "Find the best way": a watch of EndpointSlices, else headless DNS, else the Service's one address with several
+ * short-lived connections. Says through `rungChanged` where it stands, why, and what would be better; climbs when a
+ * better rung answers. A lost rung never empties the set: what was published stays until another rung has endpoints.
+ */
+export function ladder(options: LadderOptions): Resolver {
+  return {
+    name: options.target,
+    watch: (listener, context) => new LadderWatch(options, listener, context),
+  };
+}
+
+class LadderWatch implements Resolution {
+  readonly #options: LadderOptions;
+  readonly #listener: ResolverListener;
+  readonly #context: ResolverContext;
+  #slices: Resolution | undefined;
+  #dns: Resolution | undefined;
+  #grace: Timer | undefined;
+  #emptyTimer: Timer | undefined;
+  /** Once a slice was seen the name is a Service's, and no slices are an empty Service. */
+  #seenSlice = false;
+  #closed = false;
+  #rung: Rung | undefined;
+  /** What the slice watch said last, for when it recovers without saying it again. */
+  #sliceEndpoints: readonly Endpoint[] | undefined;
+  /** The one port of all pods, where slices have told it. */
+  #podPort: number | undefined;
+  /** What is known of the first rung. */
+  #finding: Finding = { kind: 'silent' };
+  /** How many endpoints were published last. */
+  #count = 0;
+  #saidRung: Rung | undefined;
+  readonly #said = new Set<string>();
+  #dnsError: ResolveError | undefined;
+  /** The failure told last; undefined while the set is fresh. */
+  #told: ResolveError | undefined;
+  #names: ClusterNames | undefined;
+
+  constructor(options: LadderOptions, listener: ResolverListener, context: ResolverContext) {
+    this.#options = options;
+    this.#listener = listener;
+    this.#context = context;
+    void this.#start();
+  }
+
+  refresh(): void {
+    this.#slices?.refresh();
+    this.#dns?.refresh();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#grace?.cancel();
+    this.#emptyTimer?.cancel();
+    this.#slices?.close();
+    this.#dns?.close();
+  }
+
+  async #start(): Promise<void> {
+    const { host, port, slices, dns, sliceGraceMs } = this.#options;
+    try {
+      this.#names = await clusterNames(dns);
+      const parsed = parseServiceHost(host);
+      const foreign = parsed?.domain !== undefined && parsed.domain !== this.#names.domain;
+      if (parsed === undefined || foreign) return this.#descend({ kind: 'no-service' });
+      const { service, namespace } = parsed;
+      const asked = { service, namespace: namespace ?? this.#names.namespace, port };
+      const resolver = await slices(asked, (count) => this.#sliceCount(count));
+      if (typeof resolver === 'string') return this.#descend({ kind: 'unavailable', reason: resolver });
+      if (this.#closed) return;
+      this.#grace = this.#context.clock.timer(() => this.#descend(this.#finding), sliceGraceMs);
+      this.#slices = resolver.watch(
+        {
+          update: (endpoints) => this.#sliceUpdate(endpoints),
+          fail: (error) => this.#sliceFail(error),
+          fresh: () => this.#sliceFresh(),
+        },
+        this.#context,
+      );
+    } catch (error) {
+      this.#descend({ kind: 'failed', error: asError(error) });
+    }
+  }
+
+  #sliceCount(count: number): void {
+    if (this.#closed) return;
+    if (count > 0 && !this.#seenSlice) {
+      this.#seenSlice = true;
+      // A set that was "none" for want of slices may still be right, and is then not said again.
+      const said = this.#sliceEndpoints;
+      if (said !== undefined) this.#emptyTimer = this.#context.clock.timer(() => this.#climb(said), FIRST_SLICE_MS);
+    } else if (!this.#seenSlice) {
+      this.#descend({ kind: 'absent' });
+    }
+  }
+
+  #sliceUpdate(endpoints: readonly Endpoint[]): void {
+    this.#sliceEndpoints = endpoints;
+    if (this.#seenSlice || endpoints.length > 0) this.#climb(endpoints);
+  }
+
+  #sliceFresh(): void {
+    if (this.#sliceEndpoints === undefined || !this.#seenSlice) return;
+    // The watch is allowed again and its set is as we left it.
+    if (this.#rung !== 'slices') {
+      this.#climb(this.#sliceEndpoints);
+      return;
+    }
+    this.#stopDns();
+    this.#fresh();
+  }
+
+  #sliceFail(error: ResolveError): void {
+    this.#finding = { kind: 'failed', error };
+    if (this.#rung === 'slices') {
+      // W15: an API server that is away changes nothing. A refusal lasts, and DNS would know better in time.
+      this.#fail(error);
+      if (error.permanent && this.#mayLeaveSlices()) this.#descend(this.#finding);
+      return;
+    }
+    this.#descend(this.#finding);
+    if (this.#rung === undefined) this.#failWithoutAny();
+  }
+
+  /**
+   * A headless Service's port number is its pods' only by habit (S11): below, it is what the slices told last. Where they
+   * told several, their last set, however old, is better than a guess.
+   */
+  #mayLeaveSlices(): boolean {
+    const ports = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
+    [this.#podPort] = ports;
+    return ports.size < 2;
+  }
+
+  #climb(endpoints: readonly Endpoint[]): void {
+    this.#grace?.cancel();
+    this.#emptyTimer?.cancel();
+    this.#stopDns();
+    this.#publish('slices', endpoints);
+  }
+
+  #stopDns(): void {
+    this.#dns?.close();
+    this.#dns = undefined;
+    this.#dnsError = undefined;
+  }
+
+  /** Asks DNS too, unless it is asked already. */
+  #descend(finding: Finding): void {
+    this.#finding = finding;
+    this.#grace?.cancel();
+    if (this.#closed) return;
+    if (this.#dns !== undefined) {
+      if (this.#rung !== 'slices') this.#say(this.#count);
+      return;
+    }
+    const { target, port, dns } = this.#options;
+    const host = this.#dnsHost();
+    const asked: ResolvedDnsOptions = {
+      ...dns,
+      host,
+      port: typeof port === 'number' ? port : undefined,
+      srv: typeof port === 'string' ? port : undefined,
+    };
+    this.#dns = dnsPolling(target, asked, this.#endpointMaker()).watch(
+      {
+        update: (endpoints) => this.#dnsUpdate(endpoints),
+        fail: (error) => this.#dnsFail(error),
+        fresh: () => this.#dnsFresh(),
+      },
+      this.#context,
+    );
+  }
+
+  /**
+   * The absolute name. Outside a cluster nothing says that `orders.shop` is a Service, and the name is asked for as it
+   * stands. Inside one it never is: `.shop` exists on the internet, and a Service without a ready pod has no name.
+   */
+  #dnsHost(): string {
+    const { host, dns } = this.#options;
+    const names = this.#names ?? { domain: 'cluster.local', namespace: undefined };
+    const parsed = parseServiceHost(host);
+    const outside = names.namespace === undefined && dns.clusterDomain === undefined;
+    const asItStands = outside && parsed?.domain === undefined && !host.endsWith('.svc') && !host.endsWith('.');
+    return asItStands ? `${host}.` : absoluteName(host, names);
+  }
+
+  #endpointMaker(): (found: DnsFound, client: DnsClient, absolute: string) => Promise<readonly Endpoint[]> {
+    const kind = new AddressKind();
+    const slots = slotMaker(this.#options.slots);
+    return async ({ targets, single }, client, absolute) => {
+      const [only, ...more] = targets;
+      // One address of a name that is no Service's is simply where it is.
+      const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
+      if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
+      const podPort = typeof this.#options.port === 'number' ? this.#podPort : undefined;
+      return targets.map((target) => createEndpoint(podPort === undefined ? target : { ...target, port: podPort }));
+    };
+  }
+
+  #dnsUpdate(endpoints: readonly Endpoint[]): void {
+    this.#dnsError = undefined;
+    // "No such name" from DNS does not outweigh what the slices said before they were lost.
+    if (this.#rung === 'slices' && endpoints.length === 0) return;
+    const empty = endpoints.length === 0 && this.#rung !== undefined;
+    this.#publish(empty ? (this.#rung as Rung) : isSlots(endpoints) ? 'name' : 'dns', endpoints);
+  }
+
+  #dnsFail(error: ResolveError): void {
+    this.#dnsError = error;
+    if (this.#rung === undefined) this.#failWithoutAny();
+    else if (this.#rung !== 'slices') this.#fail(error);
+  }
+
+  #dnsFresh(): void {
+    this.#dnsError = undefined;
+    if (this.#rung !== 'slices') this.#fresh();
+  }
+
+  #publish(rung: Rung, endpoints: readonly Endpoint[]): void {
+    this.#rung = rung;
+    this.#say(endpoints.length);
+    this.#told = undefined;
+    this.#listener.update(endpoints);
+  }
+
+  /** Tells where we stand: at each change of rung, and when the reason for standing low turns out to be another. */
+  #say(count: number): void {
+    this.#count = count;
+    const rung = this.#rung;
+    if (rung === undefined) return;
+    const finding: Finding = rung === 'slices' ? { kind: 'watching' } : this.#finding;
+    const news = `${rung} ${findingKey(finding)}`;
+    if (this.#said.has(news)) return;
+    if (this.#saidRung !== rung) this.#said.clear();
+    this.#saidRung = rung;
+    this.#said.add(news);
+    const { target, host, port } = this.#options;
+    const told = adviceFor({ rung, finding, port, count, service: parseServiceHost(host), names: this.#names });
+    notify(this.#context.observer, 'rungChanged', { target, rung, ...told });
+  }
+
+  #fail(error: ResolveError): void {
+    this.#told = error;
+    this.#listener.fail(error);
+  }
+
+  #fresh(): void {
+    if (this.#told === undefined) return;
+    this.#told = undefined;
+    this.#listener.fresh();
+  }
+
+  /** Nothing was ever found: says what each rung met. Never permanent, for a lower rung may answer any moment. */
+  #failWithoutAny(): void {
+    if (this.#dnsError === undefined) return;
+    const { target } = this.#options;
+    const sliceError = this.#finding.kind === 'failed' ? this.#finding.error : undefined;
+    const reasons = [sliceError?.message, this.#dnsError.message].filter((reason) => reason !== undefined);
+    const code = isResolveError(sliceError) && sliceError.code === 'EVENKEEL_FORBIDDEN' ? sliceError.code : undefined;
+    const message = `${target}: ${reasons.join('; ')}`;
+    if (message === this.#told?.message) return;
+    this.#fail(new ResolveError(message, { ...(code && { code }), cause: sliceError ?? this.#dnsError }));
+  }
+}
+
+async function clusterNames({ clusterDomain, namespace, clusterFiles }: LadderOptions['dns']): Promise<ClusterNames> {
+  if (clusterDomain !== undefined && namespace !== undefined) return { domain: clusterDomain, namespace };
+  const read = await readClusterNames(clusterFiles);
+  return { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace };
+}
