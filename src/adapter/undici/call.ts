@@ -1,15 +1,16 @@
 import type { Readable } from 'node:stream';
-import { type Dispatcher, errors } from 'undici';
+import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Balancer, type Lease, notify, type Outcome, outcomes, type Subchannel } from '../../index.js';
 import { outcomeOfError, outcomeOfStatus } from './outcome.js';
-import type { PodPool } from './pod-connection.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
-  readonly balancer: Balancer<PodPool>;
+  readonly balancer: Balancer<Pool>;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
   served(): void;
+  /** A request on `pool` died with its socket. */
+  lost(pool: Pool, error: Error): void;
 }
 
 /** Methods that may be done twice without harm. Source: RFC 9110, 9.2.2. */
@@ -27,10 +28,10 @@ export abstract class Call {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #key: string | undefined;
   /** The attempt under way; also one whose caller gave up while undici had it queued, until undici lets go of it. */
-  #lease: Lease<PodPool> | undefined;
+  #lease: Lease<Pool> | undefined;
   #attempt = 0;
   /** Pods this call was tried on; undefined before the first retry. */
-  #tried: Set<Subchannel<PodPool>> | undefined;
+  #tried: Set<Subchannel<Pool>> | undefined;
   /** It goes to a pod a second time because there is no other: the last attempt. */
   #lastResort = false;
   /** Ends the waiting for an endpoint. */
@@ -141,14 +142,14 @@ export abstract class Call {
     const outcome = ours ? outcomes.cancelled : outcomeOfError(error, this.#sent);
     this.#sent = false;
     lease.end(outcome);
-    if (outcome.cause === 'reset') lease.handle.lost(error);
+    if (outcome.cause === 'reset') this.#owner.lost(lease.handle, error);
     const retrying = !this.done && this.#mayRepeat(outcome);
     this.#report(lease, outcome, retrying, error);
     if (retrying) this.#repeat(lease.subchannel, error);
     else this.#finish(error);
   }
 
-  #send(lease: Lease<PodPool>): void {
+  #send(lease: Lease<Pool>): void {
     this.#lease = lease;
     this.#attempt++;
     lease.handle.dispatch(this.#options, this as Dispatcher.DispatchHandler);
@@ -163,7 +164,7 @@ export abstract class Call {
     return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt });
   }
 
-  #repeat(subchannel: Subchannel<PodPool>, error: Error): void {
+  #repeat(subchannel: Subchannel<Pool>, error: Error): void {
     this.#tried ??= new Set();
     this.#tried.add(subchannel);
     const lease = this.#owner.balancer.pick({ key: this.#key, avoid: this.#tried });
@@ -190,7 +191,7 @@ export abstract class Call {
       body?.off('error', bodyFailed);
       this.#owner.served();
     };
-    const acquire = async (): Promise<Lease<PodPool>> => {
+    const acquire = async (): Promise<Lease<Pool>> => {
       // A pod that failed just now is taken out within this turn; only then is it clear who is left.
       if (failure !== undefined) await undefined;
       return balancer.acquire({ key: this.#key, avoid: this.#tried, signal: waiting.signal });
@@ -219,11 +220,11 @@ export abstract class Call {
     this.deliver(error);
   }
 
-  #report(lease: Lease<PodPool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
+  #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
     const { observer } = this.#owner.balancer;
     if (observer.attemptEnded === undefined) return;
     const { endpoint } = lease;
-    notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, ...(error && { error }) });
+    notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, error });
   }
 }
 

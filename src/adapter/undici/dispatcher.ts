@@ -17,12 +17,11 @@ import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
 import { OriginMatcher, serviceOrigin } from './origin.js';
-import type { PodPool } from './pod-connection.js';
 import {
   coreTakesLegacyHandlers,
+  PodTransport,
   type UndiciConnectionOptions,
   undiciConnectionOptionNames,
-  undiciTransport,
 } from './transport.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
@@ -74,23 +73,25 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
     servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
     otherwise,
     key,
-    start: (opened) => {
+    transport: (opened) => {
       const { clock, rng, pool } = options;
-      return createBalancer({
+      return new PodTransport(
+        {
+          ...pickNames(options, undiciConnectionOptionNames),
+          origin,
+          ...(pool?.connectTimeoutMs !== undefined && { connectTimeoutMs: pool.connectTimeoutMs }),
+          ...(clock && { clock }),
+          ...(rng && { rng }),
+        },
+        opened,
+      );
+    },
+    balancer: (transport) =>
+      createBalancer({
         ...pickNames(options, balancingOptionNames),
         resolver: options.resolver ?? resolverOf(origin),
-        transport: undiciTransport(
-          {
-            ...pickNames(options, undiciConnectionOptionNames),
-            origin,
-            ...(pool?.connectTimeoutMs !== undefined && { connectTimeoutMs: pool.connectTimeoutMs }),
-            ...(clock && { clock }),
-            ...(rng && { rng }),
-          },
-          opened,
-        ),
-      });
-    },
+        transport,
+      }),
   });
 }
 
@@ -114,14 +115,16 @@ interface BalancedDispatcherParts {
   readonly servername: string | undefined;
   readonly otherwise: Dispatcher | undefined;
   readonly key: DispatcherOptions['key'];
-  readonly start: (opened: (pool: Pool) => void) => Balancer<PodPool>;
+  readonly transport: (opened: (pool: Pool) => void) => PodTransport;
+  readonly balancer: (transport: PodTransport) => Balancer<Pool>;
 }
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
 
 class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOwner {
-  readonly balancer: Balancer<PodPool>;
+  readonly balancer: Balancer<Pool>;
   readonly #parts: BalancedDispatcherParts;
+  readonly #transport: PodTransport;
   /** The Agent for other origins, if it is ours. */
   #agent: Agent | undefined;
   #waiting = 0;
@@ -130,7 +133,8 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
   constructor(parts: BalancedDispatcherParts) {
     super();
     this.#parts = parts;
-    this.balancer = parts.start((pool) => this.#forwardEvents(pool));
+    this.#transport = parts.transport((pool) => this.#forwardEvents(pool));
+    this.balancer = parts.balancer(this.#transport);
   }
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
@@ -179,6 +183,10 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
 
   served(): void {
     if (--this.#waiting === 0) this.emit('drain', new URL(this.#parts.matcher.origin));
+  }
+
+  lost(pool: Pool, error: Error): void {
+    this.#transport.lost(pool, error);
   }
 
   #call(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): Call {

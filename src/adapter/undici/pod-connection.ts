@@ -17,8 +17,6 @@ export interface PodConnectionParts {
   readonly healthPath: string | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** Told of the pool, so that its events can be passed on. */
-  readonly opened: (pool: Pool) => void;
 }
 
 /** A socket the other side closes while idle is opened again ahead of the next request at most this often, in ms. */
@@ -59,8 +57,8 @@ export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal
  * One pod as undici knows it: a Pool whose origin is the Service and whose sockets go to the pod's address.
  * Its first socket is opened ahead of the first request and waits aside until the pool asks for one.
  */
-export class PodConnection implements Connection<PodPool> {
-  readonly handle: PodPool;
+export class PodConnection implements Connection<Pool> {
+  readonly handle: Pool;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
 
@@ -95,12 +93,11 @@ export class PodConnection implements Connection<PodPool> {
     this.#sockets = new PodSockets(dial, (failure) => this.#emptied(failure));
     this.#sockets.add(first);
     this.#sockets.setAside(first);
-    this.handle = new PodPool(this, parts.dial.origin, {
+    this.handle = new Pool(parts.dial.origin, {
       ...parts.pool,
       connections: multiplexed ? 1 : parts.connections,
       connect: (_options, supplied) => this.#supply(supplied as Supplied),
     });
-    parts.opened(this.handle);
   }
 
   get capacity(): number {
@@ -273,18 +270,3 @@ export class PodConnection implements Connection<PodPool> {
 
 /** What undici passes to a connector. */
 type Supplied = (error: Error | null, socket: Socket | null) => void;
-
-/** undici's pool of sockets to one pod. */
-export class PodPool extends Pool {
-  readonly #connection: PodConnection;
-
-  constructor(connection: PodConnection, origin: URL, options: Pool.Options) {
-    super(origin, options);
-    this.#connection = connection;
-  }
-
-  /** A request of this pool died with its socket. */
-  lost(error: Error): void {
-    this.#connection.lost(error);
-  }
-}

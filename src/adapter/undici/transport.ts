@@ -6,6 +6,7 @@ import {
   checkBoolean,
   checkKeys,
   checkNumber,
+  type Endpoint,
   optionError,
   poolDefaults,
   type Rng,
@@ -14,7 +15,7 @@ import {
   type Transport,
 } from '../../index.js';
 import { serviceOrigin } from './origin.js';
-import { openPodConnection, type PodConnectionParts, type PodPool } from './pod-connection.js';
+import { openPodConnection, type PodConnection, type PodConnectionParts } from './pod-connection.js';
 
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
 export const coreTakesLegacyHandlers: boolean = !('Dispatcher1Wrapper' in undici);
@@ -96,17 +97,37 @@ const MAX_KEEP_ALIVE_MS = 600_000;
  * opened ahead of the first request.
  *
  * @param options Throws EVENKEEL_OPTION for what does not fit.
- * @param opened Told of every pool.
  */
-export function undiciTransport(options: UndiciTransportOptions, opened?: (pool: Pool) => void): Transport<PodPool> {
-  const parts = transportParts(options, opened ?? (() => {}));
-  return { connect: (endpoint, signal) => openPodConnection({ ...parts, endpoint }, signal) };
+export function undiciTransport(options: UndiciTransportOptions): Transport<Pool> {
+  return new PodTransport(options, () => {});
 }
 
-function transportParts(
-  options: UndiciTransportOptions,
-  opened: (pool: Pool) => void,
-): Omit<PodConnectionParts, 'endpoint'> {
+/** The same for the dispatcher, which learns more of its pools than a transport need say. */
+export class PodTransport implements Transport<Pool> {
+  readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
+  readonly #opened: (pool: Pool) => void;
+  readonly #connections = new WeakMap<Pool, PodConnection>();
+
+  /** `opened` is told of every pool, so that its events can be passed on. */
+  constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
+    this.#parts = connectionParts(options);
+    this.#opened = opened;
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection> {
+    const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
+    this.#connections.set(connection.handle, connection);
+    this.#opened(connection.handle);
+    return connection;
+  }
+
+  /** A request on `pool` died with its socket. */
+  lost(pool: Pool, error: Error): void {
+    this.#connections.get(pool)?.lost(error);
+  }
+}
+
+function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
   checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
   const origin = serviceOrigin('origin', options.origin);
   const { tls = {}, healthPath, clock = systemClock, rng = systemRng } = options;
@@ -148,7 +169,6 @@ function transportParts(
     healthPath,
     clock,
     rng,
-    opened,
   };
 }
 

@@ -1,0 +1,56 @@
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { Pod } from './pods.js';
+import { until } from './until.js';
+
+/** An endpoint that neither accepts nor refuses connections: they hang, as to a node that lost its power. */
+export class HangingEndpoint implements AsyncDisposable {
+  readonly #pod: Pod;
+  readonly #fillers: readonly Socket[];
+
+  private constructor(pod: Pod, fillers: readonly Socket[]) {
+    this.#pod = pod;
+    this.#fillers = fillers;
+  }
+
+  static async start(): Promise<HangingEndpoint> {
+    const pod = await Pod.start({ name: 'hanging', backlog: 1 });
+    return HangingEndpoint.seize(pod);
+  }
+
+  /** Makes a pod with `backlog: 1` hang: it is stopped and its queue of connections filled. */
+  static async seize(pod: Pod): Promise<HangingEndpoint> {
+    pod.freeze();
+    const fillers: Socket[] = [];
+    let hanging = 0;
+    // The kernel takes a few more than it was asked to. Once two hang, all further ones do.
+    while (hanging < 2) {
+      const socket = connect(pod.port, '127.0.0.1').on('error', () => {});
+      fillers.push(socket);
+      let connected = false;
+      socket.once('connect', () => {
+        connected = true;
+      });
+      await until('connected or not', () => connected, 250).catch(() => {});
+      if (!connected) hanging++;
+    }
+    return new HangingEndpoint(pod, fillers);
+  }
+
+  get endpoint(): { readonly address: string; readonly port: number } {
+    return this.#pod.endpoint;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const socket of this.#fillers) socket.destroy();
+    await this.#pod.kill();
+  }
+}
+
+/** A port on loopback where nobody listens. */
+export async function refusingEndpoint(): Promise<{ readonly address: string; readonly port: number }> {
+  const server: Server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as { port: number };
+  await new Promise((resolve) => server.close(resolve));
+  return { address: '127.0.0.1', port };
+}

@@ -1,0 +1,163 @@
+/**
+ * One pod: an HTTP server in a process of its own, steered over IPC by `pods.ts`. Paths choose what it does:
+ *
+ *   /echo            the body comes back, with its trailers        /cookies       two Set-Cookie headers
+ *   /bytes/<n>       n bytes                                       /hints         103, then 200
+ *   /status/<code>   that status                                   /redirect?to=  302
+ *   /hang            no answer, ever                               /hang-body     a head, a piece, then nothing
+ *   /reset           the connection is reset before any answer     /reset-body    … in the middle of the body
+ *   anything else    200 and JSON about the request
+ *
+ * `x-id` of a request is counted, so that a test sees how often one request arrived.
+ */
+import { createServer } from 'node:http';
+import { createSecureServer } from 'node:http2';
+import { createServer as createTlsServer } from 'node:https';
+
+const { name, tls, http2 = false, port = 0, backlog = 511 } = JSON.parse(process.argv[2]);
+
+let behaviour = { delayMs: 0, status: 200, headers: {}, connection: 'keep-alive', hang: false };
+const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
+const sockets = new Set();
+
+async function handle(request, response) {
+  stats.requests++;
+  const host = request.headers.host ?? request.headers[':authority'];
+  stats.hosts[host] = (stats.hosts[host] ?? 0) + 1;
+  const id = request.headers['x-id'];
+  if (id !== undefined) stats.ids[id] = (stats.ids[id] ?? 0) + 1;
+  if (request.headers.authorization !== undefined) stats.authorized++;
+  response.on('close', () => {
+    if (!response.writableFinished) stats.aborted++;
+  });
+  const { connection } = behaviour;
+  // A Connection header of our own keeps node from adding `Keep-Alive: timeout=`: the client then has no hint.
+  if (request.httpVersionMajor === 1 && connection !== 'default') response.setHeader('connection', connection);
+  response.setHeader('x-pod', name);
+  for (const [header, value] of Object.entries(behaviour.headers)) response.setHeader(header, value);
+  if (behaviour.hang) return;
+  if (behaviour.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));
+  const url = new URL(request.url, 'http://pod');
+  const [, what, argument] = url.pathname.split('/');
+  switch (what) {
+    case 'hang':
+      return;
+    case 'hang-body':
+      response.write('begun');
+      return;
+    case 'reset':
+      request.socket.resetAndDestroy();
+      return;
+    case 'reset-body':
+      response.writeHead(200, { 'content-length': 1000 });
+      response.write('begun', () => setImmediate(() => request.socket.resetAndDestroy()));
+      return;
+    case 'bytes':
+      response.end(Buffer.alloc(Number(argument), 'x'));
+      return;
+    case 'cookies':
+      response.setHeader('set-cookie', ['a=1', 'b=2']);
+      response.end();
+      return;
+    case 'hints':
+      response.writeEarlyHints({ link: '</style.css>; rel=preload' });
+      response.end('after the hints');
+      return;
+    case 'redirect':
+      response.writeHead(302, { location: url.searchParams.get('to') }).end();
+      return;
+    case 'status':
+      request.resume();
+      response.writeHead(Number(argument)).end(`status ${argument}`);
+      return;
+    case 'echo': {
+      response.writeHead(behaviour.status, { trailer: 'x-length' });
+      let length = 0;
+      for await (const chunk of request) {
+        length += chunk.length;
+        if (!response.write(chunk)) await new Promise((resolve) => response.once('drain', resolve));
+      }
+      response.addTrailers({ 'x-length': String(length) });
+      response.end();
+      return;
+    }
+    default: {
+      let length = 0;
+      for await (const chunk of request) length += chunk.length;
+      response.writeHead(behaviour.status, { 'content-type': 'application/json' });
+      const { method, headers } = request;
+      response.end(JSON.stringify({ pod: name, method, url: request.url, host, headers, length }));
+    }
+  }
+}
+
+const onRequest = (request, response) => {
+  handle(request, response).catch(() => response.destroy());
+};
+const server = http2
+  ? createSecureServer({ ...tls, allowHTTP1: true }, onRequest)
+  : tls
+    ? createTlsServer(tls, onRequest)
+    : createServer(onRequest);
+server.keepAliveTimeout = 60_000;
+server.on('connection', (socket) => {
+  stats.connections++;
+  sockets.add(socket);
+  socket.on('error', () => {});
+  socket.on('close', () => sockets.delete(socket));
+});
+server.on('secureConnection', (socket) => {
+  stats.servernames[socket.servername || ''] = (stats.servernames[socket.servername || ''] ?? 0) + 1;
+});
+const sessions = new Set();
+server.on('session', (session) => {
+  sessions.add(session);
+  session.on('close', () => sessions.delete(session));
+});
+server.on('upgrade', (request, socket, head) => {
+  stats.requests++;
+  socket.on('error', () => {});
+  socket.write(
+    `HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${request.headers.upgrade}\r\n\r\n`,
+  );
+  if (head.length > 0) socket.write(head);
+  socket.pipe(socket);
+});
+server.on('connect', (_request, socket) => {
+  stats.requests++;
+  socket.on('error', () => {});
+  socket.write('HTTP/1.1 200 OK\r\n\r\n');
+  socket.pipe(socket);
+});
+
+const commands = {
+  stats: () => ({ ...stats, open: sockets.size }),
+  behave(change) {
+    const { keepAliveTimeoutMs, ...rest } = change;
+    if (keepAliveTimeoutMs !== undefined) server.keepAliveTimeout = keepAliveTimeoutMs;
+    behaviour = { ...behaviour, ...rest };
+  },
+  /** Every connection is reset (RST), idle ones included. */
+  reset() {
+    for (const socket of sockets) socket.resetAndDestroy();
+  },
+  /** Every connection is ended (FIN), idle ones included. */
+  end() {
+    for (const socket of sockets) socket.end();
+  },
+  /** No new connection is accepted, those that are open work on. */
+  stopListening() {
+    server.close();
+  },
+  /** HTTP/2: says GOAWAY, running streams finish. */
+  goaway() {
+    for (const session of sessions) session.close();
+  },
+};
+
+process.on('message', ({ id, command, argument }) => {
+  const result = commands[command](argument);
+  process.send({ id, result });
+});
+process.on('disconnect', () => process.exit());
+server.listen({ port, backlog, host: '127.0.0.1' }, () => process.send({ listening: server.address().port }));

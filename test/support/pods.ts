@@ -1,0 +1,180 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+/** What a pod counted since it started. */
+export interface PodStats {
+  readonly requests: number;
+  readonly connections: number;
+  /** Connections open now. */
+  readonly open: number;
+  /** Requests that carried an Authorization header. */
+  readonly authorized: number;
+  /** Requests whose client went away before the answer was out. */
+  readonly aborted: number;
+  /** How often each `x-id` arrived. */
+  readonly ids: Readonly<Record<string, number>>;
+  readonly hosts: Readonly<Record<string, number>>;
+  /** How often each name was asked for in TLS. */
+  readonly servernames: Readonly<Record<string, number>>;
+}
+
+/** How a pod answers; what is left out stays as it is. */
+export interface PodBehaviour {
+  readonly delayMs?: number;
+  readonly status?: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** The Connection header of answers; `default` leaves it, and the Keep-Alive hint, to node. */
+  readonly connection?: 'keep-alive' | 'close' | 'default';
+  /** Accepts requests and never answers. */
+  readonly hang?: boolean;
+  /** After how long an idle connection is ended, in ms. */
+  readonly keepAliveTimeoutMs?: number;
+}
+
+export interface PodOptions {
+  readonly name?: string;
+  /** @defaultValue 0, any free one */
+  readonly port?: number;
+  readonly tls?: { readonly cert: string; readonly key: string };
+  readonly http2?: boolean;
+  /** Connections the kernel accepts before the process does. With 1 and a frozen process the third one hangs. */
+  readonly backlog?: number;
+}
+
+const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));
+
+/** An HTTP server in a process of its own, on loopback. What its paths do: `pod-process.mjs`. */
+export class Pod {
+  readonly name: string;
+  readonly port: number;
+  readonly #child: ChildProcess;
+  readonly #answers = new Map<number, (result: unknown) => void>();
+  #commands = 0;
+
+  private constructor(name: string, port: number, child: ChildProcess) {
+    this.name = name;
+    this.port = port;
+    this.#child = child;
+    child.on('message', (message: { id?: number; result?: unknown }) => {
+      if (message.id === undefined) return;
+      this.#answers.get(message.id)?.(message.result);
+      this.#answers.delete(message.id);
+    });
+  }
+
+  static async start(options: PodOptions = {}): Promise<Pod> {
+    const { name = 'pod' } = options;
+    const child = fork(program, [JSON.stringify({ ...options, name })], { execArgv: [] });
+    const port = await new Promise<number>((resolve, reject) => {
+      child.once('message', (message: { listening: number }) => resolve(message.listening));
+      child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
+    });
+    return new Pod(name, port, child);
+  }
+
+  get endpoint(): { readonly address: string; readonly port: number } {
+    return { address: '127.0.0.1', port: this.port };
+  }
+
+  stats(): Promise<PodStats> {
+    return this.#command('stats') as Promise<PodStats>;
+  }
+
+  async behave(behaviour: PodBehaviour): Promise<void> {
+    await this.#command('behave', behaviour);
+  }
+
+  /** Resets every connection (RST). */
+  async reset(): Promise<void> {
+    await this.#command('reset');
+  }
+
+  /** Ends every connection (FIN). */
+  async end(): Promise<void> {
+    await this.#command('end');
+  }
+
+  /** Accepts no new connection; those that are open work on. */
+  async stopListening(): Promise<void> {
+    await this.#command('stopListening');
+  }
+
+  /** HTTP/2: GOAWAY on every session. */
+  async goaway(): Promise<void> {
+    await this.#command('goaway');
+  }
+
+  /** Stops or continues the whole process: its kernel still accepts, it answers nothing. */
+  freeze(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  thaw(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  /** SIGKILL. Resolves when the process is gone. */
+  async kill(): Promise<void> {
+    const { exitCode, signalCode } = this.#child;
+    if (exitCode !== null || signalCode !== null) return;
+    const gone = new Promise((resolve) => this.#child.once('exit', resolve));
+    this.#child.kill('SIGKILL');
+    await gone;
+  }
+
+  #command(command: string, argument?: unknown): Promise<unknown> {
+    const id = this.#commands++;
+    return new Promise((resolve, reject) => {
+      this.#answers.set(id, resolve);
+      this.#child.send({ id, command, argument }, (error) => {
+        if (error) reject(error);
+      });
+    });
+  }
+}
+
+/** A Service's worth of pods, named pod-0, pod-1 … */
+export class Pods implements AsyncDisposable {
+  readonly all: Pod[];
+
+  private constructor(all: Pod[]) {
+    this.all = all;
+  }
+
+  static async start(count: number, options: Omit<PodOptions, 'name' | 'port'> = {}): Promise<Pods> {
+    const names = Array.from({ length: count }, (_, index) => `pod-${index}`);
+    return new Pods(await Promise.all(names.map((name) => Pod.start({ ...options, name }))));
+  }
+
+  get endpoints(): { readonly address: string; readonly port: number }[] {
+    return this.all.map(({ endpoint }) => endpoint);
+  }
+
+  at(index: number): Pod {
+    const pod = this.all[index];
+    if (pod === undefined) throw new Error(`there is no pod ${index}`);
+    return pod;
+  }
+
+  stats(): Promise<PodStats[]> {
+    return Promise.all(this.all.map((pod) => pod.stats()));
+  }
+
+  /** Sum of one count over all pods. */
+  async total(count: 'requests' | 'connections' | 'open' | 'authorized' | 'aborted'): Promise<number> {
+    return (await this.stats()).reduce((sum, stats) => sum + stats[count], 0);
+  }
+
+  /** How often each `x-id` arrived, over all pods. */
+  async ids(): Promise<Record<string, number>> {
+    const ids: Record<string, number> = {};
+    for (const stats of await this.stats()) {
+      for (const [id, times] of Object.entries(stats.ids)) ids[id] = (ids[id] ?? 0) + times;
+    }
+    return ids;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.all.map((pod) => pod.kill()));
+  }
+}
