@@ -27,6 +27,8 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 60_000 }),
       project('integration', ['test/integration/**/*.test.ts'], {
         exclude: ['test/integration/package/**'],
+        // One file at a time: each starts processes of its own, and two of them would fight for small machines.
+        fileParallelism: false,
         testTimeout: 60_000,
         hookTimeout: 60_000,
       }),

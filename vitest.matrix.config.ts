@@ -12,6 +12,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     include: ['test/integration/**/*.test.ts'],
     exclude: ['test/integration/package/**'],
+    fileParallelism: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,
   },

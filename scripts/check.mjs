@@ -30,7 +30,10 @@ const importRules = [
 ];
 
 /** A vitest project; its totals come from vitest's own JSON report. */
-const suite = (project) => ({ name: project, project });
+const suite = (project, more = {}) => ({ name: project, project, ...more });
+
+/** A check that takes longer hangs. */
+const LIMIT_MS = 8 * 60_000;
 
 const checks = [
   { name: 'format', args: biome('format', '.') },
@@ -40,9 +43,9 @@ const checks = [
   suite('unit'),
   suite('contract'),
   suite('simulation'),
-  suite('integration'),
+  // Their programs import the package by its name, hence from dist.
+  suite('integration', { built: true }),
   suite('package'),
-  // They import the package by its name, hence from dist.
   { name: 'examples', args: tsc('tsconfig.javascript.json'), built: true },
   { name: 'pages', args: tsc('tsconfig.page.json') },
   { name: 'docs-links', args: script('docs-links.mjs') },
@@ -76,6 +79,10 @@ async function run(check, quiet) {
   child.stderr?.on('data', (chunk) => {
     output += chunk;
   });
+  const limit = setTimeout(() => {
+    output += `\n${check.name} did not end within ${LIMIT_MS / 60_000} minutes\n`;
+    child.kill('SIGKILL');
+  }, LIMIT_MS);
   const code = await new Promise((resolve) => {
     child.on('error', (error) => {
       output += error.message;
@@ -83,6 +90,7 @@ async function run(check, quiet) {
     });
     child.on('close', resolve);
   });
+  clearTimeout(limit);
   const seconds = (performance.now() - started) / 1000;
   return { ...check, ok: code === 0, seconds, output, ...totals(check, code === 0, report) };
 }
