@@ -18,10 +18,13 @@ const MAX_PENALTY = 100;
 const PUSHBACK_PENALTY = 10;
 /** A server's `Retry-After` is believed up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
-/** Below this latencies are not told apart, in ms; idle endpoints fade to it. */
-const FLOOR_MS = 0.001;
-/** An endpoint that has never been tried is cheaper than any other: its first call is how it is measured. */
-const UNTRIED_MS = FLOOR_MS / 2;
+/** Scores are whole numbers, since others would be boxed on the path of every pick: hundredths of a millisecond. */
+const UNITS_PER_MS = 100;
+const MAX_UNITS = 2 ** 31 - 1;
+/** Below this latencies are not told apart; idle endpoints fade to it. In units. */
+const FLOOR = 2;
+/** An endpoint that has never been tried is cheaper than any other: its first call is how it is measured. In units. */
+const UNTRIED = 1;
 
 /**
  * Latency times calls in flight. A slower answer raises the estimate at once to what it took, a faster one lowers it
@@ -37,7 +40,7 @@ const UNTRIED_MS = FLOOR_MS / 2;
 export const peakEwma = (options: PeakEwmaOptions = {}): LoadFactory => {
   checkKeys('peakEwma', options, ['decayMs', 'initialMs']);
   const decayMs = checkNumber('peakEwma.decayMs', options.decayMs, 10_000, { min: 1, max: 3_600_000 });
-  const initialMs = checkNumber('peakEwma.initialMs', options.initialMs, 1_000, { min: FLOOR_MS, max: 3_600_000 });
+  const initialMs = checkNumber('peakEwma.initialMs', options.initialMs, 1_000, { min: 1, max: 3_600_000 });
   return () => new PeakEwmaLoad(decayMs, initialMs);
 };
 
@@ -89,14 +92,15 @@ class PeakEwmaLoad implements Load {
 
   value(nowMs: number): number {
     const calls = this.#inFlight + 1;
-    if (!this.#tried) return calls === 1 ? UNTRIED_MS : this.#initialMs * calls;
+    if (!this.#tried) return calls === 1 ? UNTRIED : Math.min(this.#initialMs * UNITS_PER_MS * calls, MAX_UNITS) | 0;
     const kept = this.#kept(nowMs);
-    let cost = Math.max(this.#latencyMs * kept, FLOOR_MS) * calls;
+    let cost = Math.max(this.#latencyMs * kept * UNITS_PER_MS, FLOOR) * calls;
     if (this.#failing > 0) {
       const working = 1 - this.#failing * kept;
       cost *= Math.min(1 / (working * working), MAX_PENALTY);
     }
-    return nowMs < this.#pushedBackUntilMs ? cost * PUSHBACK_PENALTY : cost;
+    if (nowMs < this.#pushedBackUntilMs) cost *= PUSHBACK_PENALTY;
+    return Math.min(cost, MAX_UNITS) | 0;
   }
 
   #failed(nowMs: number, retryAfterMs: number | undefined): void {

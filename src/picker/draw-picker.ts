@@ -1,6 +1,7 @@
 import type { Subchannel } from '../pool/subchannel.js';
-import { drawIndex, drawOtherIndex, type Rng } from '../runtime/rng.js';
+import type { Rng } from '../runtime/rng.js';
 import { costOf } from './cost.js';
+import { Dice } from './dice.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
@@ -17,7 +18,7 @@ const SPARE_DRAWS = 4;
  */
 export class DrawPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;
-  readonly #rng: Rng;
+  readonly #dice: Dice;
   readonly #choices: number;
   readonly #weighted: WeightedDraw | undefined;
   /** Mean weight / weight; undefined with equal weights. */
@@ -26,7 +27,7 @@ export class DrawPicker<C> implements Picker<C> {
   /** @param set At least two subchannels. */
   constructor(set: PickSet<C>, choices: number, rng: Rng) {
     this.#set = set;
-    this.#rng = rng;
+    this.#dice = new Dice(rng);
     this.#choices = choices;
     if (set.equalWeights) return;
     this.#weighted = new WeightedDraw(set.weights);
@@ -37,15 +38,15 @@ export class DrawPicker<C> implements Picker<C> {
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { subchannels } = this.#set;
     const { length } = subchannels;
-    const rng = this.#rng;
+    const dice = this.#dice;
     let best: Subchannel<C> | undefined;
     let bestIndex = -1;
     let bestCost = 0;
     let missing = this.#choices;
     for (let draws = this.#choices + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
       let index: number;
-      if (this.#weighted !== undefined) index = this.#weighted.draw(rng);
-      else index = bestIndex === -1 ? drawIndex(rng, length) : drawOtherIndex(rng, length, bestIndex);
+      if (this.#weighted !== undefined) index = this.#weighted.draw(dice);
+      else index = bestIndex === -1 ? dice.index(length) : dice.otherIndex(length, bestIndex);
       const subchannel = subchannels[index] as Subchannel<C>;
       if (!fits(subchannel, request)) continue;
       missing--;
@@ -57,6 +58,6 @@ export class DrawPicker<C> implements Picker<C> {
       bestCost = cost;
     }
     // A new random place to search from: walking on from a draw would double its neighbour's share.
-    return best ?? firstFitting(this.#set, request, drawIndex(rng, length));
+    return best ?? firstFitting(this.#set, request, dice.index(length));
   }
 }

@@ -1,5 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
-import { drawIndex, type Rng } from '../runtime/rng.js';
+import type { Rng } from '../runtime/rng.js';
+import { Dice } from './dice.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
@@ -12,24 +13,23 @@ export const random =
 
 class RandomPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;
-  readonly #rng: Rng;
+  readonly #dice: Dice;
   readonly #weighted: WeightedDraw | undefined;
 
   constructor(set: PickSet<C>, rng: Rng) {
     this.#set = set;
-    this.#rng = rng;
+    this.#dice = new Dice(rng);
     this.#weighted = set.equalWeights ? undefined : new WeightedDraw(set.weights);
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { subchannels } = this.#set;
     if (subchannels.length === 0) return undefined;
-    const index =
-      this.#weighted === undefined ? drawIndex(this.#rng, subchannels.length) : this.#weighted.draw(this.#rng);
+    const index = this.#weighted === undefined ? this.#dice.index(subchannels.length) : this.#weighted.draw(this.#dice);
     const subchannel = subchannels[index] as Subchannel<C>;
     // A new random place to search from: walking on from `index` would double its neighbour's share.
     return fits(subchannel, request)
       ? subchannel
-      : firstFitting(this.#set, request, drawIndex(this.#rng, subchannels.length));
+      : firstFitting(this.#set, request, this.#dice.index(subchannels.length));
   }
 }

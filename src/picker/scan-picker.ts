@@ -21,7 +21,7 @@ export class ScanPicker<C> implements Picker<C> {
     const { nowMs, avoid } = request;
     const { subchannels } = this.set;
     const { turns } = this;
-    const { step, due } = turns;
+    const { step, due, now } = turns;
     let best = -1;
     let bestCost = 0;
     let bestAvoided = true;
@@ -32,7 +32,8 @@ export class ScanPicker<C> implements Picker<C> {
       const avoided = avoid?.has(subchannel) === true;
       if (avoided && !bestAvoided) continue;
       const unit = subchannel.load.value(nowMs) / (inFlight + 1);
-      const cost = unit * (inFlight * (step[index] as number) + 0.5 + 0.5 * turns.wait(index));
+      const wait = Math.max(0, (due[index] as number) - now);
+      const cost = unit * (inFlight * (step[index] as number) + 0.5 + 0.5 * wait);
       // Of those that cost the same, the one that has been due the longest.
       const cheaper = cost < bestCost || (cost === bestCost && (due[index] as number) < (due[best] as number));
       if (best === -1 || (bestAvoided && !avoided) || cheaper) {

@@ -50,11 +50,6 @@ export class Turns {
     this.due[index] = (due < now ? Math.max(due, now - this.#perPick) : now) + (this.step[index] as number);
     this.now = now;
   }
-
-  /** How long until `index` is due, from 0 to its step. */
-  wait(index: number): number {
-    return Math.max(0, (this.due[index] as number) - this.now);
-  }
 }
 
 /** A picker that keeps turns; the one that replaces it carries them on. */

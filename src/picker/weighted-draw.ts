@@ -1,4 +1,4 @@
-import type { Rng } from '../runtime/rng.js';
+import type { Dice } from './dice.js';
 
 /**
  * Draws an index with probability proportional to its weight, in O(1): a column is drawn, then one of the two
@@ -33,9 +33,9 @@ export class WeightedDraw {
     for (const index of [...small, ...large]) this.#share[index] = 1;
   }
 
-  draw(rng: Rng): number {
-    const point = rng.next() * this.#share.length;
-    const column = point | 0;
-    return point - column < (this.#share[column] as number) ? column : (this.#alias[column] as number);
+  draw(dice: Dice): number {
+    // Two rolls: the fraction one leaves is coarse when there are many columns.
+    const column = dice.index(this.#share.length);
+    return dice.share() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
   }
 }

@@ -6,8 +6,15 @@ import { Subchannel, type SubchannelOwner } from '../../src/pool/subchannel.js';
 import type { Connection } from '../../src/pool/transport.js';
 
 /** A connection of which a test only sets the capacity. */
-export interface Slots {
-  capacity: number;
+export class Slots implements Connection<Slots> {
+  capacity: number = Number.POSITIVE_INFINITY;
+  readonly closed: Promise<undefined> = new Promise(() => {});
+
+  get handle(): Slots {
+    return this;
+  }
+
+  async close(): Promise<void> {}
 }
 
 export type TestSubchannel = Subchannel<Slots>;
@@ -19,7 +26,7 @@ export function subchannel(name: number | string, load: LoadFactory = inFlight()
     port: 80,
   });
   const result = new Subchannel<Slots>(endpoint, {} as SubchannelOwner<Slots>, load(), []);
-  result.connection = connection();
+  result.connection = new Slots();
   return result;
 }
 
@@ -29,7 +36,7 @@ export function subchannels(count: number, load: LoadFactory = inFlight()): Test
 
 /** The connection of a test subchannel, to change its capacity. */
 export function slotsOf(of: TestSubchannel): Slots {
-  return (of.connection as Connection<Slots>).handle;
+  return of.connection as Slots;
 }
 
 export function pickSet(
@@ -44,16 +51,4 @@ export function pickSet(
 
 export function request(more: Partial<PickRequest<Slots>> = {}): PickRequest<Slots> {
   return { nowMs: 0, key: undefined, avoid: undefined, ...more };
-}
-
-function connection(): Connection<Slots> {
-  const slots: Slots = { capacity: Number.POSITIVE_INFINITY };
-  return {
-    handle: slots,
-    get capacity() {
-      return slots.capacity;
-    },
-    closed: new Promise(() => {}),
-    close: async () => {},
-  };
 }

@@ -1,0 +1,38 @@
+import type { Rng } from '../runtime/rng.js';
+
+/**
+ * Chance for picks, on whole numbers: `Math.random` returns a boxed number each time, which is most of what a pick
+ * would allocate. Seeded from the balancer's own chance, so it is repeatable where that is. Not for secrets.
+ * Source: the splitmix32 finaliser over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014); period 2^32.
+ */
+export class Dice {
+  #state: number;
+
+  constructor(rng: Rng) {
+    this.#state = (rng.next() * 4_294_967_296) | 0;
+  }
+
+  /** A uniform index in [0, length). Uneven by at most length / 2^32. */
+  index(length: number): number {
+    return ((this.#roll() * length) / 4_294_967_296) | 0;
+  }
+
+  /** A uniform index in [0, length) that is never `other`. Needs length ≥ 2. */
+  otherIndex(length: number, other: number): number {
+    const index = this.index(length - 1);
+    return index >= other ? index + 1 : index;
+  }
+
+  /** Uniform in [0, 1). */
+  share(): number {
+    return this.#roll() / 4_294_967_296;
+  }
+
+  #roll(): number {
+    const state = (this.#state + 0x9e3779b9) | 0;
+    this.#state = state;
+    let z = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
+    z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
+    return (z ^ (z >>> 15)) >>> 0;
+  }
+}

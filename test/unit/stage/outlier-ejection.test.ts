@@ -1,0 +1,293 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type OutlierEjectionOptions, outlierEjection } from '../../../src/stage/outlier-ejection.js';
+import { panic } from '../../../src/stage/panic.js';
+import { addresses, StageHouse } from '../../support/stage-house.js';
+
+function house(count: number, options?: OutlierEjectionOptions): StageHouse {
+  const result = new StageHouse([outlierEjection(options), panic()]);
+  result.set(addresses(count));
+  return result;
+}
+
+const [a, b, c, d, e] = addresses(5) as [string, string, string, string, string];
+
+describe('outlier ejection', () => {
+  it('ejects after five failures in a row, not after four', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.status, 4);
+    pods.completed(a, outcomes.success);
+    pods.completed(a, outcomes.status, 4);
+    expect(pods.usable).toEqual([a, b, c]);
+    pods.completed(a, outcomes.timeout);
+    expect(pods.usable).toEqual([b, c]);
+    expect(pods.entry(a)).toMatchObject({ doubted: true, weight: 0 });
+    expect(pods.events).toEqual([`ejected ${a}: 5 failures in a row (last: timeout)`]);
+  });
+
+  it.each(['timeout', 'reset', 'status', 'overload', 'protocol'] as const)('counts %s as a failure', (cause) => {
+    const pods = house(2);
+    pods.completed(a, outcomes[cause], 5);
+    expect(pods.usable).toEqual([b]);
+  });
+
+  it('counts neither what was never sent, nor cancelled calls, nor failed connections', () => {
+    const pods = house(2);
+    pods.completed(a, outcomes.notStarted, 20);
+    pods.completed(a, outcomes.notConnected, 20);
+    pods.completed(a, outcomes.cancelled, 20);
+    pods.completed(a, { kind: 'failure', cause: 'connect' }, 20);
+    for (let attempt = 0; attempt < 20; attempt++) pods.disconnected(a, new Error('refused'));
+    expect(pods.usable).toEqual([a, b]);
+  });
+
+  it('counts only the causes it is told to', () => {
+    const pods = house(2, { causes: ['timeout'] });
+    pods.completed(a, outcomes.status, 20);
+    expect(pods.usable).toEqual([a, b]);
+    pods.completed(a, outcomes.timeout, 5);
+    expect(pods.usable).toEqual([b]);
+  });
+
+  it('puts an endpoint on trial after its time, and restores it at the first success', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.reset, 5);
+    pods.clock.advance(899);
+    expect(pods.usable).toEqual([b, c]);
+    pods.clock.advance(202); // 1 s ± 10 %
+    expect(pods.entry(a)).toMatchObject({ doubted: false, weight: 1, trial: 1 });
+    pods.completed(a, outcomes.success);
+    expect(pods.entry(a)).toEqual(expect.not.objectContaining({ trial: expect.anything() }));
+    expect(pods.events.at(-1)).toBe(`restored ${a}: a call succeeded`);
+    expect(pods.clock.timers).toBe(0);
+  });
+
+  it('ejects for twice as long each time the trial call fails, up to 60 s', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.reset, 5);
+    for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
+      pods.clock.advance(seconds * 900 - 1);
+      expect(pods.usable, `before ${seconds} s`).toEqual([b, c]);
+      pods.clock.advance(seconds * 200 + 2);
+      expect(pods.usable, `after ${seconds} s`).toEqual([a, b, c]);
+      pods.completed(a, outcomes.timeout);
+    }
+  });
+
+  it('lets calls from before the trial decide nothing', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.timeout, 5);
+    pods.completed(a, outcomes.success, 1, 500);
+    expect(pods.usable).toEqual([b, c]);
+    pods.clock.advance(1_101);
+    pods.completed(a, outcomes.timeout, 3, 5_000);
+    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    pods.completed(a, outcomes.success, 3, 5_000);
+    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+  });
+
+  it('lets a cancelled trial call decide nothing', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.timeout, 5);
+    pods.clock.advance(1_101);
+    pods.completed(a, outcomes.cancelled);
+    expect(pods.entry(a)).toMatchObject({ trial: 1, doubted: false });
+  });
+
+  it('opens another round when a trial has no verdict for 10 s', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.timeout, 5);
+    pods.clock.advance(1_101);
+    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    pods.clock.advance(10_000);
+    expect(pods.entry(a)).toMatchObject({ trial: 2 });
+    pods.completed(a, outcomes.success, 1, 5_000); // the call of the first round
+    expect(pods.usable).toEqual([a, b, c]);
+  });
+
+  it('starts at the shortest ejection again after an endpoint was good for 10 s', () => {
+    const pods = house(3);
+    const ejectAndRestore = (afterMs: number): void => {
+      pods.completed(a, outcomes.timeout, 5);
+      expect(pods.usable).toEqual([b, c]);
+      pods.clock.advance(afterMs);
+      expect(pods.usable, `after ${afterMs} ms`).toEqual([a, b, c]);
+      pods.completed(a, outcomes.success);
+    };
+    ejectAndRestore(1_101);
+    ejectAndRestore(2_201);
+    pods.clock.advance(10_000);
+    ejectAndRestore(1_101);
+  });
+
+  it('stands by as long as the endpoint asked for with Retry-After', () => {
+    const pods = house(3);
+    pods.completed(a, { kind: 'failure', cause: 'overload', retryAfterMs: 20_000 }, 5);
+    pods.clock.advance(17_999);
+    expect(pods.usable).toEqual([b, c]);
+    pods.clock.advance(4_002);
+    expect(pods.usable).toEqual([a, b, c]);
+  });
+
+  it('brings the trial forward when a lost connection is regained, once until the next success', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.reset, 5);
+    pods.disconnected(a, new Error('reset'));
+    pods.connected(a);
+    expect(pods.entry(a)).toMatchObject({ trial: 1, doubted: false });
+    // A black hole: accepts connections, answers nothing.
+    pods.completed(a, outcomes.timeout);
+    pods.disconnected(a, new Error('aborted'));
+    pods.connected(a);
+    expect(pods.usable).toEqual([b, c]);
+    pods.clock.advance(2_201);
+    expect(pods.usable).toEqual([a, b, c]);
+    pods.completed(a, outcomes.success);
+    pods.completed(a, outcomes.reset, 5);
+    pods.disconnected(a, new Error('reset'));
+    pods.connected(a);
+    expect(pods.usable).toEqual([a, b, c]);
+  });
+
+  it('does not take a clean close and a new connection for news', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.timeout, 5);
+    pods.disconnected(a);
+    pods.connected(a);
+    expect(pods.usable).toEqual([b, c]);
+  });
+
+  describe('by share of failures', () => {
+    /** `count` calls on `address`, every `nth` of which fails. */
+    function traffic(pods: StageHouse, address: string, count: number, nth: number): void {
+      for (let call = 1; call <= count; call++) {
+        pods.completed(address, call % nth === 0 ? outcomes.status : outcomes.success);
+      }
+    }
+
+    it('ejects an endpoint that fails a third of its calls while the others are fine', () => {
+      const pods = house(2);
+      traffic(pods, b, 200, 1_000);
+      traffic(pods, a, 48, 3);
+      expect(pods.usable).toEqual([a, b]);
+      traffic(pods, a, 3, 3);
+      expect(pods.usable).toEqual([b]);
+      expect(pods.events).toEqual([`ejected ${a}: 33 % of its calls failed, 0 % elsewhere (last: status)`]);
+    });
+
+    it('ejects nobody when all fail alike', () => {
+      const pods = house(3);
+      for (let round = 0; round < 300; round++) {
+        for (const address of [a, b, c]) traffic(pods, address, 3, 3);
+      }
+      expect(pods.events).toEqual([]);
+    });
+
+    it('forgets the past of an endpoint it restores', () => {
+      const pods = house(2);
+      traffic(pods, b, 200, 1_000);
+      traffic(pods, a, 51, 3);
+      pods.clock.advance(1_101);
+      pods.completed(a, outcomes.success);
+      traffic(pods, a, 48, 3);
+      expect(pods.usable).toEqual([a, b]);
+    });
+  });
+
+  describe('how many', () => {
+    // What is left when k of n pods fail, for the small Services people have. 'all' = panic.
+    const left: Record<number, (number | 'all')[]> = {
+      1: ['all'],
+      2: [1, 'all'],
+      3: [2, 'all', 'all'],
+      4: [3, 2, 'all', 'all'],
+      5: [4, 3, 'all', 'all', 'all'],
+      6: [5, 4, 3, 'all', 'all', 'all'],
+      7: [6, 5, 4, 'all', 'all', 'all', 'all'],
+      8: [7, 6, 5, 4, 'all', 'all', 'all', 'all'],
+      9: [8, 7, 6, 5, 'all', 'all', 'all', 'all', 'all'],
+      10: [9, 8, 7, 6, 5, 'all', 'all', 'all', 'all', 'all'],
+    };
+    for (const [n, rows] of Object.entries(left)) {
+      it(`of ${n} pods`, () => {
+        rows.forEach((expected, index) => {
+          const pods = house(Number(n));
+          for (const address of addresses(index + 1)) pods.completed(address, outcomes.timeout, 5);
+          expect(pods.usable.length, `${index + 1} failing`).toBe(expected === 'all' ? Number(n) : expected);
+        });
+      });
+    }
+
+    it('keeps to a smaller share, but one may always be ejected', () => {
+      const pods = house(5, { maxEjectedRatio: 0.1 });
+      pods.completed(a, outcomes.timeout, 5);
+      pods.completed(b, outcomes.timeout, 5);
+      expect(pods.usable).toEqual([b, c, d, e]);
+      expect(pods.entry(b)).toMatchObject({ held: true });
+      pods.completed(b, outcomes.success);
+      expect(pods.entry(b)).toEqual(expect.not.objectContaining({ held: true }));
+    });
+
+    it('ejects one that was held back as soon as there is room', () => {
+      const pods = house(5, { maxEjectedRatio: 0.1 });
+      pods.completed(a, outcomes.timeout, 5);
+      pods.completed(b, outcomes.timeout, 5);
+      pods.clock.advance(1_101);
+      expect(pods.usable).toEqual([a, c, d, e]);
+    });
+  });
+
+  it('in a panic uses all, and starts ejection times at their minimum when it is over', () => {
+    const pods = house(5);
+    for (const address of [a, b]) {
+      pods.completed(address, outcomes.timeout, 5);
+      for (const waitMs of [1_101, 2_201, 4_401]) {
+        pods.clock.advance(waitMs);
+        pods.completed(address, outcomes.timeout);
+      }
+    }
+    pods.clock.advance(0);
+    pods.events.length = 0;
+    pods.completed(c, outcomes.timeout, 5);
+    expect(pods.usable).toEqual([a, b, c, d, e]);
+    expect(pods.events).toEqual(['panic on 3/5']);
+    pods.completed(a, outcomes.timeout);
+    expect(pods.usable).toEqual([a, b, c, d, e]);
+    pods.completed(c, outcomes.success);
+    expect(pods.usable).toEqual([c, d, e]);
+    expect(pods.events.slice(1).map((event) => event.split(':')[0])).toEqual([
+      `ejected ${a}`,
+      `ejected ${b}`,
+      'panic off 2/5',
+    ]);
+    pods.clock.advance(1_101);
+    expect(pods.usable).toEqual([a, b, c, d, e]);
+  });
+
+  it('keeps no timer and no record of endpoints that left', () => {
+    const pods = house(4);
+    pods.completed(a, outcomes.timeout, 5);
+    expect(pods.clock.timers).toBe(1);
+    pods.set([b, c, d]);
+    expect(pods.clock.timers).toBe(0);
+    pods.set([a, b, c, d]);
+    expect(pods.usable).toEqual([a, b, c, d]);
+    pods.completed(a, outcomes.timeout, 5);
+    pods.close();
+    expect(pods.clock.timers).toBe(0);
+  });
+
+  it('rejects options that do not fit', () => {
+    for (const bad of [
+      { consecutiveFailures: 0 },
+      { maxEjectedRatio: 0.6 },
+      { causes: ['connect'] },
+      { baseEjectionMs: 5_000, maxEjectionMs: 1_000 },
+      { percent: 5 },
+    ]) {
+      expect(() => outlierEjection(bad as never), JSON.stringify(bad)).toThrowError(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
+      );
+    }
+  });
+});

@@ -1,0 +1,73 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
+import { panic } from '../../../src/stage/panic.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
+import { addresses, StageHouse } from '../../support/stage-house.js';
+
+const [a, b, c, d] = addresses(4) as [string, string, string, string];
+
+/** A verdict stage that doubts whom it is told to. */
+function doubting(doubted: ReadonlySet<string>): StageFactory {
+  return () => ({
+    apply: (set) => set.map((entry) => (doubted.has(entry.endpoint.address) ? { ...entry, doubted: true } : entry)),
+  });
+}
+
+describe('panic', () => {
+  it('stands doubted endpoints by while at most half are doubted', () => {
+    const pods = new StageHouse([doubting(new Set([a, b])), panic()]);
+    pods.set(addresses(4));
+    expect(pods.usable).toEqual([c, d]);
+    expect(pods.entry(a)).toMatchObject({ doubted: true, weight: 0 });
+    expect(pods.events).toEqual([]);
+  });
+
+  it('lifts all doubts when more than half are doubted, by whichever stage, and says so once', () => {
+    const doubted = new Set([a, b]);
+    const pods = new StageHouse([doubting(doubted), outlierEjection(), panic()]);
+    pods.set(addresses(4));
+    pods.completed(c, outcomes.timeout, 5);
+    expect(pods.usable).toEqual([a, b, c, d]);
+    expect(pods.entry(a)).toMatchObject({ doubted: false, weight: 1 });
+    expect(pods.events).toEqual(['panic on 3/4']);
+    pods.completed(c, outcomes.success);
+    expect(pods.usable).toEqual([c, d]);
+    expect(pods.events).toEqual(['panic on 3/4', 'panic off 2/4']);
+  });
+
+  it('does not count endpoints that stand by anyway', () => {
+    const pods = new StageHouse([
+      () => ({
+        apply: (set) => set.map((entry) => (entry.endpoint.address === d ? { ...entry, weight: 0 } : entry)),
+      }),
+      doubting(new Set([a, d])),
+      panic(),
+    ]);
+    pods.set(addresses(4));
+    expect(pods.usable).toEqual([b, c]);
+  });
+
+  it('lifts doubts when no other endpoint has a connection, and doubts again when one has', () => {
+    const pods = new StageHouse([doubting(new Set([a])), panic()]);
+    pods.set([a, b, c]);
+    expect(pods.usable).toEqual([b, c]);
+    pods.disconnected(b, new Error('refused'));
+    expect(pods.usable).toEqual([b, c]);
+    pods.disconnected(c, new Error('refused'));
+    expect(pods.usable).toEqual([a, b, c]);
+    pods.connected(b);
+    expect(pods.usable).toEqual([b, c]);
+  });
+
+  it('leaves an endpoint on trial unlimited when it is the only one with a connection', () => {
+    const pods = new StageHouse([outlierEjection(), panic()]);
+    pods.set([a, b, c]);
+    pods.completed(a, outcomes.timeout, 5);
+    pods.clock.advance(1_101);
+    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    pods.disconnected(b, new Error('refused'));
+    pods.disconnected(c, new Error('refused'));
+    expect(pods.entry(a)).toEqual(expect.not.objectContaining({ trial: expect.anything() }));
+  });
+});
