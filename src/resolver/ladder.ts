@@ -23,6 +23,11 @@ export interface LadderService {
  */
 export type SliceRung = (service: LadderService, onSlices: (count: number) => void) => Promise<Resolver | string>;
 
+/**
+ * How long a refusal must last before a working set is given up for one of DNS: authorizers have bad moments too, and
+ * every change of rung opens all connections anew.
+ */
+const REFUSAL_LASTS_MS = 30_000;
 /** How long after its first slice a Service may take to show endpoints before it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 
@@ -59,6 +64,8 @@ class LadderWatch implements Resolution {
   #dns: Resolution | undefined;
   #grace: Timer | undefined;
   #emptyTimer: Timer | undefined;
+  /** Runs from a refusal until it counts as lasting. */
+  #leaving: Timer | undefined;
   /** Once a slice was seen the name is a Service's, and no slices are an empty Service. */
   #seenSlice = false;
   #closed = false;
@@ -92,8 +99,7 @@ class LadderWatch implements Resolution {
 
   close(): void {
     this.#closed = true;
-    this.#grace?.cancel();
-    this.#emptyTimer?.cancel();
+    this.#cancelTimers();
     this.#slices?.close();
     this.#dns?.close();
   }
@@ -148,6 +154,7 @@ class LadderWatch implements Resolution {
       this.#climb(this.#sliceEndpoints);
       return;
     }
+    this.#cancelTimers();
     this.#stopDns();
     this.#fresh();
   }
@@ -157,7 +164,8 @@ class LadderWatch implements Resolution {
     if (this.#rung === 'slices') {
       // W15: an API server that is away changes nothing. A refusal lasts, and DNS would know better in time.
       this.#fail(error);
-      if (error.permanent && this.#mayLeaveSlices()) this.#descend(this.#finding);
+      if (!error.permanent || !this.#mayLeaveSlices()) return;
+      this.#leaving ??= this.#context.clock.timer(() => this.#descend(this.#finding), REFUSAL_LASTS_MS);
       return;
     }
     this.#descend(this.#finding);
@@ -175,10 +183,16 @@ class LadderWatch implements Resolution {
   }
 
   #climb(endpoints: readonly Endpoint[]): void {
-    this.#grace?.cancel();
-    this.#emptyTimer?.cancel();
+    this.#cancelTimers();
     this.#stopDns();
     this.#publish('slices', endpoints);
+  }
+
+  #cancelTimers(): void {
+    this.#grace?.cancel();
+    this.#emptyTimer?.cancel();
+    this.#leaving?.cancel();
+    this.#leaving = undefined;
   }
 
   #stopDns(): void {

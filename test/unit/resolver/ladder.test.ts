@@ -225,7 +225,10 @@ describe('no permission', () => {
     show('10.0.0.1', '10.0.0.2');
     client.answers[`A ${orders}.`] = 'ESERVFAIL';
     slices.fail(forbidden);
+    await turn(29_999);
+    expect(client.asked).toEqual([]);
     await turn(3_000);
+    expect(client.asked).not.toEqual([]);
     expect(listener.keys).toBe('10.0.0.1:8080#uid-10.0.0.1 10.0.0.2:8080#uid-10.0.0.2');
     headless('10.0.0.2', '10.0.0.3');
     await turn(30_000);
@@ -254,12 +257,24 @@ describe('no permission', () => {
     expect(client.asked).toEqual([]);
   });
 
+  it('that is refused for a moment only changes nothing', async () => {
+    headless('10.0.0.9');
+    await watch();
+    show('10.0.0.1');
+    slices.fail(forbidden);
+    await turn(20_000);
+    slices.fresh();
+    await turn(60_000);
+    expect(client.asked).toEqual([]);
+    expect(listener.events).toEqual(['10.0.0.1:8080#uid-10.0.0.1', `fail ${forbidden.message}`, 'fresh']);
+  });
+
   it('that was given back after DNS took over: the watch’s own set again', async () => {
     headless('10.0.0.9');
     await watch();
     show('10.0.0.1');
     slices.fail(forbidden);
-    await turn();
+    await turn(30_000);
     expect(listener.keys).toBe('10.0.0.9:8080');
     slices.fresh();
     expect(listener.keys).toBe('10.0.0.1:8080#uid-10.0.0.1');

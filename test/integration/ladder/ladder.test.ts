@@ -1,0 +1,177 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ServiceController } from '../../../src/testing/api-server-service.js';
+import { type LadderWatch, LadderWorld, reader } from '../../support/ladder-world.js';
+
+const ports = [{ name: 'http', port: 80, targetPort: 8080 }];
+const clusterIP = '10.96.0.7';
+let world: LadderWorld;
+const watches: LadderWatch[] = [];
+
+const watch = (target = 'orders.shop:http'): LadderWatch => {
+  const started = world.watch(target);
+  watches.push(started);
+  return started;
+};
+/** A Service as the API server and DNS both show it. */
+const service = (kind: 'headless' | 'cluster-ip', ...pods: string[]): ServiceController => {
+  const controller = world.api.service('shop', 'orders', { ports });
+  controller.setPods(pods.map((address) => ({ name: `orders-${address}`, address })));
+  const common = { namespace: 'shop', name: 'orders', pods: pods.map((address) => ({ address })) };
+  if (kind === 'headless') world.dns.kubernetes.set({ ...common, ports: [{ name: 'http', port: 8080 }] });
+  else world.dns.kubernetes.set({ ...common, clusterIPs: [clusterIP], ports: [{ name: 'http', port: 80 }] });
+  return controller;
+};
+const slots = (port: number): string => Array.from({ length: 8 }, () => `${clusterIP}:${port}`).join(' ');
+
+beforeEach(async () => {
+  world = await LadderWorld.create();
+});
+afterEach(async () => {
+  for (const started of watches.splice(0)) started.close();
+  await world[Symbol.asyncDispose]();
+});
+
+describe('a plain target in a pod', () => {
+  it.each(['orders.shop:http', 'orders.shop:80', 'orders.shop.svc.cluster.local:80'])(
+    '%s watches EndpointSlices with the pod’s own rights; DNS is not asked',
+    async (target) => {
+      const orders = service('cluster-ip', '10.0.0.1', '10.0.0.2');
+      const one = watch(target);
+      await one.until('the pods', () => one.addresses === '10.0.0.1:8080 10.0.0.2:8080');
+      orders.setPods([{ name: 'c', address: '10.0.0.3' }]);
+      await one.until('the new pod', () => one.addresses === '10.0.0.3:8080');
+      expect(one.rungs).toHaveLength(1);
+      expect(one.rung).toBe('slices');
+      expect(world.dns.queries).toEqual([]);
+    },
+  );
+
+  it('an empty Service is empty, not "not on this rung"', async () => {
+    service('headless');
+    const one = watch();
+    await one.until('the empty set', () => one.listener.events.includes('∅'));
+    expect(one.rung).toBe('slices');
+    expect(world.dns.queries).toEqual([]);
+  });
+
+  it('a Service nobody has made is empty after DNS has said so twice', async () => {
+    const one = watch('nobody.shop:http');
+    await one.until('two answers', () => world.dns.count('_http._tcp.nobody.shop.svc.cluster.local') === 1);
+    expect(one.listener.events).toEqual([]);
+    await one.until('the empty set', () => one.listener.events.includes('∅'));
+    expect(one.rungs[0]?.reason).toContain('the API server shows no EndpointSlice of it; DNS has no such name');
+  });
+});
+
+describe('without permission', () => {
+  it('takes headless DNS, by port name or number, says what is missing, and climbs when it is given', async () => {
+    world.allow([]);
+    service('headless', '10.0.0.1', '10.0.0.2');
+    const byName = watch();
+    const byNumber = watch('orders.shop:8080');
+    for (const one of [byName, byNumber]) {
+      await one.until('the pods', () => one.addresses === '10.0.0.1:8080 10.0.0.2:8080');
+      expect(one.rung).toBe('dns');
+      expect(one.rungs[0]?.advice).toContain('verbs: ["list", "watch"]');
+    }
+    world.allow(reader);
+    await byName.until('the climb', () => byName.rung === 'slices', 500);
+    expect(byName.listener.keys).toMatch(/^10\.0\.0\.1:8080#.+ 10\.0\.0\.2:8080#/);
+    expect(byName.listener.events).not.toContain('∅');
+  });
+
+  it('takes the cluster IP as eight slots where the Service is not headless, and climbs when permission is given', async () => {
+    world.allow([]);
+    service('cluster-ip', '10.0.0.1', '10.0.0.2');
+    const one = watch();
+    await one.until('the slots', () => one.addresses === slots(80));
+    expect(one.rung).toBe('name');
+    expect(new Set(one.listener.endpoints?.map((endpoint) => endpoint.key)).size).toBe(8);
+    world.allow(reader);
+    await one.until('the climb', () => one.addresses === '10.0.0.1:8080 10.0.0.2:8080', 500);
+    expect(one.rungs.map(({ rung }) => rung)).toEqual(['name', 'slices']);
+  });
+
+  it('knows the only pod of a headless Service from a cluster IP', async () => {
+    world.allow([]);
+    service('headless', '10.0.0.1');
+    const one = watch('orders.shop:8080');
+    await one.until('the pod', () => one.addresses === '10.0.0.1:8080');
+    expect(one.rung).toBe('dns');
+  });
+
+  it('to watch alone: lists go on, and nothing falls', async () => {
+    world.allow([{ namespace: 'shop', verbs: ['list'], resources: ['endpointslices'] }]);
+    service('headless', '10.0.0.1');
+    const one = watch();
+    await one.until('the pod', () => one.addresses === '10.0.0.1:8080');
+    await one.until('the refusal', () => one.listener.errors.length > 0, 100);
+    expect(one.listener.errors[0]?.message).toContain('watch');
+    expect(one.listener.events).not.toContain('∅');
+  });
+});
+
+describe('losing a rung', () => {
+  it('the API server away for an hour changes nothing, and DNS is not asked', async () => {
+    service('headless', '10.0.0.1', '10.0.0.2');
+    const one = watch();
+    await one.until('the pods', () => one.addresses === '10.0.0.1:8080 10.0.0.2:8080');
+    await world.api.kill();
+    await one.until('the failure', () => one.listener.errors.length > 0);
+    for (let minute = 0; minute < 60; minute++) {
+      await one.clock.advanceAsync(60_000);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(one.addresses).toBe('10.0.0.1:8080 10.0.0.2:8080');
+    expect(world.dns.queries).toEqual([]);
+    await world.api.start({ history: 'lost', forbiddenMs: 0 });
+    await one.until('the recovery', () => one.listener.events.at(-1) === 'fresh', 500);
+  });
+
+  it('a permission taken away: DNS takes over once it has pods, and gives back', async () => {
+    const orders = service('cluster-ip', '10.0.0.1', '10.0.0.2');
+    const one = watch('orders.shop:80');
+    await one.until('the pods', () => one.rung === 'slices');
+    world.dns.fault({ kind: 'rcode', rcode: 'SERVFAIL' });
+    world.allow([]);
+    world.api.disturb('end');
+    world.api.compact();
+    await one.until('the refusal', () => one.listener.errors.some(({ code }) => code === 'EVENKEEL_FORBIDDEN'), 100);
+    await one.until('a question', () => world.dns.queries.length > 2, 100);
+    expect(one.addresses).toBe('10.0.0.1:8080 10.0.0.2:8080');
+    world.dns.clearFaults();
+    await one.until('the slots', () => one.addresses === slots(80), 100);
+    world.allow(reader);
+    orders.setPods([{ name: 'c', address: '10.0.0.3' }]);
+    await one.until('the climb', () => one.addresses === '10.0.0.3:8080', 500);
+    expect(one.rungs.map(({ rung }) => rung)).toEqual(['slices', 'name', 'slices']);
+    expect(one.listener.events).not.toContain('∅');
+  });
+
+  it('name server and API server both away after a start without permission: the last set stays', async () => {
+    world.allow([]);
+    service('headless', '10.0.0.1');
+    const one = watch();
+    await one.until('the pod', () => one.addresses === '10.0.0.1:8080');
+    await world.api.kill();
+    await world.dns.stop();
+    await one.until('the failure', () => one.listener.errors.length > 0, 500);
+    await one.until('more failures', () => one.clock.now() > 600_000, 5_000);
+    expect(one.addresses).toBe('10.0.0.1:8080');
+  });
+
+  it('nothing answers from the start: one failure that names both, then recovery', async () => {
+    service('headless', '10.0.0.1');
+    await world.api.kill();
+    await world.dns.stop();
+    const one = watch();
+    await one.until('the failure', () => one.listener.errors.length > 0);
+    expect(one.listener.errors[0]?.message).toMatch(/ECONNREFUSED.*; DNS has no answer/);
+    expect(one.listener.errors[0]?.permanent).toBe(false);
+    await world.dns.listen();
+    await one.until('the pod', () => one.addresses === '10.0.0.1:8080', 500);
+    expect(one.rung).toBe('dns');
+    await world.api.start({ forbiddenMs: 0 });
+    await one.until('the climb', () => one.rung === 'slices', 500);
+  });
+});
