@@ -21,6 +21,7 @@ export class StageHouse {
   #endpoints: readonly Endpoint[] = [];
   #version = 0;
   #dirty = false;
+  #inTurn = false;
   #result: EndpointSet = EndpointSet.empty;
 
   constructor(factories: readonly StageFactory[], seed = 1) {
@@ -95,13 +96,21 @@ export class StageHouse {
     this.#each(address, (tracker) => tracker.disconnected?.(error));
   }
 
+  /** Lets no turn end while `fn` runs. */
+  inOneTurn(fn: () => void): void {
+    this.#inTurn = true;
+    fn();
+    this.#inTurn = false;
+    this.clock.flush();
+  }
+
   close(): void {
     for (const stage of this.stages) stage.close?.();
   }
 
   #each(address: string, fn: (tracker: Tracker) => void): void {
     for (const { endpoint, list } of this.#trackers.values()) if (endpoint.address === address) list.forEach(fn);
-    this.clock.flush();
+    if (!this.#inTurn) this.clock.flush();
   }
 
   #run(): void {
