@@ -1,0 +1,189 @@
+import { connectivityState, status } from '@grpc/grpc-js';
+import {
+  balancerDefaults,
+  type Clock,
+  EvenkeelError,
+  type PickSet,
+  type ResolveError,
+  type Timer,
+} from '../../index.js';
+import type { PodConnection } from './pod-connection.js';
+import { Refusal } from './refusal.js';
+
+/** What decides whether a call waits or is turned away. */
+export interface AdmissionOptions {
+  /** Named in every message. */
+  readonly service: string;
+  readonly clock: Clock;
+  readonly waitTimeoutMs?: number | undefined;
+  readonly maxWaiting?: number | undefined;
+  readonly waitForEndpoints?: boolean | undefined;
+}
+
+/** How often waiting calls are counted anew while their number is at its limit, in ms. */
+const RECOUNT_MS = 100;
+
+/**
+ * The state of a channel in gRPC's words, and what becomes of a call that cannot be placed: it waits while that may help,
+ * else it fails with a message that says why. Calls wait inside grpc-js, each until its own deadline; from here only
+ * their number shows, and for how long none was placed.
+ */
+export class Admission {
+  readonly #service: string;
+  readonly #clock: Clock;
+  readonly #waitTimeoutMs: number;
+  readonly #maxWaiting: number;
+  readonly #waitForEndpoints: boolean;
+  readonly #changed: () => void;
+  /** What can be picked, once a first set is known. */
+  #set: PickSet<PodConnection> | undefined;
+  /** How many endpoints the resolver listed. */
+  #listed = 0;
+  /** Why there is no first set. */
+  #resolveError: ResolveError | undefined;
+  #closed: Refusal | undefined;
+  #refusal: Refusal | undefined;
+  #waiting = 0;
+  /** Runs from the first call told to wait to the next one that is placed. */
+  #patience: Timer | undefined;
+  #impatient = false;
+  #recount: Timer | undefined;
+
+  /** @param changed Told that `assess` may give another answer, or that waiting calls should be tried again. */
+  constructor(options: AdmissionOptions, changed: () => void) {
+    this.#service = options.service;
+    this.#clock = options.clock;
+    this.#waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
+    this.#maxWaiting = options.maxWaiting ?? balancerDefaults.maxWaiting;
+    this.#waitForEndpoints = options.waitForEndpoints ?? balancerDefaults.waitForEndpoints;
+    this.#changed = changed;
+  }
+
+  /** Calls told to wait since they were last tried again; those that gave up in between are still counted. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** Why calls are turned away, as of the last `assess`. */
+  get refusal(): Refusal | undefined {
+    return this.#refusal;
+  }
+
+  resolved(listed: number): void {
+    this.#listed = listed;
+    this.#resolveError = undefined;
+  }
+
+  resolveFailed(error: ResolveError): void {
+    this.#resolveError = error;
+    this.#changed();
+  }
+
+  /** There is a new picker, over this set. */
+  setChanged(set: PickSet<PodConnection>): void {
+    this.#set = set;
+    if (set.subchannels.length > 0) this.#impatient = false;
+    this.#changed();
+  }
+
+  /** Nothing is placed from now on. */
+  close(error: EvenkeelError): void {
+    this.#closed = new Refusal(error, status.UNAVAILABLE, true);
+    this.stop();
+    this.#changed();
+  }
+
+  /** Stops its timers. */
+  stop(): void {
+    this.#patience?.cancel();
+    this.#patience = undefined;
+    this.#recount?.cancel();
+    this.#recount = undefined;
+  }
+
+  /** A call was placed. On the path of every call. */
+  placed(): void {
+    if (this.#patience !== undefined) {
+      this.#patience.cancel();
+      this.#patience = undefined;
+    }
+    if (this.#impatient) {
+      this.#impatient = false;
+      this.#refusal = undefined;
+    }
+  }
+
+  /** A call cannot be placed now. Returns why it is turned away, or undefined when it shall wait. */
+  wait(): Refusal | undefined {
+    if (this.#waiting >= this.#maxWaiting) {
+      this.#recount ??= this.#clock.timer(() => {
+        this.#recount = undefined;
+        this.#changed();
+      }, RECOUNT_MS);
+      const message = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
+      return new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', message), status.RESOURCE_EXHAUSTED);
+    }
+    this.#waiting++;
+    this.#patience ??= this.#clock.timer(() => {
+      this.#patience = undefined;
+      this.#impatient = true;
+      this.#changed();
+    }, this.#waitTimeoutMs);
+    return undefined;
+  }
+
+  /** Waiting calls are about to be tried again, one after the other. */
+  retrying(): void {
+    this.#waiting = 0;
+  }
+
+  /** Looks at everything anew: sets `refusal`, returns the channel's state. */
+  assess(): connectivityState {
+    const set = this.#set;
+    this.#refusal = this.#closed ?? this.#why(set);
+    if (this.#closed !== undefined) return connectivityState.TRANSIENT_FAILURE;
+    if (set !== undefined && set.subchannels.length > 0) return connectivityState.READY;
+    return this.#refusal === undefined ? connectivityState.CONNECTING : connectivityState.TRANSIENT_FAILURE;
+  }
+
+  #why(set: PickSet<PodConnection> | undefined): Refusal | undefined {
+    if (set === undefined) {
+      if (this.#resolveError !== undefined) return this.#because(this.#resolveError.code, this.#resolveError.message);
+      return this.#impatient
+        ? this.#because('EVENKEEL_NOT_READY', `no answer within ${this.#waitTimeoutMs} ms`)
+        : undefined;
+    }
+    if (set.all.length === 0) {
+      if (this.#waitForEndpoints && !this.#impatient) return undefined;
+      const listed = this.#listed;
+      const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
+      return this.#because('EVENKEEL_NO_ENDPOINTS', why);
+    }
+    if (this.#impatient) {
+      const within = `no endpoint could take a call within ${this.#waitTimeoutMs} ms`;
+      return this.#because('EVENKEEL_NOT_READY', `${within} (${describe(set)})`);
+    }
+    // As with gRPC's own policies: once every endpoint has failed, calls fail until one works.
+    if (set.subchannels.length === 0 && set.all.every(({ state, lastError }) => lastError || state === 'backoff')) {
+      return this.#because('EVENKEEL_NOT_READY', `no endpoint can be reached (${describe(set)})`);
+    }
+    return undefined;
+  }
+
+  #because(code: EvenkeelError['code'], why: string): Refusal {
+    const named = why.startsWith(`${this.#service}:`) ? why : `${this.#service}: ${why}`;
+    return new Refusal(new EvenkeelError(code, named));
+  }
+}
+
+/** `2 connecting, 1 at capacity; <what went wrong last>`. */
+function describe({ all }: PickSet<PodConnection>): string {
+  const states = new Map<string, number>();
+  let cause = '';
+  for (const { state, inFlight, capacity, lastError } of all) {
+    const name = state === 'ready' && inFlight >= capacity ? 'at capacity' : state;
+    states.set(name, (states.get(name) ?? 0) + 1);
+    if (cause === '' && lastError !== undefined) cause = `; ${lastError.message}`;
+  }
+  return [...states].map(([state, count]) => `${count} ${state}`).join(', ') + cause;
+}

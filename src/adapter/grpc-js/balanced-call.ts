@@ -1,0 +1,166 @@
+import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
+import { type Clock, type Lease, notify, type Observer, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import type { Leaf } from './leaf.js';
+import { loadReportOf } from './load-report.js';
+import { outcomeOf } from './outcome.js';
+import type { PodConnection } from './pod-connection.js';
+
+/**
+ * What the calls of one method have shown so far. The channel is not told whether a method streams, and it matters: a
+ * subscription that is quiet is not a pod that hangs.
+ */
+export class MethodHistory {
+  /** A call ended well with exactly one answer. */
+  single = false;
+  /** A call ended well with none, or brought several. */
+  streaming = false;
+}
+
+/**
+ * One call through all its attempts (retries, hedges, repeated picks). grpc-js takes it for two things: the pick
+ * information of every attempt, and a filter that sees the answer begin and the call end.
+ */
+export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
+  readonly history: MethodHistory;
+  readonly clock: Clock;
+  readonly attempts: Attempt[] = [];
+  /** When the answer began, on the balancer's clock. */
+  answeredMs: number | undefined;
+  messages = 0;
+
+  constructor(history: MethodHistory, clock: Clock) {
+    this.history = history;
+    this.clock = clock;
+  }
+
+  /** Subchannels this call was tried on before. */
+  get tried(): ReadonlySet<Subchannel<PodConnection>> | undefined {
+    const { attempts } = this;
+    return attempts.length === 0 ? undefined : new Set(attempts.map((attempt) => attempt.lease.subchannel));
+  }
+
+  createFilter(): experimental.Filter {
+    return this;
+  }
+
+  sendMetadata(metadata: Promise<Metadata>): Promise<Metadata> {
+    return metadata;
+  }
+
+  receiveMetadata(metadata: Metadata): Metadata {
+    this.#answered();
+    return metadata;
+  }
+
+  sendMessage<T>(message: T): T {
+    return message;
+  }
+
+  receiveMessage<T>(message: T): T {
+    if (++this.messages === 2) this.history.streaming = true;
+    return message;
+  }
+
+  /** The call is over. */
+  receiveTrailers<T extends { readonly code: statusCode }>(status: T): T {
+    if (status.code === statusCode.OK) {
+      if (this.messages === 1) this.history.single = true;
+      else this.history.streaming = true;
+    }
+    for (const attempt of this.attempts) attempt.callEnded();
+    return status;
+  }
+
+  #answered(): void {
+    if (this.answeredMs !== undefined) return;
+    this.answeredMs = this.clock.now();
+    for (const { lease } of this.attempts) lease.progressed();
+  }
+}
+
+/** What an attempt tells its policy. */
+export interface AttemptOwner {
+  readonly observer: Observer;
+  /** A call ended: another may begin. */
+  attemptEnded(): void;
+}
+
+/** One pick that was made, in the form grpc-js wants it. Its lease begins with the pick and ends with the attempt. */
+export class Attempt implements experimental.PickResult {
+  readonly pickResultType: experimental.PickResultType.COMPLETE = experimental.PickResultType.COMPLETE;
+  readonly subchannel: experimental.SubchannelInterface;
+  readonly status: null = null;
+  readonly onCallEnded: experimental.PickResult['onCallEnded'];
+  readonly lease: Lease<PodConnection>;
+  readonly #call: BalancedCall;
+  readonly #leaf: Leaf;
+  readonly #owner: AttemptOwner;
+  #begun = false;
+  #ended = false;
+  /** A failure not told of yet: whether another attempt follows shows only later. */
+  #failure: { readonly outcome: Outcome; readonly error: Error } | undefined;
+
+  constructor(call: BalancedCall, lease: Lease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
+    this.#call = call;
+    this.lease = lease;
+    this.#leaf = leaf;
+    this.#owner = owner;
+    this.subchannel = leaf.subchannel;
+    this.onCallEnded = (code, details, metadata) => this.#finished(code, details, metadata);
+    lease.handle.callStarted(leaf);
+  }
+
+  /** grpc-js sent the call. Between pick and this it waits for call credentials. */
+  onCallStarted(): void {
+    this.#begun = true;
+  }
+
+  /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */
+  another(): void {
+    if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
+    this.#tell(true);
+  }
+
+  /** The call is over: a pick that was never used is given back, a failure had no attempt after it. */
+  callEnded(): void {
+    this.#end(outcomes.notStarted);
+    this.#tell(false);
+  }
+
+  #finished(code: statusCode, details: string, metadata: Metadata): void {
+    const { answeredMs, history, messages } = this.#call;
+    const answered = answeredMs !== undefined;
+    // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
+    const quiet = answered || history.streaming;
+    const outcome = outcomeOf({ code, details, metadata, quiet }, loadReportOf(metadata));
+    if (outcome.kind === 'failure') this.#failure = { outcome, error: new Error(`${statusCode[code]}: ${details}`) };
+    else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
+    let latencyMs: number | undefined;
+    // The end of the only answer is its arrival. A stream lasts as long as it is wanted; how fast it began is known, or not.
+    if (answered && messages !== 1) latencyMs = answeredMs - this.lease.startedMs;
+    else if (outcome.kind === 'cancelled' && quiet) latencyMs = 0;
+    this.#end(outcome, latencyMs);
+  }
+
+  #end(outcome: Outcome, latencyMs?: number): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    const { lease } = this;
+    lease.handle.callEnded(this.#leaf);
+    lease.end(outcome, latencyMs);
+    this.#owner.attemptEnded();
+  }
+
+  #tell(retrying: boolean): void {
+    const failure = this.#failure;
+    if (failure === undefined) return;
+    this.#failure = undefined;
+    notify(this.#owner.observer, 'attemptEnded', {
+      endpoint: this.lease.endpoint,
+      outcome: failure.outcome,
+      attempt: this.#call.attempts.indexOf(this) + 1,
+      retrying,
+      error: failure.error,
+    });
+  }
+}

@@ -1,0 +1,138 @@
+import { type Balancer, type BalancerSnapshot, EvenkeelError } from '../../index.js';
+import type { PodConnection } from './pod-connection.js';
+
+/** What watches and closes the balancing of one channel; `channelOptions({ onBalancer })` hands it out. */
+export interface ChannelBalancer extends AsyncDisposable {
+  /**
+   * Resolves once the first set is known, an empty one included; a channel that has not begun to look begins now.
+   * Rejects as `Balancer.ready` does, and with EVENKEEL_CLOSED when the channel is closed.
+   */
+  ready(options?: { readonly signal?: AbortSignal }): Promise<void>;
+  /** What the channel's balancing looks like now. A channel that is idle holds no endpoint and no connection. */
+  snapshot(): BalancerSnapshot;
+  /**
+   * Ends the balancing for good: new calls fail, running ones finish. Closing the client does the same and is enough.
+   * Resolves when every call has ended, after `pool.drainTimeoutMs` or when `signal` aborts; calls are never cut.
+   */
+  close(options?: { readonly signal?: AbortSignal }): Promise<void>;
+}
+
+/** What runs while a channel is not idle. */
+export interface RunningPolicy {
+  readonly balancer: Balancer<PodConnection>;
+  /** Calls told to wait. */
+  readonly waiting: number;
+  /** The balancer is closed: turns every call away. */
+  turnAway(): void;
+}
+
+/** What is known of the channel itself. */
+export interface ChannelHandle {
+  readonly isClosed: () => boolean;
+  /** Makes it look for endpoints, as a first call would; false if that is impossible. */
+  readonly wake: () => boolean;
+}
+
+/** One per channel, through its idle times. */
+export class ChannelPresence implements ChannelBalancer {
+  /** The Service's name as the user wrote it, for messages. */
+  readonly service: string;
+  readonly #channel: ChannelHandle;
+  #policy: RunningPolicy | undefined;
+  #closed = false;
+  /** A first set was known before the channel went idle. */
+  #wasReady = false;
+  /** Why the balancer could not be made. */
+  #broken: unknown;
+  readonly #waiters = new Set<() => void>();
+
+  constructor(service: string, channel: ChannelHandle) {
+    this.service = service;
+    this.#channel = channel;
+  }
+
+  get closed(): boolean {
+    return this.#closed || this.#channel.isClosed();
+  }
+
+  /** The channel looks for endpoints from now on. */
+  awoke(policy: RunningPolicy): void {
+    this.#policy = policy;
+    this.#resume();
+  }
+
+  /** The channel wanted to look and cannot. */
+  broke(error: unknown): void {
+    this.#broken = error;
+    this.#resume();
+  }
+
+  /** The channel went idle or was closed. */
+  sleeps(policy: RunningPolicy): void {
+    if (this.#policy !== policy) return;
+    if (policy.balancer.snapshot().state !== 'starting') this.#wasReady = true;
+    this.#policy = undefined;
+    this.#resume();
+  }
+
+  async ready(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    const { signal } = options;
+    signal?.throwIfAborted();
+    if (this.closed) throw this.closedError();
+    if (this.#policy === undefined) {
+      if (this.#wasReady) return;
+      await this.#awake(signal);
+    }
+    const policy = this.#policy;
+    if (policy === undefined) throw this.#broken ?? this.closedError();
+    await policy.balancer.ready(options);
+  }
+
+  snapshot(): BalancerSnapshot {
+    const policy = this.#policy;
+    if (policy !== undefined) return { ...policy.balancer.snapshot(), waiting: policy.waiting };
+    return {
+      resolver: this.service,
+      state: this.closed ? 'closed' : 'idle',
+      version: 0,
+      staleForMs: 0,
+      waiting: 0,
+      endpoints: [],
+    };
+  }
+
+  async close(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    this.#closed = true;
+    this.#policy?.turnAway();
+    await this.#policy?.balancer.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  closedError(): EvenkeelError {
+    return new EvenkeelError('EVENKEEL_CLOSED', `${this.service}: the channel is closed`);
+  }
+
+  #resume(): void {
+    for (const resume of this.#waiters) resume();
+    this.#waiters.clear();
+  }
+
+  #awake(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const resume = (): void => {
+        signal?.removeEventListener('abort', onAbort);
+        resolve();
+      };
+      const onAbort = (): void => {
+        this.#waiters.delete(resume);
+        reject(signal?.reason);
+      };
+      signal?.addEventListener('abort', onAbort, { once: true });
+      this.#waiters.add(resume);
+      if (!this.#channel.wake()) this.#resume();
+    });
+  }
+}

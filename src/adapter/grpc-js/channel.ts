@@ -1,0 +1,55 @@
+import { Channel, ChannelCredentials, type ClientOptions } from '@grpc/grpc-js';
+import { EvenkeelError } from '../../index.js';
+import { type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
+import { registeredName } from './register.js';
+import { HiddenOptions } from './resolver.js';
+import { checkService } from './target.js';
+
+/**
+ * The target string of a Service, for the address of any client or channel of grpc-js.
+ *
+ * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS
+ *   checks, whichever pod answers.
+ * @throws EVENKEEL_OPTION for what cannot name a Service.
+ * @example
+ * new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
+ */
+export function target(service: string): string {
+  return `${registeredName()}:${checkService(service)}`;
+}
+
+/**
+ * The options of a client or channel for such a target: how to choose among pods, with any of grpc-js's own (`grpc.…`)
+ * beside. One result may serve several channels; each has its own balancer.
+ *
+ * @throws EVENKEEL_OPTION for options that do not fit, and, when the client is made, if that client comes from another
+ *   copy of grpc-js than the one evenkeel uses.
+ * @example
+ * const options = channelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
+ */
+export function channelOptions(options: GrpcOptions = {}): ClientOptions {
+  registeredName();
+  const resolved = resolveGrpcOptions(options);
+  const own = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
+  return {
+    // With a proxy in the environment grpc-js would replace the target by the proxy; pods are reached directly.
+    'grpc.enable_http_proxy': 0,
+    ...own,
+    [HiddenOptions.key]: new HiddenOptions(resolved),
+    channelFactoryOverride: (address, credentials, given) => {
+      if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
+      const hidden = new HiddenOptions(resolved);
+      const channel = new Channel(address, credentials, { ...given, [HiddenOptions.key]: hidden });
+      hidden.channel = channel;
+      return channel;
+    },
+  };
+}
+
+function twoCopies(): EvenkeelError {
+  return new EvenkeelError(
+    'EVENKEEL_OPTION',
+    'this client comes from another copy of @grpc/grpc-js than the one evenkeel/grpc-js imports, where its target scheme ' +
+      'is registered; "npm ls @grpc/grpc-js" shows both: make them one with "npm dedupe", or with an override of one version',
+  );
+}

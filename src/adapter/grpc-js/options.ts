@@ -1,0 +1,123 @@
+import type { Metadata } from '@grpc/grpc-js';
+import {
+  type BalancingOptions,
+  balancingOptionNames,
+  type Clock,
+  checkBalancingOptions,
+  checkFunction,
+  checkNumber,
+  EvenkeelError,
+  optionError,
+  type Rng,
+  systemClock,
+  systemRng,
+} from '../../index.js';
+import type { ChannelBalancer } from './channel-balancer.js';
+
+/** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
+export type HashKey = (metadata: Metadata) => string | undefined;
+
+/**
+ * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.` are grpc-js's own and are passed on as they are.
+ * There is no `retry`: `retryPolicy` and `hedgingPolicy` of `grpc.service_config` do that, and each attempt is picked for anew.
+ */
+export interface GrpcOptions extends Omit<BalancingOptions, 'retry'> {
+  /**
+   * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
+   * @defaultValue none: calls have no affinity
+   */
+  readonly hashKey?: string | HashKey;
+  /** Connections kept open to each pod; a call goes to the one with the fewest calls. @defaultValue 1 */
+  readonly connectionsPerPod?: number;
+  /**
+   * Calls at once on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
+   * further calls then go to another pod, or wait for any pod, rather than behind the limit of one. @defaultValue Infinity
+   */
+  readonly maxStreamsPerConnection?: number;
+  /**
+   * The service name that health checks ask for (grpc.health.v1), over the connection calls use. Asked only when a stage
+   * wants to know. A server without that service counts as healthy. @defaultValue '' (the server as a whole)
+   */
+  readonly healthService?: string;
+  /** Called once per channel, when it is created, with what watches and closes its balancing. */
+  readonly onBalancer?: (balancer: ChannelBalancer) => void;
+  readonly [grpcOption: `grpc.${string}`]: unknown;
+  readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;
+}
+
+/** The same, complete, checked, without grpc-js's own. */
+export interface ResolvedGrpcOptions {
+  /** For `createBalancer`. */
+  readonly balancing: BalancingOptions;
+  readonly hashKey: HashKey | undefined;
+  readonly connectionsPerPod: number;
+  readonly maxStreamsPerConnection: number;
+  readonly healthService: string;
+  readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
+  readonly clock: Clock;
+  readonly rng: Rng;
+}
+
+const ownNames = ['hashKey', 'connectionsPerPod', 'maxStreamsPerConnection', 'healthService', 'onBalancer'] as const;
+
+/** Whether grpc-js itself reads the option. */
+export function isGrpcOption(name: string): boolean {
+  return name.startsWith('grpc.') || name.startsWith('grpc-node.');
+}
+
+/** Fills in defaults and checks everything but grpc-js's own options. Throws EVENKEEL_OPTION. */
+export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptions {
+  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+  const balancing: Record<string, unknown> = {};
+  for (const [name, value] of Object.entries(options)) {
+    if (isGrpcOption(name) || (ownNames as readonly string[]).includes(name)) continue;
+    if (name === 'retry') {
+      throw new EvenkeelError(
+        'EVENKEEL_OPTION',
+        'a gRPC channel has no option "retry": calls are repeated as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
+      );
+    }
+    if (!(balancingOptionNames as readonly string[]).includes(name)) {
+      const known = [...balancingOptionNames.filter((known) => known !== 'retry'), ...ownNames].join(', ');
+      throw new EvenkeelError(
+        'EVENKEEL_OPTION',
+        `options has no option "${name}"; it knows grpc.*, grpc-node.*, ${known}`,
+      );
+    }
+    balancing[name] = value;
+  }
+  checkBalancingOptions(balancing);
+  const { hashKey, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
+  if (typeof healthService !== 'string') throw optionError('healthService', 'the name of a service', healthService);
+  if (onBalancer !== undefined) checkFunction('onBalancer', onBalancer);
+  return {
+    balancing,
+    hashKey: resolveHashKey(hashKey),
+    connectionsPerPod: checkNumber('connectionsPerPod', options.connectionsPerPod, 1, {
+      min: 1,
+      max: 100,
+      integer: true,
+    }),
+    maxStreamsPerConnection: checkNumber(
+      'maxStreamsPerConnection',
+      options.maxStreamsPerConnection,
+      Number.POSITIVE_INFINITY,
+      { min: 1, integer: true, infinite: true },
+    ),
+    healthService,
+    onBalancer,
+    clock,
+    rng,
+  };
+}
+
+function resolveHashKey(hashKey: string | HashKey | undefined): HashKey | undefined {
+  if (hashKey === undefined || typeof hashKey === 'function') return hashKey;
+  if (typeof hashKey !== 'string' || !/^[0-9a-z_.-]+$/i.test(hashKey)) {
+    throw optionError('hashKey', 'the name of a metadata entry, or a function', hashKey);
+  }
+  return (metadata) => {
+    const [value] = metadata.get(hashKey);
+    return value === undefined ? undefined : value.toString();
+  };
+}

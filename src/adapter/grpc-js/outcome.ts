@@ -1,0 +1,71 @@
+import { type Metadata, status } from '@grpc/grpc-js';
+import { type LoadReport, type Outcome, outcomes } from '../../index.js';
+
+/** What the status codes of gRPC say about the endpoint, as opposed to the call. */
+const outcomeByCode: Readonly<Record<status, Outcome>> = {
+  [status.OK]: outcomes.success,
+  // The endpoint did its work and said no.
+  [status.INVALID_ARGUMENT]: outcomes.success,
+  [status.NOT_FOUND]: outcomes.success,
+  [status.ALREADY_EXISTS]: outcomes.success,
+  [status.PERMISSION_DENIED]: outcomes.success,
+  [status.FAILED_PRECONDITION]: outcomes.success,
+  [status.ABORTED]: outcomes.success,
+  [status.OUT_OF_RANGE]: outcomes.success,
+  [status.UNIMPLEMENTED]: outcomes.success,
+  [status.UNAUTHENTICATED]: outcomes.success,
+  // What servers answer when a handler throws, or loses data.
+  [status.UNKNOWN]: outcomes.status,
+  [status.INTERNAL]: outcomes.status,
+  [status.DATA_LOSS]: outcomes.status,
+  [status.UNAVAILABLE]: outcomes.status,
+  [status.DEADLINE_EXCEEDED]: outcomes.timeout,
+  [status.RESOURCE_EXHAUSTED]: outcomes.overload,
+  [status.CANCELLED]: outcomes.cancelled,
+};
+
+/** The words of grpc-js for REFUSED_STREAM, which is how the calls end that a GOAWAY overtook. It repeats them elsewhere itself. */
+const REFUSED = 'Stream refused by server';
+
+/** A call that ended, as a picker hears of it. */
+export interface EndedCall {
+  readonly code: status;
+  readonly details: string;
+  /** The trailers; empty when the status is one grpc-js made up on our side. */
+  readonly metadata: Metadata;
+  /** Whether the end of a time says nothing about the endpoint: the answer had begun, or the method may be quiet. */
+  readonly quiet: boolean;
+}
+
+/** The one table from gRPC's ends to outcomes. */
+export function outcomeOf({ code, details, metadata, quiet }: EndedCall, report?: LoadReport): Outcome {
+  // Codes outside the list count as UNKNOWN (gRFC A54 leaves them to the reader).
+  const outcome = outcomeByCode[code] ?? outcomes.status;
+  if (outcome.kind === 'success') return report === undefined ? outcome : { ...outcome, report };
+  if (outcome.kind === 'cancelled') return outcome;
+  const pushbackMs = pushbackOf(metadata);
+  if (pushbackMs !== undefined) {
+    return pushbackMs < 0 ? outcomes.overload : { ...outcomes.overload, retryAfterMs: pushbackMs };
+  }
+  if (code === status.DEADLINE_EXCEEDED) return quiet ? outcomes.cancelled : outcome;
+  if (isOurs(metadata)) {
+    if (code === status.UNAVAILABLE) return details === REFUSED ? outcomes.notStarted : outcomes.reset;
+    // A message larger than this side takes: the endpoint did its work.
+    if (code === status.RESOURCE_EXHAUSTED) return outcomes.success;
+    if (code === status.INTERNAL) return outcomes.protocol;
+  }
+  return outcome;
+}
+
+/** How long the server asks not to be called again, in ms; negative: it asks not to be tried again at all (gRFC A6). */
+function pushbackOf(metadata: Metadata): number | undefined {
+  const [value] = metadata.get('grpc-retry-pushback-ms');
+  if (value === undefined) return undefined;
+  const text = String(value);
+  return /^\d{1,9}$/.test(text) ? Number(text) : -1;
+}
+
+/** Trailers a server sends hold at least its content type; a status made on our side has none. */
+function isOurs(metadata: Metadata): boolean {
+  return Object.keys(metadata.getMap()).length === 0;
+}

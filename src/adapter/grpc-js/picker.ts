@@ -1,0 +1,76 @@
+import { experimental, type Metadata } from '@grpc/grpc-js';
+import { type Balancer, notify, outcomes, type PickOptions } from '../../index.js';
+import type { Admission } from './admission.js';
+import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
+import type { HashKey, ResolvedGrpcOptions } from './options.js';
+import type { PodConnection } from './pod-connection.js';
+
+const queued: experimental.PickResult = Object.freeze({
+  pickResultType: experimental.PickResultType.QUEUE,
+  subchannel: null,
+  status: null,
+  onCallStarted: null,
+  onCallEnded: null,
+});
+
+/** Puts the balancer's picks into the form grpc-js wants. One for the life of a policy: the balancer swaps its own inside. */
+export class CorridorPicker implements experimental.Picker {
+  readonly #balancer: Balancer<PodConnection>;
+  readonly #admission: Admission;
+  readonly #owner: AttemptOwner;
+  readonly #options: ResolvedGrpcOptions;
+  readonly #hashKey: HashKey | undefined;
+
+  constructor(
+    balancer: Balancer<PodConnection>,
+    admission: Admission,
+    owner: AttemptOwner,
+    options: ResolvedGrpcOptions,
+  ) {
+    this.#balancer = balancer;
+    this.#admission = admission;
+    this.#owner = owner;
+    this.#options = options;
+    this.#hashKey = options.hashKey;
+  }
+
+  pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
+    const info: unknown = extraPickInfo;
+    const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
+    for (const attempt of call.attempts) attempt.another();
+    const lease = this.#balancer.pick(this.#pickOptions(call, metadata));
+    const leaf = lease?.handle.leastBusy();
+    if (lease === undefined || leaf === undefined) {
+      lease?.end(outcomes.notStarted);
+      return this.#notNow(metadata);
+    }
+    this.#admission.placed();
+    const attempt = new Attempt(call, lease, leaf, this.#owner);
+    call.attempts.push(attempt);
+    return attempt;
+  }
+
+  #pickOptions(call: BalancedCall, metadata: Metadata): PickOptions<PodConnection> | undefined {
+    const { tried } = call;
+    if (this.#hashKey === undefined) return tried === undefined ? undefined : { avoid: tried };
+    return { key: this.#keyOf(this.#hashKey, metadata), avoid: tried };
+  }
+
+  #keyOf(hashKey: HashKey, metadata: Metadata): string | undefined {
+    try {
+      return hashKey(metadata);
+    } catch (error) {
+      // What is thrown here would surface in whoever started the call, or in a timer.
+      notify(this.#owner.observer, 'warned', { message: 'hashKey threw; the call has no key', error });
+      return undefined;
+    }
+  }
+
+  #notNow(metadata: Metadata): experimental.PickResult {
+    const refusal = this.#admission.refusal ?? this.#admission.wait();
+    if (refusal === undefined) return queued;
+    const waits = metadata.getOptions().waitForReady === true && !refusal.final;
+    if (!waits) notify(this.#owner.observer, 'refused', { error: refusal.error });
+    return refusal.result;
+  }
+}

@@ -1,0 +1,174 @@
+import { type Clock, type Connection, type Endpoint, EvenkeelError, type Rng, type Timer } from '../../index.js';
+import { checkHealth } from './health.js';
+import { Leaf, type LeafContext } from './leaf.js';
+
+/** What a `PodConnection` is made of. */
+export interface PodConnectionParts {
+  readonly endpoint: Endpoint;
+  readonly context: LeafContext;
+  readonly connections: number;
+  readonly maxStreams: number;
+  readonly healthService: string;
+  readonly clock: Clock;
+  readonly rng: Rng;
+}
+
+/** Pauses before one of several connections to a working pod is opened again, in ms. */
+const REOPEN_INITIAL_MS = 1_000;
+const REOPEN_MAX_MS = 30_000;
+const REOPEN_JITTER_RATIO = 0.2;
+
+/**
+ * One pod as a channel knows it: the connections it keeps to it, one unless `connectionsPerPod` says more. The first is
+ * opened at once, the others when it is ready.
+ */
+export class PodConnection implements Connection<PodConnection> {
+  /** Settles when the first connection is ready, or rejects when it cannot be opened. */
+  readonly opened: Promise<PodConnection>;
+  readonly leaving: Promise<void>;
+  readonly closed: Promise<undefined>;
+  readonly #parts: PodConnectionParts;
+  /** Those that can carry calls. */
+  readonly #ready: Leaf[] = [];
+  /** Those being opened. */
+  readonly #opening = new Set<Leaf>();
+  /** Calls running on any of them, those given up included. */
+  #streams = 0;
+  #wasReady = false;
+  #reopenTimer: Timer | undefined;
+  #reopenMs = REOPEN_INITIAL_MS;
+  #released = false;
+  #lastCallEnded: (() => void) | undefined;
+  #settleOpened!: () => void;
+  #rejectOpened!: (error: Error) => void;
+  #settleLeaving!: () => void;
+  #settleClosed!: () => void;
+
+  constructor(parts: PodConnectionParts) {
+    this.#parts = parts;
+    this.opened = new Promise((resolve, reject) => {
+      this.#settleOpened = () => resolve(this);
+      this.#rejectOpened = reject;
+    });
+    this.leaving = new Promise((resolve) => {
+      this.#settleLeaving = resolve;
+    });
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = () => resolve(undefined);
+    });
+    this.#openOne();
+  }
+
+  get handle(): PodConnection {
+    return this;
+  }
+
+  get capacity(): number {
+    return this.#ready.length === 0 ? 0 : this.#ready.length * this.#parts.maxStreams;
+  }
+
+  /** The connection with the fewest calls; undefined in the moment between losing the last and the pool's knowing. */
+  leastBusy(): Leaf | undefined {
+    const ready = this.#ready;
+    let best = ready[0];
+    for (let index = 1; index < ready.length; index++) {
+      const leaf = ready[index] as Leaf;
+      if (leaf.streams < (best as Leaf).streams) best = leaf;
+    }
+    return best;
+  }
+
+  callStarted(leaf: Leaf): void {
+    leaf.streams++;
+    this.#streams++;
+  }
+
+  callEnded(leaf: Leaf): void {
+    leaf.streams--;
+    this.#streams--;
+    if (this.#streams === 0) this.#lastCallEnded?.();
+  }
+
+  /** Asks grpc.health.v1 over a connection calls use. */
+  async ping(signal: AbortSignal): Promise<void> {
+    const leaf = this.leastBusy();
+    if (leaf === undefined) throw new Error('the connection was just lost');
+    await checkHealth(leaf, this.#parts.healthService, signal);
+  }
+
+  /** Gives its connections up. Running calls finish: nothing here could cut them, only their servers and deadlines do. */
+  async close(signal?: AbortSignal): Promise<void> {
+    this.release('it is closed');
+    if (this.#streams > 0 && signal?.aborted !== true) {
+      await new Promise<void>((resolve) => {
+        const done = (): void => {
+          signal?.removeEventListener('abort', done);
+          resolve();
+        };
+        this.#lastCallEnded = done;
+        signal?.addEventListener('abort', done, { once: true });
+      });
+    }
+    this.#settleClosed();
+  }
+
+  /** Lets go of every connection, now. */
+  release(reason: string): void {
+    if (this.#released) return;
+    this.#released = true;
+    this.#reopenTimer?.cancel();
+    for (const leaf of this.#opening) leaf.release();
+    for (const leaf of this.#ready) leaf.release();
+    this.#opening.clear();
+    this.#ready.length = 0;
+    if (!this.#wasReady) this.#neverOpened(new EvenkeelError('EVENKEEL_CONNECT', reason));
+  }
+
+  #neverOpened(error: Error): void {
+    this.#rejectOpened(error);
+    this.#settleClosed();
+  }
+
+  #openOne(): void {
+    const leaf: Leaf = new Leaf(this.#parts.endpoint, this.#parts.context, {
+      ready: () => this.#leafReady(leaf),
+      lost: (error) => this.#leafLost(leaf, error),
+    });
+    this.#opening.add(leaf);
+  }
+
+  #leafReady(leaf: Leaf): void {
+    this.#opening.delete(leaf);
+    this.#ready.push(leaf);
+    this.#reopenMs = REOPEN_INITIAL_MS;
+    if (this.#wasReady) return;
+    this.#wasReady = true;
+    this.#settleOpened();
+    while (this.#opening.size + 1 < this.#parts.connections) this.#openOne();
+  }
+
+  #leafLost(leaf: Leaf, error: Error | undefined): void {
+    this.#opening.delete(leaf);
+    const index = this.#ready.indexOf(leaf);
+    if (index >= 0) this.#ready.splice(index, 1);
+    if (!this.#wasReady) {
+      this.#released = true;
+      this.#neverOpened(error ?? new EvenkeelError('EVENKEEL_CONNECT', 'the connection was lost while it was opened'));
+    } else if (this.#ready.length === 0) {
+      // The pool opens the next one, with its own pauses.
+      this.release('the connection was lost');
+      this.#settleLeaving();
+    } else this.#reopenLater();
+  }
+
+  #reopenLater(): void {
+    if (this.#reopenTimer !== undefined) return;
+    const { clock, rng, connections } = this.#parts;
+    const pauseMs = this.#reopenMs * (1 + REOPEN_JITTER_RATIO * (2 * rng.next() - 1));
+    this.#reopenMs = Math.min(REOPEN_MAX_MS, this.#reopenMs * 1.6);
+    this.#reopenTimer = clock.timer(() => {
+      this.#reopenTimer = undefined;
+      while (this.#ready.length + this.#opening.size < connections) this.#openOne();
+    }, pauseMs);
+  }
+}

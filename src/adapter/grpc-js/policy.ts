@@ -1,0 +1,193 @@
+import { type ChannelOptions, connectivityState, experimental } from '@grpc/grpc-js';
+import {
+  type Balancer,
+  createBalancer,
+  notify,
+  type Observer,
+  type ObserverEvents,
+  type PickerFactory,
+  p2c,
+} from '../../index.js';
+import { Admission } from './admission.js';
+import type { AttemptOwner } from './balanced-call.js';
+import type { ChannelPresence, RunningPolicy } from './channel-balancer.js';
+import type { ResolvedGrpcOptions } from './options.js';
+import { CorridorPicker } from './picker.js';
+import type { PodConnection } from './pod-connection.js';
+import { GrpcTransport } from './transport.js';
+
+/** What a channel's resolver gives its policy along. */
+export interface PolicyParts {
+  readonly presence: ChannelPresence;
+  readonly options: ResolvedGrpcOptions;
+  /** Arguments of the channel's subchannels. */
+  readonly args: ChannelOptions;
+}
+
+/** Where it does so: among the channel options; the prefix keeps it out of the arguments of subchannels. */
+export const partsKey: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.parts`;
+
+/**
+ * The load balancing policy: owns one balancer from the first call, or the first after an idle time, to the next idle
+ * time. Endpoints come from the balancer's own resolver; the list grpc-js passes is empty.
+ */
+export class EvenkeelPolicy implements experimental.LoadBalancer {
+  readonly #helper: experimental.ChannelControlHelper;
+  #running: Running | undefined;
+
+  constructor(helper: experimental.ChannelControlHelper) {
+    this.#helper = helper;
+  }
+
+  updateAddressList(
+    _endpoints: experimental.StatusOr<experimental.Endpoint[]>,
+    _config: experimental.TypedLoadBalancingConfig,
+    options: ChannelOptions,
+  ): boolean {
+    if (this.#running !== undefined) return true;
+    const parts = options[partsKey] as PolicyParts | undefined;
+    if (parts === undefined)
+      return this.#cannot('the policy of evenkeel/grpc-js serves targets made by its target() only');
+    try {
+      this.#running = new Running(this.#helper, parts);
+      return true;
+    } catch (error) {
+      parts.presence.broke(error);
+      return this.#cannot(`${parts.presence.service}: ${error instanceof Error ? error.message : String(error)}`);
+    }
+  }
+
+  // The balancer connects by itself and keeps its own pauses.
+  exitIdle(): void {}
+  resetBackoff(): void {}
+
+  destroy(): void {
+    this.#running?.stop();
+  }
+
+  getTypeName(): string {
+    return 'evenkeel';
+  }
+
+  #cannot(details: string): boolean {
+    const picker = new experimental.UnavailablePicker({ details });
+    this.#helper.updateState(connectivityState.TRANSIENT_FAILURE, picker, details);
+    // True: the channel shall take the method configuration, so that calls get this far and hear why they fail.
+    return true;
+  }
+}
+
+/** One balancer and the channel it serves. */
+class Running implements RunningPolicy, AttemptOwner {
+  readonly balancer: Balancer<PodConnection>;
+  readonly #helper: experimental.ChannelControlHelper;
+  readonly #parts: PolicyParts;
+  readonly #admission: Admission;
+  readonly #transport: GrpcTransport;
+  readonly #picker: CorridorPicker;
+  #state: connectivityState = connectivityState.CONNECTING;
+  #publishing = false;
+  #stopped = false;
+
+  constructor(helper: experimental.ChannelControlHelper, parts: PolicyParts) {
+    const { presence, options, args } = parts;
+    const { balancing, clock } = options;
+    this.#helper = helper;
+    this.#parts = parts;
+    this.#admission = new Admission({ service: presence.service, clock, ...balancing }, () => this.#schedule());
+    this.#transport = new GrpcTransport(helper, args, options);
+    this.balancer = createBalancer({
+      ...balancing,
+      resolver: balancing.resolver ?? presence.service,
+      picker: this.#watched(balancing.picker ?? p2c()),
+      observer: this.#overheard(balancing.observer ?? {}),
+      transport: this.#transport,
+    });
+    this.#picker = new CorridorPicker(this.balancer, this.#admission, this, options);
+    helper.updateState(this.#state, this.#picker, null);
+    presence.awoke(this);
+    if (presence.closed) this.turnAway();
+  }
+
+  get waiting(): number {
+    return this.#admission.waiting;
+  }
+
+  get observer(): Observer {
+    return this.balancer.observer;
+  }
+
+  attemptEnded(): void {
+    if (this.#admission.waiting > 0) this.#schedule();
+  }
+
+  turnAway(): void {
+    this.#admission.close(this.#parts.presence.closedError());
+  }
+
+  /** The channel goes idle or closes. Its connections are let go of before this returns. */
+  stop(): void {
+    this.#stopped = true;
+    this.#parts.presence.sleeps(this);
+    this.#admission.stop();
+    this.#transport.release();
+    // Calls that still run are none of its business: they end as gRPC has it.
+    void this.balancer.close({ signal: AbortSignal.abort() });
+  }
+
+  /** The picker as it was given; each time the balancer builds one, waiting calls may find a place. */
+  #watched(picker: PickerFactory): PickerFactory {
+    return (set, previous, context) => {
+      // The set is of the one balancer that has this factory, so its connections are pods.
+      this.#admission.setChanged(set as never);
+      return picker(set, previous, context);
+    };
+  }
+
+  #overheard(observer: Observer): Observer {
+    const heard: { [Event in keyof ObserverEvents]?: (event: never) => void } = {};
+    for (const event of Object.keys(observer) as (keyof ObserverEvents)[]) {
+      heard[event] = (value: never) => notify(observer, event, value);
+    }
+    const also = <Event extends keyof ObserverEvents>(
+      event: Event,
+      listen: (value: ObserverEvents[Event]) => void,
+    ): void => {
+      heard[event] = (value: ObserverEvents[Event]) => {
+        listen(value);
+        notify(observer, event, value);
+      };
+    };
+    also('resolved', ({ endpoints }) => this.#admission.resolved(endpoints.length));
+    also('resolveFailed', ({ error, stale }) => {
+      if (!stale) this.#admission.resolveFailed(error);
+    });
+    // Whether calls are turned away depends on whether every endpoint has failed.
+    also('subchannelChanged', ({ to }) => {
+      if (to === 'backoff') this.#schedule();
+    });
+    return heard as Observer;
+  }
+
+  /** At most once per turn, and never while the balancer is at work. */
+  #schedule(): void {
+    if (this.#publishing || this.#stopped) return;
+    this.#publishing = true;
+    this.#parts.options.clock.defer(() => {
+      this.#publishing = false;
+      if (!this.#stopped) this.#publish();
+    });
+  }
+
+  #publish(): void {
+    const admission = this.#admission;
+    const state = admission.assess();
+    const { refusal, waiting } = admission;
+    const again =
+      refusal?.final === true || (waiting > 0 && (state === connectivityState.READY || refusal !== undefined));
+    if (state === this.#state && !again) return;
+    this.#state = state;
+    admission.retrying();
+    this.#helper.updateState(state, this.#picker, refusal?.error.message ?? null);
+  }
+}

@@ -1,0 +1,52 @@
+import type { ChannelOptions, experimental } from '@grpc/grpc-js';
+import type { Connection, Endpoint, Transport } from '../../index.js';
+import { ConnectionNumbers } from './connection-numbers.js';
+import type { LeafContext } from './leaf.js';
+import type { ResolvedGrpcOptions } from './options.js';
+import { PodConnection } from './pod-connection.js';
+
+/** Opens connections to pods with the subchannels of one channel. */
+export class GrpcTransport implements Transport<PodConnection> {
+  readonly #context: LeafContext;
+  readonly #options: ResolvedGrpcOptions;
+  readonly #connections = new Set<PodConnection>();
+  #released = false;
+
+  constructor(helper: experimental.ChannelControlHelper, args: ChannelOptions, options: ResolvedGrpcOptions) {
+    this.#context = { helper, args, numbers: new ConnectionNumbers() };
+    this.#options = options;
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<PodConnection>> {
+    signal.throwIfAborted();
+    if (this.#released) throw new Error('the channel is idle or closed');
+    const { connectionsPerPod, maxStreamsPerConnection, healthService, clock, rng } = this.#options;
+    const connection = new PodConnection({
+      endpoint,
+      context: this.#context,
+      connections: connectionsPerPod,
+      maxStreams: maxStreamsPerConnection,
+      healthService,
+      clock,
+      rng,
+    });
+    this.#connections.add(connection);
+    void connection.closed.then(() => this.#connections.delete(connection));
+    const onAbort = (): void => connection.release('connecting was called off');
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      return await connection.opened;
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * Lets go of every connection within this turn: a channel that closes has grpc-js drop unused subchannels right after
+   * its policy was destroyed, and what is still held then stays open for up to 10 s.
+   */
+  release(): void {
+    this.#released = true;
+    for (const connection of this.#connections) connection.release('the channel is idle or closed');
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * A pod: a gRPC server in a process of its own, told what to do over IPC.
+ *
+ *   { set: { delayMs, hang, fail, pushbackMs, load, health } }   how it behaves from now on
+ *   { stats: true }                                              answered with its counts
+ *   SIGTERM                                                      GOAWAY after `graceMs`, ends when its calls have
+ *
+ * Options as JSON in argv[2]: name, port, graceMs, cutMs, tls, maxStreams, noHealth.
+ */
+import { subscribe } from 'node:diagnostics_channel';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+
+const require = createRequire(import.meta.url);
+const grpc = require(process.env.EVENKEEL_GRPC_JS ?? '@grpc/grpc-js');
+const { loadSync } = require('@grpc/proto-loader');
+
+const here = (name) => fileURLToPath(new URL(name, import.meta.url));
+const { test, grpc: standard } = grpc.loadPackageDefinition(
+  loadSync([here('echo.proto'), here('health.proto')], { keepCase: true, longs: Number, defaults: true }),
+);
+
+const { name, port = 0, graceMs = 0, cutMs, tls, maxStreams, noHealth = false } = JSON.parse(process.argv[2] ?? '{}');
+const behaviour = { delayMs: 0, hang: false, fail: undefined, pushbackMs: undefined, load: undefined, health: 1 };
+const stats = { connections: 0, open: 0, calls: 0, unary: 0, streams: 0, running: 0, checks: 0 };
+
+subscribe('net.server.socket', ({ socket }) => {
+  stats.connections++;
+  stats.open++;
+  socket.on('close', () => stats.open--);
+});
+
+/** Runs `answer` the way the pod behaves just now. */
+function behave(call, kind, answer) {
+  stats.calls++;
+  stats[kind]++;
+  stats.running++;
+  let done = false;
+  const end = () => {
+    if (done) return;
+    done = true;
+    stats.running--;
+  };
+  call.on('cancelled', end);
+  const trailers = new grpc.Metadata();
+  if (behaviour.pushbackMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(behaviour.pushbackMs));
+  const { fail, hang, delayMs, load } = behaviour;
+  if (load !== undefined) trailers.set('endpoint-load-metrics-bin', Buffer.from(load, 'base64'));
+  if (hang) return;
+  const go = () => {
+    if (fail === undefined) answer(end, trailers);
+    else answer.fails({ code: fail, details: `${name} was told to fail`, metadata: trailers }, end);
+  };
+  if (delayMs > 0) setTimeout(go, delayMs);
+  else go();
+}
+
+const unary = (kind, respond) => (call, callback) => {
+  const answer = (end, trailers) =>
+    respond(call, (error, value) => {
+      end();
+      callback(error, value, trailers);
+    });
+  answer.fails = (error, end) => {
+    end();
+    callback(error);
+  };
+  behave(call, kind, answer);
+};
+
+const streaming = (respond) => (call) => {
+  const answer = (end, trailers) => respond(call, end, trailers);
+  answer.fails = (error, end) => {
+    end();
+    call.emit('error', error);
+  };
+  behave(call, 'streams', answer);
+};
+
+const server = new grpc.Server({
+  ...(maxStreams !== undefined && { 'grpc.max_concurrent_streams': maxStreams }),
+});
+
+server.addService(test.v1.Echo.service, {
+  say: unary('unary', (call, callback) =>
+    callback(null, { text: call.request.text, pod: name, received: JSON.stringify(call.metadata.getMap()) }),
+  ),
+  count: streaming((call, end) => {
+    let value = 0;
+    const next = () => {
+      if (call.cancelled) return;
+      if (value >= call.request.numbers) {
+        end();
+        call.end();
+        return;
+      }
+      call.write({ value: ++value, pod: name });
+      setTimeout(next, call.request.pause_ms);
+    };
+    next();
+  }),
+  add: unary('streams', (call, callback) => {
+    let value = 0;
+    call.on('data', (number) => {
+      value += number.value;
+    });
+    call.on('end', () => callback(null, { value, pod: name }));
+  }),
+  chat: streaming((call, end) => {
+    call.on('data', ({ text }) => call.write({ text, pod: name }));
+    call.on('end', () => {
+      end();
+      call.end();
+    });
+  }),
+  watch: streaming(() => {}),
+});
+
+if (!noHealth) {
+  server.addService(standard.health.v1.Health.service, {
+    check: (call, callback) => {
+      stats.checks++;
+      if (behaviour.health === 'hang') return;
+      if (call.request.service !== '' && call.request.service !== 'test.v1.Echo') {
+        callback({ code: grpc.status.NOT_FOUND, details: 'unknown service' });
+      } else callback(null, { status: behaviour.health });
+    },
+  });
+}
+
+const credentials = tls
+  ? grpc.ServerCredentials.createSsl(null, [{ private_key: readFileSync(tls.key), cert_chain: readFileSync(tls.cert) }])
+  : grpc.ServerCredentials.createInsecure();
+
+server.bindAsync(`127.0.0.1:${port}`, credentials, (error, bound) => {
+  if (error) throw error;
+  process.send({ port: bound });
+});
+
+process.on('message', (message) => {
+  if (message.set) Object.assign(behaviour, message.set);
+  process.send({ id: message.id, stats: { ...stats } });
+});
+process.on('disconnect', () => process.exit(0));
+process.on('SIGTERM', () => {
+  setTimeout(() => {
+    server.tryShutdown(() => process.exit(0));
+    if (cutMs !== undefined) setTimeout(() => process.exit(0), cutMs);
+  }, graceMs);
+});
