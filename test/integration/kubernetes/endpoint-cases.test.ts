@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+import { addresses, endpointCases, sliceObject } from '../../support/endpoint-cases.js';
+import { Corridor, cleanUpAfterEach, openApi, Probe } from './harness.js';
+
+cleanUpAfterEach();
+
+/** 'a b:8080#u1' as keys. */
+function keysOf(text: string): string {
+  return text
+    .split(' ')
+    .filter(Boolean)
+    .map((item) => {
+      const [, name, port, uid] = /^([a-z0-9]+)(?::(\d+))?(?:#(.+))?$/.exec(item) as unknown as [
+        string,
+        string,
+        string?,
+        string?,
+      ];
+      const address = addresses[name] as string;
+      return `${address.includes(':') ? `[${address}]` : address}:${port ?? 80}${uid === undefined ? '' : `#${uid}`}`;
+    })
+    .sort()
+    .join(' ');
+}
+
+describe('from slices on the wire to the set in use', () => {
+  for (const { id, title, port, family, zone, node, steps } of endpointCases) {
+    it(`case ${id}: ${title}`, async () => {
+      const api = await openApi();
+      let corridor: Corridor | undefined;
+      let probe: Probe | undefined;
+      for (const { slices, thenMs, expect: set, opened, draining, published } of steps) {
+        const before = corridor?.published ?? 0;
+        for (const [name, spec] of Object.entries(slices)) {
+          if (spec === null) api.slices.delete(name, 'shop');
+          else api.slices.put(sliceObject(name, spec));
+        }
+        if (corridor === undefined) {
+          const topology = zone === undefined && node === undefined ? undefined : { zone, nodeName: node };
+          corridor = new Corridor(
+            api,
+            { ...(port === undefined ? {} : { port }), ...(family === undefined ? {} : { family }) },
+            topology,
+          );
+          // An empty set is ready, too (W16).
+          await corridor.balancer.ready();
+          // Written after the first look: for the case of an empty Service there is nothing but the placeholder.
+          probe = new Probe(api, corridor.clock);
+          await probe.start();
+        } else {
+          // Far enough from the last publication for the next one to be due at once.
+          await corridor.clock.advanceAsync(60);
+        }
+        await probe?.inStep();
+        if (thenMs !== undefined) await corridor.clock.advanceAsync(thenMs);
+        expect(corridor.set).toBe(keysOf(set));
+        if (opened !== undefined) expect(corridor.transport.connections.length).toBe(opened);
+        if (draining !== undefined) expect(corridor.draining).toBe(keysOf(draining));
+        if (published !== undefined) expect(corridor.published > before).toBe(published);
+      }
+    });
+  }
+});

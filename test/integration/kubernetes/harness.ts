@@ -1,0 +1,189 @@
+import { afterEach } from 'vitest';
+import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
+import type { Observer, ObserverEvents } from '../../../src/observe/observer.js';
+import { type EndpointSlicesOptions, endpointSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
+import type { Resolution } from '../../../src/resolver/resolver.js';
+import { conditions } from '../../../src/stage/conditions.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
+import { topologyHints } from '../../../src/stage/zone-hints.js';
+import { type ApiServer, type ApiServerOptions, createApiServer } from '../../../src/testing/api-server.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { RecordingListener } from '../../support/recording-listener.js';
+import { until } from '../../support/until.js';
+
+const cleanups: (() => Promise<void> | void)[] = [];
+
+/** Ends what a test began, last things first. */
+export function cleanUpAfterEach(): void {
+  afterEach(async () => {
+    for (const cleanup of cleanups.splice(0).reverse()) await cleanup();
+  });
+}
+
+export function atEnd(cleanup: () => Promise<void> | void): void {
+  cleanups.push(cleanup);
+}
+
+export async function openApi(options: ApiServerOptions = {}): Promise<ApiServer> {
+  const api = await createApiServer({ rng: seededRng(3), ...options });
+  atEnd(() => api.close());
+  return api;
+}
+
+/** A resolver over sockets, watched with a clock that the test steers. */
+export class WatchedService {
+  readonly api: ApiServer;
+  readonly clock: FakeClock;
+  readonly listener: RecordingListener = new RecordingListener();
+  readonly warnings: ObserverEvents['warned'][] = [];
+  readonly resolution: Resolution;
+
+  constructor(
+    api: ApiServer,
+    options: Partial<EndpointSlicesOptions> = {},
+    clock: FakeClock = new FakeClock(),
+    seed = 5,
+  ) {
+    this.api = api;
+    this.clock = clock;
+    const observer: Observer = { warned: (event) => this.warnings.push(event) };
+    const resolver = endpointSlices({ namespace: 'shop', service: 'orders', apiServer: api.url, ...options });
+    this.resolution = resolver.watch(this.listener, { clock, rng: seededRng(seed), observer });
+    atEnd(() => this.resolution.close());
+  }
+
+  /** Waits, in real time, until the last set has these `address:port`. */
+  async sees(text: string): Promise<void> {
+    await until(`the set is "${text}", it was "${this.addresses}"`, () => this.addresses === text);
+  }
+
+  get addresses(): string | undefined {
+    return this.listener.endpoints?.map(({ address, port }) => `${address}:${port}`).join(' ');
+  }
+
+  /** Waits until the watch is open at the server. */
+  async watching(count: number = this.api.counts.watches + 1): Promise<void> {
+    await until(
+      `${count} watches were asked for`,
+      () => this.api.counts.watches >= count && this.api.counts.openWatches > 0,
+    );
+  }
+
+  /** Lets time pass until a state that needs network answers in between is reached. */
+  async pass(what: string, condition: () => boolean, stepMs = 100, limitMs = 120_000): Promise<number> {
+    const startMs = this.clock.now();
+    await until(
+      what,
+      async () => {
+        if (condition()) return true;
+        if (this.clock.now() - startMs > limitMs) throw new Error(`not within ${limitMs} ms of virtual time: ${what}`);
+        await this.clock.advanceAsync(stepMs);
+        // A real turn, so that sockets are heard between two steps.
+        await new Promise((resolve) => setImmediate(resolve));
+        return condition();
+      },
+      30_000,
+    );
+    return this.clock.now() - startMs;
+  }
+}
+
+/**
+ * Says when a client has applied everything written so far: another resolver on the same watch sees a slice of its own.
+ * It uses another port name, so nobody else does.
+ */
+export class Probe {
+  readonly #api: ApiServer;
+  readonly #watched: WatchedService;
+  #round = 0;
+  readonly #service: string;
+
+  constructor(api: ApiServer, clock: FakeClock, service = 'orders') {
+    this.#api = api;
+    this.#service = service;
+    this.#write();
+    this.#watched = new WatchedService(api, { port: 'probe', family: 'IPv4', service }, clock);
+  }
+
+  /** Once, before the first `inStep`. Lets a little time pass. */
+  async start(): Promise<void> {
+    await this.#watched.pass('the probe saw its slice', () => this.#watched.listener.endpoints?.length === 15, 60);
+  }
+
+  async inStep(): Promise<void> {
+    this.#round += 1;
+    this.#write();
+    // One more endpoint that stops being ready: such news is never held back.
+    await until('the probe saw the change', () => {
+      const unready = this.#watched.listener.endpoints?.filter(({ conditions }) => !conditions.ready).length ?? 0;
+      return unready === this.#round;
+    });
+    await settle();
+  }
+
+  #write(): void {
+    this.#api.slices.put({
+      metadata: { name: 'zz-probe', namespace: 'shop', labels: { 'kubernetes.io/service-name': this.#service } },
+      addressType: 'IPv4',
+      endpoints: Array.from({ length: 15 }, (_, index) => ({
+        addresses: [`10.255.0.${index + 1}`],
+        conditions: { ready: index >= this.#round },
+      })),
+      ports: [{ name: 'probe', port: 1 }],
+    });
+  }
+}
+
+/** The whole corridor: API server, resolver, stages and pool, with connections that are only pretended. */
+export class Corridor {
+  readonly api: ApiServer;
+  readonly clock: FakeClock = new FakeClock();
+  readonly transport: FakeTransport = new FakeTransport();
+  readonly balancer: Balancer<FakeConnection>;
+  readonly resolveFailures: ObserverEvents['resolveFailed'][] = [];
+  published = 0;
+
+  constructor(
+    api: ApiServer,
+    options: Partial<EndpointSlicesOptions> = {},
+    topology?: { readonly zone?: string | undefined; readonly nodeName?: string | undefined },
+  ) {
+    this.api = api;
+    const stages: StageFactory[] = [conditions()];
+    if (topology !== undefined) stages.push(topologyHints(topology));
+    this.balancer = createBalancer({
+      resolver: endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer: api.url, ...options }),
+      transport: this.transport,
+      stages,
+      clock: this.clock,
+      rng: seededRng(9),
+      observer: {
+        resolved: () => {
+          this.published += 1;
+        },
+        resolveFailed: (event) => this.resolveFailures.push(event),
+      },
+    });
+    atEnd(() => this.balancer.close());
+  }
+
+  /** The usable set, as `address:port` or `address:port#uid`. */
+  get set(): string {
+    return this.#keys((state) => state !== 'draining' && state !== 'closed');
+  }
+
+  get draining(): string {
+    return this.#keys((state) => state === 'draining');
+  }
+
+  #keys(select: (state: string) => boolean): string {
+    const { endpoints } = this.balancer.snapshot();
+    return endpoints
+      .filter((endpoint) => select(endpoint.state))
+      .map((endpoint) => endpoint.key)
+      .sort()
+      .join(' ');
+  }
+}
