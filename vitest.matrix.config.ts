@@ -2,16 +2,17 @@ import { defineConfig } from 'vitest/config';
 import { alias } from './vitest.config.js';
 
 /**
- * The adapters' integration tests against one supported combination; `npm run test:matrix` runs them all. The newer
- * major version of a peer is installed under a name of its own, and takes the place of the older one here.
+ * The doors' integration tests against one supported combination; `npm run test:matrix` runs them all and says by
+ * EVENKEEL_PEERS which version of a peer, in which folder, takes the place of the installed one.
  */
-const newer = process.env.EVENKEEL_UNDICI === '8' ? [{ find: /^undici$/, replacement: 'undici8' }] : [];
+const peers = Object.entries(JSON.parse(process.env.EVENKEEL_PEERS ?? '{}') as Record<string, string>).map(
+  ([name, folder]) => ({ find: new RegExp(`^${name}(?=/|$)`), replacement: folder }),
+);
 
 const config: ReturnType<typeof defineConfig> = defineConfig({
-  resolve: { alias: [...newer, ...alias] },
+  resolve: { alias: [...peers, ...alias] },
   test: {
     include: ['test/integration/**/*.test.ts'],
-    exclude: ['test/integration/package/**'],
     fileParallelism: false,
     testTimeout: 60_000,
     hookTimeout: 60_000,

@@ -1,32 +1,69 @@
 /**
- * Runs the integration tests on every supported Node with every supported undici.
+ * Runs the integration tests of the doors on every supported Node, with the oldest and the newest supported version of
+ * their peers.
  *
- *   node scripts/matrix.mjs              all combinations
- *   node scripts/matrix.mjs 22 24:8      Node 22 with each undici, Node 24 with undici 8
+ *   node scripts/matrix.mjs               all combinations
+ *   node scripts/matrix.mjs 22 undici-8   only those of Node 22 with undici 8
  *
- * Nodes other than this one come from the npm package `node`.
+ * Other Nodes come from the npm package `node`; other versions of a peer are installed under node_modules/.cache.
  */
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
-const cells = [20, 22, 24, 26]
-  .flatMap((node) => [7, 8].map((undici) => ({ node, undici })))
-  // undici 8 needs Node 22.19.
-  .filter(({ node, undici }) => node > 20 || undici === 7);
+const nodes = [20, 22, 24, 26];
 
+/** What the tests run with: `installed` is what package-lock.json says; a folder is one of test/integration. */
+const variants = [
+  { name: 'installed', from: 20, folders: ['dns', 'kubernetes', 'undici', 'node-http', 'grpc-js', 'mysql2'] },
+  { name: 'undici-8', from: 22, folders: ['undici'], peer: 'undici', version: '8' },
+  { name: 'undici-oldest', from: 20, folders: ['undici'], peer: 'undici', version: '7.0.0' },
+  { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
+  { name: 'client-node-2', from: 22, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '2' },
+  { name: 'client-node-oldest', from: 20, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '1.3.0' },
+].map((variant) => ({
+  ...variant,
+  folders: variant.folders.filter((folder) => existsSync(join(root, 'test/integration', folder))),
+}));
+
+const cells = nodes.flatMap((node) =>
+  variants.filter(({ from, folders }) => node >= from && folders.length > 0).map((variant) => ({ ...variant, node })),
+);
 const wanted = process.argv.slice(2);
+const wantedNodes = wanted.filter((word) => /^\d+$/.test(word)).map(Number);
+const wantedNames = wanted.filter((word) => !/^\d+$/.test(word));
 const chosen = cells.filter(
-  ({ node, undici }) => wanted.length === 0 || wanted.includes(`${node}`) || wanted.includes(`${node}:${undici}`),
+  ({ node, name }) =>
+    (wantedNodes.length === 0 || wantedNodes.includes(node)) &&
+    (wantedNames.length === 0 || wantedNames.includes(name)),
 );
 if (chosen.length === 0) {
-  console.error(`No such combination. There are: ${cells.map(({ node, undici }) => `${node}:${undici}`).join(', ')}`);
+  console.error(
+    `No such combination. Nodes: ${nodes.join(', ')}. With: ${variants.map(({ name }) => name).join(', ')}`,
+  );
   process.exit(2);
 }
 
-/** @param {{ node: number, undici: number }} cell */
-async function run({ node, undici }) {
+/** Installs one version of a peer in a folder of its own; returns where it lies. @param {string} peer @param {string} version */
+function install(peer, version) {
+  const folder = join(root, 'node_modules/.cache/evenkeel/peers', `${peer.replace('/', '-')}-${version}`);
+  const installed = join(folder, 'node_modules', peer);
+  if (existsSync(installed)) return installed;
+  mkdirSync(folder, { recursive: true });
+  const flags = ['--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error'];
+  const { status, stderr } = spawnSync('npm', ['install', ...flags, '--prefix', folder, `${peer}@${version}`], {
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`${peer}@${version} could not be installed:\n${stderr}`);
+  return installed;
+}
+
+/** @param {typeof cells[number]} cell */
+async function run({ node, name, folders, peer, version }) {
+  const started = performance.now();
+  const peers = peer && version ? { [peer]: install(peer, version) } : {};
   const vitest = [
     join(root, 'node_modules/vitest/vitest.mjs'),
     'run',
@@ -34,11 +71,13 @@ async function run({ node, undici }) {
     'vitest.matrix.config.ts',
     '--reporter=dot',
   ];
+  const args = [...vitest, ...folders.map((folder) => `test/integration/${folder}/`)];
   const own = Number(process.versions.node.split('.')[0]) === node;
-  const [command, args] = own ? [process.execPath, vitest] : ['npx', ['-y', '-p', `node@${node}`, 'node', ...vitest]];
-  const env = { ...process.env, EVENKEEL_UNDICI: String(undici), NO_COLOR: '1', FORCE_COLOR: undefined };
-  const started = performance.now();
-  const child = spawn(command, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'] });
+  const env = { ...process.env, EVENKEEL_PEERS: JSON.stringify(peers), NO_COLOR: '1', FORCE_COLOR: undefined };
+  const options = { cwd: root, env };
+  const child = own
+    ? spawn(process.execPath, args, options)
+    : spawn('npx', ['-y', '-p', `node@${node}`, 'node', ...args], options);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (chunk) => {
@@ -54,7 +93,9 @@ async function run({ node, undici }) {
   });
   const tests = /^\s*Tests\s+(.*)$/m.exec(output)?.[1] ?? 'no tests';
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  console.log(`${code === 0 ? 'ok    ' : 'FAILED'}  Node ${node}, undici ${undici}  ${seconds} s  ${tests}`);
+  console.log(
+    `${code === 0 ? 'ok    ' : 'FAILED'}  Node ${node}  ${name.padEnd(18)} ${seconds.padStart(6)} s  ${tests}`,
+  );
   if (code !== 0) console.log(output.trimEnd());
   return code === 0;
 }
