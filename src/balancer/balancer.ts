@@ -4,7 +4,6 @@ import { EvenkeelError } from '../errors.js';
 import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Picker, PickRequest } from '../picker/picker.js';
-import { cut } from '../pool/connect.js';
 import { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
@@ -109,6 +108,8 @@ class CorridorBalancer<C> implements Balancer<C>, LeaseOwner<C> {
   /** The last set after the stages had no entry, and is authoritative. */
   #empty = false;
   #closing: Promise<void> | undefined;
+  /** Aborts when what still runs while closing is cut, whichever `close` asked for it. */
+  readonly #cutting = new AbortController();
 
   constructor(options: ResolvedBalancerOptions<C>) {
     const { clock, rng } = options;
@@ -222,17 +223,23 @@ class CorridorBalancer<C> implements Balancer<C>, LeaseOwner<C> {
   }
 
   close(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
-    if (this.#closing !== undefined) {
-      options.signal?.addEventListener('abort', () => void this.#pool.close(cut), { once: true });
-      return this.#closing;
-    }
+    const { signal } = options;
+    const closing = this.#closing ?? this.#beginToClose();
+    const abort = (): void => this.#cutting.abort();
+    if (signal?.aborted) abort();
+    signal?.addEventListener('abort', abort, { once: true });
+    void closing.then(() => signal?.removeEventListener('abort', abort));
+    return closing;
+  }
+
+  #beginToClose(): Promise<void> {
     this.#picker = undefined;
     this.#feed.close();
     const closed = closedError();
     this.#room.fail(closed);
     this.#start.fail(closed);
     for (const stage of this.#stages) stage.close?.();
-    this.#closing = this.#closePool(options.signal);
+    this.#closing = this.#closePool();
     return this.#closing;
   }
 
@@ -318,17 +325,12 @@ class CorridorBalancer<C> implements Balancer<C>, LeaseOwner<C> {
     await subchannel.ping(signal);
   }
 
-  async #closePool(signal: AbortSignal | undefined): Promise<void> {
-    const limit = new AbortController();
-    const abort = (): void => limit.abort();
-    const timer = this.#clock.timer(abort, this.#options.pool.drainTimeoutMs);
-    signal?.addEventListener('abort', abort, { once: true });
-    if (signal?.aborted) abort();
+  async #closePool(): Promise<void> {
+    const timer = this.#clock.timer(() => this.#cutting.abort(), this.#options.pool.drainTimeoutMs);
     try {
-      await this.#pool.close(limit.signal);
+      await this.#pool.close(this.#cutting.signal);
     } finally {
       timer.cancel();
-      signal?.removeEventListener('abort', abort);
     }
   }
 
