@@ -9,6 +9,8 @@ const tsc = join(import.meta.dirname, '../../node_modules/typescript/bin/tsc');
 /** Packages a consumer has besides ours. What a folder does not name is not there: its types must not be needed. */
 const installed: Record<string, readonly string[]> = {
   root: ['@types/node', 'undici-types'],
+  'grpc-js': ['@types/node', 'undici-types', '@grpc/grpc-js'],
+  kubernetes: ['@types/node', 'undici-types'],
   undici: ['@types/node', 'undici-types', 'undici'],
 };
 

@@ -1,0 +1,14 @@
+import { Client, credentials } from '@grpc/grpc-js';
+import { p2c, staticEndpoints } from 'evenkeel';
+import { channelOptions, target } from 'evenkeel/grpc-js';
+
+const resolver = staticEndpoints([{ address: '10.0.0.1', port: 50051 }]);
+
+// A generated client takes both as they are.
+new Client(target('orders.shop:50051'), credentials.createInsecure(), channelOptions({ picker: p2c(), resolver }));
+new Client(target('orders.shop:50051'), credentials.createInsecure(), {
+  ...channelOptions({ onBalancer: (balancer) => void balancer.snapshot() }),
+  'grpc.max_receive_message_length': 1_000_000,
+});
+// @ts-expect-error: an option that does not exist
+channelOptions({ pickers: p2c() });
