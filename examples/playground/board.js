@@ -63,13 +63,13 @@ export class Board {
   #p99PerSecond = [];
   #secondEndsAt = 0;
   #inFlight = 0;
-  /** @type {readonly string[]} */
-  #setAside = [];
+  /** Pods the client leaves out because of what it saw of them. @type {readonly string[]} */
+  setAside = [];
 
   /** @param {import('./client.js').Report} report @param {number} now */
   add(report, now) {
     this.#inFlight = report.inFlight;
-    this.#setAside = report.setAside;
+    this.setAside = report.setAside;
     this.#ticks.push({ at: now, tallies: report.tallies });
     while (this.#ticks.length > 0 && /** @type {{ at: number }} */ (this.#ticks[0]).at < now - KEEP_MS) {
       this.#ticks.shift();
@@ -117,7 +117,7 @@ export class Board {
       recentErrors: errorCount(this.#since(now - LATENCY_WINDOW_MS)),
       errorKinds: Object.fromEntries(this.#all.errors),
       inFlight: this.#inFlight,
-      setAside: this.#setAside,
+      setAside: this.setAside,
     };
   }
 

@@ -23,7 +23,7 @@ export const createClient = async ({ apiServerUrl, namespace, service, picker })
   await balancer.ready();
   return {
     // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
-    send: (path, init) => fetch(new URL(path, origin), /** @type {RequestInit} */ ({ ...init, dispatcher })),
+    send: (path, init) => fetch(new URL(path, origin), /** @type {any} */ ({ ...init, dispatcher })),
     setAside: () =>
       balancer
         .snapshot()

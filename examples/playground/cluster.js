@@ -40,7 +40,8 @@ const isReady = (pod) => pod.serving && pod.phase === 'running';
 /** @param {Pod} pod @returns {'ready' | 'starting' | 'restarting' | 'not ready' | 'slow' | 'failing' | 'leaving' | 'dead'} */
 function stateOf(pod) {
   if (pod.phase === 'terminating') return 'leaving';
-  if (pod.phase === 'starting' || pod.phase === 'restarting') return pod.restarts > 0 ? 'restarting' : 'starting';
+  if (pod.phase === 'restarting' || (pod.phase === 'starting' && pod.restarts > 0)) return 'restarting';
+  if (pod.phase === 'starting') return 'starting';
   if (!pod.alive) return 'dead';
   if (pod.fault === 'slow' || pod.fault === 'failing') return pod.fault;
   return pod.serving && pod.fault !== 'unready' ? 'ready' : 'not ready';

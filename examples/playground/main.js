@@ -50,6 +50,7 @@ async function start(options, log) {
     context: { serviceUrl, apiServerUrl, namespace, service, ...(options.picker && { picker: options.picker }) },
     perSecond: options.perSecond,
     seed: SEED,
+    onEvent: (text) => log.add(text),
     onDeath: (reason) => {
       console.error(reason);
       void end(1);
@@ -77,9 +78,11 @@ async function live(options) {
   const log = new Log();
   console.log(`starting ${options.pods} pods and two clients …`);
   const { cluster, traffic } = await start(options, log);
+  let lastLook = performance.now();
   const state = () => describeState(cluster, traffic, options.perSecond);
   /** @param {string} name @param {string} [pod] */
   const act = (name, pod) => {
+    lastLook = performance.now();
     const action = actions[name];
     action?.run(cluster, pod ?? (action.needsPod ? busiestPod(state())?.name : undefined));
   };
@@ -93,7 +96,7 @@ async function live(options) {
     input: process.stdin,
     state,
     log,
-    head: page?.url ?? '',
+    head: page?.url ?? 'in the terminal only',
     act: (name) => {
       try {
         act(name);
@@ -103,18 +106,19 @@ async function live(options) {
     },
     quit: () => void end(0),
   });
-  endings.push(closeTerminal);
+  endings.push(() => {
+    closeTerminal();
+    const { ordinary, evenkeel } = state();
+    console.log(`ordinary  ${ordinary.requests} requests, ${ordinary.errors} failed`);
+    console.log(`evenkeel  ${evenkeel.requests} requests, ${evenkeel.errors} failed`);
+  });
   if (page && options.open) openBrowser(page.url);
-  endWhenForgotten(options.minutes, () => (page?.viewers() ?? 0) > 0);
-}
 
-/** Nobody should find traffic still running on a machine a week later. @param {number} minutes @param {() => boolean} isWatched */
-function endWhenForgotten(minutes, isWatched) {
-  let lastLook = performance.now();
+  // Nobody should find traffic still running on a machine a week later.
   setInterval(() => {
-    if (isWatched()) lastLook = performance.now();
-    if (performance.now() - lastLook < minutes * 60_000) return;
-    endings.unshift(() => console.log(`nobody looked at the page for ${minutes} minutes, so the playground has ended`));
+    if (page !== undefined && page.viewers() > 0) lastLook = performance.now();
+    if (performance.now() - lastLook < options.minutes * 60_000) return;
+    endings.unshift(() => console.log(`nobody looked for ${options.minutes} minutes, so the playground has ended`));
     void end(0);
   }, LOOK_MS);
 }

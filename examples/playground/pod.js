@@ -9,6 +9,7 @@
  * later; then it answers with `Connection: close`, and leaves once nobody asks any more.
  */
 import { createServer } from 'node:http';
+import { Lane } from './lane.js';
 
 /** @typedef {'none' | 'slow' | 'failing' | 'unready'} Fault */
 
@@ -33,8 +34,15 @@ function drawServiceTime() {
   return Math.min(base, serviceTimeMs * 6) * (fault === 'slow' ? SLOW_FACTOR : 1);
 }
 
-/** The end of the queue of each lane. @type {Map<string, Promise<void>>} */
+/** @type {Map<string, Lane>} */
 const lanes = new Map();
+
+/** @param {string} name */
+function laneOf(name) {
+  const lane = lanes.get(name) ?? new Lane(drawServiceTime);
+  lanes.set(name, lane);
+  return lane;
+}
 
 /** Open connections, each counted for the client whose first request it carried. @type {Map<import('node:net').Socket, string>} */
 const connections = new Map();
@@ -60,15 +68,6 @@ setInterval(() => {
   process.send?.({ type: 'connections', connections: byLane });
 }, REPORT_MS);
 
-/** @param {string} lane */
-function work(lane) {
-  const done = (lanes.get(lane) ?? Promise.resolve()).then(
-    () => new Promise((resolve) => setTimeout(resolve, drawServiceTime())),
-  );
-  lanes.set(lane, done);
-  return done;
-}
-
 const server = createServer(async (request, response) => {
   request.resume();
   if (request.url === '/readyz') {
@@ -78,15 +77,17 @@ const server = createServer(async (request, response) => {
   const lane = String(request.headers['x-lane'] ?? '');
   countConnection(request.socket, lane);
   busy += 1;
+  response.once('close', () => {
+    busy -= 1;
+    lastRequestAt = performance.now();
+  });
   let status = 200;
   if (fault === 'failing') {
     status = 500;
     await new Promise((resolve) => setTimeout(resolve, 1));
   } else {
-    await work(lane);
+    await laneOf(lane).work(response);
   }
-  busy -= 1;
-  lastRequestAt = performance.now();
   const body = JSON.stringify({ pod: name });
   response.writeHead(status, {
     'content-type': 'application/json',

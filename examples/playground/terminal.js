@@ -9,6 +9,8 @@ import { CLIENTS } from './traffic.js';
 const REDRAW_MS = 250;
 const PLAIN_LINE_MS = 5_000;
 const LOG_LINES = 4;
+// Title, summary, keys and the empty lines between them.
+const OTHER_LINES = 7;
 const UNEVEN = 1.5;
 
 const TITLES = { ordinary: 'ordinary keep-alive client', evenkeel: 'evenkeel' };
@@ -67,21 +69,24 @@ function column(state, name, width, paint) {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape codes begin with a control character
 const seenLength = (text) => text.replace(/\x1b\[\d+m/g, '').length;
 
-/** @param {State} state @param {readonly import('./log.js').LogEntry[]} log @param {{ columns: number, colour: boolean, head: string }} look */
-export function draw(state, log, { columns, colour, head }) {
+/** @param {State} state @param {readonly import('./log.js').LogEntry[]} log @param {{ columns: number, rows: number, colour: boolean, head: string }} look */
+function draw(state, log, { columns, rows, colour, head }) {
   const paint = palette(colour);
   const width = Math.max(36, Math.floor(Math.min(columns, 150) / 2) - 2);
   const [left = [], right = []] = CLIENTS.map((name) => column(state, name, width, paint));
   const ready = state.pods.filter((pod) => pod.ready).length;
-  const lines = [
+  // On a low screen the log gives way to the pods.
+  const logLines = Math.max(0, Math.min(LOG_LINES, rows - left.length - OTHER_LINES));
+  return [
     `${paint.bold('evenkeel playground')}  ${head}`,
     paint.dim(`${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`),
     '',
     ...left.map((line, index) => line + ' '.repeat(Math.max(0, width + 2 - seenLength(line))) + (right[index] ?? '')),
     '',
-    ...log.slice(-LOG_LINES).map((entry) => paint.dim(`${entry.at.toFixed(1).padStart(6)} s  ${entry.text}`)),
+    ...log
+      .slice(log.length - logLines)
+      .map((entry) => paint.dim(`${entry.at.toFixed(1).padStart(6)} s  ${entry.text}`)),
   ];
-  return lines;
 }
 
 /**
@@ -104,7 +109,7 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
       .join('  ');
     const redraw = () => {
       const { columns = 80, rows = 24 } = output;
-      const lines = [...draw(state(), log.entries, { columns, colour, head }), '', `${keys}  q quit`];
+      const lines = [...draw(state(), log.entries, { columns, rows, colour, head }), '', `${keys}  q quit`];
       // One write, each line cleared to its end, so that nothing flickers; nothing that would scroll.
       output.write(
         `\x1b[H${lines

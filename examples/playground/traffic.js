@@ -18,9 +18,10 @@ const AHEAD_MS = 60;
  * @param {import('./client.js').ClientContext} options.context
  * @param {number} options.perSecond requests per second of each client
  * @param {number} options.seed
+ * @param {(text: string) => void} options.onEvent called with what a client did about a pod, in words
  * @param {(reason: string) => void} options.onDeath called when a client's process ended by itself
  */
-export async function startTraffic({ context, perSecond, seed, onDeath }) {
+export async function startTraffic({ context, perSecond, seed, onEvent, onDeath }) {
   let closed = false;
   let segment = 0;
   const boards = { ordinary: new Board(), evenkeel: new Board() };
@@ -29,7 +30,12 @@ export async function startTraffic({ context, perSecond, seed, onDeath }) {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     child.on('message', (/** @type {any} */ message) => {
-      if (message.type === 'report') boards[name].add(message, performance.now());
+      if (message.type !== 'report') return;
+      const known = boards[name].setAside;
+      boards[name].add(message, performance.now());
+      const { setAside } = boards[name];
+      for (const pod of setAside) if (!known.includes(pod)) onEvent(`${name} sets ${pod} aside: it fails too often`);
+      for (const pod of known) if (!setAside.includes(pod)) onEvent(`${name} uses ${pod} again, if it is there`);
     });
     child.on('exit', () => {
       if (!closed) onDeath(`the ${name} client ended by itself`);

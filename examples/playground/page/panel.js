@@ -9,7 +9,14 @@ import { Scene } from './scene.js';
 const NARROW_PX = 66;
 
 /** @param {number | undefined} ms */
-const formatMs = (ms) => (ms === undefined ? '–' : ms < 10 ? ms.toFixed(1) : String(Math.round(ms)));
+function formatTime(ms) {
+  if (ms === undefined) return '–';
+  if (ms >= 1_000) return `${(ms / 1_000).toFixed(1)} s`;
+  return `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`;
+}
+
+/** @param {number} count */
+const formatCount = (count) => (count < 10_000 ? String(count) : `${Math.floor(count / 1_000)}k`);
 
 /** @param {ParentNode} root @param {string} selector @returns {HTMLElement} */
 const get = (root, selector) => /** @type {HTMLElement} */ (root.querySelector(selector));
@@ -109,13 +116,13 @@ export function createPanel(root, client, choose) {
     const ratio = own.maxOverMean;
     spread.dataset.level = ratio === undefined ? 'none' : levelOf(ratio);
     setText(get(spread, '.value'), ratio === undefined ? '–' : `${ratio.toFixed(ratio < HIGH_RATIO ? 2 : 1)}×`);
-    setText(get(root, '.p99'), `${formatMs(own.p99Ms)} ms`);
-    setText(get(root, '.p50'), `${formatMs(own.p50Ms)} ms`);
+    setText(get(root, '.p99'), formatTime(own.p99Ms));
+    setText(get(root, '.p50'), formatTime(own.p50Ms));
     errors.dataset.any = own.errors > 0 ? 'yes' : 'no';
     errors.title = Object.entries(own.errorKinds)
       .map(([kind, count]) => `${count} × ${kind}`)
       .join('\n');
-    setText(get(errors, '.value'), String(own.errors));
+    setText(get(errors, '.value'), formatCount(own.errors));
     const { p99PerSecond } = own;
     // A minute when there is one; the first seconds are not squeezed into a corner.
     const step = 120 / (Math.max(p99PerSecond.length, 15) - 1);

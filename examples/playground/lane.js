@@ -1,0 +1,38 @@
+// @ts-check
+/** @typedef {{ arrivedAt: number, response: import('node:http').ServerResponse, done: () => void }} Waiting */
+
+/** A worker that does one request after the other. */
+export class Lane {
+  #drawTime;
+  /** @type {Waiting[]} */
+  #queue = [];
+  #busy = false;
+  #freeAt = 0;
+
+  /** @param {() => number} drawTime how long the next request takes, in ms */
+  constructor(drawTime) {
+    this.#drawTime = drawTime;
+  }
+
+  /** Resolves when the worker has done this request; never, when its client gave up before its turn. @param {Waiting['response']} response @returns {Promise<void>} */
+  work(response) {
+    return new Promise((done) => {
+      this.#queue.push({ arrivedAt: performance.now(), response, done });
+      if (!this.#busy) this.#next();
+    });
+  }
+
+  #next() {
+    let next = this.#queue.shift();
+    while (next?.response.destroyed) next = this.#queue.shift();
+    this.#busy = next !== undefined;
+    if (next === undefined) return;
+    const { arrivedAt, done } = next;
+    // Counted from when the worker was free, not from when a late timer said so: a busy machine delays one answer, not all.
+    this.#freeAt = Math.max(arrivedAt, this.#freeAt) + this.#drawTime();
+    setTimeout(() => {
+      done();
+      this.#next();
+    }, this.#freeAt - performance.now());
+  }
+}
