@@ -19,6 +19,8 @@ export class LineReader {
   readonly #decoder = new TextDecoder('utf-8', { fatal: true });
   #pieces: Uint8Array[] = [];
   #bytes = 0;
+  /** Whether something was thrown: what follows may be the rest of a line whose beginning was lost. */
+  #broken = false;
 
   /** @param onLine Called for each line, in order, without its newline. What it throws `push` throws. */
   constructor(onLine: (line: string) => void, maxBytes: number = MAX_LINE_BYTES) {
@@ -31,8 +33,10 @@ export class LineReader {
     return this.#bytes > 0;
   }
 
-  /** Throws LineError for a line that is too long or no UTF-8; the stream is of no use afterwards. */
+  /** Throws LineError for a line that is too long or no UTF-8; once anything was thrown, nothing more is read. */
   push(chunk: Uint8Array): void {
+    if (this.#broken) throw new LineError('the stream is broken');
+    this.#broken = true;
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
       this.#keep(chunk.subarray(start, end));
@@ -40,6 +44,7 @@ export class LineReader {
       this.#onLine(this.#take());
     }
     if (start < chunk.length) this.#keep(chunk.subarray(start));
+    this.#broken = false;
   }
 
   #keep(piece: Uint8Array): void {
