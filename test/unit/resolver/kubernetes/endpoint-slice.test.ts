@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest';
+import { type EndpointSlice, parseSlice, type Unchecked } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
+
+function parse(
+  more: Record<string, unknown>,
+  labels: unknown = { 'kubernetes.io/service-name': 'orders' },
+): EndpointSlice | undefined {
+  const object = { metadata: { name: 's1', resourceVersion: '7', labels }, addressType: 'IPv4', ...more };
+  return parseSlice(object as Unchecked, 'orders');
+}
+
+const addresses = (slice: EndpointSlice | undefined): string[] | undefined =>
+  slice?.members.map(({ address }) => address);
+
+describe('parseSlice', () => {
+  it('S1: belongs to a Service by its label alone, whoever manages it', () => {
+    expect(parse({})?.name).toBe('s1');
+    expect(
+      parse({}, { 'kubernetes.io/service-name': 'orders', 'endpointslice.kubernetes.io/managed-by': 'me' }),
+    ).toBeDefined();
+    for (const labels of [
+      { 'kubernetes.io/service-name': 'carts' },
+      { 'kubernetes.io/service-name': '' },
+      {},
+      null,
+      undefined,
+      [],
+    ]) {
+      expect(parse({}, labels ?? null)).toBeUndefined();
+    }
+  });
+
+  it('S3: FQDN and unknown address types have no members', () => {
+    for (const addressType of ['FQDN', 'IPv5', undefined, 4]) {
+      const slice = parse({ addressType, endpoints: [{ addresses: ['10.0.0.1'] }] });
+      expect(slice).toMatchObject({ family: undefined, members: [] });
+    }
+  });
+
+  it('S4: the first address counts, in canonical form; entries without one are skipped', () => {
+    expect(
+      addresses(parse({ endpoints: [{ addresses: ['010.000.000.001', '10.0.0.9'] }, { addresses: [] }, {}, null, 7] })),
+    ).toEqual(['10.0.0.1']);
+    const slice = parse({ addressType: 'IPv6', endpoints: [{ addresses: ['FD00:0:0:0:0:0:0:00A1'] }] });
+    expect(addresses(slice)).toEqual(['fd00::a1']);
+  });
+
+  it('S4: an address that is no IP address of the family is left out and named', () => {
+    const slice = parse({
+      endpoints: [
+        { addresses: ['example.com'] },
+        { addresses: ['fd00::1'] },
+        { addresses: [7] },
+        { addresses: ['10.0.0.1'] },
+      ],
+    });
+    expect(addresses(slice)).toEqual(['10.0.0.1']);
+    expect(slice?.malformed).toEqual(['example.com', 'fd00::1', '7']);
+  });
+
+  it('S5: missing ready and serving are true, missing terminating is false, null is missing', () => {
+    const conditionsOf = (conditions: unknown): unknown =>
+      parse({ endpoints: [{ addresses: ['10.0.0.1'], conditions }] })?.members[0]?.conditions;
+    const whole = { ready: true, serving: true, terminating: false };
+    expect(conditionsOf(undefined)).toEqual(whole);
+    expect(conditionsOf(null)).toEqual(whole);
+    expect(conditionsOf({})).toEqual(whole);
+    expect(conditionsOf({ ready: null, serving: null, terminating: null })).toEqual(whole);
+    expect(conditionsOf({ ready: false, serving: false, terminating: true })).toEqual({
+      ready: false,
+      serving: false,
+      terminating: true,
+    });
+  });
+
+  it('S6: TCP by default, no number no port, no name is ""', () => {
+    const portsOf = (ports: unknown): unknown => parse({ ports })?.ports;
+    expect(portsOf([{ name: 'http', port: 80 }])).toEqual([{ name: 'http', port: 80 }]);
+    expect(
+      portsOf([
+        { port: 80, protocol: 'TCP' },
+        { name: null, port: 81, protocol: null },
+      ]),
+    ).toEqual([
+      { name: '', port: 80 },
+      { name: '', port: 81 },
+    ]);
+    expect(
+      portsOf([{ name: 'http' }, { name: 'x', port: 0 }, { name: 'y', port: null }, { name: 'z', port: 70_000 }]),
+    ).toEqual([]);
+    expect(
+      portsOf([
+        { name: 'dns', port: 53, protocol: 'UDP' },
+        { name: 'dns-tcp', port: 53 },
+      ]),
+    ).toEqual([{ name: 'dns-tcp', port: 53 }]);
+  });
+
+  it('S7: null lists are empty', () => {
+    expect(parse({ endpoints: null, ports: null })).toMatchObject({ members: [], ports: [] });
+  });
+
+  it('S10: unknown fields, and known ones of the wrong type, do no harm', () => {
+    const slice = parse({
+      surprise: 1,
+      endpoints: [
+        {
+          addresses: ['10.0.0.1'],
+          hints: 'zone',
+          targetRef: 5,
+          zone: 7,
+          nodeName: [],
+          conditions: 'ready',
+          deprecatedTopology: {},
+        },
+      ],
+      ports: 'http',
+    });
+    expect(slice?.members[0]).toMatchObject({
+      address: '10.0.0.1',
+      uid: undefined,
+      zone: undefined,
+      nodeName: undefined,
+      hintZones: [],
+    });
+  });
+
+  it('reads what stages and people need', () => {
+    const slice = parse({
+      endpoints: [
+        {
+          addresses: ['10.0.0.1'],
+          zone: 'z1',
+          nodeName: 'n1',
+          targetRef: { kind: 'Pod', name: 'orders-1', uid: 'u1' },
+          hints: { forZones: [{ name: 'z1' }, { name: 'z2' }, {}], forNodes: [{ name: 'n1' }] },
+        },
+        { addresses: ['10.0.0.2'], hostname: 'orders-2' },
+      ],
+    });
+    expect(slice?.members).toMatchObject([
+      { uid: 'u1', name: 'orders-1', zone: 'z1', nodeName: 'n1', hintZones: ['z1', 'z2'], hintNodes: ['n1'] },
+      { uid: undefined, name: 'orders-2' },
+    ]);
+  });
+
+  it('knows addresses no pod has', () => {
+    const slice = parse({
+      endpoints: ['127.0.0.1', '169.254.169.254', '224.0.0.1', '0.0.0.0', '10.0.0.1'].map((address) => ({
+        addresses: [address],
+      })),
+    });
+    expect(slice?.members.map(({ unsafe }) => unsafe)).toEqual([
+      'loopback',
+      'link-local',
+      'multicast',
+      'unspecified',
+      undefined,
+    ]);
+  });
+});
