@@ -14,11 +14,20 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
+import {
+  type ChannelBalancer,
+  channelOptions,
+  type GrpcOptions,
+  target,
+} from '../../../../src/adapter/grpc-js/index.js';
+import { until } from '../../../support/until.js';
 
 export interface Words {
   readonly text: string;
   readonly pod: string;
+  /** Metadata the pod received, as JSON. */
   readonly received: string;
+  readonly authority: string;
 }
 
 export interface Numbered {
@@ -37,7 +46,10 @@ export interface EchoClient extends Client {
   watch(words: Partial<Words>, metadata?: Metadata): ClientReadableStream<Words>;
 }
 
-type EchoConstructor = new (address: string, credentials: ChannelCredentials, options?: ClientOptions) => EchoClient;
+interface EchoConstructor {
+  new (address: string, credentials: ChannelCredentials, options?: ClientOptions): EchoClient;
+  readonly service: object;
+}
 
 const definition = loadPackageDefinition(
   loadSync(fileURLToPath(new URL('echo.proto', import.meta.url)), { keepCase: true, longs: Number, defaults: true }),
@@ -45,12 +57,26 @@ const definition = loadPackageDefinition(
 
 export const Echo: EchoConstructor = definition.test.v1.Echo;
 
-export function echoClient(
-  target: string,
-  options: ClientOptions,
+/** A client of the Service `orders.shop:50051` with what watches its channel. */
+export interface Orders {
+  readonly client: EchoClient;
+  readonly balancer: ChannelBalancer;
+}
+
+export function ordersClient(
+  options: GrpcOptions = {},
   channelCredentials: ChannelCredentials = credentials.createInsecure(),
-): EchoClient {
-  return new Echo(target, channelCredentials, options);
+  more: ClientOptions = {},
+): Orders {
+  let balancer: ChannelBalancer | undefined;
+  const own = channelOptions({
+    ...options,
+    onBalancer: (made) => {
+      balancer = made;
+    },
+  });
+  const client = new Echo(target('orders.shop:50051'), channelCredentials, { ...own, ...more });
+  return { client, balancer: balancer as ChannelBalancer };
 }
 
 export interface SayOptions extends CallOptions {
@@ -71,22 +97,18 @@ export function say(
   });
 }
 
+/** Waits until a channel is connected to `count` endpoints and no other. */
+export async function connected(balancer: ChannelBalancer, count: number): Promise<void> {
+  await balancer.ready();
+  await until(`connected to ${count} endpoints`, () => {
+    const { endpoints } = balancer.snapshot();
+    return endpoints.length === count && endpoints.every(({ state }) => state === 'ready');
+  });
+}
+
 /** What a server stream brings until it ends. */
 export async function all<T>(stream: ClientReadableStream<T>): Promise<T[]> {
   const received: T[] = [];
   for await (const item of stream) received.push(item as T);
   return received;
-}
-
-/** How many of `names` there are of each, most first. */
-export function tally(names: readonly string[]): Map<string, number> {
-  const counts = new Map<string, number>();
-  for (const name of names) counts.set(name, (counts.get(name) ?? 0) + 1);
-  return counts;
-}
-
-/** The largest count against the mean over `pods` pods. */
-export function maxToMean(names: readonly string[], pods: number): number {
-  const counts = [...tally(names).values()];
-  return Math.max(...counts) / (names.length / pods);
 }

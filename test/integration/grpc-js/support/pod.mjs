@@ -2,18 +2,18 @@
  * A pod: a gRPC server in a process of its own, told what to do over IPC.
  *
  *   { set: { delayMs, hang, fail, pushbackMs, load, health } }   how it behaves from now on
- *   { stats: true }                                              answered with its counts
+ *   {}                                                           every message is answered with its counts
  *   SIGTERM                                                      GOAWAY after `graceMs`, ends when its calls have
  *
  * Options as JSON in argv[2]: name, port, graceMs, cutMs, tls, maxStreams, noHealth.
  */
 import { subscribe } from 'node:diagnostics_channel';
-import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 
 const require = createRequire(import.meta.url);
-const grpc = require(process.env.EVENKEEL_GRPC_JS ?? '@grpc/grpc-js');
+const peers = JSON.parse(process.env.EVENKEEL_PEERS ?? '{}');
+const grpc = require(peers['@grpc/grpc-js'] ?? '@grpc/grpc-js');
 const { loadSync } = require('@grpc/proto-loader');
 
 const here = (name) => fileURLToPath(new URL(name, import.meta.url));
@@ -83,9 +83,16 @@ const server = new grpc.Server({
 });
 
 server.addService(test.v1.Echo.service, {
-  say: unary('unary', (call, callback) =>
-    callback(null, { text: call.request.text, pod: name, received: JSON.stringify(call.metadata.getMap()) }),
-  ),
+  say: unary('unary', (call, callback) => {
+    const { text } = call.request;
+    if (text === 'hang') return;
+    const [, code] = /^fail (\d+)$/.exec(text) ?? [];
+    if (code !== undefined) callback({ code: Number(code), details: `${name} was told to fail` });
+    else {
+      const received = JSON.stringify(call.metadata.getMap());
+      callback(null, { text, pod: name, received, authority: call.getHost() });
+    }
+  }),
   count: streaming((call, end) => {
     let value = 0;
     const next = () => {
@@ -130,7 +137,7 @@ if (!noHealth) {
 }
 
 const credentials = tls
-  ? grpc.ServerCredentials.createSsl(null, [{ private_key: readFileSync(tls.key), cert_chain: readFileSync(tls.cert) }])
+  ? grpc.ServerCredentials.createSsl(null, [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) }])
   : grpc.ServerCredentials.createInsecure();
 
 server.bindAsync(`127.0.0.1:${port}`, credentials, (error, bound) => {

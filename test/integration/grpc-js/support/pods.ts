@@ -9,7 +9,7 @@ export interface PodBehaviour {
   readonly delayMs?: number;
   readonly hang?: boolean;
   /** Status code of every answer. */
-  readonly fail?: number | null;
+  readonly fail?: number | undefined;
   readonly pushbackMs?: number;
   /** Trailer `endpoint-load-metrics-bin`, as base64. */
   readonly load?: string;
@@ -35,6 +35,7 @@ export interface PodOptions {
   readonly graceMs?: number;
   /** How long after GOAWAY it exits with calls still running. */
   readonly cutMs?: number;
+  /** PEM. */
   readonly tls?: { readonly key: string; readonly cert: string };
   readonly maxStreams?: number;
   readonly noHealth?: boolean;
@@ -56,8 +57,13 @@ export class Pod {
   }
 
   static async start(name: string, options: PodOptions = {}): Promise<Pod> {
-    const child = fork(program, [JSON.stringify({ name, ...options })], { stdio: 'inherit' });
-    const [ready] = (await once(child, 'message')) as [{ port: number }];
+    const child = fork(program, [JSON.stringify({ name, ...options })], { stdio: 'inherit', execArgv: [] });
+    const [ready] = (await Promise.race([
+      once(child, 'message'),
+      once(child, 'exit').then(() => {
+        throw new Error(`${name} ended before it listened`);
+      }),
+    ])) as [{ port: number }];
     return new Pod(name, ready.port, child);
   }
 
@@ -67,6 +73,10 @@ export class Pod {
 
   async stats(): Promise<PodStats> {
     return this.#ask({});
+  }
+
+  get endpoint(): { readonly address: string; readonly port: number } {
+    return { address: '127.0.0.1', port: this.port };
   }
 
   terminate(): void {
@@ -112,6 +122,14 @@ export class Pods implements AsyncDisposable {
     );
     this.all.push(...started);
     return started;
+  }
+
+  get endpoints(): { readonly address: string; readonly port: number }[] {
+    return this.all.map(({ endpoint }) => endpoint);
+  }
+
+  stats(): Promise<PodStats[]> {
+    return Promise.all(this.all.map((pod) => pod.stats()));
   }
 
   async stop(): Promise<void> {
