@@ -52,8 +52,9 @@ function stateOf(pod) {
  * @param {number} options.pods
  * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
  * @param {(text: string) => void} options.onEvent called with what happened, in words
+ * @param {(reason: string) => void} options.onDeath called when the service proxy ended by itself
  */
-export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent }) {
+export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent, onDeath }) {
   /** @type {Pod[]} */
   let pods = [];
   let desired = initialPods;
@@ -69,7 +70,10 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent 
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
   });
   const proxyPort = await new Promise((resolve, reject) => {
-    proxy.on('exit', () => reject(new Error('the service proxy did not start')));
+    proxy.on('exit', () => {
+      reject(new Error('the service proxy did not start'));
+      if (!closed) onDeath('the service proxy ended by itself');
+    });
     proxy.on('message', (/** @type {any} */ message) => {
       if (message.type === 'listening') resolve(message.port);
     });

@@ -32,12 +32,20 @@ async function end(code) {
   process.exit(code);
 }
 
+/** @param {string} reason */
+function fail(reason) {
+  // Once the terminal is given back, or nobody would read it.
+  endings.unshift(() => console.error(`the playground could not go on: ${reason}`));
+  void end(1);
+}
+
 /** @param {Options} options @param {Log} log */
 async function start(options, log) {
   const cluster = await createCluster({
     pods: options.pods,
     serviceTimeMs: SERVICE_TIME_MS,
     onEvent: (text) => log.add(text),
+    onDeath: fail,
   });
   endings.push(() => cluster.close());
   const deadline = performance.now() + READY_TIMEOUT_MS;
@@ -51,10 +59,7 @@ async function start(options, log) {
     perSecond: options.perSecond,
     seed: SEED,
     onEvent: (text) => log.add(text),
-    onDeath: (reason) => {
-      console.error(reason);
-      void end(1);
-    },
+    onDeath: fail,
   });
   endings.push(() => traffic.close());
   return { cluster, traffic };
@@ -146,6 +151,5 @@ try {
     console.error(`${message}\nSee npm start -- --help`);
     process.exit(2);
   }
-  console.error(`the playground could not go on: ${message}`);
-  await end(1);
+  fail(message);
 }

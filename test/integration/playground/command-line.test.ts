@@ -65,7 +65,7 @@ describe('the end of the playground', () => {
     await until('no child is left', () => !children.some(isRunning));
   });
 
-  test('a taken port: an explicit one is an error, the usual one is replaced by another', async () => {
+  test('a port asked for that is taken is an error', async () => {
     const first = start('--port', '0', '--rate', '10', '--pods', '1');
     const port = new URL(await pageUrl(first)).port;
     const { code, stderr } = await start('--port', port, '--rate', '10', '--pods', '1').ended;

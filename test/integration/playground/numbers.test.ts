@@ -1,0 +1,114 @@
+import { describe, expect, test } from 'vitest';
+
+interface Row {
+  readonly phase: string;
+  readonly client: string;
+  readonly requests: number;
+  readonly perPod: readonly number[];
+  readonly maxOverMean: number;
+  readonly maxOverMeanLimit: number;
+  readonly errors: number;
+  readonly errorKinds: ReadonlyMap<string, number>;
+}
+
+interface Histogram {
+  readonly total: number;
+  record(ms: number): void;
+  pairs(): [number, number][];
+  addPairs(pairs: [number, number][]): void;
+  quantile(q: number): number | undefined;
+}
+
+interface Recorder {
+  mark(segment: number, from: number): void;
+  begin(dueAt: number): number;
+  succeed(segment: number, pod: string, latencyMs: number): void;
+  fail(segment: number, kind: string, pod?: string): void;
+  take(): { segment: number; requests: number; pods: Record<string, number>; errors: Record<string, number> }[];
+}
+
+/** The playground is plain JavaScript; what its files offer is said here. */
+const load = (file: string): Promise<unknown> =>
+  import(new URL(`../../../examples/playground/${file}`, import.meta.url).href);
+const { Histogram } = (await load('histogram.js')) as { Histogram: new () => Histogram };
+const { Recorder } = (await load('recorder.js')) as { Recorder: new () => Recorder };
+const { maxOverMean } = (await load('board.js')) as {
+  maxOverMean: (answers: ReadonlyMap<string, number>, pods: readonly string[]) => number | undefined;
+};
+const { seededRandom } = (await load('arrivals.js')) as { seededRandom: (seed: number) => () => number };
+const { judge } = (await load('table.js')) as { judge: (rows: readonly Row[], picker?: string) => string[] };
+
+describe('the figures the playground shows', () => {
+  test('a quantile is right to within 4 %, also after the trip between processes', () => {
+    const counted = new Histogram();
+    for (let ms = 1; ms <= 1_000; ms++) counted.record(ms);
+    const arrived = new Histogram();
+    arrived.addPairs(counted.pairs());
+    for (const histogram of [counted, arrived]) {
+      expect(histogram.total).toBe(1_000);
+      expect((histogram.quantile(0.5) as number) / 500).toBeCloseTo(1, 1.3);
+      expect((histogram.quantile(0.99) as number) / 990).toBeCloseTo(1, 1.3);
+    }
+    expect(new Histogram().quantile(0.5)).toBeUndefined();
+  });
+
+  test('max/mean counts pods without any request, and requests to pods that should get none', () => {
+    const pods = ['a', 'b', 'c', 'd'];
+    expect(maxOverMean(new Map(pods.map((pod) => [pod, 25])), pods)).toBe(1);
+    expect(maxOverMean(new Map([['a', 100]]), pods)).toBe(4);
+    expect(maxOverMean(new Map([['gone', 100]]), pods)).toBe(4);
+    expect(maxOverMean(new Map(), pods)).toBeUndefined();
+  });
+
+  test('a request counts where it was due, wherever it ends', () => {
+    const recorder = new Recorder();
+    recorder.mark(1, 1_000);
+    const before = recorder.begin(999);
+    const after = recorder.begin(1_000);
+    recorder.mark(2, 2_000);
+    recorder.succeed(before, 'a', 5);
+    recorder.fail(after, 'status 500', 'b');
+    const [first, second] = recorder.take();
+    expect(first).toMatchObject({ segment: 0, requests: 1, pods: { a: 1 }, errors: {} });
+    expect(second).toMatchObject({ segment: 1, requests: 1, pods: { b: 1 }, errors: { 'status 500': 1 } });
+    expect(recorder.take()).toEqual([]);
+  });
+
+  test('both clients draw the same arrivals from one seed', () => {
+    const [one, other] = [seededRandom(7), seededRandom(7)];
+    const drawn = Array.from({ length: 1_000 }, one);
+    expect(Array.from({ length: 1_000 }, other)).toEqual(drawn);
+    expect(drawn.every((value) => value >= 0 && value < 1)).toBe(true);
+    expect(drawn.reduce((sum, value) => sum + value, 0) / drawn.length).toBeCloseTo(0.5, 1);
+  });
+});
+
+describe('the verdict over --once', () => {
+  const good: Row = {
+    phase: 'kill -9',
+    client: 'evenkeel',
+    requests: 900,
+    perPod: [100, 100],
+    maxOverMean: 1.02,
+    maxOverMeanLimit: 1.4,
+    errors: 0,
+    errorKinds: new Map(),
+  };
+
+  test('holds for a run without loss and evenly spread', () => {
+    expect(judge([good])).toEqual([]);
+  });
+
+  test.each([
+    ['a lost request', { errors: 1, errorKinds: new Map([['ECONNRESET', 1]]) }, undefined, 'lost 1 of 900'],
+    ['an uneven spread', { maxOverMean: 1.41 }, undefined, 'above 1.400'],
+    ['no answer at all', { maxOverMean: Number.NaN }, undefined, 'NaN'],
+    ['turns not kept', {}, 'round-robin', 'above 1.010'],
+  ])('does not hold after %s', (_what, change, picker, message) => {
+    expect(judge([{ ...good, ...change }], picker).join()).toContain(message);
+  });
+
+  test('is about evenkeel alone: the ordinary client may lose what it loses', () => {
+    expect(judge([{ ...good, client: 'ordinary', errors: 9, maxOverMean: 3 }])).toEqual([]);
+  });
+});
