@@ -1,4 +1,5 @@
 import type { Verb } from './api-server-access.js';
+import type { RecordedRequest } from './api-server-requests.js';
 import { statusObject } from './api-server-status.js';
 
 /** How the next requests go wrong. */
@@ -26,9 +27,18 @@ export type Fault =
   /** A watch that sends one ERROR event with this Status code, and ends. */
   | { readonly kind: 'error-event'; readonly status: number; readonly reason?: string };
 
+/** Which of the next requests a fault meets. */
+export interface FaultOptions {
+  /** How many; may be Infinity. @defaultValue 1 */
+  readonly times?: number;
+  /** Only requests this is true for. @defaultValue all */
+  readonly when?: (request: RecordedRequest) => boolean;
+}
+
 interface PendingFault {
   readonly verb: Verb | 'any';
   readonly fault: Fault;
+  readonly when: ((request: RecordedRequest) => boolean) | undefined;
   left: number;
 }
 
@@ -36,13 +46,15 @@ interface PendingFault {
 export class FaultQueue {
   #pending: PendingFault[] = [];
 
-  add(verb: Verb | 'any', fault: Fault, times: number): void {
-    this.#pending.push({ verb, fault, left: times });
+  add(verb: Verb | 'any', fault: Fault, { times = 1, when }: FaultOptions): void {
+    this.#pending.push({ verb, fault, when, left: times });
   }
 
   /** The fault for a request that comes now. */
-  take(verb: Verb): Fault | undefined {
-    const pending = this.#pending.find((candidate) => candidate.verb === 'any' || candidate.verb === verb);
+  take(request: RecordedRequest): Fault | undefined {
+    const pending = this.#pending.find(
+      ({ verb, when }) => (verb === 'any' || verb === request.verb) && (when === undefined || when(request)),
+    );
     if (pending === undefined) return undefined;
     pending.left -= 1;
     if (pending.left <= 0) this.#pending = this.#pending.filter((other) => other !== pending);

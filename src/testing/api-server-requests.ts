@@ -145,7 +145,7 @@ export class RequestHandler {
       return;
     }
     const asked: AccessRequest = { verb, ...route };
-    const fault = this.faults.take(verb);
+    const fault = this.faults.take(record);
     if (fault !== undefined && this.#misbehave(fault, request, reply, asked, url)) return;
     if (request.method !== 'GET') {
       reply.status(statusObject(405, `the server does not allow the method ${request.method} here`));

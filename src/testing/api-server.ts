@@ -6,7 +6,7 @@ import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { Tokens, Verb } from './api-server-access.js';
 import { type Certificate, createCertificate } from './api-server-certificate.js';
-import type { Fault } from './api-server-fault.js';
+import type { Fault, FaultOptions } from './api-server-fault.js';
 import type { EndpointSliceObject, KubernetesObject, ServiceObject } from './api-server-objects.js';
 import { type RecordedRequest, RequestHandler } from './api-server-requests.js';
 import { ServiceController, type ServiceOptions } from './api-server-service.js';
@@ -81,8 +81,8 @@ export interface ApiServer {
   /** The store's version. */
   readonly revision: number;
 
-  /** Makes the next requests of a verb go wrong; `times` may be Infinity. Faults queue up. @defaultValue times 1 */
-  failNext(verb: Verb | 'any', fault: Fault, times?: number): void;
+  /** Makes the next request of a verb go wrong, or several of them, or certain ones. Faults queue up. */
+  failNext(verb: Verb | 'any', fault: Fault, options?: FaultOptions): void;
   clearFaults(): void;
   /** Does something to every open watch. Returns how many there were. */
   disturb(what: Disturbance): number;
@@ -215,8 +215,8 @@ class LoopbackApiServer implements ApiServer {
     return new ServiceController(this.#store, this.#rng, namespace, name, options);
   }
 
-  failNext(verb: Verb | 'any', fault: Fault, times = 1): void {
-    this.#handler.faults.add(verb, fault, times);
+  failNext(verb: Verb | 'any', fault: Fault, options: FaultOptions = {}): void {
+    this.#handler.faults.add(verb, fault, options);
   }
 
   clearFaults(): void {

@@ -7,7 +7,7 @@ export {
 } from './api-server.js';
 export type { Grant, Tokens, Verb } from './api-server-access.js';
 export { type Certificate, type CertificateOptions, createCertificate } from './api-server-certificate.js';
-export type { Fault } from './api-server-fault.js';
+export type { Fault, FaultOptions } from './api-server-fault.js';
 export type {
   EndpointSliceObject,
   KubernetesObject,

@@ -453,15 +453,23 @@ describe('scripted faults', () => {
 
   it('only the verb that was named, as often as was asked', async () => {
     const api = await server();
-    api.failNext('watch', { kind: 'status', status: 500 }, 2);
+    api.failNext('watch', { kind: 'status', status: 500 }, { times: 2 });
     expect((await get(api.url)).status).toBe(200);
     expect((await get(api.url, 'watch=true')).status).toBe(500);
     expect((await get(api.url, 'watch=true')).status).toBe(500);
     (await watch(api)).close();
-    api.failNext('any', { kind: 'reset' }, Number.POSITIVE_INFINITY);
+    api.failNext('any', { kind: 'reset' }, { times: Number.POSITIVE_INFINITY });
     await expect(get(api.url)).rejects.toMatchObject({ code: 'ECONNRESET' });
     api.clearFaults();
     expect((await get(api.url)).status).toBe(200);
+  });
+
+  it('only the requests that were meant', async () => {
+    const api = await server();
+    api.failNext('any', { kind: 'status', status: 418 }, { when: ({ query }) => query.limit === '7' });
+    expect((await get(api.url)).status).toBe(200);
+    expect((await get(api.url, 'limit=7')).status).toBe(418);
+    expect((await get(api.url, 'limit=7')).status).toBe(200);
   });
 
   it('hang, silent, empty, truncated, garbage and error events', async () => {
