@@ -19,17 +19,18 @@ export const MIN_ROUNDS = 40;
 const TWIN = '\0baseline again';
 
 /**
- * Runs `rounds` rounds after one that is thrown away.
- * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, seed?: number,
+ * Runs `rounds` rounds after `warmUp` ones that are thrown away: code that has just been compiled, or is not yet, tells
+ * of the compiler.
+ * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, warmUp?: number, seed?: number,
  *   progress?: (round: number, rounds: number) => void }} options
  */
-export async function measure({ baseline, subjects, rounds, seed = 1, progress = () => {} }) {
+export async function measure({ baseline, subjects, rounds, warmUp = 1, seed = 1, progress = () => {} }) {
   const rng = seededRng(seed);
   const random = () => rng.next();
   const all = [baseline, { name: TWIN, run: baseline.run }, ...subjects];
   /** @type {Map<string, Sample[]>} */
   const samples = new Map(all.map(({ name }) => [name, []]));
-  for (let round = 0; round <= rounds; round++) {
+  for (let round = 1 - warmUp; round <= rounds; round++) {
     progress(round, rounds);
     for (const { name, run } of shuffled(all, random)) {
       globalThis.gc?.();
