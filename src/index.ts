@@ -38,7 +38,7 @@ export {
 export { inFlight } from './load/in-flight.js';
 export type { Load, LoadFactory } from './load/load.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
-export { notify, type Observer, type ObserverEvents, type SubchannelState } from './observe/observer.js';
+export { notify, type Observer, type ObserverEvents, observes, type SubchannelState } from './observe/observer.js';
 export { leastLoaded } from './picker/least-loaded.js';
 export { type P2cOptions, p2c } from './picker/p2c.js';
 export {
@@ -63,6 +63,7 @@ export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
 export type { RetryBudgetOptions } from './retry/budget.js';
 export type { EndedAttempt, RetryOptions, RetryPolicy } from './retry/retry-policy.js';
+export { type Attempt, TriedEndpoints } from './retry/tried-endpoints.js';
 export {
   checkBoolean,
   checkFunction,

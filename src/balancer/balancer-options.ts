@@ -1,6 +1,6 @@
 import { inFlight } from '../load/in-flight.js';
 import type { LoadFactory } from '../load/load.js';
-import type { Observer } from '../observe/observer.js';
+import { type Observer, observerEventNames } from '../observe/observer.js';
 import { p2c } from '../picker/p2c.js';
 import type { PickerFactory } from '../picker/picker.js';
 import { type PoolOptions, type ResolvedPoolOptions, resolvePoolOptions } from '../pool/pool-options.js';
@@ -127,9 +127,12 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
   checkFunction('load', load);
   if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
   for (const stage of stages) checkFunction('stages[]', stage);
-  const { observer = {} } = options;
-  if (typeof observer !== 'object' || observer === null) throw optionError('observer', 'an object of hooks', observer);
-  for (const [event, hook] of Object.entries(observer)) checkFunction(`observer.${event}`, hook);
+  const { observer = {}, clock = systemClock, rng = systemRng } = options;
+  checkObserver(observer);
+  checkFunction('clock.now', clock?.now);
+  checkFunction('clock.timer', clock.timer);
+  checkFunction('clock.defer', clock.defer);
+  checkFunction('rng.next', rng?.next);
   const milliseconds = { min: 0, max: 86_400_000 };
   return {
     resolver: typeof resolver === 'string' ? resolverFrom(resolver) : resolver,
@@ -157,7 +160,17 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
       infinite: true,
     }),
     observer,
-    clock: options.clock ?? systemClock,
-    rng: options.rng ?? systemRng,
+    clock,
+    rng,
   };
+}
+
+function checkObserver(observer: Observer): void {
+  if (typeof observer !== 'object' || observer === null) throw optionError('observer', 'an object of hooks', observer);
+  // An instance of a class may have fields of its own.
+  const prototype = Object.getPrototypeOf(observer);
+  if (prototype === Object.prototype || prototype === null) checkKeys('observer', observer, observerEventNames);
+  for (const event of observerEventNames) {
+    if (observer[event] !== undefined) checkFunction(`observer.${event}`, observer[event]);
+  }
 }

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
+import type { Warnings } from '../observe/warnings.js';
 import type { Resolution, Resolver } from '../resolver/resolver.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
@@ -10,10 +11,11 @@ export interface EndpointFeedOwner {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly observer: Observer;
+  readonly warnings: Warnings;
   /** There is a new set. */
   endpointsChanged(): void;
-  /** The resolver failed; a first set may be missing still. */
-  resolveFailed(error: ResolveError): void;
+  /** There is no first set, and there will be none before somebody changes something. */
+  neverStarts(error: ResolveError): void;
 }
 
 /** Holds what the resolver said last: the set, its version and how stale it is. */
@@ -25,6 +27,7 @@ export class EndpointFeed {
   #byKey: ReadonlyMap<string, Endpoint> = new Map();
   #version = 0;
   #failedAtMs: number | undefined;
+  #closed = false;
   #error: ResolveError | undefined;
 
   constructor(resolver: Resolver, owner: EndpointFeedOwner) {
@@ -74,31 +77,49 @@ export class EndpointFeed {
   }
 
   refresh(): void {
-    this.#resolution.refresh();
+    if (!this.#closed) this.#ask('refresh');
   }
 
   close(): void {
-    this.#resolution.close();
+    this.#closed = true;
+    this.#ask('close');
+  }
+
+  #ask(what: 'refresh' | 'close'): void {
+    try {
+      this.#resolution[what]();
+    } catch (error) {
+      this.#owner.warnings.warn(`the resolver threw at ${what}`, error);
+    }
   }
 
   #update(endpoints: readonly Endpoint[]): void {
-    this.#endpoints = endpoints;
-    this.#byKey = new Map(endpoints.map((endpoint) => [endpoint.key, endpoint]));
+    if (this.#closed) return; // final, whatever the resolver makes of it
+    this.#endpoints = [...endpoints];
+    const byKey = new Map<string, Endpoint>();
+    // Of two with one key the first counts, as in an endpoint set.
+    for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
+    this.#byKey = byKey;
     this.#version++;
     this.#fresh();
-    notify(this.#owner.observer, 'resolved', { endpoints, version: this.#version });
+    notify(this.#owner.observer, 'resolved', { endpoints: this.#endpoints, version: this.#version });
     this.#owner.endpointsChanged();
   }
 
   #fail(error: ResolveError): void {
+    if (this.#closed) return;
+    const before = this.#error;
     this.#error = error;
     this.#failedAtMs ??= this.#owner.clock.now();
-    notify(this.#owner.observer, 'resolveFailed', { error, stale: this.#endpoints !== undefined });
-    this.#owner.resolveFailed(error);
+    // Once per kind of failure: a resolver that tries every second must not fill a log.
+    if (before === undefined || before.code !== error.code || before.message !== error.message) {
+      notify(this.#owner.observer, 'resolveFailed', { error, stale: this.#endpoints !== undefined });
+    }
+    if (error.permanent && this.#endpoints === undefined) this.#owner.neverStarts(error);
   }
 
   #fresh(): void {
-    if (this.#failedAtMs === undefined) return;
+    if (this.#closed || this.#failedAtMs === undefined) return;
     const { staleForMs } = this;
     this.#failedAtMs = undefined;
     this.#error = undefined;

@@ -4,13 +4,7 @@ import type { Subchannel } from '../pool/subchannel.js';
 
 /** What a lease reports to. */
 export interface LeaseOwner<C> {
-  leaseEnded(
-    subchannel: Subchannel<C>,
-    startedMs: number,
-    outcome: Outcome,
-    progressed: boolean,
-    latencyMs: number | undefined,
-  ): void;
+  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void;
 }
 
 /** A pick in use: one call on one endpoint. Whoever holds it owes exactly one `end`; later ones do nothing. */
@@ -21,8 +15,8 @@ export class Lease<C> {
   /** When it began, on the balancer's clock. */
   readonly startedMs: number;
   readonly #owner: LeaseOwner<C>;
-  #progressed = false;
-  #ended = false;
+  #answered = false;
+  #outcome: Outcome | undefined;
 
   constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number) {
     this.#owner = owner;
@@ -35,18 +29,28 @@ export class Lease<C> {
     return this.subchannel.endpoint;
   }
 
+  /** Whether the first byte of the answer came. */
+  get answered(): boolean {
+    return this.#answered;
+  }
+
+  /** How it ended; `undefined` while it runs. */
+  get outcome(): Outcome | undefined {
+    return this.#outcome;
+  }
+
   /** The first byte of the answer came: a caller who gives up from now on says nothing about the endpoint. */
   progressed(): void {
-    this.#progressed = true;
+    this.#answered = true;
   }
 
   /**
-   * The call ended this way.
+   * The call ended this way. Never throws.
    * @param latencyMs How long the endpoint took to answer, where that is not the time the call lasted (a stream).
    */
   end(outcome: Outcome, latencyMs?: number): void {
-    if (this.#ended) return;
-    this.#ended = true;
-    this.#owner.leaseEnded(this.subchannel, this.startedMs, outcome, this.#progressed, latencyMs);
+    if (this.#outcome !== undefined) return;
+    this.#outcome = outcome;
+    this.#owner.leaseEnded(this, outcome, latencyMs);
   }
 }

@@ -10,7 +10,8 @@ export function pickSetOf<C>(members: readonly Member<C>[]): PickSet<C> {
   const allWeights: number[] = [];
   let equalWeights = true;
   for (const { subchannel, weight } of members) {
-    if (weight <= 0) continue;
+    // Also what a stage got wrong (NaN): it would spoil every comparison.
+    if (!(weight > 0 && weight < Number.POSITIVE_INFINITY)) continue;
     all.push(subchannel);
     allWeights.push(weight);
     if (subchannel.state !== 'ready') continue;

@@ -35,6 +35,7 @@ export interface EndpointSnapshot {
   readonly inFlight: number;
   /** Calls it can carry at once; -1 = no limit. */
   readonly capacity: number;
+  /** What one more call would cost; -1 = not a number JSON knows. */
   readonly load: number;
   /** Calls begun, and calls that failed, since the start. */
   readonly started: number;
@@ -67,10 +68,15 @@ function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, doubted: boole
     weight,
     doubted,
     inFlight: subchannel.inFlight,
-    capacity: Number.isFinite(capacity) ? capacity : -1,
-    load: subchannel.load.value(nowMs),
+    capacity: finite(capacity),
+    load: finite(subchannel.load.value(nowMs)),
     started: subchannel.started,
     failed: subchannel.failed,
     ...(subchannel.lastError !== undefined && { lastError: subchannel.lastError.message }),
   };
+}
+
+/** JSON has no Infinity. */
+function finite(value: number): number {
+  return Number.isFinite(value) ? value : -1;
 }

@@ -1,6 +1,7 @@
 import { EvenkeelError } from '../errors.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Clock, Timer } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
 import type { Lease } from './lease.js';
 
 /** What a waiting caller asks for. */
@@ -28,6 +29,9 @@ export interface WaitingRoomOwner<C> {
   waitedInVain(timeoutMs: number): EvenkeelError;
 }
 
+/** How many callers with keys are tried in vain, at the head and further back, each time something may be pickable. */
+const MAX_MISSES = 8;
+
 /**
  * Callers parked until something can be picked: first come first served, a bounded number, each for a bounded time.
  * They are picked for anew each time, so nobody is bound to an endpoint that was good when he came.
@@ -36,6 +40,7 @@ export class WaitingRoom<C> {
   readonly #owner: WaitingRoomOwner<C>;
   // A set keeps the order of arrival and lets anyone leave from the middle in O(1).
   readonly #waiters = new Set<Waiter<C>>();
+  #further: Iterator<Waiter<C>> = this.#waiters.values();
 
   constructor(owner: WaitingRoomOwner<C>) {
     this.#owner = owner;
@@ -57,9 +62,13 @@ export class WaitingRoom<C> {
     return new Promise((resolve, reject) => {
       const waiter: Waiter<C> = {
         request,
-        timer: clock.timer(() => {
-          if (this.#leave(waiter)) reject(this.#owner.waitedInVain(timeoutMs));
-        }, timeoutMs),
+        timer: deadline(
+          clock,
+          () => {
+            if (this.#leave(waiter)) reject(this.#owner.waitedInVain(timeoutMs));
+          },
+          timeoutMs,
+        ),
         onAbort: () => {
           if (this.#leave(waiter)) reject(signal?.reason);
         },
@@ -72,19 +81,45 @@ export class WaitingRoom<C> {
     });
   }
 
-  /** Something may be pickable now: serves callers in order until one finds nothing. */
+  /** Something may be pickable now: serves callers in order of arrival. */
   wake(): void {
+    let misses = 0;
     for (const waiter of this.#waiters) {
-      const { key, avoid } = waiter.request;
-      const lease = this.#owner.tryPick(key, avoid);
-      if (lease === undefined) {
-        // A caller with a key may wait for one busy endpoint while others are free for those behind him.
-        if (key === undefined) return;
-        continue;
+      if (this.#serve(waiter)) continue;
+      // Nothing for one without a key is nothing for anybody.
+      if (waiter.request.key === undefined) return;
+      // One with a key may wait for a busy endpoint while others are free for those behind him.
+      if (++misses === MAX_MISSES) {
+        this.#wakeFurther();
+        return;
       }
-      this.#leave(waiter);
-      waiter.resolve(lease);
     }
+  }
+
+  /**
+   * This is called at the end of every call: it must not try each of a thousand keys every time. Beyond the first few
+   * it goes on where it stopped the last time.
+   */
+  #wakeFurther(): void {
+    let misses = 0;
+    for (let left = this.#waiters.size; left > 0 && misses < MAX_MISSES; left--) {
+      let next = this.#further.next();
+      if (next.done) {
+        this.#further = this.#waiters.values();
+        next = this.#further.next();
+      }
+      if (next.done) return;
+      if (!this.#serve(next.value)) misses++;
+    }
+  }
+
+  #serve(waiter: Waiter<C>): boolean {
+    const { key, avoid } = waiter.request;
+    const lease = this.#owner.tryPick(key, avoid);
+    if (lease === undefined) return false;
+    this.#leave(waiter);
+    waiter.resolve(lease);
+    return true;
   }
 
   /** Turns everybody away. */

@@ -11,7 +11,10 @@ export interface PoolOptions {
   readonly reconnectInitialMs?: number;
   /** Longest pause after a failed connection, in ms. @defaultValue 3000 */
   readonly reconnectMaxMs?: number;
-  /** How long an endpoint that left may finish its calls, and stay ready to come back, in ms. @defaultValue 30000 */
+  /**
+   * How long the calls of an endpoint that left may take to finish, in ms; Infinity = as long as they take. It also is
+   * kept ready to come back for so long, but never longer than 30 s. @defaultValue 30000
+   */
   readonly drainTimeoutMs?: number;
   /** Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
   readonly maxConnectionAgeMs?: number;
@@ -74,6 +77,7 @@ export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptio
     drainTimeoutMs: checkNumber('pool.drainTimeoutMs', options.drainTimeoutMs, poolDefaults.drainTimeoutMs, {
       min: 0,
       max: 86_400_000,
+      infinite: true,
     }),
     maxConnectionAgeMs: checkNumber(
       'pool.maxConnectionAgeMs',

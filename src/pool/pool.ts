@@ -1,15 +1,18 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
-import type { LoadFactory } from '../load/load.js';
+import { inFlight } from '../load/in-flight.js';
+import type { Load, LoadFactory } from '../load/load.js';
 import type { Observer } from '../observe/observer.js';
+import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
-import type { Stage, Tracker } from '../stage/stage.js';
-import { cut } from './connect.js';
+import type { Tracker } from '../stage/stage.js';
 import { ConnectGate } from './connect-gate.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
-import { Subchannel, type SubchannelOwner } from './subchannel.js';
-import type { Connection, Transport } from './transport.js';
+import { Retiring } from './retiring.js';
+import { Subchannel } from './subchannel.js';
+import type { SubchannelOwner } from './subchannel-owner.js';
+import type { Transport } from './transport.js';
 
 /** What a pool is made of. */
 export interface PoolParts<C> {
@@ -17,9 +20,11 @@ export interface PoolParts<C> {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly observer: Observer;
+  readonly warnings: Warnings;
   readonly options: ResolvedPoolOptions;
   readonly load: LoadFactory;
-  readonly stages: readonly Stage[];
+  /** The trackers of all stages for a new endpoint. */
+  readonly track: (endpoint: Endpoint) => readonly Tracker[];
   /** A subchannel became ready or stopped being so. */
   readonly changed: () => void;
   /** Connections fail: a hint for the resolver. */
@@ -40,24 +45,27 @@ export class Pool<C> {
   readonly #owner: SubchannelOwner<C>;
   /** Every subchannel not yet closed, the draining ones included. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
-  /** Connections that get no new call and are not closed yet; aborting cuts what still runs on them. */
-  readonly #retiring = new Map<Promise<void>, AbortController>();
+  readonly #retiring: Retiring<C>;
   #members: readonly Member<C>[] = [];
+  #closing = false;
   #allClosed: (() => void) | undefined;
 
   constructor(parts: PoolParts<C>) {
+    const { transport, clock, rng, observer, warnings, options } = parts;
     this.#parts = parts;
+    this.#retiring = new Retiring(parts);
     this.#owner = {
-      transport: parts.transport,
-      clock: parts.clock,
-      rng: parts.rng,
-      observer: parts.observer,
-      options: parts.options,
-      gate: new ConnectGate(parts.options.maxConnecting),
+      transport,
+      clock,
+      rng,
+      observer,
+      warnings,
+      options,
+      gate: new ConnectGate(options.maxConnecting, clock),
       readinessChanged: parts.changed,
       troubled: parts.troubled,
-      retire: (connection, how) => this.#retire(connection, how),
-      subchannelClosed: (subchannel) => this.#forget(subchannel),
+      retire: (connection, how) => this.#retiring.add(connection, how),
+      subchannelClosed: (subchannel) => this.#forget(subchannel.endpoint.key, subchannel),
     };
   }
 
@@ -81,34 +89,42 @@ export class Pool<C> {
    */
   reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): void {
     const staying = new Set<string>();
-    this.#members = set.entries.map((entry) => {
+    const members: Member<C>[] = [];
+    for (const entry of set.entries) {
+      // An observer told of one of them may have closed the balancer.
+      if (this.#closing) return;
       staying.add(entry.endpoint.key);
       const member = this.#member(entry);
       member.subchannel.setTrial(entry.trial);
-      return member;
-    });
+      members.push(member);
+    }
+    this.#members = members;
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
     }
   }
 
-  /** Drains all; resolves when every subchannel and connection is closed. What runs when `signal` aborts is cut. */
+  /**
+   * Drains all; resolves when every subchannel and connection is closed. What runs when `signal` aborts is cut.
+   * Called once.
+   */
   async close(signal: AbortSignal): Promise<void> {
+    this.#closing = true;
     this.#members = [];
-    const closed = new Promise<void>((resolve) => {
+    const allClosed = new Promise<void>((resolve) => {
       this.#allClosed = resolve;
     });
-    for (const subchannel of [...this.#subchannels.values()]) subchannel.drain(true);
-    const destroy = (): void => {
-      for (const subchannel of [...this.#subchannels.values()]) subchannel.destroy();
-      for (const limit of this.#retiring.values()) limit.abort();
+    for (const subchannel of this.#subchannels.values()) subchannel.drain(true);
+    const cut = (): void => {
+      for (const subchannel of this.#subchannels.values()) subchannel.destroy();
+      this.#retiring.cutAll();
     };
-    signal.addEventListener('abort', destroy, { once: true });
-    if (signal.aborted) destroy();
-    if (this.#subchannels.size > 0) await closed;
-    while (this.#retiring.size > 0) await Promise.all(this.#retiring.keys());
-    signal.removeEventListener('abort', destroy);
+    signal.addEventListener('abort', cut, { once: true });
+    if (signal.aborted) cut();
+    if (this.#subchannels.size > 0) await allClosed;
+    await this.#retiring.allClosed();
+    signal.removeEventListener('abort', cut);
   }
 
   #member({ endpoint, weight, doubted }: EndpointEntry): Member<C> {
@@ -118,41 +134,22 @@ export class Pool<C> {
       present.revive();
       return { subchannel: present, weight, doubted };
     }
-    const trackers: Tracker[] = [];
-    for (const stage of this.#parts.stages) {
-      const tracker = stage.track?.(endpoint);
-      if (tracker !== undefined) trackers.push(tracker);
-    }
-    const subchannel = new Subchannel(endpoint, this.#owner, this.#parts.load(), trackers);
+    const subchannel = new Subchannel(endpoint, this.#owner, this.#newLoad(), this.#parts.track(endpoint));
     this.#subchannels.set(endpoint.key, subchannel);
     subchannel.open();
     return { subchannel, weight, doubted };
   }
 
-  #retire(connection: Connection<C>, how: 'finish' | 'cut'): void {
-    if (how === 'cut') {
-      this.#track(connection.close(cut), new AbortController());
-      return;
+  #newLoad(): Load {
+    try {
+      return this.#parts.load();
+    } catch (error) {
+      this.#parts.warnings.warn('the load factory threw; calls in flight are counted instead', error);
+      return inFlight()();
     }
-    const { clock, options } = this.#parts;
-    const limit = new AbortController();
-    const timer = clock.timer(() => limit.abort(), options.drainTimeoutMs);
-    this.#track(
-      connection.close(limit.signal).finally(() => timer.cancel()),
-      limit,
-    );
   }
 
-  #track(closing: Promise<void>, limit: AbortController): void {
-    this.#retiring.set(closing, limit);
-    const done = (): void => {
-      this.#retiring.delete(closing);
-    };
-    closing.then(done, done);
-  }
-
-  #forget(subchannel: Subchannel<C>): void {
-    const { key } = subchannel.endpoint;
+  #forget(key: string, subchannel: unknown): void {
     if (this.#subchannels.get(key) === subchannel) this.#subchannels.delete(key);
     if (this.#subchannels.size === 0) this.#allClosed?.();
   }

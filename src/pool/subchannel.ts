@@ -1,42 +1,22 @@
-import { endpointConnectionAgeMs } from '../endpoint/connection-age.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import { asError } from '../errors.js';
 import type { Load } from '../load/load.js';
-import { notify, type Observer, type SubchannelState } from '../observe/observer.js';
+import { notify, observes, type SubchannelState } from '../observe/observer.js';
 import { backoffDelay } from '../runtime/backoff.js';
-import type { Clock, Timer } from '../runtime/clock.js';
-import { jittered, type Rng } from '../runtime/rng.js';
+import type { Timer } from '../runtime/clock.js';
 import type { Tracker } from '../stage/stage.js';
-import { connectWithin, cut } from './connect.js';
-import type { ConnectGate } from './connect-gate.js';
-import type { ResolvedPoolOptions } from './pool-options.js';
-import type { Connection, Transport } from './transport.js';
+import { ConnectAttempt } from './connect-attempt.js';
+import { DrainLimits } from './drain.js';
+import { Recycle } from './recycle.js';
+import type { SubchannelOwner } from './subchannel-owner.js';
+import { Trackers } from './trackers.js';
+import type { Connection } from './transport.js';
 
-export type { SubchannelState };
-
-/** What a subchannel needs from the pool that owns it. */
-export interface SubchannelOwner<C> {
-  readonly transport: Transport<C>;
-  readonly clock: Clock;
-  readonly rng: Rng;
-  readonly observer: Observer;
-  readonly gate: ConnectGate;
-  readonly options: ResolvedPoolOptions;
-  /** It became ready or stopped being so. */
-  readinessChanged(subchannel: Subchannel<C>): void;
-  /** A connection could not be opened or was lost: the resolver may want to look. */
-  troubled(): void;
-  /** Takes over a connection that gets no new call: running ones finish, within the drain time-out, or are cut at once. */
-  retire(connection: Connection<C>, how: 'finish' | 'cut'): void;
-  /** It reached `closed` and will never be used again. */
-  subchannelClosed(subchannel: Subchannel<C>): void;
-}
+export type { SubchannelOwner, SubchannelState };
 
 /** A connection that ended sooner than this was of no use: reconnecting at once would be a hot loop. In ms. */
 const MIN_USEFUL_LIFE_MS = 1_000;
-/** Ages are spread by this much either way, so that the connections of a rollout do not all end together. */
-const AGE_JITTER_RATIO = 0.5;
 
 /**
  * Our slot for one endpoint: its connection, state, counters and load.
@@ -46,7 +26,10 @@ const AGE_JITTER_RATIO = 0.5;
  *            ⇅                                      ↓ (came back, T2)
  *          ready                                 ready or connecting
  * ```
- * It keeps a connection open from `open` to `drain`: one that is lost is opened again.
+ * It keeps a connection open from `open` to `drain`: one that is lost is opened again. `closed` is final.
+ *
+ * Observers and trackers are called in the middle of all this and may call back in, even close the whole balancer.
+ * So everything is in place before they hear of it, and what follows asks whether it still holds.
  */
 export class Subchannel<C> {
   // What a pick, a start and an end touch comes first, so that it shares cache lines: with thousands of endpoints the
@@ -61,7 +44,8 @@ export class Subchannel<C> {
   #trial: number | undefined;
   /** Calls begun since the start. */
   started = 0;
-  readonly #trackers: readonly Tracker[];
+  readonly #trackers: Trackers;
+  #state: SubchannelState = 'idle';
   /** While draining: whether to close as soon as no call runs. */
   #closeWhenIdle = false;
   /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
@@ -69,20 +53,19 @@ export class Subchannel<C> {
 
   /** The latest data of this endpoint; its key never changes. */
   endpoint: Endpoint;
-  /** Calls that ended as a failure since the start. */
+  /** Calls that failed since the start, also because no connection could be opened for them. */
   failed = 0;
   /** What ended the last connection or attempt, until the next success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
-  #state: SubchannelState = 'idle';
+  readonly #recycle: Recycle;
+  readonly #drainLimits: DrainLimits;
   #connectedAtMs = 0;
   /** Failed connections since the last one that was of use; the exponent of the backoff. */
   #failures = 0;
-  /** Aborts the attempt under way (first connection or replacement). */
-  #attempt: AbortController | undefined;
+  /** The attempt under way (first connection or replacement). */
+  #attempt: ConnectAttempt<C> | undefined;
   #backoffTimer: Timer | undefined;
-  #drainTimer: Timer | undefined;
-  #ageTimer: Timer | undefined;
   /** How many calls may run while on trial. */
   #trialLimit = 0;
   #trialSinceMs = 0;
@@ -91,7 +74,16 @@ export class Subchannel<C> {
     this.endpoint = endpoint;
     this.load = load;
     this.#owner = owner;
-    this.#trackers = trackers;
+    this.#trackers = new Trackers(trackers, owner.warnings);
+    this.#recycle = new Recycle(owner, () => this.#replace());
+    this.#drainLimits = new DrainLimits(
+      owner,
+      () => {
+        this.#closeWhenIdle = true;
+        this.#finishIfDone();
+      },
+      () => this.#finish('cut'),
+    );
   }
 
   get state(): SubchannelState {
@@ -120,21 +112,30 @@ export class Subchannel<C> {
   start(nowMs: number): void {
     this.inFlight++;
     this.started++;
-    this.load.start(nowMs);
+    try {
+      this.load.start(nowMs);
+    } catch (error) {
+      this.#owner.warnings.warn('a load threw', error);
+    }
   }
 
-  /** A call that began at `startedMs` ended. */
-  end(startedMs: number, nowMs: number, outcome: Outcome): void {
+  /**
+   * A call that began at `startedMs` ended. Never throws.
+   * @param askedMs When the endpoint was asked, where what is to be measured is less than the whole call.
+   */
+  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number = startedMs): void {
     this.inFlight--;
     // The room of a call from before the trial is not for another one on trial.
     if (this.#trial !== undefined && startedMs < this.#trialSinceMs) this.#trialLimit--;
-    if (outcome.kind === 'failure') this.failed++;
-    this.load.end(startedMs, nowMs, outcome);
-    const trackers = this.#trackers;
-    for (let index = 0; index < trackers.length; index++) {
-      (trackers[index] as Tracker).completed?.(outcome, nowMs - startedMs);
+    if (outcome.kind === 'failure' || outcome.cause === 'connect') this.failed++;
+    try {
+      this.load.end(askedMs, nowMs, outcome);
+    } catch (error) {
+      this.#owner.warnings.warn('a load threw', error);
     }
-    if (this.#closeWhenIdle && this.inFlight === 0 && this.#state === 'draining') this.#finish('finish');
+    // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
+    if (this.#state !== 'closed') this.#trackers.completed(outcome, nowMs - askedMs);
+    this.#finishIfDone();
   }
 
   /** Begins to connect; only the pool calls this, once. */
@@ -144,30 +145,25 @@ export class Subchannel<C> {
 
   /**
    * The endpoint left the set (T1): no new call from now on, running ones finish. With `gone` (its pod is terminating)
-   * it closes as soon as no call runs; otherwise it stays ready to come back until the drain time-out (T2).
+   * it closes as soon as no call runs; otherwise it stays ready to come back (T2), with its connection if it has one.
    */
   drain(gone: boolean): void {
-    if (this.#state === 'closed') return;
     if (gone) this.#closeWhenIdle = true;
     if (this.#state !== 'draining') {
       this.#stopAttempt();
-      this.#transition('draining');
-      this.#drainTimer = this.#owner.clock.timer(() => this.#finish('cut'), this.#owner.options.drainTimeoutMs);
+      if (!this.#transition('draining')) return;
+      this.#drainLimits.start();
     }
-    // Without a connection there is nothing that could be taken up again.
-    if (this.inFlight === 0 && (this.#closeWhenIdle || this.connection === undefined)) this.#finish('finish');
+    this.#finishIfDone();
   }
 
   /** The endpoint is back in the set before it was closed: takes up its connection, load and trackers (T2). */
   revive(): void {
     if (this.#state !== 'draining') return;
     this.#closeWhenIdle = false;
-    this.#drainTimer?.cancel();
+    this.#drainLimits.stop();
     if (this.connection === undefined) this.#connect();
-    else {
-      this.#transition('ready');
-      this.#scheduleReplacement();
-    }
+    else if (this.#transition('ready')) this.#recycle.resume();
   }
 
   /** Ends at once; what runs is cut. */
@@ -184,146 +180,138 @@ export class Subchannel<C> {
   }
 
   #connect(): void {
-    this.#transition('connecting');
+    if (!this.#transition('connecting')) return;
     this.#attemptConnection(
+      this.#failures > 0,
       (connection) => {
         this.lastError = undefined;
         this.#adopt(connection);
-        this.#transition('ready');
-        for (const tracker of this.#trackers) tracker.connected?.();
+        if (this.#transition('ready')) this.#trackers.connected();
       },
-      (error) => this.#lost(error),
+      (error) => this.#lost(error, error),
     );
   }
 
-  #attemptConnection(opened: (connection: Connection<C>) => void, failed: (error: Error) => void): void {
+  #attemptConnection(
+    again: boolean,
+    opened: (connection: Connection<C>) => void,
+    failed: (error: Error) => void,
+  ): void {
     const { gate, transport, clock, options } = this.#owner;
-    const attempt = new AbortController();
-    this.#attempt = attempt;
-    const leaveQueue = gate.enter(async () => {
-      if (attempt.signal.aborted) return;
-      try {
-        const connection = await connectWithin(
-          transport,
-          this.endpoint,
-          options.connectTimeoutMs,
-          clock,
-          attempt.signal,
-        );
-        if (this.#attempt === attempt) {
-          this.#attempt = undefined;
-          opened(connection);
-        } else void connection.close(cut);
-      } catch (error) {
-        if (this.#attempt !== attempt) return;
+    this.#stopAttempt();
+    this.#attempt = new ConnectAttempt({
+      transport,
+      endpoint: this.endpoint,
+      timeoutMs: options.connectTimeoutMs,
+      clock,
+      gate,
+      again,
+      opened: (connection) => {
         this.#attempt = undefined;
-        failed(asError(error));
-      }
+        opened(connection);
+      },
+      failed: (error) => {
+        this.#attempt = undefined;
+        failed(error);
+      },
+      discard: (connection) => this.#owner.retire(connection, 'cut'),
     });
-    attempt.signal.addEventListener('abort', leaveQueue, { once: true });
   }
 
   #stopAttempt(): void {
-    const attempt = this.#attempt;
+    this.#attempt?.callOff();
     this.#attempt = undefined;
-    attempt?.abort();
     this.#backoffTimer?.cancel();
-    this.#ageTimer?.cancel();
+    this.#recycle.stop();
   }
 
   #adopt(connection: Connection<C>): void {
     this.connection = connection;
     this.#connectedAtMs = this.#owner.clock.now();
-    this.#scheduleReplacement();
-    void connection.closed.then((error) => this.#connectionClosed(connection, error));
-    void connection.leaving?.then(() => this.#connectionLeaving(connection));
+    this.#recycle.renew(this.endpoint);
+    // Both promises must not reject, but may do so all the same: that is an end like any other.
+    const ended = (error: unknown): void => {
+      if (this.connection === connection) this.#disconnected(error === undefined ? undefined : asError(error));
+    };
+    const leaving = (): void => {
+      if (this.connection !== connection) return;
+      this.#owner.retire(connection, 'finish');
+      this.#disconnected(undefined);
+    };
+    connection.closed.then(ended, ended);
+    connection.leaving?.then(leaving, leaving);
   }
 
-  #connectionClosed(connection: Connection<C>, error: Error | undefined): void {
-    if (this.connection !== connection) return; // was retired
+  /** The connection takes no more calls: it closed, or the other side wants it to end and its calls finish elsewhere. */
+  #disconnected(error: Error | undefined): void {
+    const { clock, options } = this.#owner;
     this.connection = undefined;
+    const livedMs = clock.now() - this.#connectedAtMs;
+    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, options.reconnect.maxMs)) this.#failures = 0;
     if (this.#state === 'draining') {
-      this.#finish('finish');
+      this.#trackers.disconnected(error);
+      this.#finishIfDone();
       return;
     }
     this.#stopAttempt();
-    const livedMs = this.#owner.clock.now() - this.#connectedAtMs;
-    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, this.#owner.options.reconnect.maxMs)) this.#failures = 0;
     if (error === undefined && livedMs >= MIN_USEFUL_LIFE_MS) {
-      for (const tracker of this.#trackers) tracker.disconnected?.(undefined);
+      this.#trackers.disconnected(undefined);
       this.#connect();
-    } else this.#lost(error);
+    } else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
   }
 
-  /** No connection, for a bad reason: pause, then try again. */
-  #lost(error: Error | undefined): void {
+  /** No connection, for a bad reason: pause, then try again. `reason` is for people, also where the end was clean. */
+  #lost(error: Error | undefined, reason: Error): void {
     const { clock, rng, options } = this.#owner;
     this.#failures++;
-    this.lastError = error;
-    for (const tracker of this.#trackers) tracker.disconnected?.(error);
-    this.#transition('backoff', error);
+    this.lastError = reason;
+    this.#trackers.disconnected(error);
+    if (!this.#transition('backoff', reason)) return;
     this.#backoffTimer = clock.timer(() => this.#connect(), backoffDelay(options.reconnect, this.#failures, rng));
     this.#owner.troubled();
-  }
-
-  /** The other side wants this connection to end: calls on it finish, new ones need another. */
-  #connectionLeaving(connection: Connection<C>): void {
-    if (this.connection !== connection) return;
-    this.connection = undefined;
-    this.#owner.retire(connection, 'finish');
-    if (this.#state === 'draining') {
-      if (this.inFlight === 0) this.#finish('finish');
-      return;
-    }
-    this.#stopAttempt();
-    const livedMs = this.#owner.clock.now() - this.#connectedAtMs;
-    if (livedMs >= MIN_USEFUL_LIFE_MS) this.#connect();
-    else this.#lost(undefined);
-  }
-
-  #scheduleReplacement(): void {
-    const { clock, rng, options } = this.#owner;
-    this.#ageTimer?.cancel();
-    const ownAgeMs = this.endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
-    const ageMs = Math.min(options.maxConnectionAgeMs, ownAgeMs);
-    if (ageMs === Number.POSITIVE_INFINITY) return;
-    this.#ageTimer = clock.timer(() => this.#replace(), jittered(rng, ageMs, AGE_JITTER_RATIO));
   }
 
   /** Maximum age: the replacement is opened before the old connection is given up. */
   #replace(): void {
     this.#attemptConnection(
+      true, // not urgent: others go first
       (connection) => {
         const old = this.connection;
         this.#adopt(connection);
         if (old !== undefined) this.#owner.retire(old, 'finish');
       },
       // The old one still works: keep it, and try again after another age.
-      () => this.#scheduleReplacement(),
+      () => this.#recycle.renew(this.endpoint),
     );
+  }
+
+  #finishIfDone(): void {
+    if (this.#closeWhenIdle && this.inFlight === 0 && this.#state === 'draining') this.#finish('finish');
   }
 
   #finish(how: 'finish' | 'cut'): void {
     if (this.#state === 'closed') return;
     this.#stopAttempt();
-    this.#drainTimer?.cancel();
+    this.#drainLimits.stop();
     const connection = this.connection;
     this.connection = undefined;
     this.#transition('closed');
-    for (const tracker of this.#trackers) tracker.closed?.();
+    this.#trackers.closed();
     if (connection !== undefined) this.#owner.retire(connection, how);
     this.#owner.subchannelClosed(this);
   }
 
-  /** The one gate all state changes pass. */
-  #transition(to: SubchannelState, error?: Error): void {
+  /** The one gate all state changes pass. False if it is not in `to` afterwards: it is closed, or an observer saw to that. */
+  #transition(to: SubchannelState, error?: Error): boolean {
     const from = this.#state;
-    if (from === to) return;
-    this.#state = to;
-    const { observer } = this.#owner;
-    if (observer.subchannelChanged !== undefined) {
-      notify(observer, 'subchannelChanged', { endpoint: this.endpoint, from, to, ...(error && { error }) });
+    if (from !== to && from !== 'closed') {
+      this.#state = to;
+      if (from === 'ready' || to === 'ready') this.#owner.readinessChanged();
+      const { observer } = this.#owner;
+      if (observes(observer, 'subchannelChanged')) {
+        notify(observer, 'subchannelChanged', { endpoint: this.endpoint, from, to, ...(error && { error }) });
+      }
     }
-    if (from === 'ready' || to === 'ready') this.#owner.readinessChanged(this);
+    return this.#state === to;
   }
 }

@@ -1,4 +1,4 @@
-import { checkNumber } from '../runtime/check.js';
+import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 
 /** How many retries the traffic may carry. */
@@ -9,42 +9,74 @@ export interface RetryBudgetOptions {
   readonly minPerSecond?: number;
 }
 
+export const retryBudgetDefaults: Required<RetryBudgetOptions> = Object.freeze({ ratio: 0.2, minPerSecond: 10 });
+
+/** What calls and time deposited is good for about this long, in ms. */
+const KEPT_MS = 10_000;
+/** It holds at least this many retries, so that a lost connection with many calls on it does not use it up at once. */
+const MIN_LIMIT = 100;
+
 /**
  * Keeps retries a bounded share of the traffic: without it, a struggling Service gets several times its load at the
  * worst moment. A token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond`, a retry withdraws one.
- * It holds at most ten seconds of `minPerSecond` plus 100 tokens, so that an hour of calm allows no storm.
+ * It holds what ten seconds of the latest traffic deposit, plus 100: enough for all calls of a pod that dies, too little
+ * for an hour of calm to end in a storm.
  * Source: the retry budgets of Finagle and Tower.
  */
 export class RetryBudget {
   readonly #ratio: number;
   readonly #perMs: number;
-  readonly #limit: number;
   readonly #clock: Clock;
   #tokens: number;
+  #limit: number;
+  /** Calls since `#updatedMs`: depositing must cost nothing, so it only counts. */
+  #calls = 0;
   #updatedMs: number;
+  /** For the rate of calls: a span of at least `KEPT_MS`. */
+  #spanCalls = 0;
+  #spanSinceMs: number;
 
   constructor(options: RetryBudgetOptions, clock: Clock) {
-    const perSecond = checkNumber('retry.budget.minPerSecond', options.minPerSecond, 10, { min: 0, max: 1e6 });
-    this.#ratio = checkNumber('retry.budget.ratio', options.ratio, 0.2, { min: 0, max: 1 });
+    checkKeys('retry.budget', options, Object.keys(retryBudgetDefaults));
+    const perSecond = checkNumber('retry.budget.minPerSecond', options.minPerSecond, retryBudgetDefaults.minPerSecond, {
+      min: 0,
+      max: 1e6,
+    });
+    this.#ratio = checkNumber('retry.budget.ratio', options.ratio, retryBudgetDefaults.ratio, { min: 0, max: 1 });
     this.#perMs = perSecond / 1_000;
-    this.#limit = 100 + perSecond * 10;
     this.#clock = clock;
     this.#tokens = perSecond;
+    this.#limit = MIN_LIMIT + this.#perMs * KEPT_MS;
     this.#updatedMs = clock.now();
+    this.#spanSinceMs = this.#updatedMs;
   }
 
   /** A call began. */
   deposit(): void {
-    if (this.#tokens < this.#limit) this.#tokens += this.#ratio;
+    this.#calls++;
   }
 
   /** Whether a retry may be made; if so it is paid for. */
   withdraw(): boolean {
-    const nowMs = this.#clock.now();
-    this.#tokens = Math.min(this.#limit, this.#tokens + (nowMs - this.#updatedMs) * this.#perMs);
-    this.#updatedMs = nowMs;
+    this.#settle();
     if (this.#tokens < 1) return false;
     this.#tokens--;
     return true;
+  }
+
+  #settle(): void {
+    const nowMs = this.#clock.now();
+    const calls = this.#calls;
+    this.#calls = 0;
+    this.#spanCalls += calls;
+    const spanMs = nowMs - this.#spanSinceMs;
+    if (spanMs >= KEPT_MS) {
+      this.#limit = MIN_LIMIT + (this.#perMs + (this.#ratio * this.#spanCalls) / spanMs) * KEPT_MS;
+      this.#spanCalls = 0;
+      this.#spanSinceMs = nowMs;
+    }
+    const deposited = calls * this.#ratio + (nowMs - this.#updatedMs) * this.#perMs;
+    this.#tokens = Math.min(this.#limit, this.#tokens + deposited);
+    this.#updatedMs = nowMs;
   }
 }

@@ -10,6 +10,8 @@ export interface RetryOptions {
   readonly budget?: RetryBudgetOptions;
 }
 
+export const retryDefaults: { readonly maxAttempts: number } = Object.freeze({ maxAttempts: 3 });
+
 /** One attempt that ended, as the retry policy sees it. */
 export interface EndedAttempt {
   readonly outcome: Outcome;
@@ -23,7 +25,7 @@ export interface EndedAttempt {
 
 /**
  * Only what is provably safe: calls never sent go elsewhere, idempotent ones whose connection died before any answer
- * too. All from one budget per balancer. The caller then avoids the endpoints it has tried.
+ * too. All from one budget per balancer. The caller then avoids the endpoints it has tried (`TriedEndpoints`).
  */
 export class RetryPolicy {
   readonly maxAttempts: number;
@@ -31,8 +33,11 @@ export class RetryPolicy {
 
   constructor(options: RetryOptions, clock: Clock) {
     checkKeys('retry', options, ['maxAttempts', 'budget']);
-    checkKeys('retry.budget', options.budget ?? {}, ['ratio', 'minPerSecond']);
-    this.maxAttempts = checkNumber('retry.maxAttempts', options.maxAttempts, 3, { min: 1, max: 100, integer: true });
+    this.maxAttempts = checkNumber('retry.maxAttempts', options.maxAttempts, retryDefaults.maxAttempts, {
+      min: 1,
+      max: 100,
+      integer: true,
+    });
     this.#budget = new RetryBudget(options.budget ?? {}, clock);
   }
 

@@ -4,6 +4,7 @@ interface Pending {
   readonly at: number;
   readonly order: number;
   readonly fn: () => void;
+  isReferenced: boolean;
 }
 
 /**
@@ -25,22 +26,16 @@ export class FakeClock implements Clock {
   }
 
   timer(fn: () => void, delayMs: number): Timer {
-    const entry: Pending = { at: this.#now + Math.max(0, delayMs), order: this.#order++, fn };
-    // Kept sorted: simulations hold thousands of timers and look only at the first.
-    let low = 0;
-    let high = this.#pending.length;
-    while (low < high) {
-      const middle = (low + high) >>> 1;
-      if ((this.#pending[middle] as Pending).at <= entry.at) low = middle + 1;
-      else high = middle;
-    }
-    this.#pending.splice(low, 0, entry);
+    const entry: Pending = { at: this.#now + Math.max(0, delayMs), order: this.#order++, fn, isReferenced: false };
+    this.#pending.splice(this.#indexOf(entry), 0, entry);
     return {
       cancel: () => {
-        const index = this.#pending.indexOf(entry);
-        if (index !== -1) this.#pending.splice(index, 1);
+        const index = this.#indexOf(entry);
+        if (this.#pending[index] === entry) this.#pending.splice(index, 1);
       },
-      ref() {},
+      ref() {
+        entry.isReferenced = true;
+      },
     };
   }
 
@@ -63,7 +58,7 @@ export class FakeClock implements Clock {
     this.flush();
     for (let next = this.#pending[0]; next !== undefined && next.at <= end; next = this.#pending[0]) {
       this.#pending.shift();
-      this.#now = next.at;
+      this.#now = Math.max(this.#now, next.at);
       next.fn();
       this.flush();
     }
@@ -77,7 +72,7 @@ export class FakeClock implements Clock {
     this.flush();
     for (let next = this.#pending[0]; next !== undefined && next.at <= end; next = this.#pending[0]) {
       this.#pending.shift();
-      this.#now = next.at;
+      this.#now = Math.max(this.#now, next.at);
       next.fn();
       this.flush();
       await settle();
@@ -86,15 +81,39 @@ export class FakeClock implements Clock {
     await settle();
   }
 
+  /** Time passes while the event loop is blocked: timers that fall due meanwhile fire late, all at the end. */
+  async stall(ms: number): Promise<void> {
+    this.#now += ms;
+    await this.advanceAsync(0);
+  }
+
   /** How many timers wait: a leak shows here. */
   get timers(): number {
     return this.#pending.length;
+  }
+
+  /** How many of them would keep a process alive: somebody waits for them. */
+  get referencedTimers(): number {
+    return this.#pending.filter(({ isReferenced }) => isReferenced).length;
   }
 
   /** When the next timer fires, in ms from now; undefined when none waits. */
   get nextInMs(): number | undefined {
     const next = this.#pending[0];
     return next === undefined ? undefined : next.at - this.#now;
+  }
+
+  /** Where `entry` is or belongs. Kept sorted: simulations hold thousands of timers. */
+  #indexOf(entry: Pending): number {
+    let low = 0;
+    let high = this.#pending.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const { at, order } = this.#pending[middle] as Pending;
+      if (at < entry.at || (at === entry.at && order < entry.order)) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 

@@ -70,6 +70,7 @@ export class FakeConnection implements Connection<FakeConnection> {
       else signal?.addEventListener('abort', cutNow, { once: true });
     }
     await this.closed;
+    signal?.removeEventListener('abort', cutNow);
   }
 }
 
@@ -97,17 +98,15 @@ export class FakeTransport implements Transport<FakeConnection> {
     this.attempts.push(address);
     const behaviour = this.behaviour.get(address) ?? 'accept';
     if (behaviour === 'refuse') throw Object.assign(new Error(`refused ${address}`), { code: 'ECONNREFUSED' });
+    signal.throwIfAborted();
     if (behaviour === 'hang') {
       this.hanging++;
       await new Promise<never>((_, reject) => {
-        signal.addEventListener(
-          'abort',
-          () => {
-            this.hanging--;
-            reject(signal.reason);
-          },
-          { once: true },
-        );
+        const giveUp = (): void => {
+          this.hanging--;
+          reject(signal.reason);
+        };
+        signal.addEventListener('abort', giveUp, { once: true });
       });
     }
     const connection = new FakeConnection(this.connections.length + 1, endpoint, this.capacity);

@@ -1,0 +1,285 @@
+import { EndpointSet } from '../endpoint/endpoint-set.js';
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { type EvenkeelError, isEvenkeelError } from '../errors.js';
+import { withDiagnostics } from '../observe/diagnostics-channel.js';
+import { notify, type Observer } from '../observe/observer.js';
+import { Warnings } from '../observe/warnings.js';
+import { Pool } from '../pool/pool.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import { RetryPolicy } from '../retry/retry-policy.js';
+import { checkNumber } from '../runtime/check.js';
+import type { Clock } from '../runtime/clock.js';
+import { StallWatch } from '../runtime/stall-watch.js';
+import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import type { ResolvedBalancerOptions } from './balancer-options.js';
+import { EndpointFeed } from './endpoint-feed.js';
+import { LatencyQuantile } from './latency-quantile.js';
+import { Lease, type LeaseOwner } from './lease.js';
+import { PickerSlot } from './picker-slot.js';
+import { closedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
+import { type RunOptions, runCall } from './run-call.js';
+import { type BalancerSnapshot, snapshotEndpoints } from './snapshot.js';
+import { StageChain } from './stage-chain.js';
+import { StartGate } from './start-gate.js';
+import { Upkeep, type UpkeepWork } from './upkeep.js';
+import { WaitingRoom } from './waiting-room.js';
+
+/** The rooms of a balancer wired to one another. Its contract is `Balancer`, in `balancer.ts`. */
+export class Corridor<C> implements LeaseOwner<C> {
+  readonly retries: RetryPolicy;
+  readonly observer: Observer;
+  readonly #options: ResolvedBalancerOptions<C>;
+  readonly #clock: Clock;
+  readonly #stages: StageChain;
+  readonly #pool: Pool<C>;
+  readonly #feed: EndpointFeed;
+  readonly #slot: PickerSlot<C>;
+  readonly #upkeep: Upkeep;
+  readonly #room: WaitingRoom<C>;
+  readonly #start: StartGate;
+  readonly #stalls: StallWatch;
+  readonly #latency = new LatencyQuantile();
+  /** The last set after the stages had no entry, and is authoritative. */
+  #empty = false;
+  #closing: Promise<void> | undefined;
+  /** Ends the patience of `close`. */
+  readonly #cut = new AbortController();
+
+  constructor(options: ResolvedBalancerOptions<C>) {
+    const { clock, rng, resolver } = options;
+    this.#options = options;
+    this.#clock = clock;
+    const observer = withDiagnostics(options.observer, resolver.name);
+    const warnings = new Warnings(observer, clock);
+    this.observer = observer;
+    this.retries = new RetryPolicy(options.retry, clock);
+    this.#stalls = new StallWatch(clock);
+    this.#slot = new PickerSlot(options.picker, rng, warnings);
+    this.#upkeep = new Upkeep({
+      clock,
+      work: (what) => this.#work(what),
+      isUrgent: () => !this.#slot.hasReady,
+    });
+    this.#start = new StartGate(clock, options.startTimeoutMs, () =>
+      notStartedError(this.#feed, options.startTimeoutMs),
+    );
+    this.#room = new WaitingRoom<C>({
+      clock,
+      limit: options.maxWaiting,
+      tryPick: (key, avoid) => this.#pick(key, avoid),
+      waitedInVain: (timeoutMs) => this.#waitedInVain(timeoutMs),
+    });
+    this.#stages = new StageChain(
+      options.stages,
+      {
+        clock,
+        rng,
+        observer,
+        invalidate: () => this.#upkeep.request('stages'),
+        probe: (endpoint, signal) => this.#probe(endpoint.key, signal),
+      },
+      warnings,
+    );
+    this.#pool = new Pool<C>({
+      transport: options.transport,
+      clock,
+      rng,
+      observer,
+      warnings,
+      options: options.pool,
+      load: options.load,
+      track: (endpoint) => this.#stages.track(endpoint),
+      changed: () => this.#upkeep.request('picker'),
+      troubled: () => this.#feed.refresh(),
+    });
+    try {
+      this.#feed = new EndpointFeed(resolver, {
+        clock,
+        rng,
+        observer,
+        warnings,
+        endpointsChanged: () => this.#upkeep.request('stages'),
+        neverStarts: (error) => {
+          this.#start.fail(error);
+          this.#room.fail(error);
+        },
+      });
+    } catch (error) {
+      this.#stages.close();
+      throw error;
+    }
+  }
+
+  pick(options?: PickOptions<C>): Lease<C> | undefined {
+    // Whoever waits was here first.
+    if (this.#room.size > 0) this.#room.wake();
+    return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
+  }
+
+  async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
+    const { key, avoid, signal } = options;
+    signal?.throwIfAborted();
+    const lease = this.pick(options);
+    if (lease !== undefined) return lease;
+    try {
+      const refusal = this.#refusal();
+      if (refusal !== undefined) throw refusal;
+      const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, this.#options.waitTimeoutMs, {
+        min: 0,
+        infinite: true,
+      });
+      return await this.#room.wait({ key, avoid, signal, timeoutMs });
+    } catch (error) {
+      if (isEvenkeelError(error)) notify(this.observer, 'refused', { error });
+      throw error;
+    }
+  }
+
+  run<T>(use: (handle: C, lease: Lease<C>) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
+    return runCall(this, use, options);
+  }
+
+  ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    return this.#start.wait(options.signal);
+  }
+
+  snapshot(): BalancerSnapshot {
+    const error = this.#feed.error;
+    return {
+      resolver: this.#feed.name,
+      state: this.#state(),
+      version: this.#feed.version,
+      staleForMs: this.#feed.staleForMs,
+      ...(error !== undefined && { resolveError: error.message }),
+      waiting: this.#room.size,
+      endpoints: snapshotEndpoints(this.#pool, this.#clock.now()),
+    };
+  }
+
+  close({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    let closed = (): void => {};
+    const isFirst = this.#closing === undefined;
+    // Before anything else: observers who hear of the end may call this again.
+    this.#closing ??= new Promise((resolve) => {
+      closed = resolve;
+    });
+    if (signal !== undefined) this.#cutWhen(signal, this.#closing);
+    if (isFirst) void this.#shutDown().then(closed);
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  leaseEnded({ subchannel, startedMs, answered }: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void {
+    const nowMs = this.#clock.now();
+    const askedMs = latencyMs === undefined ? startedMs : nowMs - latencyMs;
+    let judged = outcome;
+    if (outcome.kind === 'success') this.#latency.add(nowMs - askedMs);
+    else if (outcome.kind === 'cancelled') {
+      if (!answered && this.#waitedTooLong(startedMs, nowMs)) judged = outcomes.timeout;
+    } else if (outcome.cause === 'timeout' && this.#stoodStill(startedMs, nowMs)) judged = outcomes.cancelled;
+    this.#stalls.ended();
+    subchannel.end(startedMs, nowMs, judged, askedMs);
+    this.#slot.ended(subchannel);
+    if (this.#room.size > 0) this.#room.wake();
+  }
+
+  #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined {
+    if (!this.#slot.isFilled) return undefined;
+    const nowMs = this.#clock.now();
+    const subchannel = this.#slot.pick(nowMs, key, avoid);
+    // A subchannel that has just lost its connection may still be in the picker.
+    const connection = subchannel?.connection;
+    if (subchannel === undefined || connection === undefined) return undefined;
+    subchannel.start(nowMs);
+    this.#stalls.began();
+    return new Lease(this, subchannel, connection.handle, nowMs);
+  }
+
+  /** A caller's abort tells of the endpoint only if he had waited unusually long for a first byte, and not because of us. */
+  #waitedTooLong(startedMs: number, nowMs: number): boolean {
+    const { stalledAfterMs } = this.#options;
+    if (nowMs - startedMs <= stalledAfterMs) return false;
+    const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
+    return waitedMs > stalledAfterMs && waitedMs > 3 * this.#latency.quantile(0.99);
+  }
+
+  /** A time-out tells nothing of the endpoint if our own event loop stood still for most of the call. */
+  #stoodStill(startedMs: number, nowMs: number): boolean {
+    return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
+  }
+
+  #work(what: UpkeepWork): number {
+    const { endpoints } = this.#feed;
+    if (endpoints === undefined) return 0;
+    if (what === 'stages') {
+      const set = this.#stages.apply(EndpointSet.of(this.#feed.version, endpoints));
+      this.#empty = set.size === 0;
+      this.#pool.reconcile(set, this.#feed.byKey);
+    }
+    // An observer told of all this may have closed us.
+    if (this.#closing !== undefined) return 0;
+    const beganMs = this.#clock.now();
+    this.#slot.rebuild(this.#pool.members);
+    const costMs = this.#clock.now() - beganMs;
+    this.#start.open();
+    if (this.#empty && !this.#options.waitForEndpoints) this.#room.fail(noEndpointsError(this.#feed));
+    else this.#room.wake();
+    return costMs;
+  }
+
+  #state(): BalancerSnapshot['state'] {
+    if (this.#closing !== undefined) return 'closed';
+    if (!this.#slot.isFilled) return 'starting';
+    if (this.#empty) return 'empty';
+    return this.#pool.members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready')
+      ? 'ready'
+      : 'not-ready';
+  }
+
+  async #probe(key: string, signal: AbortSignal): Promise<void> {
+    const subchannel = this.#pool.get(key);
+    if (subchannel === undefined) throw new Error(`${key} is not connected to`);
+    await subchannel.ping(signal);
+  }
+
+  #cutWhen(signal: AbortSignal, closed: Promise<void>): void {
+    const cut = (): void => this.#cut.abort();
+    if (signal.aborted) cut();
+    signal.addEventListener('abort', cut, { once: true });
+    void closed.then(() => signal.removeEventListener('abort', cut));
+  }
+
+  async #shutDown(): Promise<void> {
+    this.#slot.clear();
+    this.#upkeep.close();
+    this.#stalls.close();
+    this.#feed.close();
+    const error = closedError();
+    this.#room.fail(error);
+    this.#start.fail(error);
+    this.#stages.close();
+    const { drainTimeoutMs } = this.#options.pool;
+    const timer = Number.isFinite(drainTimeoutMs)
+      ? this.#clock.timer(() => this.#cut.abort(), drainTimeoutMs)
+      : undefined;
+    timer?.ref();
+    await this.#pool.close(this.#cut.signal);
+    timer?.cancel();
+  }
+
+  /** Why waiting would be in vain, if it would. */
+  #refusal(): EvenkeelError | undefined {
+    if (this.#closing !== undefined) return closedError();
+    if (this.#empty && !this.#options.waitForEndpoints) return noEndpointsError(this.#feed);
+    const { error, endpoints } = this.#feed;
+    return endpoints === undefined && error?.permanent ? error : undefined;
+  }
+
+  #waitedInVain(timeoutMs: number): EvenkeelError {
+    if (this.#feed.endpoints === undefined) return notStartedError(this.#feed, timeoutMs);
+    return this.#empty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, timeoutMs);
+  }
+}

@@ -1,0 +1,85 @@
+import type { Warnings } from '../observe/warnings.js';
+import { p2c } from '../picker/p2c.js';
+import type { Picker, PickerFactory, PickRequest, PickSet } from '../picker/picker.js';
+import type { Member } from '../pool/pool.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import type { Rng } from '../runtime/rng.js';
+import { pickSetOf } from './pick-set.js';
+
+/**
+ * Holds the present picker. One that throws, when it is built or when it picks, is told of and stood in for by `p2c`
+ * until the next is built: it must not take all calls with it.
+ */
+export class PickerSlot<C> {
+  readonly #factory: PickerFactory;
+  readonly #rng: Rng;
+  readonly #warnings: Warnings;
+  /** The one request object all picks share. */
+  readonly #request: PickRequest<C> = { nowMs: 0, key: undefined, avoid: undefined };
+  #picker: Picker<C> | undefined;
+  #set: PickSet<C> | undefined;
+
+  constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
+    this.#factory = factory;
+    this.#rng = rng;
+    this.#warnings = warnings;
+  }
+
+  /** False before the first set, and after `clear`. */
+  get isFilled(): boolean {
+    return this.#picker !== undefined;
+  }
+
+  /** Whether the picker was built with at least one subchannel that was ready. */
+  get hasReady(): boolean {
+    return this.#set !== undefined && this.#set.subchannels.length > 0;
+  }
+
+  /** O(n), and whatever the picker needs. */
+  rebuild(members: readonly Member<C>[]): void {
+    const set = pickSetOf(members);
+    this.#set = set;
+    try {
+      this.#picker = this.#factory(set, this.#picker, { rng: this.#rng });
+    } catch (error) {
+      this.#standIn(set, error);
+    }
+  }
+
+  pick(
+    nowMs: number,
+    key: string | undefined,
+    avoid: ReadonlySet<Subchannel<C>> | undefined,
+  ): Subchannel<C> | undefined {
+    const request = this.#request;
+    request.nowMs = nowMs;
+    request.key = key;
+    request.avoid = avoid;
+    try {
+      return this.#picker?.pick(request);
+    } catch (error) {
+      return this.#standIn(this.#set as PickSet<C>, error).pick(request);
+    }
+  }
+
+  /** A call on `subchannel` ended. */
+  ended(subchannel: Subchannel<C>): void {
+    try {
+      this.#picker?.ended?.(subchannel);
+    } catch (error) {
+      this.#standIn(this.#set as PickSet<C>, error);
+    }
+  }
+
+  /** Nothing can be picked any more. */
+  clear(): void {
+    this.#picker = undefined;
+    this.#set = undefined;
+  }
+
+  #standIn(set: PickSet<C>, error: unknown): Picker<C> {
+    this.#warnings.warn('the picker threw; p2c stands in', error);
+    this.#picker = p2c()(set, undefined, { rng: this.#rng });
+    return this.#picker;
+  }
+}

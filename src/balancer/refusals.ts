@@ -1,0 +1,39 @@
+import { EvenkeelError } from '../errors.js';
+import type { Pool } from '../pool/pool.js';
+import type { EndpointFeed } from './endpoint-feed.js';
+
+/** The errors of callers who get no endpoint: what was found, in words. */
+
+export function closedError(): EvenkeelError {
+  return new EvenkeelError('EVENKEEL_CLOSED', 'the balancer is closed');
+}
+
+export function noEndpointsError(feed: EndpointFeed): EvenkeelError {
+  const listed = feed.endpoints?.length ?? 0;
+  const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
+  return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: ${why}`);
+}
+
+/** Before the first set. */
+export function notStartedError(feed: EndpointFeed, waitedMs: number): EvenkeelError {
+  return feed.error ?? new EvenkeelError('EVENKEEL_NOT_READY', `${feed.name}: no answer within ${waitedMs} ms`);
+}
+
+/** There are endpoints, but none could take the call. */
+export function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): EvenkeelError {
+  const states = new Map<string, number>();
+  let cause: Error | undefined;
+  for (const { subchannel, weight } of pool.members) {
+    const { state } = subchannel;
+    const isFull = subchannel.inFlight >= subchannel.capacity;
+    const found = state !== 'ready' ? state : weight <= 0 ? 'standing by' : isFull ? 'at capacity' : state;
+    states.set(found, (states.get(found) ?? 0) + 1);
+    cause ??= subchannel.lastError;
+  }
+  const found = [...states].map(([state, count]) => `${count} ${state}`).join(', ');
+  return new EvenkeelError(
+    'EVENKEEL_NOT_READY',
+    `${feed.name}: no endpoint could take the call within ${waitedMs} ms (${found}${cause ? `; ${cause.message}` : ''})`,
+    { cause },
+  );
+}

@@ -1,0 +1,59 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointSet } from '../endpoint/endpoint-set.js';
+import type { Warnings } from '../observe/warnings.js';
+import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
+
+/** The stages of one balancer, in order. One that throws is skipped and told of: it must not take all calls with it. */
+export class StageChain {
+  readonly #stages: Stage[] = [];
+  readonly #warnings: Warnings;
+
+  /** Throws what a factory throws, after closing the stages made before. */
+  constructor(factories: readonly StageFactory[], context: StageContext, warnings: Warnings) {
+    this.#warnings = warnings;
+    try {
+      for (const factory of factories) this.#stages.push(factory(context));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    let result = set;
+    this.#stages.forEach((stage, index) => {
+      try {
+        const next = stage.apply(result);
+        if (!Array.isArray(next?.entries)) throw new TypeError(`apply returned no endpoint set but ${String(next)}`);
+        result = next;
+      } catch (error) {
+        this.#warnings.warn(`stage ${index + 1} of ${this.#stages.length} threw and was skipped`, error);
+      }
+    });
+    return result;
+  }
+
+  /** The trackers for a new endpoint. */
+  track(endpoint: Endpoint): readonly Tracker[] {
+    const trackers: Tracker[] = [];
+    for (const stage of this.#stages) {
+      try {
+        const tracker = stage.track?.(endpoint);
+        if (tracker !== undefined) trackers.push(tracker);
+      } catch (error) {
+        this.#warnings.warn('a stage threw when it was to track an endpoint', error);
+      }
+    }
+    return trackers;
+  }
+
+  close(): void {
+    for (const stage of this.#stages) {
+      try {
+        stage.close?.();
+      } catch (error) {
+        this.#warnings.warn('a stage threw when it was closed', error);
+      }
+    }
+  }
+}

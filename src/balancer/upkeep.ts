@@ -1,0 +1,70 @@
+import type { Clock, Timer } from '../runtime/clock.js';
+
+/** What can be due: a new picker over the same members, or the stages, the pool and a new picker. */
+export type UpkeepWork = 'picker' | 'stages';
+
+export interface UpkeepOwner {
+  readonly clock: Clock;
+  /** Does what is due; returns how long the picker part took, in ms. */
+  work(what: UpkeepWork): number;
+  /** Whether a new picker cannot wait: the present one has nothing to pick. */
+  isUrgent(): boolean;
+}
+
+/** New pickers for mere readiness may take a tenth of the time: after each, this many times its cost is owed. */
+const OWED_FACTOR = 10;
+/** So much may be owed before the next has to wait, in ms: sets of ordinary size never do. */
+const CREDIT_MS = 200;
+/** The longest wait, in ms: until then the calls of a start go to the few that connected first. */
+const MAX_WAIT_MS = 100;
+
+/**
+ * Collects what changes call for, and does it once at the end of the turn. A set or a verdict is never delayed. New
+ * pickers because a connection came or went may be: with 10,000 endpoints connecting one by one, building one each time
+ * would be O(n²). The old picker skips what lost its connection, and only lacks what has just come.
+ */
+export class Upkeep {
+  readonly #owner: UpkeepOwner;
+  #pending: UpkeepWork | undefined;
+  #deferred = false;
+  #timer: Timer | undefined;
+  /** Until when the pickers built so far are paid off. */
+  #owedUntilMs = 0;
+  #closed = false;
+
+  constructor(owner: UpkeepOwner) {
+    this.#owner = owner;
+  }
+
+  request(what: UpkeepWork): void {
+    if (this.#closed) return;
+    if (this.#pending !== 'stages') this.#pending = what;
+    if (this.#deferred) return;
+    const { clock } = this.#owner;
+    const waitMs = what === 'stages' || this.#owner.isUrgent() ? 0 : this.#owedUntilMs - CREDIT_MS - clock.now();
+    if (waitMs > 0) {
+      this.#timer ??= clock.timer(() => this.#run(), Math.min(waitMs, MAX_WAIT_MS));
+      return;
+    }
+    this.#deferred = true;
+    clock.defer(() => this.#run());
+  }
+
+  /** What is due will not be done. */
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #run(): void {
+    this.#deferred = false;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const what = this.#pending;
+    this.#pending = undefined;
+    if (this.#closed || what === undefined) return;
+    const costMs = this.#owner.work(what);
+    this.#owedUntilMs = Math.max(this.#owedUntilMs, this.#owner.clock.now()) + costMs * OWED_FACTOR;
+  }
+}

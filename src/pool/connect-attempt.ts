@@ -1,0 +1,107 @@
+import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
+import { asError, EvenkeelError } from '../errors.js';
+import type { Clock, Timer } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
+import type { ConnectGate, GateVisitor } from './connect-gate.js';
+import type { Connection, Transport } from './transport.js';
+
+/** What an attempt needs. */
+export interface ConnectAttemptParts<C> {
+  readonly transport: Transport<C>;
+  readonly endpoint: Endpoint;
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly gate: ConnectGate;
+  /** Whether the endpoint failed lately: then others go first. */
+  readonly again: boolean;
+  /** Exactly one of the two is called, once, never synchronously; none after `callOff`. */
+  opened(connection: Connection<C>): void;
+  failed(error: EvenkeelError): void;
+  /** Takes what a transport delivers although nobody wants it any more. */
+  discard(connection: Connection<C>): void;
+}
+
+/**
+ * One attempt at a connection: waits its turn, then connects within a time limit. Holds also for a transport that
+ * ignores its signal, throws instead of rejecting, or delivers something that is no connection.
+ */
+export class ConnectAttempt<C> implements GateVisitor {
+  readonly #parts: ConnectAttemptParts<C>;
+  #over = false;
+  #timer: Timer | undefined;
+  #limit: AbortController | undefined;
+
+  constructor(parts: ConnectAttemptParts<C>) {
+    this.#parts = parts;
+    parts.gate.enter(this, parts.again);
+  }
+
+  /** Only the gate calls this. */
+  begin(): void {
+    const { transport, endpoint, timeoutMs, clock } = this.#parts;
+    const limit = new AbortController();
+    this.#limit = limit;
+    this.#timer = deadline(clock, () => this.#timedOut(), timeoutMs);
+    let opening: Promise<Connection<C>>;
+    try {
+      opening = Promise.resolve(transport.connect(endpoint, limit.signal));
+    } catch (error) {
+      opening = Promise.reject(error);
+    }
+    opening.then(
+      (connection) => this.#delivered(connection),
+      (error: unknown) => this.#refused(error),
+    );
+  }
+
+  /** Nobody wants the connection any more. Harmless when it is over. */
+  callOff(): void {
+    if (this.#over) return;
+    this.#end();
+    const address = endpointAddress(this.#parts.endpoint);
+    this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was called off`));
+  }
+
+  #delivered(connection: Connection<C>): void {
+    const { endpoint } = this.#parts;
+    if (!isConnection(connection)) {
+      if (this.#over) return;
+      this.#fail(`the transport delivered no connection to ${endpointAddress(endpoint)}, but ${String(connection)}`);
+    } else if (this.#over) this.#parts.discard(connection);
+    else {
+      this.#end();
+      this.#parts.opened(connection);
+    }
+  }
+
+  #refused(cause: unknown): void {
+    if (this.#over) return;
+    this.#fail(`no connection to ${endpointAddress(this.#parts.endpoint)}: ${asError(cause).message}`, cause);
+  }
+
+  #timedOut(): void {
+    const { endpoint, timeoutMs } = this.#parts;
+    this.#fail(`${endpointAddress(endpoint)} did not accept a connection within ${timeoutMs} ms`);
+  }
+
+  #fail(message: string, cause?: unknown): void {
+    const { endpoint } = this.#parts;
+    this.#end();
+    const error = new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: endpointAddress(endpoint) });
+    this.#limit?.abort(error);
+    this.#parts.failed(error);
+  }
+
+  #end(): void {
+    this.#over = true;
+    this.#timer?.cancel();
+    const { gate } = this.#parts;
+    if (!gate.giveUp(this)) gate.left(this);
+  }
+}
+
+function isConnection(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { closed, close } = value as { closed?: { then?: unknown } | null; close?: unknown };
+  return typeof close === 'function' && typeof closed?.then === 'function';
+}

@@ -1,0 +1,44 @@
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { ResolvedPoolOptions } from './pool-options.js';
+
+/** How long an idle endpoint that left the set is kept for its return at most, whatever the drain time-out. In ms. */
+const RETURN_WITHIN_MS = 30_000;
+
+/** What it takes. `options.drainTimeoutMs` is for the calls; Infinity = however long they take. */
+export interface DrainOwner {
+  readonly clock: Clock;
+  readonly options: ResolvedPoolOptions;
+}
+
+/** The two limits of a draining endpoint: the time to come back (T2), and the time to finish its calls (T1). */
+export class DrainLimits {
+  readonly #owner: DrainOwner;
+  readonly #notReturned: () => void;
+  readonly #timedOut: () => void;
+  #timer: Timer | undefined;
+
+  /**
+   * @param notReturned What is idle now, or becomes so, may go.
+   * @param timedOut What still runs has to go. Comes after `notReturned`.
+   */
+  constructor(owner: DrainOwner, notReturned: () => void, timedOut: () => void) {
+    this.#owner = owner;
+    this.#notReturned = notReturned;
+    this.#timedOut = timedOut;
+  }
+
+  start(): void {
+    const { clock, options } = this.#owner;
+    const returnMs = Math.min(options.drainTimeoutMs, RETURN_WITHIN_MS);
+    const restMs = options.drainTimeoutMs - returnMs;
+    this.#timer = clock.timer(() => {
+      if (restMs > 0 && restMs !== Number.POSITIVE_INFINITY) this.#timer = clock.timer(this.#timedOut, restMs);
+      this.#notReturned();
+      if (restMs === 0) this.#timedOut();
+    }, returnMs);
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+  }
+}

@@ -1,0 +1,27 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Observer } from '../observe/observer.js';
+import type { Warnings } from '../observe/warnings.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
+import type { ConnectGate } from './connect-gate.js';
+import type { ResolvedPoolOptions } from './pool-options.js';
+import type { Connection, Transport } from './transport.js';
+
+/** What a subchannel needs from the pool that owns it. */
+export interface SubchannelOwner<C> {
+  readonly transport: Transport<C>;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly observer: Observer;
+  readonly warnings: Warnings;
+  readonly gate: ConnectGate;
+  readonly options: ResolvedPoolOptions;
+  /** It became ready or stopped being so. */
+  readinessChanged(): void;
+  /** A connection could not be opened or was lost: the resolver may want to look. */
+  troubled(): void;
+  /** Takes over a connection that gets no new call: running ones finish, within the drain time-out, or are cut at once. */
+  retire(connection: Connection<C>, how: 'finish' | 'cut'): void;
+  /** It reached `closed` and will never be used again. */
+  subchannelClosed(subchannel: { readonly endpoint: Endpoint }): void;
+}
