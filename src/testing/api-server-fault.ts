@@ -1,5 +1,5 @@
 import type { Verb } from './api-server-access.js';
-import type { RecordedRequest } from './api-server-requests.js';
+import type { RecordedRequest } from './api-server-record.js';
 import { statusObject } from './api-server-status.js';
 
 /** How the next requests go wrong. */

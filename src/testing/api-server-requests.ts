@@ -6,6 +6,7 @@ import { type AccessRequest, checkAccess, forbidden, type Tokens, type Verb } fr
 import { type Fault, FaultQueue, faultBody } from './api-server-fault.js';
 import { answerList } from './api-server-list.js';
 import { type ResourceName, resourceTypes } from './api-server-objects.js';
+import type { RecordedRequest } from './api-server-record.js';
 import { type LabelMatcher, parseLabelSelector } from './api-server-selector.js';
 import { expiredStatus, type StatusObject, statusObject } from './api-server-status.js';
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
@@ -18,18 +19,6 @@ const EARLY_LIST_MS = 3_000;
 /** How long a consistent list hangs while the store is away. */
 const STORE_TIMEOUT_MS = 60_000;
 const MAX_RECORDED = 10_000;
-
-/** A request as the server saw it. */
-export interface RecordedRequest {
-  readonly verb: Verb | 'other';
-  readonly path: string;
-  readonly resource: ResourceName | undefined;
-  readonly namespace: string;
-  readonly query: Readonly<Record<string, string>>;
-  readonly headers: IncomingMessage['headers'];
-  /** The status that was sent; 0 while, or if, there was no answer. */
-  status: number;
-}
 
 interface Route {
   readonly resource: ResourceName;

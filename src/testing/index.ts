@@ -16,7 +16,7 @@ export type {
   SliceEndpoint,
   SlicePort,
 } from './api-server-objects.js';
-export type { RecordedRequest } from './api-server-requests.js';
+export type { RecordedRequest } from './api-server-record.js';
 export type { Pod, ServiceController, ServiceOptions, ServicePort } from './api-server-service.js';
 export type { StoreBackup } from './api-server-store.js';
 export type { Disturbance, Mangle } from './api-server-watch.js';
