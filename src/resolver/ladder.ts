@@ -72,8 +72,8 @@ class LadderWatch implements Resolution {
   #rung: Rung | undefined;
   /** What the slice watch said last, for when it recovers without saying it again. */
   #sliceEndpoints: readonly Endpoint[] | undefined;
-  /** The one port of all pods, where slices have told it. */
-  #podPort: number | undefined;
+  /** The pods' ports as the slices told them last, once those are lost. */
+  #podPorts: ReadonlySet<number> = new Set();
   /** What is known of the first rung. */
   #finding: Finding = { kind: 'silent' };
   /** How many endpoints were published last. */
@@ -164,22 +164,13 @@ class LadderWatch implements Resolution {
     if (this.#rung === 'slices') {
       // W15: an API server that is away changes nothing. A refusal lasts, and DNS would know better in time.
       this.#fail(error);
-      if (!error.permanent || !this.#mayLeaveSlices()) return;
+      if (!error.permanent) return;
+      this.#podPorts = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
       this.#leaving ??= this.#context.clock.timer(() => this.#descend(this.#finding), REFUSAL_LASTS_MS);
       return;
     }
     this.#descend(this.#finding);
     if (this.#rung === undefined) this.#failWithoutAny();
-  }
-
-  /**
-   * A headless Service's port number is its pods' only by habit (S11): below, it is what the slices told last. Where they
-   * told several, their last set, however old, is better than a guess.
-   */
-  #mayLeaveSlices(): boolean {
-    const ports = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
-    [this.#podPort] = ports;
-    return ports.size < 2;
   }
 
   #climb(endpoints: readonly Endpoint[]): void {
@@ -249,7 +240,8 @@ class LadderWatch implements Resolution {
       // One address of a name that is no Service's is simply where it is.
       const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
       if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
-      const podPort = typeof this.#options.port === 'number' ? this.#podPort : undefined;
+      // S11: DNS knows no pod port behind a number. The slices knew it, as long as there was one for all.
+      const [podPort] = typeof this.#options.port === 'number' && this.#podPorts.size === 1 ? this.#podPorts : [];
       return targets.map((target) => createEndpoint(podPort === undefined ? target : { ...target, port: podPort }));
     };
   }
@@ -258,6 +250,9 @@ class LadderWatch implements Resolution {
     this.#dnsError = undefined;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#rung === 'slices' && endpoints.length === 0) return;
+    // Nor do pods at a port of which we know that it is not everybody's.
+    const guessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
+    if (this.#rung === 'slices' && guessed) return;
     const empty = endpoints.length === 0 && this.#rung !== undefined;
     this.#publish(empty ? (this.#rung as Rung) : isSlots(endpoints) ? 'name' : 'dns', endpoints);
   }
