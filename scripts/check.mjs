@@ -105,11 +105,21 @@ function totals(check, ok, report) {
     return {
       passed: numPassedTests,
       failed: Math.max(numFailedTests, ok ? 0 : 1),
-      skipped: skipped.map(({ fullName }) => fullName),
+      skipped,
     };
   } catch {
     return { passed: 0, failed: 1, skipped: [] };
   }
+}
+
+/** Names of tests, those under one heading in one line. */
+function groupsOf(cases) {
+  const groups = new Map();
+  for (const { ancestorTitles, fullName } of cases) {
+    const heading = ancestorTitles.join(' ') || fullName;
+    groups.set(heading, [...(groups.get(heading) ?? []), fullName]);
+  }
+  return [...groups].map(([heading, names]) => (names.length === 1 ? names[0] : `${heading} (${names.length} tests)`));
 }
 
 function printResult({ name, ok, seconds, passed, failed, skipped, project, output }, quiet) {
@@ -118,7 +128,7 @@ function printResult({ name, ok, seconds, passed, failed, skipped, project, outp
   console.log(
     `${ok ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${`${seconds.toFixed(1)} s`.padStart(8)}${count}${left}`,
   );
-  for (const test of skipped) console.log(`          not run: ${test}`);
+  for (const line of groupsOf(skipped)) console.log(`          not run: ${line}`);
   if (!ok && quiet) console.log(`${output.trimEnd()}\n`);
 }
 
