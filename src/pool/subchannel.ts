@@ -134,7 +134,8 @@ export class Subchannel<C> {
       this.#owner.warnings.warn('a load threw', error);
     }
     // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
-    if (this.#state !== 'closed') this.#trackers.completed(outcome, nowMs - askedMs);
+    // They reckon from it when the call began, so a stream's is its whole length.
+    if (this.#state !== 'closed') this.#trackers.completed(outcome, nowMs - startedMs);
     this.#finishIfDone();
   }
 

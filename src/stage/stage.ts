@@ -23,7 +23,7 @@ export interface Tracker {
   connected?(): void;
   /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
   disconnected?(error: Error | undefined): void;
-  /** A call ended. On the path of every request: synchronous, no allocation. */
+  /** A call ended; `latencyMs` is how long it lasted. On the path of every request: synchronous, no allocation. */
   completed?(outcome: Outcome, latencyMs: number): void;
   /** The subchannel is gone for good: forget what was kept for it. */
   closed?(): void;
