@@ -83,7 +83,7 @@ export class ListWatch {
   #shortWatches = 0;
   /** No watch has got anywhere since the last 410: the next one is not answered by a list at once. */
   #expiredInRow = 0;
-  #attempt: AbortController | undefined;
+  #attempt: Attempt | undefined;
   #pauseTimer: Timer | undefined;
   #wake: (() => void) | undefined;
   #closed = false;
@@ -101,7 +101,7 @@ export class ListWatch {
   /** Ends it at once, requests included. */
   close(): void {
     this.#closed = true;
-    this.#attempt?.abort(new Error('closed'));
+    this.#attempt?.cancel();
     this.#pauseTimer?.cancel();
     this.#wake?.();
   }
@@ -336,8 +336,7 @@ export class ListWatch {
 
   #begin(timeoutMs: number, what: string): Attempt {
     const attempt = new Attempt(this.#options.clock, timeoutMs, what);
-    this.#attempt = attempt.controller;
-    if (this.#closed) attempt.controller.abort(new Error('closed'));
+    this.#attempt = attempt;
     return attempt;
   }
 
@@ -354,7 +353,7 @@ const again: Step = { next: 'list', pauseMs: 0 };
 
 /** One request with its time limits. */
 class Attempt {
-  readonly controller = new AbortController();
+  readonly #controller = new AbortController();
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
@@ -369,7 +368,7 @@ class Attempt {
   }
 
   get signal(): AbortSignal {
-    return this.controller.signal;
+    return this.#controller.signal;
   }
 
   /** Replaces the time limit. */
@@ -393,10 +392,17 @@ class Attempt {
     this.#watchSilence(silenceMs);
   }
 
+  /** It is over; nothing is left to watch. */
   end(): void {
     this.#limit.cancel();
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
+  }
+
+  /** Nobody wants it any more. */
+  cancel(): void {
+    this.end();
+    this.#controller.abort(new Error('closed'));
   }
 
   /** One timer that looks when it fires how long ago the last byte was: bytes cost no timer each. */
@@ -416,7 +422,7 @@ class Attempt {
   }
 
   #cut(message: string): void {
-    this.controller.abort(new ApiFailure('timeout', this.#what, message));
+    this.#controller.abort(new ApiFailure('timeout', this.#what, message));
   }
 }
 

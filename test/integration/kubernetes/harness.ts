@@ -63,8 +63,8 @@ export class WatchedService {
     return this.listener.endpoints?.map(({ address, port }) => `${address}:${port}`).join(' ');
   }
 
-  /** Waits until the watch is open at the server. */
-  async watching(count: number = this.api.counts.watches + 1): Promise<void> {
+  /** Waits until so many watches were asked for, and one is open. */
+  async watching(count: number): Promise<void> {
     await until(
       `${count} watches were asked for`,
       () => this.api.counts.watches >= count && this.api.counts.openWatches > 0,
@@ -80,8 +80,8 @@ export class WatchedService {
         if (condition()) return true;
         if (this.clock.now() - startMs > limitMs) throw new Error(`not within ${limitMs} ms of virtual time: ${what}`);
         await this.clock.advanceAsync(stepMs);
-        // A real turn, so that sockets are heard between two steps.
-        await new Promise((resolve) => setImmediate(resolve));
+        // Real turns, so that sockets are heard between two steps.
+        await new Promise((resolve) => setTimeout(resolve, 1));
         return condition();
       },
       30_000,
