@@ -16,9 +16,11 @@ import { createServer as createTlsServer } from 'node:https';
 
 const { name, tls, http2 = false, port = 0, backlog = 511 } = JSON.parse(process.argv[2]);
 
-let behaviour = { delayMs: 0, status: 200, headers: {}, connection: 'keep-alive', hang: false };
+let behaviour = { delayMs: 0, status: 200, headers: {}, connection: 'keep-alive', hang: false, idleMs: 0 };
 const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
 const sockets = new Set();
+/** Timers of idle connections. */
+const idle = new WeakMap();
 
 async function handle(request, response) {
   stats.requests++;
@@ -27,8 +29,12 @@ async function handle(request, response) {
   const id = request.headers['x-id'];
   if (id !== undefined) stats.ids[id] = (stats.ids[id] ?? 0) + 1;
   if (request.headers.authorization !== undefined) stats.authorized++;
+  const { socket } = request;
+  clearTimeout(idle.get(socket));
   response.on('close', () => {
     if (!response.writableFinished) stats.aborted++;
+    // Our own timer: node's adds a second to what it was told.
+    if (behaviour.idleMs > 0) idle.set(socket, setTimeout(() => socket.destroy(), behaviour.idleMs).unref());
   });
   const { connection } = behaviour;
   // A Connection header of our own keeps node from adding `Keep-Alive: timeout=`: the client then has no hint.
@@ -133,9 +139,7 @@ server.on('connect', (_request, socket) => {
 const commands = {
   stats: () => ({ ...stats, open: sockets.size }),
   behave(change) {
-    const { keepAliveTimeoutMs, ...rest } = change;
-    if (keepAliveTimeoutMs !== undefined) server.keepAliveTimeout = keepAliveTimeoutMs;
-    behaviour = { ...behaviour, ...rest };
+    behaviour = { ...behaviour, ...change };
   },
   /** Every connection is reset (RST), idle ones included. */
   reset() {

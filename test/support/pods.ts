@@ -27,8 +27,8 @@ export interface PodBehaviour {
   readonly connection?: 'keep-alive' | 'close' | 'default';
   /** Accepts requests and never answers. */
   readonly hang?: boolean;
-  /** After how long an idle connection is ended, in ms. */
-  readonly keepAliveTimeoutMs?: number;
+  /** After how long an idle connection is closed, in ms; 0 = never. */
+  readonly idleMs?: number;
 }
 
 export interface PodOptions {

@@ -4,12 +4,16 @@ import {
   type Balancer,
   type BalancingOptions,
   balancingOptionNames,
+  type Clock,
   checkFunction,
   checkKeys,
   createBalancer,
+  EvenkeelError,
   optionError,
+  poolDefaults,
   type Resolver,
   staticEndpoints,
+  systemClock,
 } from '../../index.js';
 import type { Call, CallOwner } from './call.js';
 import { bareHost, tlsName } from './dial.js';
@@ -73,6 +77,8 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
     servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
     otherwise,
     key,
+    clock: options.clock ?? systemClock,
+    drainTimeoutMs: options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
     transport: (opened) => {
       const { clock, rng, pool } = options;
       return new PodTransport(
@@ -115,6 +121,8 @@ interface BalancedDispatcherParts {
   readonly servername: string | undefined;
   readonly otherwise: Dispatcher | undefined;
   readonly key: DispatcherOptions['key'];
+  readonly clock: Clock;
+  readonly drainTimeoutMs: number;
   readonly transport: (opened: (pool: Pool) => void) => PodTransport;
   readonly balancer: (transport: PodTransport) => Balancer<Pool>;
 }
@@ -199,6 +207,12 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
   }
 
   #elsewhere(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (this.#closing !== undefined) {
+      const error = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
+      if (typeof handler.onRequestStart === 'function') handler.onResponseError?.(undefined as never, error);
+      else handler.onError?.(error);
+      return true;
+    }
     const target = this.#parts.otherwise ?? this.#ownAgent();
     // Both undici 7 and 8 take the newer form, and it may be of either.
     const modern =
@@ -212,7 +226,18 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
   }
 
   async #end(signal: AbortSignal | undefined): Promise<void> {
-    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#agent?.close()]);
+    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#closeAgent()]);
+  }
+
+  /** As the balancer does: what runs may finish, for as long as it may on a pod. */
+  async #closeAgent(): Promise<void> {
+    const agent = this.#agent;
+    if (agent === undefined || agent.destroyed) return;
+    const { clock, drainTimeoutMs } = this.#parts;
+    const timer = clock.timer(() => void agent.destroy(), drainTimeoutMs);
+    // Rejects only when it was destroyed meanwhile, which is what was wanted then.
+    await agent.close().catch(() => {});
+    timer.cancel();
   }
 
   #forwardEvents(pool: Pool): void {

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import type { Resolver } from '../../../src/resolver/resolver.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
+import { connected } from '../../support/connected.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
@@ -110,7 +111,7 @@ describe.each(Object.entries(clients))('%s: the caller gives up', (_name, send) 
       connections: 1,
       waitTimeoutMs: 60_000,
     });
-    await until('both are connected', () => dispatcher.balancer.snapshot().endpoints.every((e) => e.state === 'ready'));
+    await connected(dispatcher.balancer, 2);
     const busy = [
       dispatcher.request({ path: '/hang', method: 'GET' }).catch(() => {}),
       dispatcher.request({ path: '/hang', method: 'GET' }).catch(() => {}),

@@ -1,0 +1,180 @@
+import * as undici from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  createDispatcher,
+  createFetch,
+  type DispatcherOptions,
+  type ServiceDispatcher,
+} from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { connected } from '../../support/connected.js';
+import { Pod, Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'http://orders.shop:8080';
+const authorization = 'Bearer only-for-orders';
+
+let pods: Pods;
+/** Some other server, which must get what is meant for it; the pods must not. */
+let elsewhere: Pod;
+let elsewhereOrigin: string;
+let dispatcher: ServiceDispatcher;
+
+const open = (options: DispatcherOptions = {}): ServiceDispatcher => {
+  dispatcher = createDispatcher(origin, { resolver: staticEndpoints(pods.endpoints), ...options });
+  return dispatcher;
+};
+
+beforeEach(async () => {
+  pods = await Pods.start(2);
+  elsewhere = await Pod.start({ name: 'elsewhere' });
+  elsewhereOrigin = `http://127.0.0.1:${elsewhere.port}`;
+});
+afterEach(async () => {
+  await dispatcher.destroy();
+  await pods[Symbol.asyncDispose]();
+  await elsewhere.kill();
+});
+
+describe('a request for another origin', () => {
+  it.each([
+    ['by its URL', async () => undici.request(`${elsewhereOrigin}/`, { dispatcher, headers: { authorization } })],
+    [
+      'by an absolute path',
+      async () => dispatcher.request({ path: `${elsewhereOrigin}/`, method: 'GET', headers: { authorization } }),
+    ],
+    [
+      'by the origin option',
+      async () =>
+        dispatcher.request({ origin: new URL(elsewhereOrigin), path: '/', method: 'GET', headers: { authorization } }),
+    ],
+  ])('%s goes there and to no pod', async (_how, send) => {
+    open();
+    const { body } = await send();
+    expect(await body.json()).toMatchObject({ pod: 'elsewhere', host: `127.0.0.1:${elsewhere.port}` });
+    expect(await pods.total('requests')).toBe(0);
+    expect((await elsewhere.stats()).authorized).toBe(1);
+    // The Agent that was made for it is closed with the dispatcher.
+    await dispatcher.close();
+    await until('nothing is open there', async () => (await elsewhere.stats()).open === 0);
+  });
+
+  it.each([
+    [
+      'global fetch',
+      () =>
+        fetch(`${origin}/redirect?to=${elsewhereOrigin}/there`, {
+          dispatcher,
+          headers: { authorization },
+        } as unknown as RequestInit),
+    ],
+    [
+      'undici.fetch',
+      () => undici.fetch(`${origin}/redirect?to=${elsewhereOrigin}/there`, { dispatcher, headers: { authorization } }),
+    ],
+  ])('a redirect %s follows leaves the pods, and the credentials stay with them', async (_client, send) => {
+    open();
+    const response = await send();
+    expect(await response.json()).toMatchObject({ pod: 'elsewhere', url: '/there' });
+    expect(await pods.total('requests')).toBe(1);
+    expect((await elsewhere.stats()).authorized).toBe(0);
+  });
+
+  it('a redirect of undici’s interceptor does too', async () => {
+    const composed = open().compose(undici.interceptors.redirect({ maxRedirections: 3 }));
+    const { body } = await composed.request({
+      origin,
+      path: `/redirect?to=${elsewhereOrigin}/there`,
+      method: 'GET',
+      headers: { authorization },
+    });
+    expect(await body.json()).toMatchObject({ pod: 'elsewhere' });
+    expect((await elsewhere.stats()).authorized).toBe(0);
+    expect(await pods.total('requests')).toBe(1);
+  });
+
+  it('a name that only looks like the Service is another origin', async () => {
+    const seen: (string | undefined)[] = [];
+    const otherwise = new (class extends undici.Agent {
+      override dispatch(
+        options: undici.Dispatcher.DispatchOptions,
+        handler: undici.Dispatcher.DispatchHandler,
+      ): boolean {
+        seen.push(String(options.origin));
+        return super.dispatch({ ...options, origin: elsewhereOrigin }, handler);
+      }
+    })();
+    open({ otherwise });
+    for (const name of ['orders.shop.example.com', 'orders.other', 'orders.shop.svc.example.com']) {
+      const { body } = await undici.request(`http://${name}:8080/`, { dispatcher, headers: { authorization } });
+      await body.dump();
+    }
+    const { body } = await undici.request('http://orders.shop:9999/', { dispatcher, headers: { authorization } });
+    await body.dump();
+    expect(seen).toHaveLength(4);
+    expect(await pods.total('authorized')).toBe(0);
+    // A dispatcher the caller gave is his to close.
+    await dispatcher.close();
+    expect(otherwise.closed).toBe(false);
+    await otherwise.close();
+  });
+});
+
+describe('a request for the Service', () => {
+  it('reaches the pods under each of its names, as what the target calls it', async () => {
+    open();
+    const names = ['orders.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local', 'orders.shop.svc.cluster.local.'];
+    for (const name of names) {
+      const { body } = await undici.request(`http://${name}:8080/x?y=1`, { dispatcher });
+      expect(await body.json()).toMatchObject({ host: 'orders.shop:8080', url: '/x?y=1' });
+    }
+    expect(await pods.total('requests')).toBe(4);
+  });
+
+  it('may be an absolute URL in the path, or have no origin at all', async () => {
+    open();
+    const absolute = await dispatcher.request({ path: `${origin}/a?b=1`, method: 'GET' });
+    expect(await absolute.body.json()).toMatchObject({ url: '/a?b=1' });
+    const relative = await dispatcher.request({ path: '/c', method: 'GET' });
+    expect(await relative.body.json()).toMatchObject({ url: '/c' });
+    const odd = await dispatcher.request({ path: '//elsewhere.example.com/x', method: 'GET' });
+    expect(await odd.body.json()).toMatchObject({ url: '//elsewhere.example.com/x', host: 'orders.shop:8080' });
+  });
+
+  it('keeps a Host header of the caller', async () => {
+    open();
+    const { body } = await dispatcher.request({ path: '/', method: 'GET', headers: { host: 'tenant.example.com' } });
+    expect(await body.json()).toMatchObject({ host: 'tenant.example.com' });
+  });
+});
+
+describe('a target that is an address', () => {
+  it.each(['127.0.0.1', 'localhost'])('%s is one endpoint, without any look-up', async (host) => {
+    dispatcher = createDispatcher(`http://${host}:${elsewhere.port}`);
+    const { body } = await dispatcher.request({ path: '/', method: 'GET' });
+    expect(await body.json()).toMatchObject({ pod: 'elsewhere', host: `${host}:${elsewhere.port}` });
+    expect(dispatcher.balancer.snapshot().endpoints).toHaveLength(1);
+  });
+});
+
+describe('a hash picker', () => {
+  it('gets the key of each request', async () => {
+    const keys: (string | undefined)[] = [];
+    await using fetchOrders = createFetch(origin, {
+      resolver: staticEndpoints(pods.endpoints),
+      key: ({ path }) => path.split('/')[1],
+      picker: (set) => ({
+        pick: (request) => {
+          keys.push(request.key);
+          return set.subchannels[request.key === 'anna' ? 0 : 1];
+        },
+      }),
+    });
+    dispatcher = fetchOrders.dispatcher;
+    await connected(fetchOrders.balancer, 2);
+    const first = await (await fetchOrders('/anna/1')).json();
+    expect(await (await fetchOrders('/anna/2')).json()).toMatchObject({ pod: (first as { pod: string }).pod });
+    expect(await (await fetchOrders('/bert/1')).json()).not.toMatchObject({ pod: (first as { pod: string }).pod });
+    expect(keys).toEqual(['anna', 'anna', 'bert']);
+  });
+});

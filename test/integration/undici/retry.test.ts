@@ -1,0 +1,171 @@
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { connected } from '../../support/connected.js';
+import { Pods } from '../../support/pods.js';
+
+const origin = 'http://orders.shop:8080';
+
+let pods: Pods;
+let dispatcher: ServiceDispatcher;
+let attempts: ObserverEvents['attemptEnded'][];
+
+beforeEach(async () => {
+  pods = await Pods.start(3);
+  attempts = [];
+});
+afterEach(async () => {
+  await dispatcher.destroy();
+  await pods[Symbol.asyncDispose]();
+});
+
+const open = async (options: DispatcherOptions = {}, count = 3): Promise<void> => {
+  dispatcher = createDispatcher(origin, {
+    resolver: staticEndpoints(pods.endpoints),
+    // No verdicts here: which pod is tried must not depend on what happened before.
+    stages: [],
+    picker: roundRobin(),
+    observer: { attemptEnded: (event) => attempts.push(event) },
+    ...options,
+  });
+  await connected(dispatcher.balancer, count);
+};
+const get = async (path: string): Promise<{ statusCode: number; text: string }> => {
+  const { statusCode, body } = await dispatcher.request({ path, method: 'GET' });
+  return { statusCode, text: await body.text() };
+};
+const outcomes = (): string[] =>
+  attempts.map(({ outcome, attempt, retrying }) =>
+    [attempt, outcome.kind, outcome.cause, retrying ? 'again' : undefined]
+      .filter((part) => part !== undefined)
+      .join(' '),
+  );
+
+describe('a pod that went away while idle', () => {
+  it.each(['GET', 'POST', 'PATCH'] as const)('%s goes to another one: nothing was sent', async (method) => {
+    await open();
+    for (let request = 0; request < 3; request++) await get('/');
+    attempts = [];
+    await pods.at(1).kill();
+    // Whatever the kernel holds by now is read before the next request.
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let id = 0; id < 9; id++) {
+      const { statusCode, body } = await dispatcher.request({
+        path: '/',
+        method,
+        headers: { 'x-id': String(id) },
+        body: method === 'GET' ? null : Readable.from(['never ', 'read before']),
+      });
+      expect(statusCode).toBe(200);
+      expect(await body.json()).toMatchObject({ length: method === 'GET' ? 0 : 17 });
+    }
+    expect(outcomes()).toContain('1 not-started connect again');
+    pods.all.splice(1, 1);
+    expect(Object.values(await pods.ids())).toEqual(new Array(9).fill(1));
+  });
+});
+
+describe('a connection that is reset before the first byte of an answer', () => {
+  it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'] as const)(
+    '%s is tried on every pod, each once',
+    async (method) => {
+      await open();
+      const body = method === 'PUT' ? Buffer.from('whole') : null;
+      await expect(dispatcher.request({ path: '/reset', method, body })).rejects.toMatchObject({
+        code: expect.stringMatching(/UND_ERR_SOCKET|ECONNRESET/),
+      });
+      expect((await pods.stats()).map(({ requests }) => requests)).toEqual([1, 1, 1]);
+      expect(outcomes()).toEqual(['1 failure reset again', '2 failure reset again', '3 failure reset']);
+      expect(new Set(attempts.map(({ endpoint }) => endpoint.key)).size).toBe(3);
+    },
+  );
+
+  it.each(['POST', 'PATCH'] as const)('%s is never sent twice', async (method) => {
+    await open();
+    await expect(dispatcher.request({ path: '/reset', method, body: 'x' })).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(1);
+    expect(outcomes()).toEqual(['1 failure reset']);
+  });
+
+  it('a body that is a stream is never replayed', async () => {
+    await open();
+    const body = Readable.from(['one', 'two']);
+    await expect(dispatcher.request({ path: '/reset', method: 'PUT', body })).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(1);
+  });
+
+  it('a request the caller calls not idempotent is not repeated', async () => {
+    await open();
+    await expect(dispatcher.request({ path: '/reset', method: 'GET', idempotent: false })).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(1);
+  });
+
+  it('of a single pod is tried there once more, on a connection of its own', async () => {
+    await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
+    await get('/');
+    await expect(get('/reset')).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(3);
+  });
+
+  it('is not repeated without a budget, or with retries off', async () => {
+    await open({ retry: { budget: { ratio: 0, minPerSecond: 0 } } });
+    await expect(get('/reset')).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(1);
+    await dispatcher.destroy();
+    await open({ retry: { maxAttempts: 1 } });
+    await expect(get('/reset')).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(2);
+  });
+});
+
+describe('an answer that has begun', () => {
+  it('is not repeated when its connection is reset in the body', async () => {
+    await open();
+    await expect(get('/reset-body')).rejects.toThrow();
+    expect(await pods.total('requests')).toBe(1);
+    expect(outcomes()).toEqual(['1 failure reset']);
+  });
+
+  it('with 503 is an answer, and not repeated', async () => {
+    await open();
+    expect((await get('/status/503')).statusCode).toBe(503);
+    expect(await pods.total('requests')).toBe(1);
+    expect(outcomes()).toEqual(['1 failure status']);
+  });
+
+  it('with 503 or 429 and Retry-After is pushback', async () => {
+    await open();
+    for (const pod of pods.all) await pod.behave({ headers: { 'retry-after': '7' } });
+    await get('/status/503');
+    await get('/status/429');
+    expect(attempts.map(({ outcome }) => outcome)).toEqual([
+      { kind: 'failure', cause: 'overload', retryAfterMs: 7_000 },
+      { kind: 'failure', cause: 'overload', retryAfterMs: 7_000 },
+    ]);
+  });
+});
+
+describe('a pod that does not answer in time', () => {
+  it('is a time-out, and not repeated: it may have done its work', async () => {
+    await open({ headersTimeoutMs: 200 });
+    await expect(get('/hang')).rejects.toMatchObject({ code: 'UND_ERR_HEADERS_TIMEOUT' });
+    expect(await pods.total('requests')).toBe(1);
+    expect(outcomes()).toEqual(['1 failure timeout']);
+  });
+});
+
+describe('a wrong request', () => {
+  it('fails as with undici alone, and is held against no pod', async () => {
+    await open();
+    const wrong = dispatcher.request({ path: '/', method: 'GET', headers: { 'bad header': 'x' } });
+    await expect(wrong).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
+    expect(outcomes()).toEqual(['1 cancelled']);
+    const mismatch = dispatcher.request({ path: '/', method: 'POST', body: 'x', headers: { 'content-length': '5' } });
+    await expect(mismatch).rejects.toMatchObject({ code: 'UND_ERR_REQ_CONTENT_LENGTH_MISMATCH' });
+    expect(await pods.total('requests')).toBe(0);
+  });
+});

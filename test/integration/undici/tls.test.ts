@@ -1,0 +1,127 @@
+import { once } from 'node:events';
+import * as undici from 'undici';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { connected } from '../../support/connected.js';
+import { Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'https://orders.shop:8443';
+const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
+// The certificate names the Service. No pod's address is in it: it must be checked against the name, not the address.
+const certificate = createCertificate({
+  commonName: 'orders',
+  hosts: ['orders.shop', 'orders.shop.svc.cluster.local'],
+  issuer: authority,
+});
+
+let pods: Pods;
+const opened: ServiceDispatcher[] = [];
+const open = (target: string, options: DispatcherOptions): ServiceDispatcher => {
+  const dispatcher = createDispatcher(target, { resolver: staticEndpoints(pods.endpoints), ...options });
+  opened.push(dispatcher);
+  return dispatcher;
+};
+
+beforeAll(async () => {
+  pods = await Pods.start(2, { tls: certificate });
+});
+afterAll(async () => {
+  await pods[Symbol.asyncDispose]();
+});
+afterEach(async () => {
+  for (const dispatcher of opened.splice(0)) await dispatcher.close();
+  await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
+});
+
+describe('over TLS', () => {
+  it('asks for and checks the name of the Service while it dials the pods', async () => {
+    const orders = open(origin, { tls: { ca: authority.cert } });
+    const { body } = await undici.request(`${origin}/`, { dispatcher: orders });
+    expect(await body.json()).toMatchObject({ host: 'orders.shop:8443' });
+    const response = await fetch('https://orders.shop.svc.cluster.local:8443/', {
+      dispatcher: orders,
+    } as unknown as RequestInit);
+    expect(response.status).toBe(200);
+    for (const { servernames } of await pods.stats()) expect(Object.keys(servernames)).toEqual(['orders.shop']);
+  });
+
+  it('strips the dot of an absolute name for TLS', async () => {
+    const orders = open('https://orders.shop.svc.cluster.local.:8443', { tls: { ca: authority.cert } });
+    expect((await orders.request({ path: '/', method: 'GET' })).statusCode).toBe(200);
+  });
+
+  it('keeps its connections when callers set Host headers of their own', async () => {
+    const orders = open(origin, { tls: { ca: authority.cert }, connections: 1 });
+    const before = await pods.total('connections');
+    for (const host of ['a.example.com', undefined, 'b.example.com', undefined, 'a.example.com', undefined]) {
+      const { body } = await orders.request({ path: '/', method: 'GET', headers: host === undefined ? {} : { host } });
+      await body.dump();
+    }
+    expect((await pods.total('connections')) - before).toBe(2);
+  });
+
+  it('refuses a pod whose certificate no known authority signed', async () => {
+    const orders = open(origin, { waitTimeoutMs: 300 });
+    const error = await orders.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY', message: expect.stringContaining('verify') });
+  });
+
+  it('refuses a pod whose certificate is of another Service', async () => {
+    const billing = open('https://billing.shop:8443', { tls: { ca: authority.cert }, waitTimeoutMs: 300 });
+    const error = await billing.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY', message: expect.stringContaining('billing.shop') });
+    expect(await pods.total('requests')).toBe(await pods.total('requests'));
+  });
+
+  it('takes the name from the servername option where the Service’s is not in the certificate', async () => {
+    const billing = open('https://billing.shop:8443', { tls: { ca: authority.cert, servername: 'orders.shop' } });
+    const { body } = await billing.request({ path: '/', method: 'GET' });
+    expect(await body.json()).toMatchObject({ host: 'billing.shop:8443' });
+  });
+
+  it('checks an address in the target against the certificate, and not the address of the pod', async () => {
+    const orders = open('https://127.0.0.1:8443', { tls: { ca: authority.cert }, waitTimeoutMs: 300 });
+    const error = await orders.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
+    expect(error).toMatchObject({ message: expect.stringContaining('127.0.0.1') });
+
+    await using addressed = await Pods.start(1, {
+      tls: createCertificate({ commonName: 'by address', hosts: ['10.9.8.7'], issuer: authority }),
+    });
+    const byAddress = open('https://10.9.8.7:8443', {
+      tls: { ca: authority.cert },
+      resolver: staticEndpoints(addressed.endpoints),
+    });
+    expect((await byAddress.request({ path: '/', method: 'GET' })).statusCode).toBe(200);
+    await byAddress.close();
+  });
+
+  it('retries what was never sent elsewhere', async () => {
+    const orders = open(origin, { tls: { ca: authority.cert } });
+    await using extra = await Pods.start(1, { tls: certificate });
+    const both = open(origin, {
+      tls: { ca: authority.cert },
+      resolver: staticEndpoints([...extra.endpoints, ...pods.endpoints]),
+    });
+    await connected(both.balancer, 3);
+    await extra.at(0).kill();
+    // Whatever the kernel holds by now is read before the next request.
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    for (let request = 0; request < 9; request++) {
+      const { body } = await both.request({ path: '/', method: 'POST', body: 'x' });
+      await body.dump();
+    }
+    await orders.close();
+  });
+
+  it('upgrades', async () => {
+    const orders = open(origin, { tls: { ca: authority.cert } });
+    const { socket } = await orders.upgrade({ path: '/', protocol: 'echo' });
+    socket.write('across');
+    expect(String((await once(socket, 'data'))[0])).toBe('across');
+    socket.destroy();
+  });
+});
