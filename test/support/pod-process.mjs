@@ -74,7 +74,7 @@ async function handle(request, response) {
       return;
     case 'status':
       request.resume();
-      response.writeHead(Number(argument)).end(`status ${argument}`);
+      response.writeHead(Number(argument), { 'content-type': 'text/plain' }).end(`status ${argument}`);
       return;
     case 'echo': {
       response.writeHead(behaviour.status, { trailer: 'x-length' });
