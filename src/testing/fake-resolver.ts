@@ -2,13 +2,18 @@ import { createEndpoint, type Endpoint, type EndpointInit } from '../endpoint/en
 import type { ResolveError } from '../errors.js';
 import type { Resolution, Resolver, ResolverListener } from '../resolver/resolver.js';
 
-/** A resolver a test speaks through. What it says before the first `watch` is not lost: the last set is said again then. */
+/**
+ * A resolver a test speaks through. Whoever watches later hears what was said last: the last set, or while it fails,
+ * that it does; the set then follows with `fresh`.
+ */
 export class FakeResolver implements Resolver {
   readonly name = 'fake';
   /** Hints to look now, over all watches. */
   refreshes = 0;
-  readonly #listeners = new Set<ResolverListener>();
+  /** Those who watch, and whether they have heard the last set. */
+  readonly #listeners = new Map<ResolverListener, boolean>();
   #last: readonly Endpoint[] | undefined;
+  #failure: ResolveError | undefined;
 
   /** How many watch now. */
   get watchers(): number {
@@ -16,13 +21,13 @@ export class FakeResolver implements Resolver {
   }
 
   watch(listener: ResolverListener): Resolution {
-    this.#listeners.add(listener);
-    const last = this.#last;
-    if (last !== undefined) {
-      queueMicrotask(() => {
-        if (this.#listeners.has(listener)) listener.update(last);
-      });
-    }
+    this.#listeners.set(listener, false);
+    queueMicrotask(() => {
+      // What was said meanwhile was heard already.
+      if (this.#listeners.get(listener) !== false) return;
+      if (this.#failure !== undefined) listener.fail(this.#failure);
+      else if (this.#last !== undefined) this.#tell(listener, this.#last);
+    });
     return {
       refresh: () => {
         this.refreshes++;
@@ -35,15 +40,26 @@ export class FakeResolver implements Resolver {
 
   /** Publishes a set: `'10.0.0.1'` is port 80 there; anything more goes as an object. */
   update(...endpoints: readonly (string | EndpointInit)[]): void {
+    this.#failure = undefined;
     this.#last = endpoints.map((init) => createEndpoint(typeof init === 'string' ? { address: init, port: 80 } : init));
-    for (const listener of this.#listeners) listener.update(this.#last);
+    for (const listener of this.#listeners.keys()) this.#tell(listener, this.#last);
   }
 
   fail(error: ResolveError): void {
-    for (const listener of this.#listeners) listener.fail(error);
+    this.#failure = error;
+    for (const listener of this.#listeners.keys()) listener.fail(error);
   }
 
   fresh(): void {
-    for (const listener of this.#listeners) listener.fresh();
+    this.#failure = undefined;
+    for (const [listener, hasHeard] of this.#listeners) {
+      if (hasHeard) listener.fresh();
+      else if (this.#last !== undefined) this.#tell(listener, this.#last);
+    }
+  }
+
+  #tell(listener: ResolverListener, endpoints: readonly Endpoint[]): void {
+    this.#listeners.set(listener, true);
+    listener.update(endpoints);
   }
 }

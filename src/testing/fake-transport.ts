@@ -4,6 +4,12 @@ import type { Connection, Transport } from '../pool/transport.js';
 /** How the fake answers a connection attempt. */
 export type ConnectBehaviour = 'accept' | 'refuse' | 'hang';
 
+/** A call on a fake connection. */
+export interface FakeCall {
+  readonly ended: Promise<'finished' | 'cut'>;
+  finish(): void;
+}
+
 /** A connection a test steers; also the handle callers get. */
 export class FakeConnection implements Connection<FakeConnection> {
   /** Counts from 1 over the whole transport, in the order they were opened. */
@@ -16,8 +22,8 @@ export class FakeConnection implements Connection<FakeConnection> {
   closing: 'no' | 'finish' | 'cut' = 'no';
   /** Set this to let `ping` fail. */
   pingError: Error | undefined;
-  /** Set to false to make `close` wait for `finish`, as a connection with running calls does. */
-  closesAtOnce = true;
+  /** What ends the calls running now. */
+  readonly #calls = new Set<(how: 'finished' | 'cut') => void>();
   #resolveClosed!: (error: Error | undefined) => void;
   #resolveLeaving!: () => void;
   #open = true;
@@ -46,7 +52,22 @@ export class FakeConnection implements Connection<FakeConnection> {
   end(error?: Error): void {
     if (!this.#open) return;
     this.#open = false;
+    for (const endCall of this.#calls) endCall('cut');
     this.#resolveClosed(error);
+  }
+
+  /** Begins a call: `close` waits for it, unless it cuts. */
+  begin(): FakeCall {
+    let endCall!: (how: 'finished' | 'cut') => void;
+    const ended = new Promise<'finished' | 'cut'>((resolve) => {
+      endCall = (how) => {
+        this.#calls.delete(endCall);
+        resolve(how);
+        if (this.closing === 'finish' && this.#calls.size === 0) this.end();
+      };
+    });
+    this.#calls.add(endCall);
+    return { ended, finish: () => endCall('finished') };
   }
 
   /** The other side asks for no new calls. */
@@ -66,7 +87,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     if (signal?.aborted) cutNow();
     else {
       if (this.closing === 'no') this.closing = 'finish';
-      if (this.closesAtOnce) this.end();
+      if (this.#calls.size === 0) this.end();
       else signal?.addEventListener('abort', cutNow, { once: true });
     }
     await this.closed;
@@ -98,8 +119,7 @@ export class FakeTransport implements Transport<FakeConnection> {
     this.attempts.push(address);
     const behaviour = this.behaviour.get(address) ?? 'accept';
     if (behaviour === 'refuse') throw Object.assign(new Error(`refused ${address}`), { code: 'ECONNREFUSED' });
-    signal.throwIfAborted();
-    if (behaviour === 'hang') {
+    if (behaviour === 'hang' && !signal.aborted) {
       this.hanging++;
       await new Promise<never>((_, reject) => {
         const giveUp = (): void => {
@@ -109,6 +129,9 @@ export class FakeTransport implements Transport<FakeConnection> {
         signal.addEventListener('abort', giveUp, { once: true });
       });
     }
+    // No connection is there in the turn it was asked for.
+    await undefined;
+    signal.throwIfAborted();
     const connection = new FakeConnection(this.connections.length + 1, endpoint, this.capacity);
     this.connections.push(connection);
     return connection;

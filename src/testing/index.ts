@@ -31,5 +31,5 @@ export type { DnsPod, DnsService, KubernetesZone } from './dns-server-kubernetes
 export type { DnsNameRecords, DnsZone } from './dns-server-zone.js';
 export { FakeClock, settle } from './fake-clock.js';
 export { FakeResolver } from './fake-resolver.js';
-export { type ConnectBehaviour, FakeConnection, FakeTransport } from './fake-transport.js';
+export { type ConnectBehaviour, type FakeCall, FakeConnection, FakeTransport } from './fake-transport.js';
 export { seededRng } from './seeded-rng.js';

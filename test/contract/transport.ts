@@ -1,0 +1,199 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import type { Endpoint } from '../../src/endpoint/endpoint.js';
+import type { Connection, Transport } from '../../src/pool/transport.js';
+import { until } from '../support/until.js';
+
+/** A transport and the other side of its connections, as the suite needs them. One is opened per test. */
+export interface TransportWorld<C> {
+  readonly transport: Transport<C>;
+  /** It accepts. */
+  readonly endpoint: Endpoint;
+  /** Nobody listens there. */
+  readonly refusing: Endpoint;
+  /** It neither accepts nor refuses, or accepts and never finishes the handshake. */
+  readonly hanging: Endpoint;
+  /** How many connections are open, seen from the other side where there is one. */
+  open(): number;
+  /** Ends all of them from the other side: in order, or as a crash does. */
+  end(how: 'cleanly' | 'badly'): void;
+  /** Begins a call that goes on until it is finished or cut; resolves when it has begun. `ended` settles with how. */
+  call(handle: C): Promise<{ readonly ended: Promise<'finished' | 'cut'>; finish(): void }>;
+  /** Ends the world itself; with nothing left open. */
+  close(): void | Promise<void>;
+}
+
+/** What the suite has to know of a transport. */
+export interface TransportContract<C> {
+  readonly name: string;
+  open(): TransportWorld<C> | Promise<TransportWorld<C>>;
+  /** Whether a connection that the other side ends in order while nothing runs on it goes on existing (a pool of sockets). */
+  readonly outlivesCleanEnd?: boolean;
+}
+
+/** What every transport promises (`Transport`, `Connection`), as tests. */
+export function transportContract<C>({ name, open, outlivesCleanEnd = false }: TransportContract<C>): void {
+  const inWorld = (test: (world: TransportWorld<C>) => Promise<void>) => async (): Promise<void> => {
+    const world = await open();
+    try {
+      await test(world);
+      await until('nothing is left open', () => world.open() === 0);
+    } finally {
+      await world.close();
+    }
+  };
+  const never = new AbortController().signal;
+
+  describe(`the transport contract: ${name}`, () => {
+    it(
+      'delivers a connection that can carry a call, and listens to the signal no more',
+      inWorld(async ({ transport, endpoint, open: opened, call }) => {
+        const limit = new AbortController();
+        const connection = await transport.connect(endpoint, limit.signal);
+        expect(opened()).toBe(1);
+        expect(connection.capacity).toBeGreaterThan(0);
+        expect(await isPending(connection.closed)).toBe(true);
+        expect(getEventListeners(limit.signal, 'abort')).toHaveLength(0);
+        const { ended, finish } = await call(connection.handle);
+        finish();
+        expect(await ended).toBe('finished');
+        await connection.close();
+      }),
+    );
+
+    it(
+      'rejects with an Error where nobody listens',
+      inWorld(async ({ transport, refusing }) => {
+        await expect(transport.connect(refusing, never)).rejects.toBeInstanceOf(Error);
+      }),
+    );
+
+    it(
+      'rejects when the signal has aborted before',
+      inWorld(async ({ transport, endpoint }) => {
+        await expect(transport.connect(endpoint, AbortSignal.abort())).rejects.toBeDefined();
+      }),
+    );
+
+    it(
+      'rejects when the signal aborts while it connects, and leaves nothing open',
+      inWorld(async ({ transport, hanging, endpoint }) => {
+        for (const to of [hanging, endpoint]) {
+          const limit = new AbortController();
+          const opening = transport.connect(to, limit.signal);
+          limit.abort();
+          await expect(opening).rejects.toBeDefined();
+          expect(getEventListeners(limit.signal, 'abort')).toHaveLength(0);
+        }
+      }),
+    );
+
+    it(
+      'closes: closed settles cleanly, again and again it is no error',
+      inWorld(async ({ transport, endpoint, open: opened }) => {
+        const connection = await transport.connect(endpoint, never);
+        await Promise.all([connection.close(), connection.close()]);
+        expect(await connection.closed).toBeUndefined();
+        await connection.close();
+        await connection.close(AbortSignal.abort());
+        await until('it is closed', () => opened() === 0);
+      }),
+    );
+
+    it(
+      'lets a running call finish before it closes',
+      inWorld(async ({ transport, endpoint, call }) => {
+        const connection = await transport.connect(endpoint, never);
+        const { ended, finish } = await call(connection.handle);
+        const closing = connection.close();
+        expect(await isPending(closing)).toBe(true);
+        finish();
+        expect(await ended).toBe('finished');
+        await closing;
+        expect(await connection.closed).toBeUndefined();
+      }),
+    );
+
+    it(
+      'cuts what runs when the signal of close aborts, at once or later',
+      inWorld(async ({ transport, endpoint, call }) => {
+        for (const limit of [AbortSignal.abort(), undefined]) {
+          const connection = await transport.connect(endpoint, never);
+          const { ended } = await call(connection.handle);
+          const controller = new AbortController();
+          const closing = connection.close(limit ?? controller.signal);
+          controller.abort();
+          expect(await ended).toBe('cut');
+          await closing;
+          await connection.closed;
+        }
+      }),
+    );
+
+    it(
+      'takes a second close that cuts what the first lets finish',
+      inWorld(async ({ transport, endpoint, call }) => {
+        const connection = await transport.connect(endpoint, never);
+        const { ended } = await call(connection.handle);
+        const first = connection.close();
+        await connection.close(AbortSignal.abort());
+        expect(await ended).toBe('cut');
+        await first;
+      }),
+    );
+
+    it(
+      'tells of an end brought about by the other side, once, and can be closed afterwards',
+      inWorld(async ({ transport, endpoint, end, call }) => {
+        const connection = await transport.connect(endpoint, never);
+        const { ended } = await call(connection.handle);
+        end('badly');
+        expect(await ended).toBe('cut');
+        if (!outlivesCleanEnd) {
+          const first = await connection.closed;
+          expect(await connection.closed).toBe(first);
+        }
+        await connection.close();
+        await connection.closed;
+      }),
+    );
+
+    if (!outlivesCleanEnd) {
+      it(
+        'tells a clean end from a bad one',
+        inWorld(async ({ transport, endpoint, end }) => {
+          const clean = await transport.connect(endpoint, never);
+          end('cleanly');
+          expect(await clean.closed).toBeUndefined();
+          const bad = await transport.connect(endpoint, never);
+          end('badly');
+          expect(await bad.closed).toBeInstanceOf(Error);
+        }),
+      );
+    }
+
+    it(
+      'keeps connections apart',
+      inWorld(async ({ transport, endpoint, open: opened, call }) => {
+        const [one, other] = (await Promise.all([
+          transport.connect(endpoint, never),
+          transport.connect(endpoint, never),
+        ])) as [Connection<C>, Connection<C>];
+        expect(opened()).toBe(2);
+        await one.close();
+        await until('one is left', () => opened() === 1);
+        const { ended, finish } = await call(other.handle);
+        finish();
+        expect(await ended).toBe('finished');
+        await other.close();
+      }),
+    );
+  });
+}
+
+/** Whether a promise has not settled after what is under way in this process had its turn. */
+async function isPending(promise: Promise<unknown>): Promise<boolean> {
+  const pending = Symbol('pending');
+  const turn = new Promise((resolve) => setImmediate(resolve, pending));
+  return (await Promise.race([promise, turn])) === pending;
+}
