@@ -86,6 +86,17 @@ export function absoluteName(host: string, names: ClusterNames): string {
   return `${parsed.service}.${namespace}.svc.${parsed.domain ?? names.domain}.`;
 }
 
+/**
+ * The absolute name of a plain target. Outside a cluster nothing says that `orders.shop` is a Service, and the name is
+ * asked for as it stands. Inside one it never is: `.shop` exists on the internet, and a Service without a ready pod has
+ * no name.
+ */
+export function plainName(host: string, names: ClusterNames, inCluster: boolean): string {
+  const parsed = parseServiceHost(host);
+  const asItStands = !inCluster && parsed?.domain === undefined && !/\.svc\.?$|\.$/.test(host);
+  return asItStands ? `${host.toLowerCase()}.` : absoluteName(host, names);
+}
+
 /** `localhost` and all below it are this machine, by RFC 6761 section 6.3; no name server is asked. */
 export function isLocalhost(host: string): boolean {
   return /^(.+\.)?localhost\.?$/i.test(host);

@@ -2,7 +2,7 @@ import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import { notify } from '../observe/observer.js';
 import type { Timer } from '../runtime/clock.js';
-import { absoluteName, type ClusterNames, parseServiceHost, readClusterNames } from './cluster-domain.js';
+import { type ClusterNames, parseServiceHost, plainName, readClusterNames } from './cluster-domain.js';
 import { dnsPolling, type ResolvedDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
 import type { DnsFound } from './dns-lookup.js';
@@ -219,17 +219,10 @@ class LadderWatch implements Resolution {
     );
   }
 
-  /**
-   * The absolute name. Outside a cluster nothing says that `orders.shop` is a Service, and the name is asked for as it
-   * stands. Inside one it never is: `.shop` exists on the internet, and a Service without a ready pod has no name.
-   */
   #dnsHost(): string {
     const { host, dns } = this.#options;
     const names = this.#names ?? { domain: 'cluster.local', namespace: undefined };
-    const parsed = parseServiceHost(host);
-    const outside = names.namespace === undefined && dns.clusterDomain === undefined;
-    const asItStands = outside && parsed?.domain === undefined && !host.endsWith('.svc') && !host.endsWith('.');
-    return asItStands ? `${host}.` : absoluteName(host, names);
+    return plainName(host, names, names.namespace !== undefined || dns.clusterDomain !== undefined);
   }
 
   #endpointMaker(): (found: DnsFound, client: DnsClient, absolute: string) => Promise<readonly Endpoint[]> {

@@ -7,6 +7,7 @@ import {
   checkHost,
   isLocalhost,
   parseServiceHost,
+  plainName,
   readClusterNames,
   searchList,
 } from '../../../src/resolver/cluster-domain.js';
@@ -95,6 +96,24 @@ describe('absoluteName (D1)', () => {
 
   it('leaves one label alone where no namespace is known', () => {
     expect(absoluteName('db', { domain: 'cluster.local', namespace: undefined })).toBe('db.');
+  });
+});
+
+describe('plainName', () => {
+  const nowhere = { domain: 'cluster.local', namespace: undefined };
+  it.each([
+    ['orders.shop', 'orders.shop.'],
+    ['db', 'db.'],
+    ['GitHub.com.', 'github.com.'],
+    ['api.example.com', 'api.example.com.'],
+    ['orders.shop.svc', 'orders.shop.svc.cluster.local.'],
+    ['orders.shop.svc.cluster.local', 'orders.shop.svc.cluster.local.'],
+  ])('outside a cluster %s is asked for as %s', (host, expected) => {
+    expect(plainName(host, nowhere, false)).toBe(expected);
+  });
+
+  it('inside one a name of two labels is a Service and nothing else', () => {
+    expect(plainName('orders.shop', nowhere, true)).toBe('orders.shop.svc.cluster.local.');
   });
 });
 

@@ -411,6 +411,24 @@ describe('where the name is asked for', () => {
   });
 });
 
+it('outside a cluster the name is asked for as it stands', async () => {
+  client.answers['A orders.shop.'] = ['192.0.2.1', '192.0.2.2'];
+  const files = { resolvConfPath: '/nowhere', namespacePath: '/nowhere' };
+  const {
+    host: _host,
+    port: _port,
+    srv: _srv,
+    ...dns
+  } = resolveDnsOptions({
+    host: 'x',
+    port: 1,
+    client: () => client,
+    clusterFiles: files,
+  });
+  await watch({ slices: async () => 'this is no pod', dns });
+  await expect.poll(() => listener.keys).toBe('192.0.2.1:80 192.0.2.2:80');
+});
+
 it('a rung that cannot be made is not there', async () => {
   headless('10.0.0.1');
   await watch({ slices: async () => 'this is no pod' });
