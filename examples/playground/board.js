@@ -51,10 +51,12 @@ export function maxOverMean(answers, pods) {
   return Math.max(...answers.values()) / (total / pods.length);
 }
 
+/** @typedef {{ at: number, tallies: readonly import('./recorder.js').Tally[], lateMs: number }} Tick one report, when it came */
+
 /** The live view of one client. @typedef {ReturnType<Board['live']>} ClientView */
 
 export class Board {
-  /** @type {{ at: number, tallies: import('./recorder.js').Tally[] }[]} */
+  /** @type {Tick[]} */
   #ticks = [];
   /** @type {Map<number, Totals>} */
   #segments = new Map();
@@ -65,15 +67,16 @@ export class Board {
   #inFlight = 0;
   /** Pods the client leaves out because of what it saw of them. @type {readonly string[]} */
   setAside = [];
+  /** How late the client itself ever sent. */
+  latestMs = 0;
 
   /** @param {import('./client.js').Report} report @param {number} now */
   add(report, now) {
     this.#inFlight = report.inFlight;
     this.setAside = report.setAside;
-    this.#ticks.push({ at: now, tallies: report.tallies });
-    while (this.#ticks.length > 0 && /** @type {{ at: number }} */ (this.#ticks[0]).at < now - KEEP_MS) {
-      this.#ticks.shift();
-    }
+    this.#ticks.push({ at: now, tallies: report.tallies, lateMs: report.lateMs });
+    this.latestMs = Math.max(this.latestMs, report.lateMs);
+    while ((this.#ticks[0]?.at ?? now) < now - KEEP_MS) this.#ticks.shift();
     for (const tally of report.tallies) {
       addTally(this.#all, tally);
       addTally(this.segment(tally.segment), tally);
@@ -118,6 +121,7 @@ export class Board {
       errorKinds: Object.fromEntries(this.#all.errors),
       inFlight: this.#inFlight,
       setAside: this.setAside,
+      lateMs: Math.max(0, ...this.#ticks.filter(({ at }) => at > now - LATENCY_WINDOW_MS).map((tick) => tick.lateMs)),
     };
   }
 
@@ -125,7 +129,7 @@ export class Board {
   #since(from) {
     const totals = emptyTotals();
     for (let index = this.#ticks.length - 1; index >= 0; index--) {
-      const tick = /** @type {{ at: number, tallies: import('./recorder.js').Tally[] }} */ (this.#ticks[index]);
+      const tick = /** @type {Tick} */ (this.#ticks[index]);
       if (tick.at < from) break;
       for (const tally of tick.tallies) addTally(totals, tally);
     }

@@ -37,6 +37,7 @@ import { Recorder } from './recorder.js';
  * @property {import('./recorder.js').Tally[]} tallies
  * @property {number} inFlight
  * @property {string[]} setAside
+ * @property {number} lateMs how late the client itself sent, at worst, since the last report: the machine is busy
  */
 
 const REPORT_MS = 100;
@@ -51,6 +52,7 @@ const PATH = '/v1/orders/42';
 const mode = process.argv[2] ?? 'ordinary';
 const recorder = new Recorder();
 let inFlight = 0;
+let lateMs = 0;
 
 const options = () => ({ signal: AbortSignal.timeout(DEADLINE_MS), headers: { 'x-lane': mode } });
 
@@ -65,6 +67,7 @@ async function warmUp(client) {
 /** @param {Client} client @param {number} dueAt */
 async function sendOne(client, dueAt) {
   const segment = recorder.begin(dueAt);
+  lateMs = Math.max(lateMs, epochNow() - dueAt);
   if (inFlight >= MAX_IN_FLIGHT) {
     recorder.fail(segment, 'not sent, too many in flight');
     return;
@@ -106,7 +109,9 @@ process.on('message', async (/** @type {Prepare | Begin | Mark} */ message) => {
     const ready = client;
     startArrivals({ ...message, send: (dueAt) => void sendOne(ready, dueAt) });
     setInterval(() => {
-      process.send?.({ type: 'report', tallies: recorder.take(), inFlight, setAside: ready.setAside?.() ?? [] });
+      const setAside = ready.setAside?.() ?? [];
+      process.send?.({ type: 'report', tallies: recorder.take(), inFlight, setAside, lateMs });
+      lateMs = 0;
     }, REPORT_MS);
   }
 });

@@ -7,13 +7,15 @@ import { Log } from './log.js';
 import { readOptions, USAGE, UsageError } from './options.js';
 import { startPageServer } from './page-server.js';
 import { playScenario } from './scenario.js';
-import { busiestPod, describeState } from './state.js';
+import { busiestPod, busyMachineNote, describeState } from './state.js';
 import { formatSums, formatTable, judge } from './table.js';
 import { startTerminal } from './terminal.js';
 import { startTraffic } from './traffic.js';
 
-// The mean work of a pod on one request. At the default rate five pods are a third busy, if the work is spread.
+// The mean work of a pod on one request. At the default rate five pods are a fifth busy, if the work is spread.
 const SERVICE_TIME_MS = 5;
+// Beyond this share of what the pods can do, chance alone makes queues that say nothing about either client.
+const BUSY_RATIO = 0.7;
 const SEED = 20_190_401;
 const READY_TIMEOUT_MS = 20_000;
 const LOOK_MS = 1_000;
@@ -41,6 +43,12 @@ function fail(reason) {
 
 /** @param {Options} options @param {Log} log */
 async function start(options, log) {
+  const capacity = Math.floor((options.pods * 1_000) / SERVICE_TIME_MS);
+  if (options.perSecond > capacity * BUSY_RATIO) {
+    log.add(
+      `${options.pods} pods can answer ${capacity} requests/s of each client: expect queues, or errors, on both sides`,
+    );
+  }
   const cluster = await createCluster({
     pods: options.pods,
     serviceTimeMs: SERVICE_TIME_MS,
@@ -75,6 +83,9 @@ async function once(options) {
   const failures = judge(rows, options.picker);
   console.log(`\n${formatTable(rows)}\n\n${formatSums(rows)}`);
   for (const failure of failures) console.error(failure);
+  const { ordinary, evenkeel } = traffic.boards;
+  const note = busyMachineNote(Math.max(ordinary.latestMs, evenkeel.latestMs));
+  if (note !== '') console.error(note);
   await end(failures.length === 0 ? 0 : 1);
 }
 

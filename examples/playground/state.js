@@ -22,14 +22,20 @@ export function describeState(cluster, traffic, perSecond) {
       connections: Object.fromEntries(pods.map((pod) => [pod.name, pod.connections[name] ?? 0])),
     };
   };
-  return {
-    perSecond,
-    desired: cluster.desired(),
-    pods,
-    ordinary: client('ordinary'),
-    evenkeel: client('evenkeel'),
-  };
+  const ordinary = client('ordinary');
+  const evenkeel = client('evenkeel');
+  const busyMachine = busyMachineNote(Math.max(ordinary.lateMs, evenkeel.lateMs));
+  return { perSecond, desired: cluster.desired(), pods, ordinary, evenkeel, busyMachine };
 }
+
+// Later than this, what the figures say is about the machine.
+const BUSY_MACHINE_MS = 200;
+
+/** What to tell when the clients themselves do not get to send in time. @param {number} lateMs */
+export const busyMachineNote = (lateMs) =>
+  lateMs < BUSY_MACHINE_MS
+    ? ''
+    : `this machine is busy: a client sent up to ${Math.round(lateMs)} ms late, so latency and errors say little`;
 
 /** The pod the ordinary client keeps busiest: the one whose end is most interesting. @param {State} state */
 export function busiestPod({ pods, ordinary }) {

@@ -80,7 +80,7 @@ function draw(state, log, { columns, rows, colour, head }) {
   return [
     `${paint.bold('evenkeel playground')}  ${head}`,
     paint.dim(`${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`),
-    '',
+    paint.yellow(state.busyMachine),
     ...left.map((line, index) => line + ' '.repeat(Math.max(0, width + 2 - seenLength(line))) + (right[index] ?? '')),
     '',
     ...log
@@ -148,6 +148,7 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
     const timer = setInterval(() => {
       const now = state();
       for (const name of CLIENTS) output.write(`${plainLine(now, name)}\n`);
+      if (now.busyMachine !== '') output.write(`${now.busyMachine}\n`);
     }, PLAIN_LINE_MS);
     return () => clearInterval(timer);
   }

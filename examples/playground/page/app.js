@@ -19,6 +19,7 @@ function get(selector, type, root = document) {
 const still = matchMedia('(prefers-reduced-motion: reduce)');
 const link = get('#link', HTMLElement);
 const summary = get('#summary', HTMLElement);
+const busyMachine = get('#busy-machine', HTMLElement);
 const target = get('#target', HTMLElement);
 const log = get('#log', HTMLOListElement);
 const notice = get('#notice', HTMLElement);
@@ -58,6 +59,7 @@ function render() {
   const pod = targetOf(state);
   const ready = state.pods.filter(({ ready }) => ready).length;
   summary.textContent = `${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`;
+  busyMachine.textContent = state.busyMachine;
   target.replaceChildren(chosen === undefined ? 'Busiest pod' : 'Chosen pod', bold(pod?.shortName ?? '–'));
   // Both latencies on one scale, or the eye compares what is not comparable.
   const highestP99 = Math.max(10, ...state.ordinary.p99PerSecond, ...state.evenkeel.p99PerSecond);
@@ -133,14 +135,14 @@ function showLink(live, text) {
 }
 
 const events = new EventSource('/events');
-events.addEventListener('open', () => showLink('yes', 'live'));
-events.addEventListener('error', () => {
-  showLink('ended', 'the playground has ended; npm start begins a new one');
-  // Another run counts from nothing.
+events.addEventListener('open', () => {
+  showLink('yes', 'live');
+  // It may be another run, which counts from nothing.
   lastLogId = 0;
   log.replaceChildren();
   for (const panel of panels) panel.forget();
 });
+events.addEventListener('error', () => showLink('ended', 'the playground has ended; npm start begins a new one'));
 events.addEventListener('message', (event) => {
   state = /** @type {PageState} */ (JSON.parse(event.data));
   for (const panel of panels) panel.fly(state, still.matches ? undefined : PUSH_MS);

@@ -7,6 +7,8 @@ import { Scene } from './scene.js';
 
 // Below this a tank's badge is written upright.
 const NARROW_PX = 66;
+// Below this there is no room for its name.
+const TINY_PX = 25;
 
 /** @param {number | undefined} ms */
 function formatTime(ms) {
@@ -148,7 +150,9 @@ export function createPanel(root, client, choose) {
       item.style.transform = `translate(${(width / 2 + x - tankWidth / 2).toFixed(1)}px, ${(deckY - tankHeight).toFixed(1)}px)`;
       item.style.width = `${tankWidth.toFixed(1)}px`;
       item.style.height = `${(tankHeight + hullRoom).toFixed(1)}px`;
-      get(item, '.pod').dataset.narrow = tankWidth < NARROW_PX ? 'yes' : 'no';
+      const button = get(item, '.pod');
+      button.dataset.narrow = tankWidth < NARROW_PX ? 'yes' : 'no';
+      button.dataset.tiny = tankWidth < TINY_PX ? 'yes' : 'no';
       item.style.setProperty('--tank', `${tankWidth.toFixed(0)}px`);
       item.style.setProperty('--hull-room', `${hullRoom.toFixed(0)}px`);
     }
