@@ -19,14 +19,13 @@ const quick = args.includes('--quick');
 const write = args.includes('--write');
 const named = args.filter((arg) => !arg.startsWith('--'));
 
+/** These come first, in this order; the rest by name. */
+const first = ['pick', 'http', 'fetch'];
+const rank = (/** @type {string} */ name) => (first.includes(name) ? first.indexOf(name) : first.length);
 const all = readdirSync(folder)
   .filter((file) => file.endsWith('.bench.mjs'))
   .map((file) => file.replace('.bench.mjs', ''))
-  // What was there first comes first; the rest by name.
-  .sort(
-    (a, b) =>
-      Number(b === 'pick') - Number(a === 'pick') || Number(b === 'http') - Number(a === 'http') || a.localeCompare(b),
-  );
+  .sort((a, b) => rank(a) - rank(b) || a.localeCompare(b));
 const unknown = named.filter((name) => !all.includes(name));
 if (unknown.length > 0 || (write && (quick || named.length > 0))) {
   console.error(
