@@ -1,0 +1,230 @@
+import { describe, expect, it } from 'vitest';
+import { createEndpoint, type Endpoint, type EndpointInit } from '../../../src/endpoint/endpoint.js';
+import { EndpointSet } from '../../../src/endpoint/endpoint-set.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import type { Observer } from '../../../src/observe/observer.js';
+import { Warnings } from '../../../src/observe/warnings.js';
+import { Pool, type PoolParts } from '../../../src/pool/pool.js';
+import { type PoolOptions, resolvePoolOptions } from '../../../src/pool/pool-options.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+
+type Init = string | (Partial<EndpointInit> & { address: string });
+
+class PoolHouse {
+  readonly clock = new FakeClock();
+  readonly transport = new FakeTransport();
+  readonly tracked: string[] = [];
+  readonly warnings: string[] = [];
+  changes = 0;
+  readonly pool: Pool<FakeConnection>;
+
+  constructor(options: PoolOptions = {}, more: Partial<PoolParts<FakeConnection>> = {}) {
+    const observer: Observer = { warned: ({ message }) => this.warnings.push(message), ...more.observer };
+    this.pool = new Pool<FakeConnection>({
+      transport: this.transport,
+      clock: this.clock,
+      rng: seededRng(1),
+      warnings: new Warnings(observer, this.clock),
+      options: resolvePoolOptions(options),
+      load: inFlight(),
+      track: (endpoint) => {
+        this.tracked.push(endpoint.key);
+        return [];
+      },
+      changed: () => this.changes++,
+      troubled: () => {},
+      ...more,
+      observer,
+    });
+  }
+
+  /** Brings the pool in step with these; `listed` is what the resolver lists beyond them. */
+  async follow(inits: readonly Init[], listed: readonly Init[] = []): Promise<void> {
+    const endpoints = inits.map(endpoint);
+    const known = new Map([...endpoints, ...listed.map(endpoint)].map((each) => [each.key, each]));
+    this.pool.reconcile(EndpointSet.of(1, endpoints), known);
+    await settle();
+  }
+
+  get states(): Record<string, string> {
+    return Object.fromEntries([...this.pool.subchannels].map(({ endpoint: { key }, state }) => [key, state]));
+  }
+
+  get members(): string[] {
+    return this.pool.members.map(({ subchannel }) => subchannel.endpoint.key);
+  }
+}
+
+function endpoint(init: Init): Endpoint {
+  return createEndpoint({ port: 80, ...(typeof init === 'string' ? { address: init } : init) });
+}
+
+describe('the pool', () => {
+  it('keeps one subchannel per endpoint, in the order of the set', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.2', '10.0.0.1']);
+    expect(house.members).toEqual(['10.0.0.2:80', '10.0.0.1:80']);
+    expect(house.states).toEqual({ '10.0.0.2:80': 'ready', '10.0.0.1:80': 'ready' });
+    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    expect(house.members).toEqual(['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80']);
+    expect(house.transport.attempts).toHaveLength(3);
+    expect(house.tracked).toEqual(['10.0.0.2:80', '10.0.0.1:80', '10.0.0.3:80']);
+  });
+
+  it('U8: a change of conditions, zone, hints or weight closes nothing', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1']);
+    await house.follow([{ address: '10.0.0.1', zone: 'a', weight: 5, hintZones: ['a'], conditions: { ready: false } }]);
+    expect(house.transport.attempts).toHaveLength(1);
+    expect(house.pool.get('10.0.0.1:80')?.endpoint).toMatchObject({ zone: 'a', weight: 5 });
+    expect(house.pool.members[0]?.weight).toBe(5);
+  });
+
+  it('U7: another uid is another pod: new connection, new history, the old one drains', async () => {
+    const house = new PoolHouse();
+    await house.follow([{ address: '10.0.0.1', uid: 'a' }]);
+    await house.follow([{ address: '10.0.0.1', uid: 'b' }]);
+    expect(house.states).toEqual({ '10.0.0.1:80#a': 'draining', '10.0.0.1:80#b': 'ready' });
+    expect(house.tracked).toEqual(['10.0.0.1:80#a', '10.0.0.1:80#b']);
+    expect(house.transport.attempts).toHaveLength(2);
+  });
+
+  it('T1: what left and terminates closes once it is idle; what merely left is kept for its return', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    await house.follow(['10.0.0.3'], [{ address: '10.0.0.1', conditions: { ready: false, terminating: true } }]);
+    expect(house.states).toEqual({ '10.0.0.2:80': 'draining', '10.0.0.3:80': 'ready' });
+  });
+
+  it('T1: one that left first and is terminating later closes then', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1', '10.0.0.2']);
+    await house.follow(['10.0.0.2']);
+    await house.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
+    expect(house.states).toEqual({ '10.0.0.2:80': 'ready' });
+  });
+
+  it('T2: what returns is taken up with its connection', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1', '10.0.0.2']);
+    const before = house.pool.get('10.0.0.1:80');
+    await house.follow(['10.0.0.2']);
+    await house.clock.advanceAsync(29_000);
+    await house.follow(['10.0.0.1', '10.0.0.2']);
+    expect(house.pool.get('10.0.0.1:80')).toBe(before);
+    expect(house.transport.attempts).toHaveLength(2);
+  });
+
+  it('opens anew what returns after it was closed', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1', '10.0.0.2']);
+    await house.follow(['10.0.0.2']);
+    await house.clock.advanceAsync(30_000);
+    expect(house.states).toEqual({ '10.0.0.2:80': 'ready' });
+    await house.follow(['10.0.0.1', '10.0.0.2']);
+    expect(house.transport.attempts).toHaveLength(3);
+  });
+
+  it('opens at most maxConnecting connections at once, and all in the end', async () => {
+    const house = new PoolHouse({ maxConnecting: 3, connectTimeoutMs: 1_000 });
+    const addresses = Array.from({ length: 10 }, (_, i) => `10.0.0.${i}`);
+    for (const address of addresses) house.transport.behaviour.set(`${address}:80`, 'hang');
+    await house.follow(addresses);
+    expect(house.transport.hanging).toBe(3);
+    house.transport.behaviour.clear();
+    await house.clock.advanceAsync(1_000);
+    await house.clock.advanceAsync(3_000);
+    expect(Object.values(house.states)).toEqual(addresses.map(() => 'ready'));
+  });
+
+  it('a new endpoint connects at once though a hundred others hang', async () => {
+    const house = new PoolHouse({ maxConnecting: 32 });
+    const hanging = Array.from({ length: 100 }, (_, i) => `10.1.0.${i}`);
+    for (const address of hanging) house.transport.behaviour.set(`${address}:80`, 'hang');
+    await house.follow(hanging);
+    await house.clock.advanceAsync(10_000);
+    await house.follow([...hanging, '10.2.0.1']);
+    expect(house.states['10.2.0.1:80']).toBe('ready');
+  });
+
+  it('closes: idle ones at once, busy ones when their calls end', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1', '10.0.0.2']);
+    const busy = house.pool.get('10.0.0.1:80');
+    busy?.start(0);
+    let closed = false;
+    const closing = house.pool.close(new AbortController().signal).then(() => {
+      closed = true;
+    });
+    await settle();
+    expect(house.states).toEqual({ '10.0.0.1:80': 'draining' });
+    expect(closed).toBe(false);
+    busy?.end(0, 1, outcomes.success);
+    await closing;
+    expect(house.transport.open()).toHaveLength(0);
+    expect(house.clock.timers).toBe(0);
+  });
+
+  it('cuts all when the signal aborts, the connections being retired too', async () => {
+    const house = new PoolHouse();
+    await house.follow(['10.0.0.1']);
+    await house.clock.advanceAsync(1_000);
+    const [old] = house.transport.connections as [FakeConnection];
+    const onOld = old.begin();
+    old.leave();
+    await settle();
+    const onNew = (house.transport.connections[1] as FakeConnection).begin();
+    const limit = new AbortController();
+    const closing = house.pool.close(limit.signal);
+    await settle();
+    expect(house.transport.open()).toHaveLength(2);
+    limit.abort();
+    await closing;
+    expect(await Promise.all([onOld.ended, onNew.ended])).toEqual(['cut', 'cut']);
+    expect(house.clock.timers).toBe(0);
+  });
+
+  it('closes with a signal that has aborted before, with nothing in it, and while it connects', async () => {
+    await new PoolHouse().pool.close(AbortSignal.abort());
+    await new PoolHouse().pool.close(new AbortController().signal);
+    const house = new PoolHouse();
+    house.transport.behaviour.set('10.0.0.1:80', 'hang');
+    await house.follow(['10.0.0.1']);
+    await house.pool.close(new AbortController().signal);
+    expect([house.transport.hanging, house.clock.timers]).toEqual([0, 0]);
+  });
+
+  it('opens nothing more once an observer has closed it in the middle of a set', async () => {
+    const house: PoolHouse = new PoolHouse(
+      {},
+      {
+        observer: {
+          subchannelChanged: ({ to }) => {
+            if (to === 'connecting') void house.pool.close(AbortSignal.abort());
+          },
+        },
+      },
+    );
+    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    expect(house.states).toEqual({});
+    expect(house.members).toEqual([]);
+    expect(house.clock.timers).toBe(0);
+  });
+
+  it('counts calls in flight when the load factory throws, and says so', async () => {
+    const house = new PoolHouse(
+      {},
+      {
+        load: () => {
+          throw new Error('broken');
+        },
+      },
+    );
+    await house.follow(['10.0.0.1']);
+    expect(house.pool.get('10.0.0.1:80')?.load.value(0)).toBe(1);
+    expect(house.warnings).toEqual(['the load factory threw; calls in flight are counted instead']);
+  });
+});
