@@ -11,7 +11,7 @@ import { SliceStore } from './slice-store.js';
 
 /** Somebody who follows a Service's slices. Everything is told in the turn it happens. */
 export interface WatchSubscriber {
-  /** These slices changed; or none did, and there is a first complete list. */
+  /** These slices may have changed; none, when a complete list is as empty as before. */
   changed(names: ReadonlySet<string>): void;
   failed(error: ResolveError): void;
   confirmed(): void;
@@ -132,17 +132,15 @@ class SharedWatch {
   }
 
   #replaced(slices: readonly EndpointSlice[]): void {
-    const changed = this.#slices.replace(slices);
-    const first = !this.#synced;
+    const names = this.#slices.replace(slices);
     this.#synced = true;
-    if (first || changed.size > 0) this.#tell((subscriber) => subscriber.changed(changed));
+    this.#tell((subscriber) => subscriber.changed(names));
   }
 
   #changed(name: string, slice: EndpointSlice | undefined): void {
-    if (this.#slices.put(name, slice)) {
-      const names = new Set([name]);
-      this.#tell((subscriber) => subscriber.changed(names));
-    }
+    this.#slices.put(name, slice);
+    const names = new Set([name]);
+    this.#tell((subscriber) => subscriber.changed(names));
   }
 
   #tell(tell: (subscriber: WatchSubscriber) => void): void {

@@ -20,29 +20,23 @@ export class SliceStore {
     return this.#slices.values();
   }
 
-  /** Replaces one slice as a whole, or removes it. Returns whether anything changed. */
-  put(name: string, slice: EndpointSlice | undefined): boolean {
-    if (slice === undefined) return this.#slices.delete(name);
-    // The same version again is the same slice (S10).
-    const before = this.#slices.get(name);
-    if (before !== undefined && before.version === slice.version && slice.version !== '') return false;
-    this.#slices.set(name, slice);
-    return true;
+  /** Replaces one slice as a whole, or removes it. */
+  put(name: string, slice: EndpointSlice | undefined): void {
+    if (slice === undefined) this.#slices.delete(name);
+    else this.#slices.set(name, slice);
   }
 
-  /** Replaces everything: what is absent is gone (W3). Returns the names of slices that changed. */
+  /**
+   * Replaces everything: what is absent is gone (W3). Returns the names of all slices there are and were. An equal
+   * version is no proof that a slice is the same: a store restored from a backup gives its versions out once more.
+   */
   replace(slices: readonly EndpointSlice[]): ReadonlySet<string> {
-    const changed = new Set<string>();
-    const present = new Set<string>();
+    const names = new Set(this.#slices.keys());
+    this.#slices.clear();
     for (const slice of slices) {
-      present.add(slice.name);
-      if (this.put(slice.name, slice)) changed.add(slice.name);
+      names.add(slice.name);
+      this.#slices.set(slice.name, slice);
     }
-    for (const name of [...this.#slices.keys()]) {
-      if (present.has(name)) continue;
-      this.#slices.delete(name);
-      changed.add(name);
-    }
-    return changed;
+    return names;
   }
 }
