@@ -1,0 +1,51 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type Attempt, TriedEndpoints } from '../../../src/retry/tried-endpoints.js';
+import { subchannel } from '../../support/pick-set.js';
+
+function attempt(name: string, handle: object = {}): Attempt<object> {
+  return { subchannel: subchannel(name) as never, handle };
+}
+
+describe('where a call was tried', () => {
+  it('is to be avoided', () => {
+    const tried = new TriedEndpoints<object>();
+    const first = attempt('10.0.0.1');
+    tried.add(first, outcomes.reset);
+    expect([...tried.avoid]).toEqual([first.subchannel]);
+    expect(tried.allows(attempt('10.0.0.2'))).toBe(true);
+  });
+
+  it('is no place to go at once when no connection could be opened', () => {
+    const tried = new TriedEndpoints<object>();
+    const first = attempt('10.0.0.1');
+    tried.add(first, outcomes.notConnected);
+    expect(tried.allows(first)).toBe(false);
+  });
+
+  it('may be gone to again over a connection opened since', () => {
+    const tried = new TriedEndpoints<object>();
+    const first = attempt('10.0.0.1');
+    tried.add(first, outcomes.notConnected);
+    expect(tried.allows({ subchannel: first.subchannel, handle: {} })).toBe(true);
+  });
+
+  it('may be gone to again when a reused connection died', () => {
+    const tried = new TriedEndpoints<object>();
+    const first = attempt('10.0.0.1');
+    tried.add(first, outcomes.reset);
+    expect(tried.allows(first)).toBe(true);
+    tried.add(first, outcomes.notConnected);
+    expect(tried.allows(first)).toBe(false);
+    tried.add(first, outcomes.notStarted);
+    expect(tried.allows(first)).toBe(true);
+  });
+
+  it('knows endpoints apart, also where every handle is undefined', () => {
+    const tried = new TriedEndpoints<undefined>();
+    const one = { subchannel: subchannel('10.0.0.1') as never, handle: undefined };
+    tried.add(one, outcomes.notConnected);
+    expect(tried.allows(one)).toBe(false);
+    expect(tried.allows({ subchannel: subchannel('10.0.0.2') as never, handle: undefined })).toBe(true);
+  });
+});
