@@ -81,8 +81,8 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 /** What an attempt tells its policy. */
 export interface AttemptOwner {
   readonly observer: Observer;
-  /** A call ended: another may begin. */
-  attemptEnded(): void;
+  /** A call ended: a waiting one may begin. */
+  roomMade(): void;
 }
 
 /** One pick that was made, in the form grpc-js wants it. Its lease begins with the pick and ends with the attempt. */
@@ -148,7 +148,7 @@ export class Attempt implements experimental.PickResult {
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
     lease.end(outcome, latencyMs);
-    this.#owner.attemptEnded();
+    this.#owner.roomMade();
   }
 
   #tell(retrying: boolean): void {

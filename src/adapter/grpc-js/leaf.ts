@@ -8,6 +8,8 @@ export interface LeafContext {
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly numbers: ConnectionNumbers;
+  /** A further connection to a pod that was ready already: there is room for more calls. */
+  readonly grew: () => void;
 }
 
 /** What is told of a leaf; never before the constructor has returned. */

@@ -141,7 +141,10 @@ export class PodConnection implements Connection<PodConnection> {
     this.#opening.delete(leaf);
     this.#ready.push(leaf);
     this.#reopenMs = REOPEN_INITIAL_MS;
-    if (this.#wasReady) return;
+    if (this.#wasReady) {
+      this.#parts.context.grew();
+      return;
+    }
     this.#wasReady = true;
     this.#settleOpened();
     while (this.#opening.size + 1 < this.#parts.connections) this.#openOne();

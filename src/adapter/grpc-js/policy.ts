@@ -95,7 +95,7 @@ class Running implements RunningPolicy, AttemptOwner {
     this.#helper = helper;
     this.#parts = parts;
     this.#admission = new Admission({ service: presence.service, clock, ...balancing }, () => this.#schedule());
-    this.#transport = new GrpcTransport(helper, args, options);
+    this.#transport = new GrpcTransport(helper, args, options, () => this.roomMade());
     this.balancer = createBalancer({
       ...balancing,
       resolver: balancing.resolver ?? presence.service,
@@ -117,7 +117,7 @@ class Running implements RunningPolicy, AttemptOwner {
     return this.balancer.observer;
   }
 
-  attemptEnded(): void {
+  roomMade(): void {
     if (this.#admission.waiting > 0) this.#schedule();
   }
 

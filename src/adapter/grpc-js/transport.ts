@@ -12,8 +12,14 @@ export class GrpcTransport implements Transport<PodConnection> {
   readonly #connections = new Set<PodConnection>();
   #released = false;
 
-  constructor(helper: experimental.ChannelControlHelper, args: ChannelOptions, options: ResolvedGrpcOptions) {
-    this.#context = { helper, args, numbers: new ConnectionNumbers() };
+  /** @param grew Told that a pod can take more calls than before. */
+  constructor(
+    helper: experimental.ChannelControlHelper,
+    args: ChannelOptions,
+    options: ResolvedGrpcOptions,
+    grew: () => void,
+  ) {
+    this.#context = { helper, args, numbers: new ConnectionNumbers(), grew };
     this.#options = options;
   }
 

@@ -5,7 +5,7 @@
  *   {}                                                           every message is answered with its counts
  *   SIGTERM                                                      GOAWAY after `graceMs`, ends when its calls have
  *
- * Options as JSON in argv[2]: name, port, graceMs, cutMs, tls, maxStreams, noHealth.
+ * Options as JSON in argv[2]: name, host, port, graceMs, cutMs, tls, maxStreams, noHealth.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { createRequire } from 'node:module';
@@ -21,7 +21,16 @@ const { test, grpc: standard } = grpc.loadPackageDefinition(
   loadSync([here('echo.proto'), here('health.proto')], { keepCase: true, longs: Number, defaults: true }),
 );
 
-const { name, port = 0, graceMs = 0, cutMs, tls, maxStreams, noHealth = false } = JSON.parse(process.argv[2] ?? '{}');
+const {
+  name,
+  host = '127.0.0.1',
+  port = 0,
+  graceMs = 0,
+  cutMs,
+  tls,
+  maxStreams,
+  noHealth = false,
+} = JSON.parse(process.argv[2] ?? '{}');
 const behaviour = { delayMs: 0, hang: false, fail: undefined, pushbackMs: undefined, load: undefined, health: 1 };
 const stats = { connections: 0, open: 0, calls: 0, unary: 0, streams: 0, running: 0, checks: 0 };
 
@@ -140,7 +149,7 @@ const credentials = tls
   ? grpc.ServerCredentials.createSsl(null, [{ private_key: Buffer.from(tls.key), cert_chain: Buffer.from(tls.cert) }])
   : grpc.ServerCredentials.createInsecure();
 
-server.bindAsync(`127.0.0.1:${port}`, credentials, (error, bound) => {
+server.bindAsync(`${host}:${port}`, credentials, (error, bound) => {
   if (error) throw error;
   process.send({ port: bound });
 });

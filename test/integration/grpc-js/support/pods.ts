@@ -30,6 +30,8 @@ export interface PodStats {
 }
 
 export interface PodOptions {
+  /** @defaultValue '127.0.0.1' */
+  readonly host?: string;
   readonly port?: number;
   /** How long it serves on after SIGTERM before it says GOAWAY. */
   readonly graceMs?: number;
@@ -44,13 +46,15 @@ export interface PodOptions {
 /** A gRPC server in a process of its own. */
 export class Pod {
   readonly name: string;
+  readonly host: string;
   readonly port: number;
   readonly #child: ChildProcess;
   readonly exited: Promise<void>;
   #lastId = 0;
 
-  private constructor(name: string, port: number, child: ChildProcess) {
+  private constructor(name: string, host: string, port: number, child: ChildProcess) {
     this.name = name;
+    this.host = host;
     this.port = port;
     this.#child = child;
     this.exited = child.exitCode === null ? once(child, 'exit').then(() => {}) : Promise.resolve();
@@ -64,7 +68,7 @@ export class Pod {
         throw new Error(`${name} ended before it listened`);
       }),
     ])) as [{ port: number }];
-    return new Pod(name, ready.port, child);
+    return new Pod(name, options.host ?? '127.0.0.1', ready.port, child);
   }
 
   async set(behaviour: PodBehaviour): Promise<void> {
@@ -76,7 +80,7 @@ export class Pod {
   }
 
   get endpoint(): { readonly address: string; readonly port: number } {
-    return { address: '127.0.0.1', port: this.port };
+    return { address: this.host, port: this.port };
   }
 
   terminate(): void {

@@ -1,0 +1,150 @@
+import { status } from '@grpc/grpc-js';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { until } from '../../support/until.js';
+import { connected, ordersClient, say } from './support/client.js';
+import { type Pod, Pods } from './support/pods.js';
+import { Traffic } from './support/traffic.js';
+
+let pods: Pods;
+const open: { close(): void }[] = [];
+
+beforeEach(() => {
+  pods = new Pods();
+});
+afterEach(async () => {
+  for (const client of open.splice(0)) client.close();
+  await pods.stop();
+});
+
+const retryPolicy = {
+  maxAttempts: 4,
+  initialBackoff: '0.01s',
+  maxBackoff: '0.05s',
+  backoffMultiplier: 2,
+  retryableStatusCodes: ['UNAVAILABLE'],
+};
+const methods = (policy: object) =>
+  JSON.stringify({ methodConfig: [{ name: [{ service: 'test.v1.Echo' }], ...policy }] });
+
+async function orders(count: number, serviceConfig?: string, more: Parameters<typeof ordersClient>[0] = {}) {
+  const started = await pods.start(count);
+  const made = ordersClient({
+    resolver: staticEndpoints(pods.endpoints),
+    picker: roundRobin(),
+    ...(serviceConfig !== undefined && { 'grpc.service_config': serviceConfig }),
+    ...more,
+  });
+  open.push(made.client);
+  await connected(made.balancer, count);
+  return { ...made, started: started as [Pod, Pod, Pod] };
+}
+
+describe('retryPolicy of the service config', () => {
+  it('repeats a call on another pod than the one it failed on', async () => {
+    const attempts: ObserverEvents['attemptEnded'][] = [];
+    const { client, started } = await orders(3, methods({ retryPolicy }), {
+      // Without stages nothing is ejected, so only the call itself knows which pod it has been to.
+      stages: [],
+      observer: { attemptEnded: (event) => attempts.push(event) },
+    });
+    await started[0].set({ fail: status.UNAVAILABLE });
+    for (let call = 0; call < 30; call++) expect((await say(client)).pod).not.toBe('pod-0');
+    expect((await started[0].stats()).calls).toBe(attempts.length);
+    expect(attempts.length).toBeGreaterThanOrEqual(5);
+    for (const { attempt, retrying, outcome, endpoint } of attempts) {
+      expect({ attempt, retrying, outcome, port: endpoint.port }).toEqual({
+        attempt: 1,
+        retrying: true,
+        outcome: { kind: 'failure', cause: 'status' },
+        port: started[0].port,
+      });
+    }
+  });
+
+  it('gives up after its attempts, which went to pods as different as there are', async () => {
+    const { client, started, balancer } = await orders(
+      3,
+      methods({ retryPolicy: { ...retryPolicy, maxAttempts: 3 } }),
+      {
+        stages: [],
+      },
+    );
+    for (const pod of started) await pod.set({ fail: status.UNAVAILABLE });
+    await expect(say(client)).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    expect((await pods.stats()).map(({ calls }) => calls)).toEqual([1, 1, 1]);
+    expect(balancer.snapshot().endpoints.map(({ failed, inFlight }) => [failed, inFlight])).toEqual([
+      [1, 0],
+      [1, 0],
+      [1, 0],
+    ]);
+  });
+
+  it('hears the pushback of the server', async () => {
+    const { client, started } = await orders(2, methods({ retryPolicy }), { stages: [] });
+    for (const pod of started.slice(0, 2)) await pod.set({ fail: status.UNAVAILABLE, pushbackMs: -1 });
+    await expect(say(client)).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    expect((await pods.stats()).reduce((sum, { calls }) => sum + calls, 0)).toBe(1);
+  });
+
+  it('keeps time-outs of the service config, and its throttling', async () => {
+    const config = JSON.stringify({
+      methodConfig: [{ name: [{ service: 'test.v1.Echo', method: 'Say' }], timeout: '0.05s' }],
+      retryThrottling: { maxTokens: 10, tokenRatio: 0.1 },
+    });
+    const { client } = await orders(2, config);
+    await expect(say(client, { text: 'hang' })).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED });
+  });
+
+  it('lets no idempotent call fail when a pod is killed', async () => {
+    const { client, started } = await orders(3, methods({ retryPolicy }));
+    const traffic = new Traffic(client, 20);
+    await until('traffic flows', () => traffic.calls > 500);
+    started[1].kill();
+    await started[1].exited;
+    const then = traffic.calls;
+    await until('traffic went on', () => traffic.calls > then + 500);
+    const { failures } = await traffic.stop();
+    expect(failures).toEqual([]);
+  });
+});
+
+describe('hedgingPolicy of the service config', () => {
+  it('sends its second attempt to another pod, and the first answer wins', async () => {
+    const hedgingPolicy = { maxAttempts: 2, hedgingDelay: '0.02s', nonFatalStatusCodes: ['UNAVAILABLE'] };
+    const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), { stages: [] });
+    await started[0].set({ hang: true });
+    for (let call = 0; call < 6; call++) expect((await say(client)).pod).toBe('pod-1');
+    await until('every attempt has ended', () => balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
+    const [hung, well] = await pods.stats();
+    expect(hung?.calls).toBeGreaterThan(0);
+    expect(well?.calls).toBe(6);
+    await until('the losers were cancelled on the pod', async () => (await started[0].stats()).running === 0);
+  });
+});
+
+describe('without a service config', () => {
+  it('no call fails that a GOAWAY overtakes, though nobody announced it', async () => {
+    const { client, started, balancer } = await orders(3);
+    const traffic = new Traffic(client, 50);
+    await until('traffic flows', () => traffic.calls > 500);
+    for (const pod of started.slice(0, 2)) {
+      pod.terminate();
+      await pod.exited;
+      const then = traffic.calls;
+      await until('traffic went on', () => traffic.calls > then + 500);
+    }
+    const { failures } = await traffic.stop();
+    expect(failures).toEqual([]);
+    expect(balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0, 0]);
+  });
+
+  it('repeats nothing a pod has answered', async () => {
+    const { client, started } = await orders(2);
+    await started[0].set({ fail: status.UNAVAILABLE });
+    const results = await Promise.allSettled(Array.from({ length: 4 }, () => say(client)));
+    expect(results.filter(({ status }) => status === 'rejected').length).toBe(2);
+  });
+});
