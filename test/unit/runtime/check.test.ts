@@ -1,0 +1,75 @@
+import { describe, expect, it } from 'vitest';
+import { isEvenkeelError } from '../../../src/errors.js';
+import {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  checkPort,
+  checkString,
+  type NumberBounds,
+} from '../../../src/runtime/check.js';
+
+/** The message of the EVENKEEL_OPTION error `check` throws; undefined when it throws none. */
+function complaint(check: () => unknown): string | undefined {
+  try {
+    check();
+    return undefined;
+  } catch (error) {
+    expect(error).toSatisfy((thrown) => isEvenkeelError(thrown, 'EVENKEEL_OPTION'));
+    return (error as Error).message;
+  }
+}
+
+describe('option checks', () => {
+  it.each<[NumberBounds, unknown[], unknown[], string]>([
+    [{}, [0, -1, 1.5], [Number.NaN, Infinity, -Infinity, '5', null, {}], 'a number'],
+    [{ min: 1 }, [1, 2], [0.9, Infinity], 'a number of at least 1'],
+    [{ max: 3 }, [3, -9], [3.1], 'a number of at most 3'],
+    [{ min: 1, max: 3 }, [1, 3], [0, 4, Infinity], 'a number from 1 to 3'],
+    [{ above: 0 }, [Number.MIN_VALUE, 7], [0, -1], 'a number above 0'],
+    [{ min: 1, integer: true }, [1, 1e6], [1.5, Infinity], 'a whole number of at least 1'],
+    [
+      { min: 1, max: 9, infinite: true },
+      [9, Infinity],
+      [10, -Infinity, Number.NaN],
+      'a number from 1 to 9 or Infinity',
+    ],
+    [{ min: 1, integer: true, infinite: true }, [Infinity], [1.5], 'a whole number of at least 1 or Infinity'],
+  ])('numbers within %o', (bounds, good, bad, words) => {
+    for (const value of good) expect(checkNumber('timeoutMs', value, 1, bounds)).toBe(value);
+    for (const value of bad) expect(complaint(() => checkNumber('timeoutMs', value, 1, bounds))).toContain(words);
+    expect(checkNumber('timeoutMs', undefined, 42, bounds)).toBe(42);
+  });
+
+  it('name the field, what was expected and what came', () => {
+    expect(complaint(() => checkNumber('waitTimeoutMs', '5s', 1, { min: 0 }))).toBe(
+      'waitTimeoutMs must be a number of at least 0, got "5s"',
+    );
+    expect(complaint(() => checkPort('port', 70_000))).toBe('port must be a port from 1 to 65535, got 70000');
+    expect(complaint(() => checkString('host', ''))).toBe('host must be a non-empty string, got ""');
+    expect(complaint(() => checkBoolean('waitForEndpoints', 1, false))).toBe(
+      'waitForEndpoints must be true or false, got 1',
+    );
+    expect(complaint(() => checkFunction('picker', []))).toBe('picker must be a function, got an array');
+    expect(complaint(() => checkFunction('picker', Symbol('s')))).toContain('Symbol(s)');
+    expect(complaint(() => checkString('host', { a: 1 }))).toContain('an object');
+    expect(complaint(() => checkNumber('n', 'x'.repeat(1_000), 1))?.length).toBeLessThan(140);
+  });
+
+  it('know the names of options', () => {
+    checkKeys('pool', { a: 1 }, ['a', 'b']);
+    expect(complaint(() => checkKeys('pool', { c: 1 }, ['a', 'b']))).toBe('pool has no option "c"; it knows a, b');
+    for (const bad of [null, undefined, [], 'a', 5]) {
+      expect(complaint(() => checkKeys('pool', bad, ['a']))).toContain('pool must be an object');
+    }
+  });
+
+  it('take ports and booleans', () => {
+    for (const port of [1, 80, 65_535]) expect(checkPort('port', port)).toBe(port);
+    for (const port of [0, 65_536, 1.5, '80', undefined])
+      expect(complaint(() => checkPort('port', port))).toBeDefined();
+    expect(checkBoolean('flag', undefined, true)).toBe(true);
+    expect(checkBoolean('flag', false, true)).toBe(false);
+  });
+});
