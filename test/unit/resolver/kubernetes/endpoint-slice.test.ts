@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { classifyAddress } from '../../../../src/endpoint/unsafe-address.js';
 import { type EndpointSlice, parseSlice, type Unchecked } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
 
 function parse(
@@ -157,5 +158,18 @@ describe('parseSlice', () => {
       'unspecified',
       undefined,
     ]);
+  });
+
+  it('agrees with the lists of unsafe addresses whatever an address begins with', () => {
+    const unsafeOf = (addressType: string, address: string): unknown =>
+      parse({ addressType, endpoints: [{ addresses: [address] }] })?.members[0]?.unsafe;
+    for (let first = 0; first <= 255; first++) {
+      for (const address of [`${first}.0.0.1`, `${first}.254.169.254`]) {
+        expect(unsafeOf('IPv4', address), address).toBe(classifyAddress(address));
+      }
+    }
+    const ipv6 = ['::', '::1', '::7f00:1', '64:ff9b::7f00:1', 'fe80::1', 'febf::1', '2::1', 'fd::1', '3fff::1'];
+    for (let first = 0; first <= 0xff; first++) ipv6.push(`${((first << 8) | 0x11).toString(16)}::1`);
+    for (const address of ipv6) expect(unsafeOf('IPv6', address), address).toBe(classifyAddress(address));
   });
 });
