@@ -1,45 +1,63 @@
 import type { Metadata } from '@grpc/grpc-js';
-import type { LoadReport } from '../../index.js';
+import { type LoadReport, loadReportHeader, parseLoadReport } from '../../index.js';
 import { readFields } from './wire.js';
 
 /** Where servers put their load with each answer (ORCA, gRFC A51). */
-const TRAILER = 'endpoint-load-metrics-bin';
+const TRAILER = `${loadReportHeader}-bin`;
+/** A report longer than this is not read: no server's is. */
+const MAX_LENGTH = 4_096;
 
-const scalars: Readonly<
-  Record<number, 'cpuUtilization' | 'memUtilization' | 'rpsFractional' | 'eps' | 'applicationUtilization'>
-> = { 1: 'cpuUtilization', 2: 'memUtilization', 6: 'rpsFractional', 7: 'eps', 9: 'applicationUtilization' };
+/** Fields of `xds.data.orca.v3.OrcaLoadReport`, by number. */
+const scalars: ReadonlyMap<number, Exclude<keyof LoadReport, 'namedMetrics'>> = new Map([
+  [1, 'cpuUtilization'],
+  [2, 'memUtilization'],
+  [6, 'rpsFractional'],
+  [7, 'eps'],
+  [9, 'applicationUtilization'],
+]);
 const NAMED_METRICS = 8;
 
-/** What the server said of its load in the trailers of a call; undefined when it said nothing that can be read. */
+/**
+ * What the server said of its load in the trailers of a call, in gRPC's binary form or as the text HTTP servers send;
+ * undefined when it said nothing that can be read. Never throws.
+ */
 export function loadReportOf(metadata: Metadata): LoadReport | undefined {
-  const [value] = metadata.get(TRAILER);
-  return value === undefined || typeof value === 'string' ? undefined : decodeLoadReport(value);
+  const [binary] = metadata.get(TRAILER);
+  if (typeof binary === 'object') return decodeLoadReport(binary);
+  const [text] = metadata.get(loadReportHeader);
+  return typeof text === 'string' ? parseLoadReport(text) : undefined;
 }
 
-/** `xds.data.orca.v3.OrcaLoadReport`. Values below 0 and what is no number are left out. */
+/** Reads an `OrcaLoadReport`; what is negative or no number is left out. */
 export function decodeLoadReport(message: Buffer): LoadReport | undefined {
-  const report: { -readonly [Key in keyof LoadReport]: LoadReport[Key] } = {};
-  const named: Record<string, number> = {};
+  if (message.length > MAX_LENGTH) return undefined;
+  const report: { -readonly [Field in keyof LoadReport]: LoadReport[Field] } = {};
+  const named: Record<string, number> = Object.create(null);
   try {
     readFields(message, (field, value) => {
-      const name = scalars[field];
-      if (name !== undefined && typeof value === 'number' && value >= 0) report[name] = value;
-      if (field === NAMED_METRICS && typeof value !== 'number') readEntry(value, named);
+      if (typeof value === 'number') {
+        const name = scalars.get(field);
+        if (name !== undefined && isMeasure(value)) report[name] = value;
+      } else if (field === NAMED_METRICS) readEntry(value, named);
     });
   } catch {
     return undefined;
   }
   if (Object.keys(named).length > 0) report.namedMetrics = named;
-  return report;
+  return Object.keys(report).length > 0 ? report : undefined;
 }
 
-/** An entry of `map<string, double>`: key = 1, value = 2, both left out when empty or 0. */
+/** An entry of `map<string, double>`: key = 1, value = 2, either left out when empty or 0. */
 function readEntry(entry: Buffer, into: Record<string, number>): void {
   let key = '';
-  let number = 0;
+  let measure = 0;
   readFields(entry, (field, value) => {
     if (field === 1 && typeof value !== 'number') key = value.toString('utf8');
-    if (field === 2 && typeof value === 'number') number = value;
+    if (field === 2 && typeof value === 'number') measure = value;
   });
-  if (Number.isFinite(number) && key !== '__proto__') into[key] = number;
+  if (isMeasure(measure)) into[key] = measure;
+}
+
+function isMeasure(value: number): boolean {
+  return Number.isFinite(value) && value >= 0;
 }

@@ -55,7 +55,7 @@ function behave(call, kind, answer) {
   const trailers = new grpc.Metadata();
   if (behaviour.pushbackMs !== undefined) trailers.set('grpc-retry-pushback-ms', String(behaviour.pushbackMs));
   const { fail, hang, delayMs, load } = behaviour;
-  if (load !== undefined) trailers.set('endpoint-load-metrics-bin', Buffer.from(load, 'base64'));
+  if (load) trailers.set('endpoint-load-metrics-bin', Buffer.from(load, 'base64'));
   if (hang) return;
   const go = () => {
     if (fail === undefined) answer(end, trailers);
