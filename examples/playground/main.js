@@ -30,7 +30,13 @@ let ending = false;
 async function end(code) {
   if (ending) return;
   ending = true;
-  for (const close of endings.reverse()) await close();
+  for (const close of endings.reverse()) {
+    try {
+      await close();
+    } catch (error) {
+      console.error(error); // the others are ended all the same
+    }
+  }
   process.exit(code);
 }
 
@@ -151,6 +157,7 @@ function openBrowser(url) {
 process.on('SIGINT', () => void end(0));
 process.on('SIGTERM', () => void end(0));
 process.on('SIGHUP', () => void end(0));
+process.on('uncaughtException', (error) => fail(error.stack ?? error.message));
 
 try {
   const options = readOptions(process.argv.slice(2));

@@ -50,18 +50,18 @@ function column(state, name, width, paint) {
     const rate = client.perSecond[pod.name] ?? 0;
     const filled = bar(fair === 0 ? 0 : rate / (fair * 3), barWidth);
     const colour = fair > 0 && rate > fair * UNEVEN ? paint.red : rate < fair / UNEVEN ? paint.yellow : paint.cyan;
-    const label = pod.state === 'ready' ? '' : pod.state;
+    const label = pod.state !== 'ready' ? pod.state : client.setAside.includes(pod.name) ? 'set aside' : '';
     return `${pod.shortName} ${colour(filled)} ${rate.toFixed(0).padStart(4)}/s ${paint.dim(label.padEnd(15))}`;
   });
   const spread = `${formatRatio(client.maxOverMean)} ×`;
   const even = client.maxOverMean !== undefined && client.maxOverMean < UNEVEN;
   return [
-    paint.bold(TITLES[name].padEnd(width)),
-    paint.dim(`${connections} connections, ${client.inFlight} in flight`.padEnd(width)),
+    paint.bold(TITLES[name]),
+    paint.dim(`${connections} connections, ${client.inFlight} in flight`),
     ...rows,
-    `busiest pod ${(even ? paint.green : paint.red)(spread)} the mean`.padEnd(width + (paint.bold('').length || 0)),
-    `p50 ${formatMs(client.p50Ms)} ms   p99 ${formatMs(client.p99Ms)} ms`.padEnd(width),
-    client.errors === 0 ? paint.green('no errors'.padEnd(width)) : paint.red(`${client.errors} errors`.padEnd(width)),
+    `busiest pod ${(even ? paint.green : paint.red)(spread)} the mean`,
+    `p50 ${formatMs(client.p50Ms)} ms   p99 ${formatMs(client.p99Ms)} ms`,
+    client.errors === 0 ? paint.green('no errors') : paint.red(`${client.errors} errors`),
   ];
 }
 
@@ -118,7 +118,7 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
           .join('\n')}\n\x1b[J`,
       );
     };
-    output.write('\x1b[?1049h\x1b[?25l'); // the other screen, no cursor
+    output.write('\x1b[?1049h\x1b[?25l\x1b[?7l'); // the other screen, no cursor, long lines cut
     const timer = setInterval(redraw, REDRAW_MS);
     /** @param {Buffer} data */
     const pressed = (data) => {
@@ -138,7 +138,7 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
         input.off('data', pressed);
         input.pause();
       }
-      output.write('\x1b[?25h\x1b[?1049l');
+      output.write('\x1b[?7h\x1b[?25h\x1b[?1049l');
     };
   }
 

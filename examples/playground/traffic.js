@@ -35,7 +35,7 @@ export async function startTraffic({ context, perSecond, seed, onEvent, onDeath 
       boards[name].add(message, performance.now());
       const { setAside } = boards[name];
       for (const pod of setAside) if (!known.includes(pod)) onEvent(`${name} sets ${pod} aside: it fails too often`);
-      for (const pod of known) if (!setAside.includes(pod)) onEvent(`${name} uses ${pod} again, if it is there`);
+      for (const pod of known) if (!setAside.includes(pod)) onEvent(`${name} no longer sets ${pod} aside`);
     });
     child.on('exit', () => {
       if (!closed) onDeath(`the ${name} client ended by itself`);

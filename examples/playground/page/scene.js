@@ -42,7 +42,7 @@ const MAX_LOST = 60;
 const MAX_HEEL = (8 * Math.PI) / 180;
 const HEEL_PER_MOMENT = (24 * Math.PI) / 180;
 const CALM_ROCKING = 0.003;
-const ROUGH_ROCKING = 0.022;
+const ROUGH_ROCKING = 0.04;
 
 /** Moves a value towards a goal, alike at any frame rate. @param {number} value @param {number} goal @param {number} dtMs @param {number} tauMs */
 const approach = (value, goal, dtMs, tauMs) => goal + (value - goal) * Math.exp(-dtMs / tauMs);
