@@ -13,6 +13,7 @@
 import { createServer } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import { createServer as createTlsServer } from 'node:https';
+import { Server } from 'node:net';
 
 const { name, tls, http2 = false, port = 0, backlog = 511 } = JSON.parse(process.argv[2]);
 
@@ -151,7 +152,8 @@ const commands = {
   },
   /** No new connection is accepted, those that are open work on. */
   stopListening() {
-    server.close();
+    // Not the close of node:http, which ends idle connections too.
+    Server.prototype.close.call(server);
   },
   /** HTTP/2: says GOAWAY, running streams finish. */
   goaway() {

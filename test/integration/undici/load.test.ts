@@ -158,8 +158,8 @@ describe('a rolling update', () => {
     const gets = load(12, get);
     const posts = load(12, post);
     await until('the load runs', () => posts.tally.ok > 100);
-    await pods.at(0).stopListening();
     await pods.at(0).behave({ connection: 'close' });
+    await pods.at(0).stopListening();
     await until('it drains', async () => (await pods.at(0).stats()).open === 0);
     await pods.at(0).kill();
     const before = posts.tally.ok;

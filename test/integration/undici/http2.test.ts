@@ -1,0 +1,88 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { connected } from '../../support/connected.js';
+import { Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'https://orders.shop:8443';
+const certificate = createCertificate({ hosts: ['orders.shop'] });
+
+describe('with undici 7, HTTP/2', () => {
+  it.runIf(coreTakesLegacyHandlers)('is refused as an option: a GOAWAY would lose requests', () => {
+    expect(() => createDispatcher(origin, { allowH2: true, resolver: '127.0.0.1:1' })).toThrow(
+      expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('undici 7') }),
+    );
+  });
+});
+
+describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
+  let pods: Pods;
+  let orders: ServiceDispatcher;
+  const open = async (options: DispatcherOptions = {}): Promise<void> => {
+    orders = createDispatcher(origin, {
+      resolver: staticEndpoints(pods.endpoints),
+      tls: { ca: certificate.cert },
+      allowH2: true,
+      ...options,
+    });
+    await connected(orders.balancer, 2);
+  };
+
+  beforeAll(async () => {
+    pods = await Pods.start(2, { tls: certificate, http2: true });
+  });
+  afterAll(() => pods[Symbol.asyncDispose]());
+  afterEach(() => orders.destroy());
+
+  it('carries many requests on one connection per pod, with the name of the Service', async () => {
+    await open();
+    for (const pod of pods.all) await pod.behave({ delayMs: 50 });
+    const before = await pods.total('connections');
+    const answers = await Promise.all(
+      Array.from({ length: 40 }, async () => {
+        const { body } = await orders.request({ path: '/', method: 'GET' });
+        return (await body.json()) as { host: string };
+      }),
+    );
+    expect(new Set(answers.map(({ host }) => host))).toEqual(new Set(['orders.shop:8443']));
+    expect((await pods.total('connections')) - before).toBe(0);
+    expect(orders.balancer.snapshot().endpoints.map(({ capacity }) => capacity)).toEqual([100, 100]);
+  });
+
+  it('serves the global fetch, headers and all', async () => {
+    await open();
+    const response = await fetch(`${origin}/cookies`, { dispatcher: orders } as unknown as RequestInit);
+    expect(response.headers.getSetCookie()).toEqual(['a=1', 'b=2']);
+    const posted = await fetch(`${origin}/`, {
+      method: 'POST',
+      body: 'a body',
+      dispatcher: orders,
+    } as unknown as RequestInit);
+    expect(await posted.json()).toMatchObject({ length: 6 });
+  });
+
+  it('loses no running request to a GOAWAY', async () => {
+    await open();
+    for (const pod of pods.all) await pod.behave({ delayMs: 300 });
+    const requests = await pods.total('requests');
+    const running = Array.from({ length: 10 }, (_, index) =>
+      orders.request({ path: '/', method: index % 2 === 0 ? 'GET' : 'POST' }),
+    );
+    await until('the pods have them', async () => (await pods.total('requests')) === requests + 10);
+    await Promise.all(pods.all.map((pod) => pod.goaway()));
+    const statuses = await Promise.all(
+      running.map(async (answer) => {
+        const { statusCode, body } = await answer;
+        await body.dump();
+        return statusCode;
+      }),
+    );
+    expect(statuses).toEqual(new Array(10).fill(200));
+    const { statusCode, body } = await orders.request({ path: '/', method: 'POST' });
+    await body.dump();
+    expect(statusCode).toBe(200);
+  });
+});

@@ -1,0 +1,65 @@
+import { describe, expect, it } from 'vitest';
+import { createDispatcher, createFetch, undiciTransport } from '../../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../../src/resolver/static.js';
+
+const refused = (part: string): unknown =>
+  expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(part) });
+const resolver = staticEndpoints([{ address: '127.0.0.1', port: 1 }]);
+
+describe('createDispatcher and createFetch', () => {
+  it.each([
+    ['no URL', 'orders.shop:8080', {}, 'target must be a URL'],
+    ['an unknown option', 'http://orders.shop', { conections: 3 }, '"conections"'],
+    ['an option of undici', 'http://orders.shop', { pipelining: 3 }, '"pipelining"'],
+    ['null', 'http://orders.shop', null, 'options must be an object'],
+    ['connections', 'http://orders.shop', { connections: 0 }, 'connections'],
+    ['tls for http', 'http://orders.shop', { tls: {} }, 'tls must be left out'],
+    ['tls of the wrong kind', 'https://orders.shop', { tls: 'ca' }, 'tls must be an object'],
+    ['an address in tls', 'https://orders.shop', { tls: { host: 'x' } }, 'tls.host'],
+    ['allowH2 for http', 'http://orders.shop', { allowH2: true }, 'allowH2'],
+    ['a time-out', 'http://orders.shop', { headersTimeoutMs: -1 }, 'headersTimeoutMs'],
+    ['a time-out', 'http://orders.shop', { bodyTimeoutMs: '5 s' }, 'bodyTimeoutMs'],
+    ['a health path', 'http://orders.shop', { healthPath: 'healthz' }, 'healthPath'],
+    ['otherwise', 'http://orders.shop', { otherwise: {} }, 'otherwise must be an undici Dispatcher'],
+    ['key', 'http://orders.shop', { key: 'x-user' }, 'key must be a function'],
+    ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
+    ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
+    ['a resolver', 'http://orders.shop', { resolver: 3 }, 'resolver'],
+  ])('refuses %s (%s, %j)', (_what, target, options, part) => {
+    const given = { ...options, ...(options !== null && !('resolver' in options) && { resolver }) } as never;
+    expect(() => createDispatcher(target, options === null ? (null as never) : given)).toThrow(refused(part));
+    expect(() => createFetch(target, options === null ? (null as never) : given)).toThrow(refused(part));
+  });
+
+  it('takes a URL object, and every option there is', async () => {
+    const dispatcher = createDispatcher(new URL('https://orders.shop:8443'), {
+      resolver,
+      connections: 4,
+      tls: { rejectUnauthorized: true },
+      allowH2: false,
+      maxConcurrentStreams: 10,
+      keepAliveTimeoutMs: 5_000,
+      tcpKeepAliveMs: 1_000,
+      headersTimeoutMs: 0,
+      bodyTimeoutMs: 0,
+      maxHeaderSize: 8_192,
+      maxResponseSize: 1_000_000,
+      healthPath: '/healthz',
+      key: () => undefined,
+      clusterDomain: 'corp.example',
+      pool: { connectTimeoutMs: 100 },
+    });
+    await dispatcher.destroy();
+  });
+});
+
+describe('undiciTransport', () => {
+  it.each([
+    [{}, 'origin'],
+    [{ origin: 'orders.shop' }, 'origin'],
+    [{ origin: 'http://orders.shop', otherwise: 1 }, '"otherwise"'],
+    [{ origin: 'http://orders.shop', connectTimeoutMs: 0 }, 'connectTimeoutMs'],
+  ])('refuses %j', (options, part) => {
+    expect(() => undiciTransport(options as never)).toThrow(refused(part));
+  });
+});
