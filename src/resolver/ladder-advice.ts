@@ -46,12 +46,13 @@ export function adviceFor(standing: Standing): { readonly reason: string; readon
   return advice === '' ? { reason } : { reason, advice };
 }
 
-const rungMeaning = {
+/** What standing on a lower rung means. */
+export const rungMeaning: Readonly<Record<'dns' | 'name', string>> = {
   dns: 'DNS is asked again and again for the pods behind it',
   name:
     'DNS names one address for all pods, so kube-proxy picks a pod when a connection opens: several connections are kept ' +
     'and replaced every minute or so, which is second best',
-} as const;
+};
 
 const noSuchName = 'DNS has no such name: there is no such Service, or none of its pods is ready';
 

@@ -21,12 +21,13 @@ export const reader: readonly Grant[] = [
 export class LadderWorld implements AsyncDisposable {
   readonly api: ApiServer;
   readonly dns: DnsServer;
-  readonly #folder: string;
+  /** Where the service account is mounted. */
+  readonly folder: string;
 
   private constructor(api: ApiServer, dns: DnsServer, folder: string) {
     this.api = api;
     this.dns = dns;
-    this.#folder = folder;
+    this.folder = folder;
   }
 
   static async create(): Promise<LadderWorld> {
@@ -50,7 +51,7 @@ export class LadderWorld implements AsyncDisposable {
     return {
       kubernetes: {
         inCluster: {
-          path: this.#folder,
+          path: this.folder,
           env: { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(this.api.port) },
         },
       },
@@ -59,8 +60,8 @@ export class LadderWorld implements AsyncDisposable {
         timeoutMs: 200,
         tries: 1,
         clusterFiles: {
-          resolvConfPath: join(this.#folder, 'resolv.conf'),
-          namespacePath: join(this.#folder, 'namespace'),
+          resolvConfPath: join(this.folder, 'resolv.conf'),
+          namespacePath: join(this.folder, 'namespace'),
         },
       },
       ...more,
@@ -74,7 +75,7 @@ export class LadderWorld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.api.close();
     await this.dns.close();
-    await rm(this.#folder, { recursive: true });
+    await rm(this.folder, { recursive: true });
   }
 }
 

@@ -1,0 +1,138 @@
+import { parseArgs } from 'node:util';
+import { type AllowAddresses, checkAllowAddresses, type UnsafeAddressClass } from '../endpoint/unsafe-address.js';
+import { EvenkeelError } from '../errors.js';
+import { checkServers } from '../resolver/dns-client.js';
+import type { KubernetesSettings, TargetOptions } from '../resolver/target.js';
+import { parseTarget, type Target } from '../resolver/target-grammar.js';
+
+/** `evenkeel doctor`, understood. */
+export interface DoctorCommand {
+  readonly name: 'doctor';
+  /** As it was written. */
+  readonly target: string;
+  readonly parsed: Target;
+  readonly options: TargetOptions & { readonly allowAddresses: AllowAddresses };
+  /** Time for everything that is asked, in ms. */
+  readonly timeoutMs: number;
+  readonly connect: boolean;
+  readonly watch: boolean;
+  readonly json: boolean;
+}
+
+/** What was asked for on the command line. */
+export type Command = DoctorCommand | { readonly name: 'help' | 'version' };
+
+export const help = `Usage: evenkeel doctor <target> [options]
+
+Says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
+kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
+
+Targets
+  orders.shop:http              a Service and its port, by name or number: finds the best way, as your application does
+  kubernetes:orders.shop:http   EndpointSlices only
+  dns:orders.shop:8080          DNS only
+  static:10.0.0.1:80            just these addresses
+
+Options
+  --watch                       go on and say what changes, until Ctrl-C
+  --json                        for programs: one JSON object per line
+  --timeout <seconds>           time for everything that is asked (default 10)
+  --no-connect                  do not open a connection to each endpoint
+  --allow-address <class>       loopback, link-local, multicast or unspecified addresses may be endpoints; repeatable
+  --namespace <name>            namespace of a Service without one (default this pod's)
+  --cluster-domain <domain>     (default from /etc/resolv.conf, else cluster.local)
+  --dns-server <ip[:port]>      ask this name server; repeatable (default those of the machine)
+  --api-server <url>            ask this API server (default that of the cluster this pod runs in)
+  --token-file <path>           who we are there
+  --ca-file <path>              the authority of its certificate
+  --kubeconfig <path>           or take all of that from a kubeconfig; needs @kubernetes/client-node
+  --context <name>              one of its contexts
+  --service-account <folder>    where the pod's service account is (default /var/run/secrets/kubernetes.io/serviceaccount)
+  --help, --version
+
+Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong.
+`;
+
+/** Reads the arguments after the program's name. Throws EVENKEEL_OPTION. */
+export function parseCommandLine(args: readonly string[]): Command {
+  const { values, positionals } = parse(args);
+  if (values.version) return { name: 'version' };
+  if (values.help || positionals.length === 0) return { name: 'help' };
+  const [name, target, ...more] = positionals;
+  if (name !== 'doctor') throw usageError(`there is no command ${JSON.stringify(name)}; there is doctor`);
+  if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
+  if (more.length > 0) throw usageError(`doctor takes one target, got also ${more.join(' ')}`);
+  const seconds = Number(values.timeout);
+  if (!(seconds >= 1 && seconds <= 600)) throw usageError(`--timeout must be 1 to 600 seconds, got ${values.timeout}`);
+  const servers = checkServers(values['dns-server']);
+  return {
+    name: 'doctor',
+    target,
+    parsed: parseTarget(target),
+    options: {
+      allowAddresses: checkAllowAddresses(values['allow-address']?.map((entry) => entry as UnsafeAddressClass)),
+      dns: {
+        ...(servers && { servers }),
+        ...(values['cluster-domain'] && { clusterDomain: values['cluster-domain'] }),
+        ...(values.namespace && { namespace: values.namespace }),
+      },
+      kubernetes: kubernetesSettings(values),
+    },
+    timeoutMs: seconds * 1_000,
+    connect: !values['no-connect'],
+    watch: values.watch,
+    json: values.json,
+  };
+}
+
+type Values = ReturnType<typeof parse>['values'];
+
+function kubernetesSettings(values: Values): KubernetesSettings {
+  const { kubeconfig, context } = values;
+  const server = values['api-server'];
+  const [tokenFile, caFile] = [values['token-file'], values['ca-file']];
+  if (server === undefined && (tokenFile ?? caFile) !== undefined) {
+    throw usageError('--token-file and --ca-file need --api-server');
+  }
+  if (server !== undefined) {
+    return { apiServer: server, credentials: { ...(tokenFile && { tokenFile }), ...(caFile && { caFile }) } };
+  }
+  if (kubeconfig !== undefined || context !== undefined) {
+    return { kubeConfig: { ...(kubeconfig && { path: kubeconfig }), ...(context && { context }) } };
+  }
+  const path = values['service-account'];
+  return path === undefined ? {} : { inCluster: { path } };
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      allowPositionals: true,
+      options: {
+        watch: { type: 'boolean', default: false },
+        json: { type: 'boolean', default: false },
+        timeout: { type: 'string', default: '10' },
+        'no-connect': { type: 'boolean', default: false },
+        'allow-address': { type: 'string', multiple: true },
+        namespace: { type: 'string' },
+        'cluster-domain': { type: 'string' },
+        'dns-server': { type: 'string', multiple: true },
+        'api-server': { type: 'string' },
+        'token-file': { type: 'string' },
+        'ca-file': { type: 'string' },
+        kubeconfig: { type: 'string' },
+        context: { type: 'string' },
+        'service-account': { type: 'string' },
+        help: { type: 'boolean', default: false },
+        version: { type: 'boolean', default: false },
+      },
+    });
+  } catch (error) {
+    throw usageError((error as Error).message);
+  }
+}
+
+function usageError(message: string): EvenkeelError {
+  return new EvenkeelError('EVENKEEL_OPTION', message);
+}

@@ -1,0 +1,116 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import {
+  absoluteName,
+  type ClusterNames,
+  parseServiceHost,
+  plainName,
+  readClusterNames,
+} from '../resolver/cluster-domain.js';
+import { literalAddress } from '../resolver/dns.js';
+import { systemClock } from '../runtime/clock.js';
+import type { DoctorCommand } from './command-line.js';
+import { diagnose } from './diagnose.js';
+import { follow, printEvent } from './follow.js';
+import { printReport } from './print.js';
+import { probeApi } from './probe-api.js';
+import { probeConnections } from './probe-connect.js';
+import { probeDns } from './probe-dns.js';
+import { probeResolver } from './probe-resolver.js';
+import { type Diagnosis, exitCodes, type Facts } from './report.js';
+
+/** Where a command writes, and what ends it. */
+export interface CommandContext {
+  readonly write: (text: string) => void;
+  /** Ctrl-C. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs `evenkeel doctor`; resolves with the exit code. */
+export async function doctor(command: DoctorCommand, { write, signal }: CommandContext): Promise<number> {
+  const { target, parsed, options, json } = command;
+  const facts = await examine(command, signal);
+  const diagnosis = diagnose(parsed, facts);
+  write(json ? `${JSON.stringify(toJson(target, facts, diagnosis))}\n` : printReport(target, diagnosis));
+  if (command.watch && !signal.aborted) {
+    if (!json) write('\nFollowing; Ctrl-C ends it\n');
+    await follow(target, options, signal, (event) => write(json ? `${JSON.stringify(event)}\n` : printEvent(event)));
+  }
+  return exitCodes[diagnosis.outcome];
+}
+
+/** Asks everybody at once, then tries the endpoints. */
+async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Facts> {
+  const { target, options, timeoutMs } = command;
+  const limit = new AbortController();
+  const timer = systemClock.timer(() => limit.abort(new Error('no answer in time')), timeoutMs);
+  timer.ref();
+  const signal = AbortSignal.any([limit.signal, ended]);
+  const names = await clusterNames(command);
+  const [api, dns, use] = await Promise.all([
+    examineApi(command, names, signal),
+    examineDns(command, names, signal),
+    probeResolver(target, options, signal),
+  ]);
+  timer.cancel();
+  const tried = command.connect ? (use.endpoints ?? []).filter(isUsable) : [];
+  return { api, dns, use, connections: await probeConnections(tried) };
+}
+
+function isUsable({ conditions }: Endpoint): boolean {
+  return conditions.ready || (conditions.serving && conditions.terminating);
+}
+
+interface Names extends ClusterNames {
+  readonly inCluster: boolean;
+}
+
+async function clusterNames({ options: { dns = {} } }: DoctorCommand): Promise<Names> {
+  const read = await readClusterNames(dns.clusterFiles);
+  const namespace = dns.namespace ?? read.namespace;
+  const domain = dns.clusterDomain ?? read.domain;
+  return { domain, namespace, inCluster: namespace !== undefined || dns.clusterDomain !== undefined };
+}
+
+async function examineApi(command: DoctorCommand, names: Names, signal: AbortSignal): Promise<Facts['api']> {
+  const { parsed, options } = command;
+  if (parsed.kind === 'static' || parsed.kind === 'dns') return undefined;
+  const service = parsed.kind === 'kubernetes' ? parsed.service : parseServiceHost(parsed.host);
+  if (service === undefined || (service.domain !== undefined && service.domain !== names.domain)) return undefined;
+  const subject = { service: service.service, namespace: service.namespace ?? names.namespace };
+  return probeApi(options.kubernetes ?? {}, subject, signal);
+}
+
+async function examineDns(
+  { parsed, options }: DoctorCommand,
+  names: Names,
+  signal: AbortSignal,
+): Promise<Facts['dns']> {
+  if (parsed.kind === 'static' || parsed.kind === 'kubernetes') return undefined;
+  const { host, port } = parsed;
+  if (literalAddress(host, undefined) !== undefined) return undefined;
+  const name = parsed.kind === 'dns' ? absoluteName(host, names) : plainName(host, names, names.inCluster);
+  return probeDns({ name, srv: typeof port === 'string' ? port : undefined, servers: options.dns?.servers }, signal);
+}
+
+function toJson(target: string, { api, dns, use, connections }: Facts, { outcome, summary, todo }: Diagnosis): object {
+  const endpoints = use.endpoints?.map(({ address, port, uid, name, zone, nodeName, conditions }) => ({
+    address,
+    port,
+    uid,
+    name,
+    zone,
+    nodeName,
+    ...conditions,
+  }));
+  return {
+    target,
+    outcome,
+    summary,
+    exitCode: exitCodes[outcome],
+    api,
+    dns,
+    use: { ...use, endpoints },
+    connections,
+    todo,
+  };
+}

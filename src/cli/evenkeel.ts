@@ -1,0 +1,38 @@
+#!/usr/bin/env node
+import { readFileSync } from 'node:fs';
+import { isEvenkeelError } from '../errors.js';
+import { help, parseCommandLine } from './command-line.js';
+import { doctor } from './doctor.js';
+
+/** The command line is wrong; EX_USAGE of sysexits(3). */
+const WRONG_USAGE = 64;
+
+const stopped = new AbortController();
+for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
+// Whoever reads us may go away, such as `head`.
+process.stdout.on('error', () => stopped.abort());
+
+process.exitCode = await main(process.argv.slice(2));
+
+async function main(args: readonly string[]): Promise<number> {
+  try {
+    const command = parseCommandLine(args);
+    const write = (text: string): void => {
+      process.stdout.write(text);
+    };
+    switch (command.name) {
+      case 'help':
+        write(help);
+        return 0;
+      case 'version':
+        write(`${JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')).version}\n`);
+        return 0;
+      case 'doctor':
+        return await doctor(command, { write, signal: stopped.signal });
+    }
+  } catch (error) {
+    if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) throw error;
+    process.stderr.write(`evenkeel: ${error.message}\nevenkeel --help says what there is\n`);
+    return WRONG_USAGE;
+  }
+}

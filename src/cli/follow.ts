@@ -1,0 +1,89 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { resolverFrom, type TargetOptions } from '../resolver/target.js';
+import { systemClock } from '../runtime/clock.js';
+import { systemRng } from '../runtime/rng.js';
+
+/** Something that changed while following; `afterMs` counts from the start. */
+export type FollowEvent = { readonly afterMs: number } & (
+  | { readonly event: 'added' | 'removed' | 'changed'; readonly endpoint: string; readonly state: string }
+  | { readonly event: 'rung'; readonly rung: string; readonly reason: string }
+  | { readonly event: 'failed' | 'warned'; readonly message: string }
+  | { readonly event: 'fresh' }
+);
+
+/** Says what changes, from the present set on, until `signal` aborts. */
+export async function follow(
+  target: string,
+  options: TargetOptions,
+  signal: AbortSignal,
+  say: (event: FollowEvent) => void,
+): Promise<void> {
+  const startedMs = systemClock.now();
+  const afterMs = (): number => Math.round(systemClock.now() - startedMs);
+  let known = new Map<string, string>();
+  const update = (endpoints: readonly Endpoint[]): void => {
+    const now = new Map(endpoints.map((endpoint) => [endpoint.key, stateOf(endpoint)]));
+    for (const [endpoint, state] of known)
+      if (!now.has(endpoint)) say({ afterMs: afterMs(), event: 'removed', endpoint, state });
+    for (const [endpoint, state] of now) {
+      const before = known.get(endpoint);
+      if (before === undefined) say({ afterMs: afterMs(), event: 'added', endpoint, state });
+      else if (before !== state) say({ afterMs: afterMs(), event: 'changed', endpoint, state });
+    }
+    known = now;
+  };
+  const resolution = resolverFrom(target, options).watch(
+    {
+      update,
+      fail: ({ message }) => say({ afterMs: afterMs(), event: 'failed', message }),
+      fresh: () => say({ afterMs: afterMs(), event: 'fresh' }),
+    },
+    {
+      clock: systemClock,
+      rng: systemRng,
+      observer: {
+        rungChanged: ({ rung, reason }) => say({ afterMs: afterMs(), event: 'rung', rung, reason }),
+        warned: ({ message }) => say({ afterMs: afterMs(), event: 'warned', message }),
+      },
+    },
+  );
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+    keepAlive(signal);
+  });
+  resolution.close();
+}
+
+/** Everything the library does lets the process end; somebody who follows wants it to stay. */
+function keepAlive(signal: AbortSignal): void {
+  const hour = 3_600_000;
+  const timer = systemClock.timer(() => keepAlive(signal), hour);
+  timer.ref();
+  signal.addEventListener('abort', () => timer.cancel(), { once: true });
+}
+
+/** One line for people. */
+export function printEvent(event: FollowEvent): string {
+  const time = `+${(event.afterMs / 1_000).toFixed(1)} s`.padStart(10);
+  switch (event.event) {
+    case 'added':
+      return `${time}  + ${event.endpoint} ${event.state}\n`;
+    case 'removed':
+      return `${time}  - ${event.endpoint}\n`;
+    case 'changed':
+      return `${time}  ~ ${event.endpoint} ${event.state}\n`;
+    case 'rung':
+      return `${time}  ${event.rung}: ${event.reason}\n`;
+    case 'failed':
+    case 'warned':
+      return `${time}  ! ${event.message}\n`;
+    case 'fresh':
+      return `${time}  the last set was confirmed\n`;
+  }
+}
+
+function stateOf({ conditions: { ready, serving, terminating }, zone }: Endpoint): string {
+  const state = ready ? 'ready' : terminating ? (serving ? 'terminating, still serving' : 'terminating') : 'not ready';
+  return zone === undefined ? state : `${state}, zone ${zone}`;
+}

@@ -1,0 +1,150 @@
+import { asError } from '../errors.js';
+import type { ApiAccess } from '../resolver/kubernetes/api-access.js';
+import { type ApiClient, HttpApiClient } from '../resolver/kubernetes/api-client.js';
+import { type ApiFailure, failureOf } from '../resolver/kubernetes/api-failure.js';
+import { isObject, parseSlice, serviceNameLabel, textOf } from '../resolver/kubernetes/endpoint-slice.js';
+import { explicitAccess } from '../resolver/kubernetes/explicit-access.js';
+import { inClusterAccess, inClusterAvailable } from '../resolver/kubernetes/in-cluster.js';
+import { kubeConfigAccess } from '../resolver/kubernetes/kube-config.js';
+import { listSlices, readFailure } from '../resolver/kubernetes/slice-list.js';
+import type { KubernetesSettings } from '../resolver/target.js';
+import { systemClock } from '../runtime/clock.js';
+import type { ApiFacts, Verdict } from './report.js';
+
+const notAsked: Verdict = { state: 'not-asked' };
+const allowed: Verdict = { state: 'allowed' };
+
+interface Subject {
+  readonly service: string;
+  readonly namespace: string | undefined;
+}
+
+/** Asks the API server for everything evenkeel may need of it, one verb at a time. Never rejects. */
+export async function probeApi(settings: KubernetesSettings, subject: Subject, signal: AbortSignal): Promise<ApiFacts> {
+  const unknown = { ...subject, list: notAsked, watch: notAsked, getService: notAsked };
+  const { apiServer, credentials, kubeConfig, inCluster } = settings;
+  let access: ApiAccess;
+  try {
+    if (apiServer !== undefined) access = explicitAccess(apiServer, credentials);
+    else if (kubeConfig !== undefined) access = kubeConfigAccess(kubeConfig);
+    else if (await inClusterAvailable(inCluster)) access = inClusterAccess(inCluster);
+    else return { ...unknown, server: undefined, reason: 'this is no pod with a service account' };
+  } catch (error) {
+    return { ...unknown, server: undefined, reason: asError(error).message };
+  }
+  const session = access.open(systemClock);
+  const client = new HttpApiClient(session, systemClock, true);
+  try {
+    const { server } = await session.target();
+    const namespace = subject.namespace ?? (await session.namespace());
+    if (namespace === undefined) return { ...unknown, server, reason: 'no namespace: name one with --namespace' };
+    return { server, ...(await ask(client, { service: subject.service, namespace }, signal)) };
+  } catch (error) {
+    return { ...unknown, server: undefined, reason: asError(error).message };
+  } finally {
+    client.close();
+  }
+}
+
+async function ask(
+  client: ApiClient,
+  subject: { readonly service: string; readonly namespace: string },
+  signal: AbortSignal,
+): Promise<Omit<ApiFacts, 'server' | 'reason'>> {
+  const { service, namespace } = subject;
+  const slicesPath = `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespace)}/endpointslices`;
+  const selector = `${serviceNameLabel}=${service}`;
+  const listed = await attempt(() => listSlices(client, slicesPath, selector, '0', signal));
+  const list = verdictOf(listed);
+  // Nobody answers: two more questions would wait as long for nothing.
+  if (list.state === 'failed') return { ...subject, list, watch: notAsked, getService: notAsked };
+  const watch = await attempt(async () => {
+    const reply = await client.get({
+      path: slicesPath,
+      query: {
+        labelSelector: selector,
+        watch: 'true',
+        resourceVersion: listed.value?.version ?? '0',
+        timeoutSeconds: '1',
+      },
+      signal,
+    });
+    if (reply.status !== 200) throw await readFailure(reply);
+    reply.discard();
+  });
+  const got = await attempt(() => readService(client, subject, signal));
+  const missing = got.failure?.kind === 'missing';
+  return {
+    ...subject,
+    list,
+    watch: verdictOf(watch),
+    getService: missing ? allowed : verdictOf(got),
+    ...(listed.value && { slices: count(listed.value.items, service) }),
+    ...(missing ? { object: null } : got.value && { object: got.value }),
+  };
+}
+
+function count(items: readonly unknown[], service: string): NonNullable<ApiFacts['slices']> {
+  const slices = items.map((item) => parseSlice(item as never, service)).filter((slice) => slice !== undefined);
+  const members = slices.flatMap((slice) => slice.members);
+  // Both families list the same pods.
+  const pods = new Map(members.map((member) => [member.uid ?? member.address, member.conditions]));
+  const states = [...pods.values()];
+  const ready = states.filter((conditions) => conditions.ready).length;
+  const terminating = states.filter((state) => !state.ready && state.serving && state.terminating).length;
+  return {
+    count: slices.length,
+    ports: [...new Set(slices.flatMap((slice) => slice.ports.map((port) => port.name)))].sort(),
+    families: [...new Set(slices.flatMap((slice) => slice.family ?? []))].sort(),
+    ready,
+    terminating,
+    notReady: states.length - ready - terminating,
+  };
+}
+
+async function readService(
+  client: ApiClient,
+  { service, namespace }: { readonly service: string; readonly namespace: string },
+  signal: AbortSignal,
+): Promise<NonNullable<ApiFacts['object']>> {
+  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/services/${encodeURIComponent(service)}`;
+  const reply = await client.get({ path, query: {}, signal });
+  if (reply.status !== 200) throw await readFailure(reply);
+  const chunks: Uint8Array[] = [];
+  await reply.read((chunk) => chunks.push(chunk));
+  const object: unknown = JSON.parse(Buffer.concat(chunks).toString());
+  const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
+  const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
+  const clusterIP = textOf(spec.clusterIP);
+  return {
+    type: textOf(spec.type) ?? 'ClusterIP',
+    headless: clusterIP === 'None',
+    clusterIP: clusterIP === 'None' ? undefined : clusterIP,
+    ports: ports.flatMap((port) =>
+      isObject(port) && typeof port.port === 'number' ? { name: textOf(port.name) ?? '', port: port.port } : [],
+    ),
+  };
+}
+
+interface Attempted<T> {
+  readonly value?: T;
+  readonly failure?: ApiFailure;
+}
+
+/** Once more after a refusal: the first answer after an API server's start may be a 403 that means nothing. */
+async function attempt<T>(question: () => Promise<T>): Promise<Attempted<T>> {
+  for (let round = 1; ; round++) {
+    try {
+      return { value: await question() };
+    } catch (error) {
+      const failure = failureOf(error);
+      if (failure.kind !== 'forbidden' || round === 2) return { failure };
+      await new Promise<void>((resolve) => systemClock.timer(resolve, 300).ref());
+    }
+  }
+}
+
+function verdictOf({ failure }: Attempted<unknown>): Verdict {
+  if (failure === undefined) return allowed;
+  return { state: failure.kind === 'forbidden' ? 'forbidden' : 'failed', message: failure.message };
+}

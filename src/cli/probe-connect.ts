@@ -1,0 +1,31 @@
+import { connect } from 'node:net';
+import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
+import { systemClock } from '../runtime/clock.js';
+import type { ConnectFacts } from './report.js';
+
+/** As many as a human reads. */
+const MAX_ENDPOINTS = 10;
+const TIMEOUT_MS = 2_000;
+
+/** Opens a TCP connection to each endpoint, at most ten, and closes it. Never rejects. */
+export async function probeConnections(endpoints: readonly Endpoint[]): Promise<readonly ConnectFacts[]> {
+  const distinct = new Map(endpoints.map((endpoint) => [endpointAddress(endpoint), endpoint]));
+  return Promise.all([...distinct].slice(0, MAX_ENDPOINTS).map(([text, endpoint]) => probe(text, endpoint)));
+}
+
+function probe(text: string, { address, port }: Endpoint): Promise<ConnectFacts> {
+  const startedMs = systemClock.now();
+  return new Promise((resolve) => {
+    const socket = connect({ host: address, port });
+    const done = (error?: string): void => {
+      timer.cancel();
+      socket.destroy();
+      const tookMs = Math.round(systemClock.now() - startedMs);
+      resolve({ endpoint: text, tookMs, ...(error !== undefined && { error }) });
+    };
+    const timer = systemClock.timer(() => done(`no answer within ${TIMEOUT_MS} ms`), TIMEOUT_MS);
+    timer.ref();
+    socket.on('connect', () => done());
+    socket.on('error', (error: NodeJS.ErrnoException) => done(error.code ?? error.message));
+  });
+}

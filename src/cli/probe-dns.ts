@@ -1,0 +1,69 @@
+import { promises as dns } from 'node:dns';
+import type { DnsClient } from '../resolver/dns-client.js';
+import { nodeDnsClient } from '../resolver/dns-client.js';
+import { codeOf } from '../resolver/dns-lookup.js';
+import { AddressKind } from '../resolver/single-address.js';
+import { systemClock } from '../runtime/clock.js';
+import type { DnsAnswerFacts, DnsFacts } from './report.js';
+
+export interface DnsProbe {
+  /** Absolute, with its last dot. */
+  readonly name: string;
+  /** Name of the port, if it has one. */
+  readonly srv: string | undefined;
+  readonly servers: readonly string[] | undefined;
+}
+
+/** Asks each question once, as the library would. Never rejects. */
+export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSignal): Promise<DnsFacts> {
+  const client = nodeDnsClient({ servers, timeoutMs: 2_000, tries: 2 });
+  const cancel = (): void => client.cancel();
+  signal.addEventListener('abort', cancel, { once: true });
+  const srvName = srv === undefined ? name : `_${srv}._tcp.${name}`;
+  let first: string | undefined;
+  const [a, aaaa, srvAnswer] = await Promise.all([
+    ask(async () => {
+      const records = await client.resolve4(name);
+      first = records.length === 1 ? records[0]?.address : undefined;
+      return records;
+    }),
+    ask(() => client.resolve6(name)),
+    ask(() => client.resolveSrv(srvName)),
+  ]);
+  const kind = await kindOf(a.records + aaaa.records, first, name, client);
+  signal.removeEventListener('abort', cancel);
+  return {
+    name,
+    servers: servers ?? new dns.Resolver().getServers(),
+    a,
+    aaaa,
+    srv: { ...srvAnswer, name: srvName },
+    kind,
+  };
+}
+
+async function kindOf(
+  records: number,
+  only: string | undefined,
+  name: string,
+  client: DnsClient,
+): Promise<DnsFacts['kind']> {
+  if (records === 0) return 'none';
+  if (only === undefined) return 'pods';
+  const kind = await new AddressKind().of(only, name, client);
+  return kind === 'pod' ? 'pods' : kind;
+}
+
+async function ask(
+  question: () => Promise<readonly { readonly ttl?: number | undefined }[] | readonly unknown[]>,
+): Promise<DnsAnswerFacts> {
+  const startedMs = systemClock.now();
+  const tookMs = (): number => Math.round(systemClock.now() - startedMs);
+  try {
+    const records = (await question()) as readonly { readonly ttl?: number }[];
+    const ttls = records.map((record) => record.ttl).filter((ttl) => ttl !== undefined);
+    return { records: records.length, ttl: ttls.length === 0 ? undefined : Math.min(...ttls), tookMs: tookMs() };
+  } catch (error) {
+    return { records: 0, ttl: undefined, error: codeOf(error), tookMs: tookMs() };
+  }
+}

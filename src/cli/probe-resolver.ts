@@ -1,0 +1,43 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { resolverFrom, type TargetOptions } from '../resolver/target.js';
+import { systemClock } from '../runtime/clock.js';
+import { systemRng } from '../runtime/rng.js';
+import type { UseFacts } from './report.js';
+
+/** Lets the library find the endpoints, as it does in an application, and says what it arrived at. Never rejects. */
+export async function probeResolver(target: string, options: TargetOptions, signal: AbortSignal): Promise<UseFacts> {
+  const found = { rung: undefined, reason: undefined, advice: undefined } as {
+    rung: string | undefined;
+    reason: string | undefined;
+    advice: string | undefined;
+  };
+  const errors: string[] = [];
+  const warnings: string[] = [];
+  const endpoints = await new Promise<readonly Endpoint[] | undefined>((resolve) => {
+    const done = (set: readonly Endpoint[] | undefined): void => {
+      resolution.close();
+      resolve(set);
+    };
+    const resolution = resolverFrom(target, options).watch(
+      {
+        update: done,
+        fail: (error) => {
+          errors.push(error.message);
+          if (error.permanent) done(undefined);
+        },
+        fresh: () => {},
+      },
+      {
+        clock: systemClock,
+        rng: systemRng,
+        observer: {
+          rungChanged: ({ rung, reason, advice }) => Object.assign(found, { rung, reason, advice }),
+          warned: ({ message }) => warnings.push(message),
+        },
+      },
+    );
+    signal.addEventListener('abort', () => done(undefined), { once: true });
+    if (signal.aborted) done(undefined);
+  });
+  return { ...found, endpoints, errors, warnings };
+}
