@@ -37,9 +37,13 @@ export {
 } from './errors.js';
 export { inFlight } from './load/in-flight.js';
 export type { Load, LoadFactory } from './load/load.js';
+export { loadReportHeader, parseLoadReport } from './load/orca.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
+export { type ReportedOptions, reported } from './load/reported.js';
 export { notify, type Observer, type ObserverEvents, observes, type SubchannelState } from './observe/observer.js';
-export { leastLoaded } from './picker/least-loaded.js';
+export { type HashOptions, hash } from './picker/hash.js';
+export { type HotColdOptions, hotCold } from './picker/hot-cold.js';
+export { leastLoaded, neverQueue, shortestExpectedDelay } from './picker/least-loaded.js';
 export { type P2cOptions, p2c } from './picker/p2c.js';
 export {
   fits,
@@ -51,6 +55,7 @@ export {
 } from './picker/picker.js';
 export { random } from './picker/random.js';
 export { roundRobin } from './picker/round-robin.js';
+export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/weighted-round-robin.js';
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';
@@ -74,6 +79,7 @@ export {
   optionError,
 } from './runtime/check.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
+export { hash32 } from './runtime/hash.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { conditions } from './stage/conditions.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';

@@ -1,6 +1,12 @@
 import type { Warnings } from '../observe/warnings.js';
 import { p2c } from '../picker/p2c.js';
-import type { Picker, PickerFactory, PickRequest, PickSet } from '../picker/picker.js';
+import {
+  createPickRequest,
+  type Picker,
+  type PickerFactory,
+  type PickRequest,
+  type PickSet,
+} from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
@@ -15,7 +21,7 @@ export class PickerSlot<C> {
   readonly #rng: Rng;
   readonly #warnings: Warnings;
   /** The one request object all picks share. */
-  readonly #request: PickRequest<C> = { nowMs: 0, key: undefined, avoid: undefined };
+  readonly #request: PickRequest<C> = createPickRequest();
   #picker: Picker<C> | undefined;
   #set: PickSet<C> | undefined;
 

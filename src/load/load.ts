@@ -8,8 +8,13 @@ export interface Load {
   start(nowMs: number): void;
   /** A call that began at `startedMs` ended. */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
-  /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. */
+  /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Best a whole number. */
   value(nowMs: number): number;
+  /**
+   * How many calls per second the endpoint could bear, against others with the same load metric; undefined = it does
+   * not know. What `weightedRoundRobin` multiplies weights by.
+   */
+  rate?(nowMs: number): number | undefined;
 }
 
 /** A load metric as an option: one `Load` is made per subchannel. */

@@ -1,15 +1,13 @@
-import type { Subchannel } from '../pool/subchannel.js';
-
 /**
- * What one more call on `subchannel` costs, its weight counted in. `step` = mean weight / its weight.
+ * How load and weight make up the cost of one more call. With `unit` = load / (calls in flight + 1) and `step` = mean
+ * weight / weight:
  *
- * The weight applies to the calls that run, not to the call to come: two idle endpoints cost the same whatever their
- * weights, so draws by weight decide between them, and under load calls in flight per weight even out. With equal
- * weights this is the load's own value.
+ * - `share`: unit × (calls in flight × step + 1). The weight applies to the calls that run, not to the call to come:
+ *   idle endpoints cost the same whatever their weights, so that turns or draws by weight decide between them, and
+ *   under load calls in flight per weight even out.
+ * - `delay`: load × step. The call to come counts as well: how long it would wait if weight were speed.
+ * - `never-queue`: an idle endpoint costs less than any busy one; among busy ones as `delay`.
+ *
+ * Pickers write this out where they need it: a function that returned it would box a number per endpoint.
  */
-export function costOf<C>(subchannel: Subchannel<C>, step: number, nowMs: number): number {
-  const value = subchannel.load.value(nowMs);
-  if (step === 1) return value;
-  const { inFlight } = subchannel;
-  return (value * (inFlight * step + 1)) / (inFlight + 1);
-}
+export type CostRule = 'share' | 'delay' | 'never-queue';

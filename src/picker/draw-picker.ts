@@ -1,6 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
-import { costOf } from './cost.js';
+import type { CostRule } from './cost.js';
 import { Dice } from './dice.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
@@ -17,6 +17,7 @@ const SPARE_DRAWS = 4;
  * nothing in flight the first draw wins and shares are the weights.
  */
 export class DrawPicker<C> implements Picker<C> {
+  readonly #rule: CostRule;
   readonly #set: PickSet<C>;
   readonly #dice: Dice;
   readonly #choices: number;
@@ -25,7 +26,8 @@ export class DrawPicker<C> implements Picker<C> {
   readonly #steps: Float64Array | undefined;
 
   /** @param set At least two subchannels. */
-  constructor(set: PickSet<C>, choices: number, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<C>, choices: number, rng: Rng) {
+    this.#rule = rule;
     this.#set = set;
     this.#dice = new Dice(rng);
     this.#choices = choices;
@@ -36,7 +38,9 @@ export class DrawPicker<C> implements Picker<C> {
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { nowMs } = request;
     const { subchannels } = this.#set;
+    const rule = this.#rule;
     const { length } = subchannels;
     const dice = this.#dice;
     let best: Subchannel<C> | undefined;
@@ -51,7 +55,12 @@ export class DrawPicker<C> implements Picker<C> {
       if (!fits(subchannel, request)) continue;
       missing--;
       if (index === bestIndex) continue;
-      const cost = costOf(subchannel, this.#steps === undefined ? 1 : (this.#steps[index] as number), request.nowMs);
+      const step = this.#steps === undefined ? 1 : (this.#steps[index] as number);
+      const { inFlight } = subchannel;
+      const value = subchannel.load.value(nowMs);
+      let cost: number;
+      if (rule === 'share') cost = step === 1 ? value : (value * (inFlight * step + 1)) / (inFlight + 1);
+      else cost = rule === 'never-queue' && inFlight === 0 ? 0 : value * step;
       if (best !== undefined && cost >= bestCost) continue;
       best = subchannel;
       bestIndex = index;

@@ -13,7 +13,7 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
   for (let step = 0; step < length; step++) {
     const subchannel = subchannels[(from + step) % length] as Subchannel<C>;
     if (fits(subchannel, request)) return subchannel;
-    if (avoided === undefined && subchannel.inFlight < subchannel.capacity) avoided = subchannel;
+    if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
   }
   return avoided;
 }

@@ -1,44 +1,54 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
+import type { CostRule } from './cost.js';
 import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { Turns } from './turns.js';
 
-/** After how much virtual time the turn of an endpoint at the top is brought up to date. Below 1, see `pick`. */
+/** After how much virtual time the turn of an endpoint at the top is brought up to date. */
 const STALE_AFTER = 1;
+/** How many calls a turn is worth: half a one by `share`; by the other rules it only breaks ties. */
+const TURN_IN_SHARES = 0.5;
+const TURN_AS_TIE = 1e-6;
+/** Puts idle endpoints before all others. */
+const IDLE_FIRST = -1e13;
 
 /**
  * Keeps subchannels ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for
  * loads that do not change with time alone.
  *
- * Keys are calls in flight per weight plus half the virtual time of the next turn, so they need no touch while nothing
- * happens to an endpoint. A turn long overdue would make its endpoint look less loaded than it is; it is brought up to
- * date when it reaches the top, so at most one call's difference hides behind turns. Each endpoint needs that at most
- * once per round, which is one update per pick.
+ * Keys are costs plus a part of the virtual time of the next turn, so they need no touch while nothing happens to an
+ * endpoint. A turn long overdue would make its endpoint look less loaded than it is; it is brought up to date when it
+ * reaches the top, so turns never outweigh a call. Each endpoint needs that at most once per round, which is one update
+ * per pick.
  */
 export class HeapPicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
   readonly turns: Turns;
+  readonly #rule: CostRule;
+  /** The heap's. */
+  readonly #keys: Float64Array;
   readonly #heap: IndexHeap;
   /** The cost of a call on an idle endpoint: what turns, which are in calls, are scaled by. */
   readonly #unit: number;
   /** Picked, and not yet put in order: its call begins only after `pick` returned. -1: none. */
   #picked = -1;
-  #nowMs = 0;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
+    this.#rule = rule;
     this.set = set;
     this.turns = new Turns(set, previous, rng);
     let units = 0;
     for (const { load, inFlight } of set.subchannels) units += load.value(0) / (inFlight + 1);
     this.#unit = set.subchannels.length === 0 ? 1 : units / set.subchannels.length;
-    this.#heap = new IndexHeap(Float64Array.from(set.subchannels, (_, index) => this.#key(index)));
+    this.#keys = new Float64Array(set.subchannels.length);
+    for (let index = 0; index < this.#keys.length; index++) this.#rekey(index);
+    this.#heap = new IndexHeap(this.#keys);
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { subchannels } = this.set;
     if (subchannels.length === 0) return undefined;
-    this.#nowMs = request.nowMs;
     this.#settle();
     const { turns } = this;
     const heap = this.#heap;
@@ -46,7 +56,8 @@ export class HeapPicker<C> implements Picker<C> {
       const index = heap.top;
       if ((turns.due[index] as number) < turns.now - STALE_AFTER) {
         turns.due[index] = turns.now;
-        heap.update(index, this.#key(index));
+        this.#rekey(index);
+        heap.moved(index);
         continue;
       }
       const subchannel = subchannels[index] as Subchannel<C>;
@@ -57,7 +68,9 @@ export class HeapPicker<C> implements Picker<C> {
   ended(subchannel: Subchannel<C>): void {
     this.#settle();
     const { slot } = subchannel;
-    if (this.set.subchannels[slot] === subchannel) this.#heap.update(slot, this.#key(slot));
+    if (this.set.subchannels[slot] !== subchannel) return;
+    this.#rekey(slot);
+    this.#heap.moved(slot);
   }
 
   #take(index: number): Subchannel<C> | undefined {
@@ -71,14 +84,19 @@ export class HeapPicker<C> implements Picker<C> {
     const picked = this.#picked;
     if (picked === -1) return;
     this.#picked = -1;
-    this.#heap.update(picked, this.#key(picked));
+    this.#rekey(picked);
+    this.#heap.moved(picked);
   }
 
-  #key(index: number): number {
+  /** Writes the key of `index` anew. */
+  #rekey(index: number): void {
     const { load, inFlight } = this.set.subchannels[index] as Subchannel<C>;
-    const unit = load.value(this.#nowMs) / (inFlight + 1);
+    const unit = load.value(0) / (inFlight + 1); // time does not matter to these loads
     const step = this.turns.step[index] as number;
-    return unit * inFlight * step + this.#unit * 0.5 * (this.turns.due[index] as number);
+    const due = this.#unit * (this.turns.due[index] as number);
+    if (this.#rule === 'share') this.#keys[index] = unit * inFlight * step + TURN_IN_SHARES * due;
+    else if (this.#rule === 'never-queue' && inFlight === 0) this.#keys[index] = IDLE_FIRST + due;
+    else this.#keys[index] = unit * (inFlight + 1) * step + TURN_AS_TIE * due;
   }
 
   /** The least loaded that can take the call, when the top cannot; those to avoid only if there is no other. O(n). */
@@ -88,10 +106,10 @@ export class HeapPicker<C> implements Picker<C> {
     let bestFits = false;
     for (let index = 0; index < subchannels.length; index++) {
       const subchannel = subchannels[index] as Subchannel<C>;
-      if (subchannel.inFlight >= subchannel.capacity) continue;
+      if (!subchannel.hasRoom) continue;
       const good = fits(subchannel, request);
       if (bestFits && !good) continue;
-      if (best === -1 || (good && !bestFits) || this.#heap.key(index) < this.#heap.key(best)) {
+      if (best === -1 || (good && !bestFits) || (this.#keys[index] as number) < (this.#keys[best] as number)) {
         best = index;
         bestFits = good;
       }

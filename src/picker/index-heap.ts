@@ -1,16 +1,17 @@
 /**
- * A binary heap over the indexes 0 … n − 1, the smallest key on top. Keys live in typed arrays, so changing one
- * allocates nothing; where an index stands is kept, so any key can be changed in O(log n).
+ * A binary heap over the indexes 0 … n − 1, the smallest key on top. Keys live in a typed array and are changed there:
+ * a number handed over would be boxed. Where an index stands is kept, so any key can change in O(log n).
  */
 export class IndexHeap {
-  readonly #keys: Float64Array;
+  /** One per index. After changing one, call `moved`. */
+  readonly keys: Float64Array;
   /** Heap order: position to index, and back. */
   readonly #indexAt: Uint32Array;
   readonly #placeOf: Uint32Array;
 
-  /** @param keys One per index; taken over, not copied. O(n). */
+  /** @param keys Taken over, not copied. O(n). */
   constructor(keys: Float64Array) {
-    this.#keys = keys;
+    this.keys = keys;
     this.#indexAt = Uint32Array.from(keys, (_, index) => index);
     this.#placeOf = Uint32Array.from(this.#indexAt);
     for (let place = (keys.length >>> 1) - 1; place >= 0; place--) this.#sink(place);
@@ -21,21 +22,15 @@ export class IndexHeap {
     return this.#indexAt[0] as number;
   }
 
-  key(index: number): number {
-    return this.#keys[index] as number;
-  }
-
-  /** Gives `index` another key. */
-  update(index: number, key: number): void {
-    const rises = key < (this.#keys[index] as number);
-    this.#keys[index] = key;
+  /** The key of `index` has changed. */
+  moved(index: number): void {
     const place = this.#placeOf[index] as number;
-    if (rises) this.#rise(place);
-    else this.#sink(place);
+    this.#rise(place);
+    if (this.#placeOf[index] === place) this.#sink(place);
   }
 
   #rise(from: number): void {
-    const keys = this.#keys;
+    const { keys } = this;
     const indexAt = this.#indexAt;
     const placeOf = this.#placeOf;
     const index = indexAt[from] as number;
@@ -54,7 +49,7 @@ export class IndexHeap {
   }
 
   #sink(from: number): void {
-    const keys = this.#keys;
+    const { keys } = this;
     const indexAt = this.#indexAt;
     const placeOf = this.#placeOf;
     const { length } = indexAt;

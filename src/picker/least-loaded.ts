@@ -1,3 +1,4 @@
+import type { CostRule } from './cost.js';
 import { DrawPicker } from './draw-picker.js';
 import { HeapPicker } from './heap-picker.js';
 import type { PickerFactory } from './picker.js';
@@ -14,10 +15,23 @@ const CHOICES = 8;
  * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good and
  * they do not all find the same endpoint least loaded.
  */
-export const leastLoaded =
-  (): PickerFactory =>
-  (set, previous, { rng }) => {
+export const leastLoaded = (): PickerFactory => leastBy('share');
+
+/**
+ * The endpoint that would finish the call first if weight were speed: the least (load, with the call to come) / weight
+ * (IPVS: sed). An idle client uses the heaviest endpoints only. O(log n), as `leastLoaded`.
+ */
+export const shortestExpectedDelay = (): PickerFactory => leastBy('delay');
+
+/** An idle endpoint if there is one, by weight and turn; otherwise the shortest expected delay (IPVS: nq). O(log n). */
+export const neverQueue = (): PickerFactory => leastBy('never-queue');
+
+function leastBy(rule: CostRule): PickerFactory {
+  return (set, previous, { rng }) => {
     const { subchannels } = set;
-    if (subchannels[0]?.load.decays !== true) return new HeapPicker(set, previous, rng);
-    return subchannels.length <= SCAN_UP_TO ? new ScanPicker(set, previous, rng) : new DrawPicker(set, CHOICES, rng);
+    if (subchannels[0]?.load.decays !== true) return new HeapPicker(rule, set, previous, rng);
+    return subchannels.length <= SCAN_UP_TO
+      ? new ScanPicker(rule, set, previous, rng)
+      : new DrawPicker(rule, set, CHOICES, rng);
   };
+}

@@ -22,5 +22,7 @@ export const p2c = (options: P2cOptions = {}): PickerFactory => {
   checkKeys('p2c', options, ['choices']);
   const choices = checkNumber('p2c.choices', options.choices, 2, { min: 2, max: 16, integer: true });
   return (set, previous, { rng }) =>
-    set.subchannels.length < SCAN_BELOW ? new ScanPicker(set, previous, rng) : new DrawPicker(set, choices, rng);
+    set.subchannels.length < SCAN_BELOW
+      ? new ScanPicker('share', set, previous, rng)
+      : new DrawPicker('share', set, choices, rng);
 };

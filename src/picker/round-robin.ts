@@ -33,7 +33,7 @@ class RoundRobinPicker<C> implements Picker<C> {
       if (++this.#cursor >= length) this.#cursor = 0;
       const subchannel = subchannels[this.#cursor] as Subchannel<C>;
       if (fits(subchannel, request)) return subchannel;
-      if (avoided === undefined && subchannel.inFlight < subchannel.capacity) avoided = subchannel;
+      if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
     }
     return avoided;
   }
@@ -62,10 +62,11 @@ class StridePicker<C> implements Picker<C> {
       const index = this.#heap.top;
       const due = turns.due[index] as number;
       turns.now = due;
-      this.#heap.update(index, due + (turns.step[index] as number));
+      turns.due[index] = due + (turns.step[index] as number);
+      this.#heap.moved(index);
       const subchannel = subchannels[index] as Subchannel<C>;
       if (fits(subchannel, request)) return subchannel;
-      if (avoided === undefined && subchannel.inFlight < subchannel.capacity) avoided = subchannel;
+      if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
     }
     return avoided;
   }

@@ -1,49 +1,67 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
+import type { CostRule } from './cost.js';
 import type { Picker, PickRequest, PickSet } from './picker.js';
 import { Turns } from './turns.js';
 
 /**
- * Looks at every subchannel and takes the cheapest: exact, and O(n), so for small sets. The cost of an idle endpoint is
- * halved when its turn has come and rises to its full value right after a pick: equal ones alternate by weight, and one
- * that is twice as slow as the best is left alone while the best is idle.
+ * Looks at every subchannel and takes the cheapest: exact, and O(n), so for small sets. Between equals the one whose
+ * turn it is.
+ *
+ * By the `share` rule a turn is worth half a call: the cost of an idle endpoint is halved when its turn has come and is
+ * full right after a pick. Equal ones alternate by weight, and one twice as slow as the best is left alone while the
+ * best is idle.
  */
 export class ScanPicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
   readonly turns: Turns;
+  // The rules as one formula.
+  /** What the call to come counts for, per endpoint, and what the wait for its turn counts for. */
+  readonly #toCome: Float64Array;
+  readonly #waiting: number;
+  /** What the cost of an idle endpoint is multiplied by. */
+  readonly #whenIdle: number;
 
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
     this.set = set;
     this.turns = new Turns(set, previous, rng);
+    this.#toCome = rule === 'share' ? new Float64Array(set.subchannels.length).fill(0.5) : this.turns.step;
+    this.#waiting = rule === 'share' ? 0.5 : 0;
+    this.#whenIdle = rule === 'never-queue' ? 0 : 1;
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { nowMs, avoid } = request;
     const { subchannels } = this.set;
-    const { turns } = this;
-    const { step, due, now } = turns;
-    let best = -1;
+    const { step, due, now } = this.turns;
+    const toCome = this.#toCome;
+    const waiting = this.#waiting;
+    const whenIdle = this.#whenIdle;
+    // Index 0 while there is none: reading a typed array outside its bounds would box what is read from it.
+    let best = 0;
+    let found = false;
     let bestCost = 0;
     let bestAvoided = true;
     for (let index = 0; index < subchannels.length; index++) {
       const subchannel = subchannels[index] as Subchannel<C>;
-      const { inFlight } = subchannel;
-      if (inFlight >= subchannel.capacity) continue;
+      if (!subchannel.hasRoom) continue;
       const avoided = avoid?.has(subchannel) === true;
       if (avoided && !bestAvoided) continue;
-      const unit = subchannel.load.value(nowMs) / (inFlight + 1);
+      const { inFlight } = subchannel;
+      const value = subchannel.load.value(nowMs);
       const wait = Math.max(0, (due[index] as number) - now);
-      const cost = unit * (inFlight * (step[index] as number) + 0.5 + 0.5 * wait);
-      // Of those that cost the same, the one that has been due the longest.
+      const calls = inFlight * (step[index] as number) + (toCome[index] as number) + waiting * wait;
+      const cost = ((inFlight === 0 ? whenIdle : 1) * value * calls) / (inFlight + 1);
       const cheaper = cost < bestCost || (cost === bestCost && (due[index] as number) < (due[best] as number));
-      if (best === -1 || (bestAvoided && !avoided) || cheaper) {
+      if (!found || (bestAvoided && !avoided) || cheaper) {
+        found = true;
         best = index;
         bestCost = cost;
         bestAvoided = avoided;
       }
     }
-    if (best === -1) return undefined;
-    turns.take(best);
+    if (!found) return undefined;
+    this.turns.take(best);
     return subchannels[best];
   }
 }

@@ -97,6 +97,13 @@ export class Subchannel<C> {
     return this.#trial === undefined ? connection.capacity : Math.min(connection.capacity, this.#trialLimit);
   }
 
+  /** Whether it can take one more call, now. What pickers ask: a truth value is never boxed, a capacity may be. */
+  get hasRoom(): boolean {
+    const { connection, inFlight } = this;
+    if (connection === undefined || inFlight >= connection.capacity) return false;
+    return this.#trial === undefined || inFlight < this.#trialLimit;
+  }
+
   /**
    * Puts it on trial: one more call than run now, then one at a time. Another round lets one more try while the calls
    * of the round before still run. `undefined` ends the trial.

@@ -23,11 +23,11 @@ export interface PickerContract {
   readonly load?: LoadFactory;
   /**
    * How far the share of an endpoint may be from its weight, as a factor either way, over 20,000 picks with nothing in
-   * flight. State where it comes from.
+   * flight. State where it comes from. Text: not tested, for this reason.
    */
-  readonly idleBound: number;
+  readonly idleBound: number | string;
   /** The same with as many calls in flight as there are endpoints. */
-  readonly busyBound: number;
+  readonly busyBound: number | string;
   /** Calls carry keys, a new one each time: for hash pickers. */
   readonly keyed?: boolean;
 }
@@ -121,6 +121,7 @@ export function pickerContract(contract: PickerContract): void {
     for (const [shape, weights] of Object.entries(shapes)) {
       for (const busy of [false, true]) {
         const bound = busy ? contract.busyBound : contract.idleBound;
+        if (typeof bound === 'string') continue;
         it(`gives shares by weight within × ${bound}, ${busy ? 'busy' : 'idle'}: ${shape}`, () => {
           const members = many(weights.length);
           caller(members, weights).run(20_000, busy ? weights.length : 1);
@@ -169,7 +170,7 @@ export function pickerContract(contract: PickerContract): void {
         replaced.endDownTo(0);
         replaced.start();
       }
-      const bound = Math.max(1.02, contract.idleBound);
+      const bound = typeof contract.idleBound === 'string' ? 1.02 : Math.max(1.02, contract.idleBound);
       for (const { started } of members) {
         expect(started / 500).toBeLessThanOrEqual(bound);
         expect(started / 500).toBeGreaterThanOrEqual(1 / bound);
@@ -231,7 +232,7 @@ export function pickerContract(contract: PickerContract): void {
       let now = 0;
       let calls = 0;
       const bytes = bytesPerCall(() => {
-        now += 0.25; // no whole number, as the real clock's
+        now += 0.37; // no whole number, as the real clock's
         reused.nowMs = now;
         if (contract.keyed === true) reused.key = keys[calls++ & 63];
         const picked = picker.pick(reused) as TestSubchannel;

@@ -1,7 +1,7 @@
 import { createEndpoint } from '../../src/endpoint/endpoint.js';
 import { inFlight } from '../../src/load/in-flight.js';
 import type { LoadFactory } from '../../src/load/load.js';
-import type { PickRequest, PickSet } from '../../src/picker/picker.js';
+import { createPickRequest, type PickRequest, type PickSet } from '../../src/picker/picker.js';
 import { Subchannel, type SubchannelOwner } from '../../src/pool/subchannel.js';
 import type { Connection } from '../../src/pool/transport.js';
 
@@ -50,5 +50,5 @@ export function pickSet(
 }
 
 export function request(more: Partial<PickRequest<Slots>> = {}): PickRequest<Slots> {
-  return { nowMs: 0, key: undefined, avoid: undefined, ...more };
+  return Object.assign(createPickRequest<Slots>(), more);
 }

@@ -1,0 +1,84 @@
+import type { LoadReport } from '../endpoint/outcome.js';
+
+/** Response header, or gRPC trailer, that carries a report. */
+export const loadReportHeader = 'endpoint-load-metrics';
+
+/** ORCA's field names to ours. */
+const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>> = Object.freeze({
+  application_utilization: 'applicationUtilization',
+  applicationUtilization: 'applicationUtilization',
+  cpu_utilization: 'cpuUtilization',
+  cpuUtilization: 'cpuUtilization',
+  mem_utilization: 'memUtilization',
+  memUtilization: 'memUtilization',
+  rps_fractional: 'rpsFractional',
+  rpsFractional: 'rpsFractional',
+  eps: 'eps',
+});
+/** A header longer than this is not read: no server's report is. */
+const MAX_LENGTH = 4_096;
+const MAX_NAMED_METRICS = 64;
+
+type Draft = { -readonly [Field in keyof LoadReport]: LoadReport[Field] };
+
+/**
+ * Reads the value of an `endpoint-load-metrics` header: `TEXT cpu_utilization=0.3, rps_fractional=12,
+ * named_metrics.queue=0.7`, `JSON {"cpu_utilization": 0.3}`, or either without its word in front. What it does not
+ * know is skipped; undefined when nothing useful is left. Never throws.
+ */
+export function parseLoadReport(header: string): LoadReport | undefined {
+  if (header.length > MAX_LENGTH) return undefined;
+  const text = header.trim();
+  const [, word, body] = /^(?:(TEXT|JSON|BIN)\s+)?(.*)$/s.exec(text) ?? [];
+  if (body === undefined || word === 'BIN') return undefined;
+  const report: Draft = {};
+  if (word === 'JSON' || (word === undefined && body.startsWith('{'))) readJson(body, report);
+  else readText(body, report);
+  return Object.keys(report).length > 0 ? report : undefined;
+}
+
+function readText(body: string, report: Draft): void {
+  for (const pair of body.split(',')) {
+    const equals = pair.indexOf('=');
+    if (equals === -1) continue;
+    const name = pair.slice(0, equals).trim();
+    const text = pair.slice(equals + 1).trim();
+    const value = text === '' ? Number.NaN : Number(text);
+    const named = /^(?:named_metrics|namedMetrics)\.(.+)$/.exec(name)?.[1];
+    if (named === undefined) setField(report, name, value);
+    else setNamed(report, named, value);
+  }
+}
+
+function readJson(body: string, report: Draft): void {
+  let parsed: unknown;
+  try {
+    parsed = JSON.parse(body);
+  } catch {
+    return;
+  }
+  if (typeof parsed !== 'object' || parsed === null) return;
+  for (const [name, value] of Object.entries(parsed)) {
+    if (name !== 'named_metrics' && name !== 'namedMetrics') setField(report, name, value);
+    else if (typeof value === 'object' && value !== null) {
+      for (const [metric, number] of Object.entries(value)) setNamed(report, metric, number);
+    }
+  }
+}
+
+function setField(report: Draft, name: string, value: unknown): void {
+  const field = Object.hasOwn(fields, name) ? fields[name] : undefined;
+  if (field !== undefined && isMeasure(value)) report[field] = value;
+}
+
+function setNamed(report: Draft, name: string, value: unknown): void {
+  if (!isMeasure(value)) return;
+  const named = (report.namedMetrics ?? Object.create(null)) as Record<string, number>;
+  if (Object.keys(named).length >= MAX_NAMED_METRICS) return;
+  named[name] = value;
+  report.namedMetrics = named;
+}
+
+function isMeasure(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+}

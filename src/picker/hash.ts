@@ -1,0 +1,171 @@
+import { endpointAddress } from '../endpoint/endpoint.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { hash32, mix32 } from '../runtime/hash.js';
+import { firstFitting } from './fallback.js';
+import { MaglevTable } from './maglev.js';
+import { p2c } from './p2c.js';
+import { fits, type Picker, type PickerContext, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { Ring } from './ring.js';
+
+/** Options of `hash`. */
+export interface HashOptions {
+  /**
+   * - `auto`: rendezvous to 16 endpoints of equal weight, Maglev otherwise.
+   * - `maglev`: Maglev always, so that the way of hashing does not change as a Service grows past 16.
+   * - `ring`: a ring of 160 points per endpoint.
+   * @defaultValue 'auto'
+   */
+  readonly method?: 'auto' | 'maglev' | 'ring';
+  /**
+   * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, from
+   * 1.05 up; Infinity = as many as its keys bring. @defaultValue Infinity
+   */
+  readonly maxLoadRatio?: number;
+  /** Picks for calls without a key. @defaultValue p2c() */
+  readonly otherwise?: PickerFactory;
+}
+
+/** Up to this many endpoints a score per endpoint is as quick as a table, and moves the fewest keys. */
+const RENDEZVOUS_UP_TO = 16;
+/** How many places a table is walked for an endpoint that can take the call, before all are looked at. */
+const MAX_WALK = 64;
+
+/**
+ * Calls with one key go to one endpoint (IPVS: sh, dh; mh is Maglev): for caches in the pods, or state kept there. When
+ * an endpoint comes or goes about 1 / n of the keys move. Keys are mapped over all endpoints with weight, ready or not,
+ * and a call walks on from one that cannot take it: a reconnect moves no key for good. Endpoints are told apart by
+ * address and port, so that processes which find them in different ways agree.
+ *
+ * With `maxLoadRatio` a key that brings too much spills over to the next endpoints in its own order.
+ * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous);
+ * Eisenbud et al., NSDI 2016 (Maglev); Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
+ */
+export const hash = (options: HashOptions = {}): PickerFactory => {
+  checkKeys('hash', options, ['method', 'maxLoadRatio', 'otherwise']);
+  const { method = 'auto', otherwise = p2c() } = options;
+  if (!['auto', 'maglev', 'ring'].includes(method)) throw optionError('hash.method', 'auto, maglev or ring', method);
+  checkFunction('hash.otherwise', otherwise);
+  const maxLoadRatio = checkNumber('hash.maxLoadRatio', options.maxLoadRatio, Number.POSITIVE_INFINITY, {
+    min: 1.05,
+    infinite: true,
+  });
+  return (set, previous, context) => new HashPicker(set, previous, context, method, maxLoadRatio, otherwise);
+};
+
+/** Maps a hash to places, and places to indexes of `all`. */
+interface Mapping {
+  readonly names: readonly string[];
+  readonly weights: readonly number[];
+  readonly method: string;
+  readonly table: MaglevTable | Ring | undefined;
+  /** Hash of each name, for rendezvous. */
+  readonly hashes: Int32Array;
+}
+
+class HashPicker<C> implements Picker<C> {
+  readonly #set: PickSet<C>;
+  readonly #mapping: Mapping;
+  readonly #maxLoadRatio: number;
+  /** For calls without a key. */
+  readonly #otherwise: Picker<C>;
+  /** With a bound: each endpoint's share of the weight, who they are, and their calls in flight. */
+  readonly #shares: Float64Array | undefined;
+  readonly #members: ReadonlySet<Subchannel<C>> | undefined;
+  #inFlight = 0;
+
+  constructor(
+    set: PickSet<C>,
+    previous: Picker<C> | undefined,
+    context: PickerContext,
+    method: NonNullable<HashOptions['method']>,
+    maxLoadRatio: number,
+    otherwise: PickerFactory,
+  ) {
+    const before = previous instanceof HashPicker ? (previous as HashPicker<C>) : undefined;
+    this.#set = set;
+    this.#otherwise = otherwise(set, before === undefined ? previous : before.#otherwise, context);
+    this.#mapping = mappingOf(set, method, before === undefined ? undefined : before.#mapping);
+    this.#maxLoadRatio = maxLoadRatio;
+    if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
+    const { all, allWeights } = set;
+    const total = allWeights.reduce((sum, weight) => sum + weight, 0);
+    this.#shares = Float64Array.from(allWeights, (weight) => weight / total);
+    this.#members = new Set(all);
+    for (const { inFlight } of all) this.#inFlight += inFlight;
+  }
+
+  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const picked = request.key === undefined ? this.#otherwise.pick(request) : this.#byKey(request, request.key);
+    if (picked !== undefined && this.#members !== undefined) this.#inFlight++;
+    return picked;
+  }
+
+  ended(subchannel: Subchannel<C>): void {
+    if (this.#members?.has(subchannel) === true) this.#inFlight--;
+    this.#otherwise.ended?.(subchannel);
+  }
+
+  #byKey(request: PickRequest<C>, key: string): Subchannel<C> | undefined {
+    const { all } = this.#set;
+    const { table } = this.#mapping;
+    const hashed = hash32(key);
+    if (table === undefined) return this.#scored(request, hashed);
+    const { size } = table;
+    let place = table.placeOf(hashed);
+    for (let step = Math.min(MAX_WALK, size); step > 0; step--) {
+      const index = table.at(place);
+      if (this.#mayTake(index, request)) return all[index];
+      if (++place === size) place = 0;
+    }
+    return this.#scored(request, hashed);
+  }
+
+  /** Rendezvous: the highest score of those that can take the call. O(n). */
+  #scored(request: PickRequest<C>, hashed: number): Subchannel<C> | undefined {
+    const { all } = this.#set;
+    const { hashes } = this.#mapping;
+    let best = -1;
+    let bestScore = -1;
+    for (let index = 0; index < all.length; index++) {
+      const score = mix32(hashes[index] as number, hashed);
+      if (score <= bestScore || !this.#mayTake(index, request)) continue;
+      best = index;
+      bestScore = score;
+    }
+    if (best !== -1) return all[best];
+    return firstFitting(this.#set, request, hashed % Math.max(1, this.#set.subchannels.length));
+  }
+
+  #mayTake(index: number, request: PickRequest<C>): boolean {
+    const subchannel = this.#set.all[index] as Subchannel<C>;
+    if (!fits(subchannel, request)) return false;
+    if (this.#shares === undefined) return true;
+    // Its share of all calls with this one, rounded up: nobody is refused his first call.
+    const limit = this.#maxLoadRatio * (this.#inFlight + 1) * (this.#shares[index] as number);
+    return subchannel.inFlight < Math.ceil(limit);
+  }
+}
+
+/** The mapping over a set's endpoints: that of `before` if they and their weights are the same. */
+function mappingOf<C>(
+  set: PickSet<C>,
+  method: NonNullable<HashOptions['method']>,
+  before: Mapping | undefined,
+): Mapping {
+  const { all, allWeights: weights } = set;
+  const names = all.map(({ endpoint }) => endpointAddress(endpoint));
+  if (before?.method === method && sameList(before.names, names) && sameList(before.weights, weights)) return before;
+  const equal = weights.every((weight) => weight === weights[0]);
+  const hashes = Int32Array.from(names, (name) => hash32(name) | 0);
+  let table: MaglevTable | Ring | undefined;
+  if (names.length > 0 && method === 'ring') table = new Ring(names, weights);
+  else if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && (method === 'maglev' || !equal))) {
+    table = new MaglevTable(names, weights);
+  }
+  return { names, weights, method, table, hashes };
+}
+
+function sameList<T>(a: readonly T[], b: readonly T[]): boolean {
+  return a.length === b.length && a.every((item, index) => item === b[index]);
+}

@@ -1,0 +1,96 @@
+import type { Subchannel } from '../pool/subchannel.js';
+import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Rng } from '../runtime/rng.js';
+import { Dice } from './dice.js';
+import { firstFitting } from './fallback.js';
+import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { WeightedDraw } from './weighted-draw.js';
+
+/** Options of `hotCold`. */
+export interface HotColdOptions {
+  /** How many subchannels are drawn per call, 2 to 16. @defaultValue 3 */
+  readonly choices?: number;
+  /** Share of the calls in flight seen on draws that count as cold, 0 to 1. @defaultValue 0.8 */
+  readonly quantile?: number;
+}
+
+/** How far the bound between hot and cold moves per draw, in calls. */
+const STEP = 0.05;
+
+/**
+ * Draws a few subchannels. Those with more calls in flight per weight than most are hot; of the cold ones it takes the
+ * one with the least load, of hot ones only the one with the fewest calls. Meant for loads that measure latency
+ * (`peakEwma`): latency decides only among those that are not busy, and since load grows with every call in flight, one
+ * good measurement cannot draw everybody. O(1) per pick.
+ * Source: the hot-cold lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024),
+ * here over what this process counts itself instead of probes.
+ */
+export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
+  checkKeys('hotCold', options, ['choices', 'quantile']);
+  const choices = checkNumber('hotCold.choices', options.choices, 3, { min: 2, max: 16, integer: true });
+  const quantile = checkNumber('hotCold.quantile', options.quantile, 0.8, { min: 0, max: 1 });
+  return (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
+};
+
+class HotColdPicker<C> implements Picker<C> {
+  readonly #set: PickSet<C>;
+  readonly #dice: Dice;
+  readonly #choices: number;
+  readonly #quantile: number;
+  readonly #weighted: WeightedDraw | undefined;
+  readonly #steps: Float64Array;
+  /** Calls in flight per weight above which a subchannel is hot: follows the quantile of what draws show. */
+  #bound = 0;
+
+  constructor(set: PickSet<C>, previous: Picker<C> | undefined, choices: number, quantile: number, rng: Rng) {
+    this.#set = set;
+    this.#dice = new Dice(rng);
+    this.#choices = choices;
+    this.#quantile = quantile;
+    if (!set.equalWeights) this.#weighted = new WeightedDraw(set.weights);
+    const mean = set.weights.reduce((sum, weight) => sum + weight, 0) / set.weights.length;
+    this.#steps = Float64Array.from(set.weights, (weight) => mean / weight);
+    if (previous instanceof HotColdPicker) this.#bound = previous.#bound;
+  }
+
+  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { nowMs } = request;
+    const { subchannels } = this.#set;
+    const { length } = subchannels;
+    if (length === 0) return undefined;
+    let best: Subchannel<C> | undefined;
+    let bestIndex = -1;
+    let bestHot = true;
+    let bestCost = 0;
+    let bound = this.#bound;
+    const dice = this.#dice;
+    const steps = this.#steps;
+    const up = STEP * this.#quantile;
+    const down = up - STEP;
+    for (let draw = 0; draw < this.#choices; draw++) {
+      let index: number;
+      // Equal weights: another than the best so far; unequal ones: by weight, repeats allowed, as in `DrawPicker`.
+      if (this.#weighted !== undefined) index = this.#weighted.draw(dice);
+      else index = bestIndex === -1 || length < 2 ? dice.index(length) : dice.otherIndex(length, bestIndex);
+      const subchannel = subchannels[index] as Subchannel<C>;
+      if (index === bestIndex || !fits(subchannel, request)) continue;
+      const { inFlight } = subchannel;
+      const calls = inFlight * (steps[index] as number);
+      const hot = calls > bound;
+      // Up where more than its share of draws is hot, else down: a stochastic approximation of the quantile.
+      bound += hot ? up : down;
+      if (bound < 0) bound = 0;
+      if (hot && !bestHot) continue;
+      // Cold: load with the call to come. Hot: calls, so that a quick but crowded endpoint gets no more.
+      let cost = calls;
+      if (!hot) cost = (subchannel.load.value(nowMs) * (calls + 1)) / (inFlight + 1);
+      if (best !== undefined && hot === bestHot && cost >= bestCost) continue;
+      best = subchannel;
+      bestIndex = index;
+      bestHot = hot;
+      bestCost = cost;
+    }
+    this.#bound = bound;
+    return best ?? firstFitting(this.#set, request, this.#dice.index(length));
+  }
+}
