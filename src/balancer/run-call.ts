@@ -54,6 +54,8 @@ export async function runCall<C, T>(
       failure = error;
       tried ??= new TriedEndpoints();
       tried.add(lease, outcome);
+      // If the endpoint lost its connection just now, it hears of that next; only then is it clear who is left.
+      await undefined;
     }
   }
 }

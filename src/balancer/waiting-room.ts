@@ -41,6 +41,7 @@ export class WaitingRoom<C> {
   // A set keeps the order of arrival and lets anyone leave from the middle in O(1).
   readonly #waiters = new Set<Waiter<C>>();
   #further: Iterator<Waiter<C>> = this.#waiters.values();
+  #waking = false;
 
   constructor(owner: WaitingRoomOwner<C>) {
     this.#owner = owner;
@@ -83,6 +84,14 @@ export class WaitingRoom<C> {
 
   /** Something may be pickable now: serves callers in order of arrival. */
   wake(): void {
+    // From within a pick: whoever is being picked for must not be served twice.
+    if (this.#waking) return;
+    this.#waking = true;
+    this.#wakeInOrder();
+    this.#waking = false;
+  }
+
+  #wakeInOrder(): void {
     let misses = 0;
     for (const waiter of this.#waiters) {
       if (this.#serve(waiter)) continue;

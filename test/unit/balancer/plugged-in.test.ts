@@ -1,0 +1,299 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createBalancer } from '../../../src/balancer/balancer.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { ResolveError } from '../../../src/errors.js';
+import type { Observer, ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import type { ResolverListener } from '../../../src/resolver/resolver.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import type { Stage, StageContext } from '../../../src/stage/stage.js';
+import { settle } from '../../../src/testing/fake-clock.js';
+import { FakeTransport } from '../../../src/testing/fake-transport.js';
+import { BalancerHouse, failure } from '../../support/balancer-house.js';
+
+const broken = (): never => {
+  throw new Error('broken');
+};
+
+const unhandled: unknown[] = [];
+const note = (reason: unknown): void => {
+  unhandled.push(reason);
+};
+beforeEach(() => {
+  unhandled.length = 0;
+  process.on('unhandledRejection', note);
+});
+afterEach(async () => {
+  await new Promise((resolve) => setImmediate(resolve));
+  process.off('unhandledRejection', note);
+  expect(unhandled).toEqual([]);
+});
+
+describe('what is plugged in and breaks', () => {
+  it('a stage whose apply throws is skipped and told of; the others count', async () => {
+    const dropSecond: Stage = { apply: (set) => set.filter(({ endpoint }) => endpoint.address !== '10.0.0.2') };
+    const house = new BalancerHouse({ stages: [() => ({ apply: broken }), () => dropSecond] });
+    await house.publish('10.0.0.1', '10.0.0.2');
+    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    expect(new Set(await house.addresses(10))).toEqual(new Set(['10.0.0.1', '10.0.0.3']));
+    expect(house.warnings).toEqual(['stage 1 of 2 threw and was skipped']);
+  });
+
+  it.each([undefined, null, [], { entries: 'no' }])('a stage that returns %o is skipped, too', async (result) => {
+    const house = new BalancerHouse({ stages: [() => ({ apply: () => result as never })] });
+    await house.publish('10.0.0.1');
+    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+    expect(house.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
+  });
+
+  it('a weight that is no number is standby: it spoils no comparison', async () => {
+    const weights = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2];
+    const house = new BalancerHouse({
+      stages: [
+        () => ({
+          apply: (set) => set.withEntries(set.entries.map((entry, i) => ({ ...entry, weight: weights[i] as number }))),
+        }),
+      ],
+    });
+    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
+    expect(new Set(await house.addresses(20))).toEqual(new Set(['10.0.0.4']));
+  });
+
+  it('a stage whose track or tracker throws disturbs neither connections nor calls', async () => {
+    const house = new BalancerHouse({
+      stages: [
+        () => ({ apply: (set) => set, track: broken }),
+        () => ({
+          apply: (set) => set,
+          track: () => ({ connected: broken, disconnected: broken, completed: broken, closed: broken }),
+        }),
+      ],
+    });
+    await house.publish('10.0.0.1');
+    expect(await house.addresses(3)).toHaveLength(3);
+    house.transport.connections[0]?.end(new Error('reset'));
+    await house.clock.advanceAsync(1_000);
+    expect(await house.addresses(1)).toHaveLength(1);
+    await house.publish();
+    await house.balancer.close();
+    expect(house.warnings).toEqual(['a stage threw when it was to track an endpoint', 'the tracker of a stage threw']);
+  });
+
+  it('a picker factory that throws is stood in for by p2c, and asked again the next time', async () => {
+    let builds = 0;
+    const house = new BalancerHouse({
+      picker: (set, previous, context) => {
+        if (++builds <= 2) throw new Error('broken');
+        return roundRobin()(set, previous, context);
+      },
+    });
+    await house.publish('10.0.0.1');
+    expect(await house.addresses(2)).toEqual(['10.0.0.1', '10.0.0.1']);
+    expect(house.warnings).toEqual(['the picker threw; p2c stands in']);
+    await house.publish('10.0.0.1', '10.0.0.2');
+    expect(builds).toBeGreaterThan(2);
+    expect(new Set(await house.addresses(2)).size).toBe(2);
+  });
+
+  it('a picker that throws at pick or at the end of a call is stood in for', async () => {
+    const house = new BalancerHouse({ picker: () => ({ pick: broken }) });
+    await house.publish('10.0.0.1');
+    expect(house.balancer.pick()?.endpoint.address).toBe('10.0.0.1');
+    const other = new BalancerHouse({
+      picker: (set) => ({ pick: () => set.subchannels[0], ended: broken }),
+    });
+    await other.publish('10.0.0.1');
+    other.balancer.pick()?.end(outcomes.success);
+    expect(await other.addresses(1)).toEqual(['10.0.0.1']);
+    expect(other.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, started: 2 });
+    expect(other.warnings).toEqual(['the picker threw; p2c stands in']);
+  });
+
+  it('observers whose hooks throw or reject change nothing', async () => {
+    const hooks = ['resolved', 'subchannelChanged', 'attemptEnded', 'refused', 'resolveFailed', 'resolveRecovered'];
+    const observer = Object.fromEntries(
+      hooks.map((event, i) => [event, i % 2 === 0 ? broken : async () => broken()]),
+    ) as Observer;
+    const house = new BalancerHouse({ observer });
+    await house.publish('10.0.0.1');
+    house.resolver.fail(new ResolveError('x'));
+    house.resolver.fresh();
+    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+    await house.publish();
+    expect(await failure(house.balancer.acquire())).toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
+    await house.balancer.close();
+  });
+
+  it('a resolver that calls back within watch is heard, and one that throws at refresh told of', async () => {
+    const house = new BalancerHouse({
+      resolver: {
+        name: 'hasty',
+        watch: (listener: ResolverListener) => {
+          listener.fail(new ResolveError('at once', { permanent: true }));
+          listener.update([createEndpoint({ address: '10.0.0.1', port: 80 })]);
+          return { refresh: broken, close: () => {} };
+        },
+      },
+    });
+    await settle();
+    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+    house.transport.connections[0]?.end(new Error('reset'));
+    await settle();
+    expect(house.warnings).toEqual(['the resolver threw at refresh']);
+  });
+
+  it('a resolver may change its list afterwards: the set is the balancer’s own', async () => {
+    const list = [createEndpoint({ address: '10.0.0.1', port: 80 })];
+    let invalidate = (): void => {};
+    const house = new BalancerHouse({
+      resolver: {
+        name: 'careless',
+        watch: (listener) => {
+          queueMicrotask(() => listener.update(list));
+          return { refresh: () => {}, close: () => {} };
+        },
+      },
+      stages: [
+        (context: StageContext) => {
+          ({ invalidate } = context);
+          return { apply: (set) => set };
+        },
+      ],
+    });
+    await settle();
+    list.length = 0;
+    invalidate();
+    await settle();
+    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+  });
+
+  it('endpoints with one key are one endpoint', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.1', { address: '010.0.0.1', port: 80 });
+    expect(house.transport.attempts).toHaveLength(1);
+    expect(house.balancer.snapshot().endpoints).toHaveLength(1);
+  });
+});
+
+describe('observers that call back in', () => {
+  it.each(['resolved', 'subchannelChanged', 'refused', 'attemptEnded'] as const)(
+    'may close the balancer from %s',
+    async (event) => {
+      let closing: Promise<void> | undefined;
+      const house: BalancerHouse = new BalancerHouse({
+        waitTimeoutMs: 10,
+        observer: {
+          [event]: () => {
+            closing = house.balancer.close({ signal: AbortSignal.abort() });
+          },
+        },
+      });
+      const ignore = (): void => {};
+      const callers = [house.balancer.acquire().catch(ignore), house.balancer.acquire().catch(ignore)];
+      if (event === 'refused') await house.clock.advanceAsync(10);
+      await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+      await house.balancer.run(ignore).catch(ignore);
+      expect(closing).toBeDefined();
+      await Promise.all([closing, ...callers]);
+      expect([house.clock.timers, house.transport.open().length, house.resolver.watchers]).toEqual([0, 0, 0]);
+    },
+  );
+
+  it('may close it from ejected, in the middle of the stages: nothing is opened after that', async () => {
+    const house: BalancerHouse = new BalancerHouse({
+      stages: [
+        ({ observer }: StageContext) => ({
+          apply: (set) => {
+            observer.panicChanged?.({ panicking: true, doubted: 1, total: 1 });
+            return set;
+          },
+        }),
+      ],
+      observer: {
+        panicChanged: () => {
+          void house.balancer.close();
+        },
+      },
+    });
+    await house.publish('10.0.0.1');
+    expect(house.transport.attempts).toEqual([]);
+    expect(await failure(house.balancer.ready())).toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(house.clock.timers).toBe(0);
+  });
+
+  it('may close it while it closes: both resolve', async () => {
+    const closings: Promise<void>[] = [];
+    const house: BalancerHouse = new BalancerHouse({
+      observer: {
+        subchannelChanged: ({ to }) => {
+          if (to === 'draining' || to === 'closed') closings.push(house.balancer.close());
+        },
+      },
+    });
+    await house.publish('10.0.0.1', '10.0.0.2');
+    await house.balancer.close();
+    await Promise.all(closings);
+    expect(closings).toHaveLength(4);
+  });
+
+  it('may call, pick and end calls from within', async () => {
+    const picked: (string | undefined)[] = [];
+    const house: BalancerHouse = new BalancerHouse({
+      observer: {
+        subchannelChanged: () => {
+          const lease = house.balancer.pick();
+          picked.push(lease?.endpoint.address);
+          lease?.end(outcomes.success);
+        },
+      },
+    });
+    await house.publish('10.0.0.1', '10.0.0.2');
+    await house.publish('10.0.0.2');
+    house.transport.open('10.0.0.2')[0]?.end(new Error('reset'));
+    await house.clock.advanceAsync(1_000);
+    expect(picked.length).toBeGreaterThan(4);
+    expect(house.balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0)).toBe(true);
+  });
+
+  it('may publish a set from within', async () => {
+    const versions: ObserverEvents['resolved']['version'][] = [];
+    const house: BalancerHouse = new BalancerHouse({
+      observer: {
+        resolved: ({ version }) => {
+          versions.push(version);
+          if (version < 3) house.resolver.update(`10.0.0.${version + 1}`);
+        },
+      },
+    });
+    await house.publish('10.0.0.1');
+    expect(versions).toEqual([1, 2, 3]);
+    expect(await house.addresses(1)).toEqual(['10.0.0.3']);
+  });
+});
+
+describe('the background of a balancer', () => {
+  it('is not the request that happened to make it', async () => {
+    const request = new AsyncLocalStorage<string>();
+    const seen: (string | undefined)[] = [];
+    const fake = new FakeTransport();
+    const balancer = await request.run('a request', async () => {
+      const made = createBalancer({
+        resolver: staticEndpoints([{ address: '10.0.0.1', port: 80 }]),
+        stages: [],
+        transport: {
+          connect: (endpoint, signal) => {
+            seen.push(request.getStore());
+            return fake.connect(endpoint, signal);
+          },
+        },
+      });
+      await made.ready();
+      expect(request.getStore()).toBe('a request');
+      return made;
+    });
+    expect(seen).toEqual([undefined]);
+    await balancer.close();
+  });
+});

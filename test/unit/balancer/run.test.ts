@@ -1,0 +1,182 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { settle } from '../../../src/testing/fake-clock.js';
+import { BalancerHouse, failure } from '../../support/balancer-house.js';
+
+const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
+const reset = (): Error => Object.assign(new Error('reset'), { code: 'ECONNRESET' });
+
+describe('run', () => {
+  it('never repeats a call that found no connection on the same endpoint at once', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    let uses = 0;
+    const error = refused();
+    expect(
+      await failure(
+        house.balancer.run(() => {
+          uses++;
+          throw error;
+        }),
+      ),
+    ).toBe(error);
+    expect(uses).toBe(1);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
+  });
+
+  it('repeats it there once the endpoint was connected to anew', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const ids: number[] = [];
+    const call = house.balancer.run((connection) => {
+      ids.push(connection.id);
+      if (ids.length > 1) return 'done';
+      connection.end(reset());
+      throw refused();
+    });
+    await house.clock.advanceAsync(1_000);
+    expect(await call).toBe('done');
+    expect(ids).toEqual([1, 2]);
+  });
+
+  it('repeats an idempotent call whose reused connection died on the same endpoint if there is no other', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    let uses = 0;
+    const result = await house.balancer.run(
+      () => {
+        if (++uses === 1) throw reset();
+        return 'done';
+      },
+      { idempotent: true },
+    );
+    expect([result, uses]).toEqual(['done', 2]);
+  });
+
+  it('never goes to the same endpoint first while there is another', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    for (let call = 0; call < 50; call++) {
+      const tried: string[] = [];
+      const error = await failure(
+        house.balancer.run(
+          ({ endpoint }) => {
+            tried.push(endpoint.address);
+            throw call % 2 === 0 ? refused() : reset();
+          },
+          { idempotent: true },
+        ),
+      );
+      expect(error).toBeInstanceOf(Error);
+      expect(new Set(tried).size).toBe(3);
+      await house.clock.advanceAsync(1_000);
+    }
+  });
+
+  it('does not repeat what its caller gave up, and reports it as cancelled', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.2');
+    const controller = new AbortController();
+    let uses = 0;
+    const error = await failure(
+      house.balancer.run(
+        () => {
+          uses++;
+          controller.abort();
+          throw refused();
+        },
+        { signal: controller.signal, idempotent: true },
+      ),
+    );
+    expect(error).toMatchObject({ code: 'ECONNREFUSED' });
+    expect(uses).toBe(1);
+    expect(house.balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0]);
+    expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
+  });
+
+  it('does not repeat what was answered in part', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.2');
+    let uses = 0;
+    await failure(
+      house.balancer.run(
+        (_, lease) => {
+          uses++;
+          lease.progressed();
+          throw reset();
+        },
+        { idempotent: true },
+      ),
+    );
+    expect(uses).toBe(1);
+  });
+
+  it('takes the outcome `use` gave the lease, whether it returns or throws', async () => {
+    const ended: ObserverEvents['attemptEnded'][] = [];
+    const house = new BalancerHouse({ observer: { attemptEnded: (event) => ended.push(event) } });
+    await house.publish('10.0.0.1', '10.0.0.2');
+    expect(
+      await house.balancer.run((_, lease) => {
+        lease.end(outcomes.status);
+        return 503;
+      }),
+    ).toBe(503);
+    let uses = 0;
+    await house.balancer.run((_, lease) => {
+      if (++uses === 2) return;
+      lease.end(outcomes.notStarted);
+      throw new Error('not known to classifyError');
+    });
+    expect(ended.map(({ outcome, attempt, retrying }) => [outcome.kind, attempt, retrying])).toEqual([
+      ['failure', 1, false],
+      ['not-started', 1, true],
+      ['success', 2, false],
+    ]);
+    expect(ended.map((event) => 'error' in event)).toEqual([false, true, false]);
+  });
+
+  it('ends the lease when classify throws, or says nothing', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const error = reset();
+    const use = (): never => {
+      throw error;
+    };
+    const classify = (): never => {
+      throw new Error('mine');
+    };
+    expect(await failure(house.balancer.run(use, { classify, idempotent: true }))).toBe(error);
+    expect(await failure(house.balancer.run(use, { classify: () => undefined as never }))).toBe(error);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 2 });
+  });
+
+  it('waits for another endpoint with the time and the signal of the caller', async () => {
+    const house = new BalancerHouse({ waitTimeoutMs: 500 });
+    await house.publish('10.0.0.1');
+    const call = failure(
+      house.balancer.run((connection) => {
+        house.transport.behaviour.set('10.0.0.1:80', 'refuse');
+        connection.end(reset());
+        throw refused();
+      }),
+    );
+    await settle();
+    expect(house.balancer.snapshot().waiting).toBe(1);
+    await house.clock.advanceAsync(500);
+    expect(await call).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+  });
+
+  it('tells nobody of attempts where nobody listens', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    let reads = 0;
+    const { observer } = house.balancer;
+    expect(observer.attemptEnded).toBeUndefined();
+    await house.balancer.run(() => {
+      reads++;
+    });
+    expect(reads).toBe(1);
+  });
+});

@@ -1,0 +1,121 @@
+import { describe, expect, it } from 'vitest';
+import { Upkeep, type UpkeepWork } from '../../../src/balancer/upkeep.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+
+class Work {
+  readonly clock = new FakeClock();
+  readonly done: UpkeepWork[] = [];
+  /** What a picker costs, in ms of the clock. */
+  costMs = 0;
+  urgent = false;
+  readonly upkeep: Upkeep = new Upkeep({
+    clock: this.clock,
+    work: (what) => {
+      this.done.push(what);
+      return this.costMs;
+    },
+    isUrgent: () => this.urgent,
+  });
+}
+
+describe('upkeep', () => {
+  it('happens once at the end of the turn, whatever was asked for in it', async () => {
+    const work = new Work();
+    for (let i = 0; i < 100; i++) work.upkeep.request('picker');
+    expect(work.done).toEqual([]);
+    await settle();
+    expect(work.done).toEqual(['picker']);
+    work.upkeep.request('picker');
+    work.upkeep.request('stages');
+    work.upkeep.request('picker');
+    await settle();
+    expect(work.done).toEqual(['picker', 'stages']);
+  });
+
+  it('what is asked for while it happens comes afterwards', async () => {
+    const work = new Work();
+    const upkeep: Upkeep = new Upkeep({
+      clock: work.clock,
+      work: (what) => {
+        if (work.done.push(what) < 3) upkeep.request('stages');
+        return 0;
+      },
+      isUrgent: () => false,
+    });
+    upkeep.request('stages');
+    await settle();
+    expect(work.done).toHaveLength(3);
+  });
+
+  it('10,000 connections one by one cost a bounded share of the time', async () => {
+    const work = new Work();
+    work.costMs = 1;
+    const startMs = work.clock.now();
+    for (let connection = 0; connection < 10_000; connection++) {
+      work.upkeep.request('picker');
+      await work.clock.advanceAsync(0.1);
+    }
+    const lastedMs = work.clock.now() - startMs;
+    expect(work.done.length * work.costMs).toBeLessThanOrEqual(0.1 * lastedMs + 20 + 1);
+    expect(work.done.length).toBeGreaterThan(80);
+    await work.clock.advanceAsync(100);
+    const { length } = work.done;
+    await work.clock.advanceAsync(1_000);
+    expect(work.done).toHaveLength(length);
+    expect(work.clock.timers).toBe(0);
+  });
+
+  it('nothing waits for longer than 100 ms, however dear a picker is', async () => {
+    const work = new Work();
+    work.costMs = 1_000;
+    work.upkeep.request('picker');
+    await settle();
+    work.upkeep.request('picker');
+    await work.clock.advanceAsync(99);
+    expect(work.done).toHaveLength(1);
+    await work.clock.advanceAsync(1);
+    expect(work.done).toHaveLength(2);
+  });
+
+  it('a set or a verdict never waits, and takes along what does', async () => {
+    const work = new Work();
+    work.costMs = 1_000;
+    work.upkeep.request('picker');
+    await settle();
+    work.upkeep.request('picker');
+    expect(work.clock.timers).toBe(1);
+    work.upkeep.request('stages');
+    await settle();
+    expect(work.done).toEqual(['picker', 'stages']);
+    expect(work.clock.timers).toBe(0);
+    await work.clock.advanceAsync(1_000);
+    expect(work.done).toHaveLength(2);
+  });
+
+  it('does not wait where there is nothing to pick', async () => {
+    const work = new Work();
+    work.costMs = 1_000;
+    work.urgent = true;
+    for (let i = 0; i < 3; i++) {
+      work.upkeep.request('picker');
+      await settle();
+    }
+    expect(work.done).toHaveLength(3);
+  });
+
+  it('is over with close: nothing that was asked for happens', async () => {
+    const work = new Work();
+    work.costMs = 1_000;
+    work.upkeep.request('picker');
+    await settle();
+    work.upkeep.request('picker');
+    work.upkeep.close();
+    expect(work.clock.timers).toBe(0);
+    const other = new Work();
+    other.upkeep.request('stages');
+    other.upkeep.close();
+    other.upkeep.request('stages');
+    await settle();
+    expect([work.done.length, other.done.length]).toEqual([1, 0]);
+  });
+});

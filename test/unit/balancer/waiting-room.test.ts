@@ -1,0 +1,192 @@
+import { getEventListeners } from 'node:events';
+import { describe, expect, it } from 'vitest';
+import type { Lease } from '../../../src/balancer/lease.js';
+import { WaitingRoom, type WaitRequest } from '../../../src/balancer/waiting-room.js';
+import { EvenkeelError, isEvenkeelError } from '../../../src/errors.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
+import { failure, standing } from '../../support/balancer-house.js';
+
+/** A room whose picks are names a test has put out, by key (`''` = without). */
+class Room {
+  readonly clock = new FakeClock();
+  /** What can be picked: by key, and without one. */
+  readonly free = new Map<string, string[]>();
+  tries = 0;
+  readonly room: WaitingRoom<string>;
+
+  constructor(limit = 1_000) {
+    this.room = new WaitingRoom<string>({
+      clock: this.clock,
+      limit,
+      tryPick: (key) => {
+        this.tries++;
+        return this.free.get(key ?? '')?.shift() as unknown as Lease<string> | undefined;
+      },
+      waitedInVain: (timeoutMs) => new EvenkeelError('EVENKEEL_NOT_READY', `in vain for ${timeoutMs}`),
+    });
+  }
+
+  wait(more: Partial<WaitRequest<string>> = {}): Promise<unknown> {
+    return this.room.wait({ key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000, ...more });
+  }
+
+  put(key: string, ...names: string[]): void {
+    this.free.set(key, [...(this.free.get(key) ?? []), ...names]);
+  }
+}
+
+describe('the waiting room', () => {
+  it('serves in order of arrival, as many as can be picked for', async () => {
+    const room = new Room();
+    const waiting = [room.wait(), room.wait(), room.wait()];
+    room.put('', 'first', 'second');
+    room.room.wake();
+    expect(await waiting[0]).toBe('first');
+    expect(await waiting[1]).toBe('second');
+    expect(room.room.size).toBe(1);
+    expect(room.clock.timers).toBe(1);
+    expect(room.tries).toBe(3);
+  });
+
+  it('a caller with a key waits for his endpoint while those behind him are served', async () => {
+    const room = new Room();
+    const keyed = room.wait({ key: 'a' });
+    const plain = room.wait();
+    room.put('', 'x');
+    room.room.wake();
+    expect(await plain).toBe('x');
+    expect(await standing(keyed)).toBe('pending');
+    room.put('a', 'y');
+    room.room.wake();
+    expect(await keyed).toBe('y');
+  });
+
+  it('nothing for a caller without a key is nothing for anybody: it asks no further', async () => {
+    const room = new Room();
+    for (let i = 0; i < 100; i++) void room.wait();
+    room.room.wake();
+    expect(room.tries).toBe(1);
+  });
+
+  it('tries a bounded number of keys each time, and comes round to all of them', async () => {
+    const room = new Room();
+    const busy = Array.from({ length: 500 }, (_, i) => room.wait({ key: `busy ${i}` }));
+    const last = room.wait({ key: 'free' });
+    room.put('free', 'x');
+    room.room.wake();
+    expect(room.tries).toBeLessThanOrEqual(16);
+    for (let call = 0; call < 70; call++) room.room.wake();
+    expect(await last).toBe('x');
+    expect(await standing(busy[0] as Promise<unknown>)).toBe('pending');
+    // Having come round it goes on: one that came later is found, too.
+    const later = room.wait({ key: 'later' });
+    room.put('later', 'y');
+    for (let call = 0; call < 140; call++) room.room.wake();
+    expect(await later).toBe('y');
+  });
+
+  it('turns away whoever finds it full, and has room again when somebody leaves', async () => {
+    const room = new Room(2);
+    const controller = new AbortController();
+    void room.wait();
+    const leaving = failure(room.wait({ signal: controller.signal }));
+    expect(await failure(room.wait())).toSatisfy((error) => isEvenkeelError(error, 'EVENKEEL_QUEUE_FULL'));
+    controller.abort(new Error('enough'));
+    expect(await leaving).toMatchObject({ message: 'enough' });
+    expect(await standing(room.wait())).toBe('pending');
+    await expect(new Room(0).wait()).rejects.toMatchObject({ code: 'EVENKEEL_QUEUE_FULL' });
+  });
+
+  it('ends the waiting at each caller’s own time', async () => {
+    const room = new Room();
+    const short = failure(room.wait({ timeoutMs: 100 }));
+    const long = room.wait({ timeoutMs: 200 });
+    await room.clock.advanceAsync(100);
+    expect(await short).toMatchObject({ message: 'in vain for 100' });
+    expect(await standing(long)).toBe('pending');
+    expect(room.room.size).toBe(1);
+  });
+
+  it('keeps the process alive while somebody waits, and only then', async () => {
+    const room = new Room();
+    const waiting = room.wait();
+    expect(room.clock.referencedTimers).toBe(1);
+    room.put('', 'x');
+    room.room.wake();
+    await waiting;
+    expect(room.clock.timers).toBe(0);
+  });
+
+  it('after a stall of the event loop gives what came in meanwhile a chance before it turns anybody away', async () => {
+    const room = new Room();
+    const waiting = room.wait({ timeoutMs: 1_000 });
+    await room.clock.stall(10_000);
+    expect(await standing(waiting)).toBe('pending');
+    room.put('', 'x');
+    room.room.wake();
+    expect(await waiting).toBe('x');
+    expect(room.clock.timers).toBe(0);
+  });
+
+  it('leaves no listener on a signal, however many wait with it and however they leave', async () => {
+    const room = new Room();
+    const { signal } = new AbortController();
+    const served = room.wait({ signal });
+    const timedOut = failure(room.wait({ signal, timeoutMs: 10 }));
+    const turnedAway = failure(room.wait({ signal }));
+    room.put('', 'x');
+    room.room.wake();
+    await served;
+    await room.clock.advanceAsync(10);
+    await timedOut;
+    room.room.fail(new EvenkeelError('EVENKEEL_CLOSED', 'closed'));
+    expect(await turnedAway).toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(getEventListeners(signal, 'abort')).toHaveLength(0);
+    expect([room.clock.timers, room.room.size]).toEqual([0, 0]);
+  });
+
+  it('takes nobody whose signal has aborted', async () => {
+    const room = new Room();
+    expect(await failure(room.wait({ signal: AbortSignal.abort(new Error('before')) }))).toMatchObject({
+      message: 'before',
+    });
+    expect(room.room.size).toBe(0);
+  });
+
+  it('a caller who comes back in his continuation stands behind those who waited', async () => {
+    const room = new Room();
+    const order: string[] = [];
+    const again = room.wait().then(async () => {
+      order.push('first');
+      await room.wait();
+      order.push('first again');
+    });
+    const second = room.wait().then(() => order.push('second'));
+    room.put('', 'x');
+    room.room.wake();
+    await settle();
+    room.put('', 'y', 'z');
+    room.room.wake();
+    await Promise.all([again, second]);
+    expect(order).toEqual(['first', 'second', 'first again']);
+  });
+
+  it('may be woken from within a pick: nobody is served twice', async () => {
+    const clock = new FakeClock();
+    const given: string[] = ['x', 'y', 'z'];
+    const room: WaitingRoom<string> = new WaitingRoom<string>({
+      clock,
+      limit: 10,
+      tryPick: () => {
+        room.wake();
+        return given.shift() as unknown as Lease<string> | undefined;
+      },
+      waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
+    });
+    const request = { key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000 };
+    const waiting = [room.wait(request), room.wait(request)];
+    room.wake();
+    expect(await Promise.all(waiting)).toEqual(['x', 'y']);
+    expect([room.size, clock.timers, given]).toEqual([0, 0, ['z']]);
+  });
+});
