@@ -41,6 +41,8 @@ export abstract class Call {
   /** A part of the answer, a 1xx included, has come. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
+  /** What the caller's own code threw while it was told of the answer; undici then aborts the attempt with it. */
+  #thrown: unknown;
   /** The caller heard of the end. */
   protected done = false;
   /** The caller's reason for giving up. */
@@ -103,6 +105,11 @@ export abstract class Call {
     this.#verdict = outcomeOfStatus(status, retryAfterMs);
   }
 
+  /** The caller's code threw this when it was told of the answer. */
+  protected threw(error: unknown): void {
+    this.#thrown = error;
+  }
+
   /** The answer is complete. */
   protected completed(): void {
     this.done = true;
@@ -138,7 +145,7 @@ export abstract class Call {
       return;
     }
     this.#lease = undefined;
-    const ours = this.abortReason !== undefined || bodyOf(this.#options)?.errored === error;
+    const ours = this.abortReason !== undefined || this.#thrown === error || bodyOf(this.#options)?.errored === error;
     const outcome = ours ? outcomes.cancelled : outcomeOfError(error, this.#sent);
     this.#sent = false;
     lease.end(outcome);

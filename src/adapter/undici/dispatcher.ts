@@ -105,7 +105,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
 function resolverOf(origin: URL): Resolver | string {
   const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
   const host = bareHost(origin);
-  if (isIP(host) !== 0 || host === 'localhost') return staticEndpoints([{ address: host, port }]);
+  if (isIP(host) !== 0 || /(^|\.)localhost$/.test(host)) return staticEndpoints([{ address: host, port }]);
   return `${origin.hostname}:${port}`;
 }
 
@@ -149,10 +149,10 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const { origin, path } = options;
     const { matcher, key, servername } = this.#parts;
-    let own = options;
+    let own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
     // The first test is all a request with a plain path and our own origin pays for.
     if (origin !== matcher.origin || typeof path !== 'string' || path.charCodeAt(0) !== SLASH) {
-      const resolved = resolvePath(options);
+      const resolved = resolvePath(own);
       if (!matcher.matches(resolved.origin)) return this.#elsewhere(resolved, handler);
       own = resolved;
     }
@@ -259,6 +259,18 @@ function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOp
   }
   const url = new URL(path);
   return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
+}
+
+/**
+ * The fetch of Node 20 and 22 adds its Content-Length to one the caller set, as `3, 3`, which undici from 7 on refuses.
+ * A recipient may take a list of the same number for that number (RFC 9110, 8.6).
+ */
+function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const { headers } = options;
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) return options;
+  const length = (headers as Record<string, unknown>)['content-length'];
+  if (typeof length !== 'string' || !/^(\d+)(, \1)+$/.test(length)) return options;
+  return { ...options, headers: { ...headers, 'content-length': length.slice(0, length.indexOf(',')) } };
 }
 
 /** undici 7's functions leave their `dispatcher` in the options, undici 8's core refuses it there. */

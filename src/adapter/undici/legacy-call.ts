@@ -61,11 +61,21 @@ export class LegacyCall extends Call {
         : undefined;
       this.judged(status, retryAfterMs);
     }
-    return this.#handler.onHeaders!(status, headers, resume, statusText);
+    try {
+      return this.#handler.onHeaders!(status, headers, resume, statusText);
+    } catch (error) {
+      this.threw(error);
+      throw error;
+    }
   }
 
   onData(chunk: Buffer): boolean {
-    return this.#handler.onData!(chunk);
+    try {
+      return this.#handler.onData!(chunk);
+    } catch (error) {
+      this.threw(error);
+      throw error;
+    }
   }
 
   onComplete(trailers: unknown): void {

@@ -109,11 +109,21 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
       const retryAfterMs = mayPushBack(status) ? parseRetryAfter(headers['retry-after'], headers.date) : undefined;
       this.judged(status, retryAfterMs);
     }
-    this.#handler.onResponseStart?.(this, status, headers, statusText);
+    try {
+      this.#handler.onResponseStart?.(this, status, headers, statusText);
+    } catch (error) {
+      this.threw(error);
+      throw error;
+    }
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#handler.onResponseData?.(this, chunk);
+    try {
+      this.#handler.onResponseData?.(this, chunk);
+    } catch (error) {
+      this.threw(error);
+      throw error;
+    }
   }
 
   onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {

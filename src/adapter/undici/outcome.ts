@@ -22,9 +22,10 @@ export function mayPushBack(status: number): boolean {
  * Source: RFC 9110, 10.2.3.
  */
 export function parseRetryAfter(retryAfter: string | undefined, date: string | undefined): number | undefined {
-  if (retryAfter === undefined) return undefined;
+  // A header that came twice is a list, whatever its type says.
+  if (typeof retryAfter !== 'string') return undefined;
   const text = retryAfter.trim();
-  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(date ?? '');
+  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(String(date));
   return Number.isFinite(ms) && ms >= 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : undefined;
 }
 

@@ -93,6 +93,11 @@ describe.each(Object.entries(clients))('%s', (_name, client) => {
     expect(JSON.parse(answer.body)).toMatchObject({ method: 'POST', length: 6 });
   });
 
+  test('takes a Content-Length of the caller', async () => {
+    const answer = await send('/', { method: 'POST', body: 'a body', headers: { 'content-length': '6' } });
+    expect(JSON.parse(answer.body)).toMatchObject({ length: 6, headers: { 'content-length': '6' } });
+  });
+
   test('keeps repeated headers apart', async () => {
     expect((await send('/cookies')).cookies).toEqual(['a=1', 'b=2']);
   });

@@ -158,6 +158,21 @@ describe('a pod that does not answer in time', () => {
   });
 });
 
+describe('what the caller does wrong with an answer', () => {
+  it('is held against no pod', async () => {
+    await open();
+    const refused = dispatcher.upgrade({ path: '/status/200', protocol: 'echo', method: 'POST' });
+    await refused.then(({ socket }) => socket.destroy());
+    // Asking for an upgrade over a path that answers plainly: undici throws in the middle of the answer.
+    await expect(dispatcher.connect({ origin, path: 'x', headers: { 'bad header': '' } })).rejects.toThrow();
+    const failing = dispatcher.stream({ path: '/', method: 'GET' }, () => {
+      throw new Error('no stream today');
+    });
+    await expect(failing).rejects.toThrow('no stream today');
+    expect(attempts.map(({ outcome }) => outcome.kind)).not.toContain('failure');
+  });
+});
+
 describe('a wrong request', () => {
   it('fails as with undici alone, and is held against no pod', async () => {
     await open();
