@@ -128,9 +128,10 @@ export class Subchannel<C> {
 
   /**
    * A call that began at `startedMs` ended. Never throws.
-   * @param askedMs When the endpoint was asked, where what is to be measured is less than the whole call.
+   * @param askedMs When the endpoint was asked: `startedMs`, unless what is to be measured is less than the whole call. Has
+   * no default, since one would put the number on the heap for every call.
    */
-  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number = startedMs): void {
+  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number): void {
     this.inFlight--;
     // The room of a call from before the trial is not for another one on trial.
     if (this.#trial !== undefined && startedMs < this.#trialSinceMs) this.#trialLimit--;

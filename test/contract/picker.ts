@@ -72,7 +72,7 @@ class Caller {
       this.running[index] = this.running[this.running.length - 1] as TestSubchannel;
       this.running.pop();
       // Every call took as long as any other: loads that measure latency see equals.
-      ending.end(this.#calls - 1, this.#calls, outcomes.success);
+      ending.end(this.#calls - 1, this.#calls, outcomes.success, this.#calls - 1);
       this.picker.ended?.(ending);
     }
   }
@@ -237,7 +237,7 @@ export function pickerContract(contract: PickerContract): void {
         if (contract.keyed === true) reused.key = keys[calls++ & 63];
         const picked = picker.pick(reused) as TestSubchannel;
         picked.start(now);
-        picked.end(now, now, outcomes.success);
+        picked.end(now, now, outcomes.success, now);
         picker.ended?.(picked);
       });
       expect(bytes).toBeLessThanOrEqual(24);

@@ -103,6 +103,8 @@ export class SubchannelHouse {
   call(): { end(outcome?: Parameters<Subchannel<FakeConnection>['end']>[2]): void } {
     const startedMs = this.clock.now();
     this.subchannel.start(startedMs);
-    return { end: (outcome = { kind: 'success' }) => this.subchannel.end(startedMs, this.clock.now(), outcome) };
+    return {
+      end: (outcome = { kind: 'success' }) => this.subchannel.end(startedMs, this.clock.now(), outcome, startedMs),
+    };
   }
 }

@@ -162,7 +162,7 @@ describe('the pool', () => {
     await settle();
     expect(house.states).toEqual({ '10.0.0.1:80': 'draining' });
     expect(closed).toBe(false);
-    busy?.end(0, 1, outcomes.success);
+    busy?.end(0, 1, outcomes.success, 0);
     await closing;
     expect(house.transport.open()).toHaveLength(0);
     expect(house.clock.timers).toBe(0);
