@@ -1,0 +1,37 @@
+import { endpointSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
+import { sharedWatchCount } from '../../../src/resolver/kubernetes/shared-watch.js';
+import { createApiServer } from '../../../src/testing/api-server.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { resolverContract } from '../../contract/resolver.js';
+import { sliceObject } from '../../support/endpoint-cases.js';
+
+resolverContract({
+  name: 'endpointSlices',
+  open: async () => {
+    const api = await createApiServer({ rng: seededRng(1) });
+    api.slices.put(sliceObject('s1', 'aR bR'));
+    const clock = new FakeClock();
+    return {
+      resolver: endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer: api.url }),
+      context: { clock, rng: seededRng(2), observer: {} },
+      // Longer than any pause after the first few failures, with real turns in between for the sockets.
+      settle: async () => {
+        for (let step = 0; step < 150; step++) {
+          await clock.advanceAsync(500);
+          await new Promise((resolve) => setTimeout(resolve, 1));
+        }
+      },
+      change: () => {
+        api.slices.put(sliceObject('s1', 'bR cR'));
+      },
+      empty: () => {
+        api.slices.delete('s1', 'shop');
+      },
+      fail: () => api.kill(),
+      mend: () => api.start(),
+      held: () => clock.timers + sharedWatchCount() + api.counts.openConnections,
+      close: () => api.close(),
+    };
+  },
+});
