@@ -38,7 +38,7 @@ export class PodConnection implements Connection<PodConnection> {
   #reopenTimer: Timer | undefined;
   #reopenMs = REOPEN_INITIAL_MS;
   #released = false;
-  #lastCallEnded: (() => void) | undefined;
+  #closing = false;
   #settleOpened!: () => void;
   #rejectOpened!: (error: Error) => void;
   #settleLeaving!: () => void;
@@ -86,7 +86,7 @@ export class PodConnection implements Connection<PodConnection> {
   callEnded(leaf: Leaf): void {
     leaf.streams--;
     this.#streams--;
-    if (this.#streams === 0) this.#lastCallEnded?.();
+    if (this.#streams === 0 && this.#closing) this.#settleClosed();
   }
 
   /** Asks grpc.health.v1 over a connection calls use. */
@@ -99,17 +99,11 @@ export class PodConnection implements Connection<PodConnection> {
   /** Gives its connections up. Running calls finish: nothing here could cut them, only their servers and deadlines do. */
   async close(signal?: AbortSignal): Promise<void> {
     this.release('it is closed');
-    if (this.#streams > 0 && signal?.aborted !== true) {
-      await new Promise<void>((resolve) => {
-        const done = (): void => {
-          signal?.removeEventListener('abort', done);
-          resolve();
-        };
-        this.#lastCallEnded = done;
-        signal?.addEventListener('abort', done, { once: true });
-      });
-    }
-    this.#settleClosed();
+    if (this.#streams === 0 || signal?.aborted === true) this.#settleClosed();
+    this.#closing = true;
+    signal?.addEventListener('abort', this.#settleClosed, { once: true });
+    await this.closed;
+    signal?.removeEventListener('abort', this.#settleClosed);
   }
 
   /** Lets go of every connection, now. */

@@ -1,0 +1,146 @@
+import { connectivityState, status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { Admission, type AdmissionOptions } from '../../../../src/adapter/grpc-js/admission.js';
+import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
+import { EvenkeelError, ResolveError } from '../../../../src/errors.js';
+import type { SubchannelState } from '../../../../src/observe/observer.js';
+import type { PickSet } from '../../../../src/picker/picker.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+
+interface FakeMember {
+  readonly state: SubchannelState;
+  readonly lastError?: Error;
+  readonly inFlight?: number;
+}
+
+function setOf(...members: readonly FakeMember[]): PickSet<PodConnection> {
+  const all = members.map((member) => ({ inFlight: 0, capacity: 1, ...member }));
+  return { all, subchannels: all.filter(({ state }) => state === 'ready') } as unknown as PickSet<PodConnection>;
+}
+
+function admission(options: Partial<AdmissionOptions> = {}) {
+  const clock = new FakeClock();
+  let changes = 0;
+  const made = new Admission({ service: 'orders.shop:50051', clock, ...options }, () => changes++);
+  const assessed = () => {
+    const state = connectivityState[made.assess()];
+    const { details, code } = made.refusal?.result.status ?? {};
+    return made.refusal === undefined ? state : `${state}: ${status[code as status]} ${details}`;
+  };
+  return { admission: made, clock, assessed, changes: () => changes };
+}
+
+const refused = new Error('no connection to 10.0.0.1:80: connect ECONNREFUSED');
+
+describe('the state of a channel', () => {
+  it('is CONNECTING until a first set is known, or its resolver fails', () => {
+    const { admission: door, assessed } = admission();
+    expect(assessed()).toBe('CONNECTING');
+    door.resolveFailed(new ResolveError('DNS has no answer'));
+    expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: DNS has no answer (EVENKEEL_RESOLVE)');
+    door.resolved(1);
+    door.setChanged(setOf({ state: 'connecting' }));
+    expect(assessed()).toBe('CONNECTING');
+    door.setChanged(setOf({ state: 'ready' }, { state: 'connecting' }));
+    expect(assessed()).toBe('READY');
+  });
+
+  it('says whether a Service is empty or its endpoints are unusable', () => {
+    const { admission: door, assessed } = admission();
+    door.resolved(0);
+    door.setChanged(setOf());
+    expect(assessed()).toContain('orders.shop:50051: it has no endpoint (EVENKEEL_NO_ENDPOINTS)');
+    door.resolved(3);
+    expect(assessed()).toContain('none of its 3 endpoints is usable (EVENKEEL_NO_ENDPOINTS)');
+  });
+
+  it('does not name the Service twice', () => {
+    const { admission: door, assessed } = admission();
+    door.resolveFailed(new ResolveError('orders.shop:50051: nobody knows it'));
+    expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: nobody knows it (EVENKEEL_RESOLVE)');
+  });
+
+  it('is TRANSIENT_FAILURE once every endpoint has failed, also while they are tried again', () => {
+    const { admission: door, assessed } = admission();
+    door.setChanged(setOf({ state: 'backoff', lastError: refused }, { state: 'connecting' }));
+    expect(assessed()).toBe('CONNECTING');
+    door.setChanged(setOf({ state: 'backoff' }, { state: 'connecting', lastError: refused }));
+    expect(assessed()).toBe(
+      'TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: no endpoint can be reached (1 backoff, 1 connecting; ' +
+        'no connection to 10.0.0.1:80: connect ECONNREFUSED) (EVENKEEL_NOT_READY)',
+    );
+    door.setChanged(setOf({ state: 'ready' }, { state: 'backoff', lastError: refused }));
+    expect(assessed()).toBe('READY');
+  });
+
+  it('is final when the balancer is closed', () => {
+    const { admission: door, assessed } = admission();
+    door.setChanged(setOf({ state: 'ready' }));
+    door.close(new EvenkeelError('EVENKEEL_CLOSED', 'orders.shop:50051: the channel is closed'));
+    expect(assessed()).toContain('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: the channel is closed');
+    expect(door.refusal?.final).toBe(true);
+  });
+});
+
+describe('calls that cannot be placed', () => {
+  it('wait, and are turned away when none was placed for waitTimeoutMs', () => {
+    const { admission: door, clock, assessed, changes } = admission({ waitTimeoutMs: 5_000 });
+    door.setChanged(setOf({ state: 'ready', inFlight: 1 }));
+    expect(door.wait()).toBeUndefined();
+    clock.advance(4_999);
+    expect(assessed()).toBe('READY');
+    clock.advance(1);
+    expect(changes()).toBe(2);
+    expect(assessed()).toBe(
+      'READY: UNAVAILABLE orders.shop:50051: no endpoint could take a call within 5000 ms (1 at capacity) (EVENKEEL_NOT_READY)',
+    );
+    // One that finds room ends it.
+    door.placed();
+    expect(door.refusal).toBeUndefined();
+    expect(assessed()).toBe('READY');
+    expect(clock.timers).toBe(0);
+  });
+
+  it('have their patience begin anew with each call placed', () => {
+    const { admission: door, clock, assessed } = admission({ waitTimeoutMs: 100 });
+    door.setChanged(setOf({ state: 'ready' }));
+    door.wait();
+    clock.advance(90);
+    door.placed();
+    door.wait();
+    clock.advance(90);
+    expect(assessed()).toBe('READY');
+  });
+
+  it('wait for a resolver as long, and for the first endpoint where that is wished', () => {
+    const starting = admission({ waitTimeoutMs: 100 });
+    starting.admission.wait();
+    starting.clock.advance(100);
+    expect(starting.assessed()).toContain('no answer within 100 ms (EVENKEEL_NOT_READY)');
+    const empty = admission({ waitTimeoutMs: 100, waitForEndpoints: true });
+    empty.admission.setChanged(setOf());
+    expect(empty.assessed()).toBe('CONNECTING');
+    empty.admission.wait();
+    empty.clock.advance(100);
+    expect(empty.assessed()).toContain('EVENKEEL_NO_ENDPOINTS');
+    empty.admission.setChanged(setOf({ state: 'ready' }));
+    expect(empty.assessed()).toBe('READY');
+  });
+
+  it('are turned away beyond maxWaiting; the count is taken anew ten times a second', () => {
+    const { admission: door, clock, changes } = admission({ maxWaiting: 2 });
+    expect([door.wait(), door.wait(), door.waiting]).toEqual([undefined, undefined, 2]);
+    expect(door.wait()?.result.status).toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+      details: 'orders.shop:50051: 2 calls wait for an endpoint already (maxWaiting) (EVENKEEL_QUEUE_FULL)',
+    });
+    door.wait();
+    expect(changes()).toBe(0);
+    clock.advance(100);
+    expect(changes()).toBe(1);
+    door.retrying();
+    expect(door.wait()).toBeUndefined();
+    door.stop();
+    expect(clock.timers).toBe(0);
+  });
+});

@@ -1,0 +1,208 @@
+import { connectivityState, Metadata, status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { Attempt, BalancedCall, MethodHistory } from '../../../../src/adapter/grpc-js/balanced-call.js';
+import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
+import type { Lease } from '../../../../src/balancer/lease.js';
+import type { Outcome } from '../../../../src/endpoint/outcome.js';
+import type { ObserverEvents } from '../../../../src/observe/observer.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+
+interface Ended {
+  readonly outcome: Outcome;
+  readonly latencyMs: number | undefined;
+  readonly answered: boolean;
+}
+
+/** One pod, calls on it, and what its leases heard. */
+function world() {
+  const clock = new FakeClock();
+  const history = new MethodHistory();
+  const told: Partial<ObserverEvents['attemptEnded']>[] = [];
+  const owner = {
+    observer: {
+      attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) =>
+        told.push(rest),
+    },
+    roomMade: () => {},
+  };
+  let ready = true;
+  const leaf = {
+    streams: 0,
+    subchannel: { getConnectivityState: () => connectivityState.READY },
+    get ready() {
+      return ready;
+    },
+  };
+  const connection = {
+    callStarted: () => leaf.streams++,
+    callEnded: () => leaf.streams--,
+  } as unknown as PodConnection;
+  const attempt = (call: BalancedCall) => {
+    let ended: Ended | undefined;
+    let answered = false;
+    const lease = {
+      handle: connection,
+      subchannel: {},
+      endpoint: {},
+      startedMs: clock.now(),
+      progressed: () => {
+        answered = true;
+      },
+      end: (outcome: Outcome, latencyMs?: number) => {
+        ended = { outcome, latencyMs, answered };
+      },
+    } as unknown as Lease<PodConnection>;
+    const made = new Attempt(call, lease, leaf as never, owner);
+    call.attempts.push(made);
+    return {
+      attempt: made,
+      ended: () => ended,
+      /** As grpc-js ends it: trailers to the filter after the attempt. */
+      end: (code: status, details = '') => {
+        made.onCallEnded?.(code, details, new Metadata());
+        call.receiveTrailers({ code });
+        return ended;
+      },
+    };
+  };
+  const call = () => new BalancedCall(history, clock);
+  /** A call that answered with so many messages. */
+  const answered = (messages: number) => {
+    const made = call();
+    const { end } = attempt(made);
+    made.receiveMetadata(new Metadata());
+    for (let message = 0; message < messages; message++) made.receiveMessage(Buffer.alloc(0));
+    return end(status.OK);
+  };
+  return {
+    clock,
+    history,
+    told,
+    leaf,
+    attempt,
+    call,
+    answered,
+    lose: () => {
+      ready = false;
+    },
+  };
+}
+
+describe('how long an endpoint took', () => {
+  it('is the whole call where there is one answer', () => {
+    const { clock, call, attempt } = world();
+    const made = call();
+    const { end } = attempt(made);
+    clock.advance(5);
+    made.receiveMetadata(new Metadata());
+    clock.advance(5);
+    made.receiveMessage(Buffer.alloc(0));
+    expect(end(status.OK)).toMatchObject({ outcome: { kind: 'success' }, latencyMs: undefined });
+  });
+
+  it('is the time to the beginning of a stream', () => {
+    const { clock, call, attempt } = world();
+    const made = call();
+    const { end } = attempt(made);
+    clock.advance(5);
+    made.receiveMetadata(new Metadata());
+    for (let message = 0; message < 3; message++) {
+      clock.advance(60_000);
+      made.receiveMessage(Buffer.alloc(0));
+    }
+    expect(end(status.OK)).toMatchObject({ outcome: { kind: 'success' }, latencyMs: 5 });
+  });
+});
+
+describe('a call that ends without an answer', () => {
+  const endQuietly = (code: status, known: 'nothing' | 'single' | 'streaming') => {
+    const { clock, call, attempt, answered } = world();
+    if (known !== 'nothing') answered(known === 'single' ? 1 : 2);
+    const { end } = attempt(call());
+    clock.advance(60_000);
+    return end(code);
+  };
+
+  it('at its deadline is a time-out, unless its method is known to stream', () => {
+    const timeout = { kind: 'failure', cause: 'timeout' };
+    expect(endQuietly(status.DEADLINE_EXCEEDED, 'nothing')?.outcome).toEqual(timeout);
+    expect(endQuietly(status.DEADLINE_EXCEEDED, 'single')?.outcome).toEqual(timeout);
+    expect(endQuietly(status.DEADLINE_EXCEEDED, 'streaming')).toEqual({
+      outcome: { kind: 'cancelled' },
+      latencyMs: 0,
+      answered: true,
+    });
+  });
+
+  it('by its caller may be a stall only where the method is known to answer once', () => {
+    expect(endQuietly(status.CANCELLED, 'single')).toEqual({
+      outcome: { kind: 'cancelled' },
+      latencyMs: undefined,
+      answered: false,
+    });
+    expect(endQuietly(status.CANCELLED, 'nothing')).toMatchObject({ answered: true });
+    expect(endQuietly(status.CANCELLED, 'streaming')).toMatchObject({ answered: true, latencyMs: 0 });
+  });
+});
+
+describe('a pick', () => {
+  it('counts until its attempt ends, once', () => {
+    const { call, attempt, leaf } = world();
+    const made = call();
+    const { attempt: first, ended, end } = attempt(made);
+    expect(leaf.streams).toBe(1);
+    first.onCallStarted();
+    end(status.OK);
+    expect(leaf.streams).toBe(0);
+    made.receiveTrailers({ code: status.OK });
+    expect(leaf.streams).toBe(0);
+    expect(ended()?.outcome.kind).toBe('success');
+  });
+
+  it('is given back when its call ends before it was sent', () => {
+    const { call, attempt, leaf } = world();
+    const made = call();
+    const { ended } = attempt(made);
+    made.receiveTrailers({ code: status.CANCELLED });
+    expect(ended()?.outcome).toEqual({ kind: 'not-started' });
+    expect(leaf.streams).toBe(0);
+  });
+
+  it('is given back when its connection was lost before it was sent and another is made', () => {
+    const { call, attempt, leaf, lose } = world();
+    const made = call();
+    const { attempt: first, ended } = attempt(made);
+    lose();
+    first.another();
+    expect(ended()?.outcome).toEqual({ kind: 'not-started' });
+    expect(leaf.streams).toBe(0);
+  });
+
+  it('stays while another attempt of the same call is made beside it', () => {
+    const { call, attempt, leaf } = world();
+    const made = call();
+    const { attempt: first, ended } = attempt(made);
+    first.another();
+    attempt(made);
+    expect(ended()).toBeUndefined();
+    expect(leaf.streams).toBe(2);
+    expect(made.tried?.size).toBe(2);
+    expect(call().tried).toBeUndefined();
+  });
+});
+
+describe('observers', () => {
+  it('hear of a failed attempt when it shows whether another follows', () => {
+    const { call, attempt, told } = world();
+    const made = call();
+    const first = attempt(made);
+    first.attempt.onCallEnded?.(status.UNAVAILABLE, 'Connection dropped', new Metadata());
+    expect(told).toEqual([]);
+    first.attempt.another();
+    const outcome = { kind: 'failure', cause: 'reset' };
+    expect(told).toEqual([{ outcome, attempt: 1, retrying: true }]);
+    attempt(made).end(status.UNAVAILABLE, 'Connection dropped');
+    expect(told[1]).toEqual({ outcome, attempt: 2, retrying: false });
+    expect(told.length).toBe(2);
+  });
+});

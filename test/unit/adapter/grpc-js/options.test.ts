@@ -1,0 +1,77 @@
+import { Metadata } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { channelOptions, target } from '../../../../src/adapter/grpc-js/channel.js';
+import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
+import { authorityOf, checkService } from '../../../../src/adapter/grpc-js/target.js';
+
+describe('options', () => {
+  it('have defaults', () => {
+    expect(resolveGrpcOptions()).toMatchObject({
+      balancing: {},
+      connectionsPerPod: 1,
+      maxStreamsPerConnection: Number.POSITIVE_INFINITY,
+      healthService: '',
+    });
+  });
+
+  it.each([
+    [{ connectionsPerPod: 0 }, /^connectionsPerPod must be a whole number from 1 to 100, got 0$/],
+    [{ maxStreamsPerConnection: 1.5 }, /^maxStreamsPerConnection must be a whole number of at least 1 or Infinity/],
+    [{ hashKey: 'x user' }, /^hashKey must be the name of a metadata entry, or a function, got "x user"$/],
+    [{ healthService: 5 }, /^healthService must be/],
+    [{ onBalancer: true }, /^onBalancer must be a function/],
+    [{ picker: 'p2c' }, /^picker must be a function/],
+    [{ waitTimeoutMs: -1 }, /^waitTimeoutMs must be/],
+    [{ resolver: 'dns:' }, /dns:/],
+    [{ retry: {} }, /no option "retry".*retryPolicy or hedgingPolicy of 'grpc\.service_config'/],
+    [{ pikcer: () => {} }, /no option "pikcer"; it knows grpc\.\*, grpc-node\.\*, resolver, .*onBalancer/],
+  ])('%o is refused', (options, message) => {
+    expect(() => channelOptions(options as GrpcOptions)).toThrow(
+      expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringMatching(message) }),
+    );
+  });
+
+  it('of grpc-js are passed on; a proxy is never used', () => {
+    const options = channelOptions({ 'grpc.keepalive_time_ms': 5_000, 'grpc-node.max_session_memory': 10 });
+    expect(options).toMatchObject({
+      'grpc.keepalive_time_ms': 5_000,
+      'grpc-node.max_session_memory': 10,
+      'grpc.enable_http_proxy': 0,
+    });
+    // grpc-js prints them when it traces.
+    expect(() => JSON.stringify(options)).not.toThrow();
+  });
+
+  it('read a hash key from metadata, whatever its case', () => {
+    const { hashKey } = resolveGrpcOptions({ hashKey: 'X-User' });
+    const metadata = new Metadata();
+    expect(hashKey?.(metadata)).toBeUndefined();
+    metadata.set('x-user', 'alice');
+    metadata.add('x-user', 'bob');
+    expect(hashKey?.(metadata)).toBe('alice');
+  });
+});
+
+describe('target', () => {
+  it('is a string with our scheme', () => {
+    expect(target('orders.shop:50051')).toMatch(/^evenkeel\d*:orders\.shop:50051$/);
+  });
+
+  it.each(['', 'orders shop', 'http://orders', 'orders/v1', undefined])('%j cannot name a Service', (service) => {
+    expect(() => checkService(service)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+  });
+
+  it.each([
+    ['orders.shop:50051', 'orders.shop:50051'],
+    ['orders.shop', 'orders.shop'],
+    ['orders.shop:grpc', 'orders.shop'],
+    ['kubernetes:orders.shop:grpc', 'orders.shop'],
+    ['kubernetes:orders.shop:50051', 'orders.shop:50051'],
+    ['dns:orders.shop.svc.cluster.local:50051', 'orders.shop.svc.cluster.local:50051'],
+    ['static:10.0.0.1:80,10.0.0.2:80', '10.0.0.1:80'],
+    ['static:[fd00::1]:80', '[fd00::1]:80'],
+    ['dns:8080', '8080'],
+  ])('%s has the authority %s', (service, authority) => {
+    expect(authorityOf(service)).toBe(authority);
+  });
+});

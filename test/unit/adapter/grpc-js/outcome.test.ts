@@ -1,0 +1,88 @@
+import { Metadata, status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { outcomeOf } from '../../../../src/adapter/grpc-js/outcome.js';
+
+/** Trailers as a server sends them. */
+function trailers(entries: Readonly<Record<string, string>> = {}): Metadata {
+  const metadata = new Metadata();
+  metadata.set('content-type', 'application/grpc');
+  for (const [name, value] of Object.entries(entries)) metadata.set(name, value);
+  return metadata;
+}
+
+const fromServer = (code: status, entries?: Readonly<Record<string, string>>, quiet = false) =>
+  outcomeOf({ code, details: 'the server says', metadata: trailers(entries), quiet });
+const ours = (code: status, details = 'grpc-js says') =>
+  outcomeOf({ code, details, metadata: new Metadata(), quiet: false });
+
+describe('what a server answers', () => {
+  it.each([
+    'OK',
+    'INVALID_ARGUMENT',
+    'NOT_FOUND',
+    'ALREADY_EXISTS',
+    'PERMISSION_DENIED',
+    'FAILED_PRECONDITION',
+    'ABORTED',
+    'OUT_OF_RANGE',
+    'UNIMPLEMENTED',
+    'UNAUTHENTICATED',
+  ] as const)('%s is work done', (code) => {
+    expect(fromServer(status[code])).toEqual({ kind: 'success' });
+  });
+
+  it.each(['UNKNOWN', 'INTERNAL', 'DATA_LOSS', 'UNAVAILABLE'] as const)('%s is a failure', (code) => {
+    expect(fromServer(status[code])).toEqual({ kind: 'failure', cause: 'status' });
+  });
+
+  it('a code nobody has heard of counts as UNKNOWN', () => {
+    expect(fromServer(99 as status)).toEqual({ kind: 'failure', cause: 'status' });
+  });
+
+  it('RESOURCE_EXHAUSTED, and anything with a pushback, is overload', () => {
+    expect(fromServer(status.RESOURCE_EXHAUSTED)).toEqual({ kind: 'failure', cause: 'overload' });
+    expect(fromServer(status.UNAVAILABLE, { 'grpc-retry-pushback-ms': '250' })).toEqual({
+      kind: 'failure',
+      cause: 'overload',
+      retryAfterMs: 250,
+    });
+    for (const never of ['-1', 'later', '99999999999']) {
+      expect(fromServer(status.UNAVAILABLE, { 'grpc-retry-pushback-ms': never })).toEqual({
+        kind: 'failure',
+        cause: 'overload',
+      });
+    }
+    expect(fromServer(status.NOT_FOUND, { 'grpc-retry-pushback-ms': '250' })).toEqual({ kind: 'success' });
+  });
+
+  it('carries its report along when it is a success', () => {
+    const report = { cpuUtilization: 0.5 };
+    const ended = { code: status.OK, details: '', metadata: trailers(), quiet: false };
+    expect(outcomeOf(ended, report)).toEqual({ kind: 'success', report });
+  });
+});
+
+describe('what grpc-js says of itself', () => {
+  it('a lost connection is a reset', () => {
+    expect(ours(status.UNAVAILABLE, 'Connection dropped')).toEqual({ kind: 'failure', cause: 'reset' });
+  });
+
+  it('a stream a GOAWAY overtook was never started', () => {
+    expect(ours(status.UNAVAILABLE, 'Stream refused by server')).toEqual({ kind: 'not-started' });
+  });
+
+  it('garbled streams are the protocol, messages too large for us are no fault of the endpoint', () => {
+    expect(ours(status.INTERNAL)).toEqual({ kind: 'failure', cause: 'protocol' });
+    expect(ours(status.RESOURCE_EXHAUSTED)).toEqual({ kind: 'success' });
+  });
+
+  it('a cancelled call says nothing', () => {
+    expect(ours(status.CANCELLED)).toEqual({ kind: 'cancelled' });
+    expect(fromServer(status.CANCELLED)).toEqual({ kind: 'cancelled' });
+  });
+
+  it('a deadline is a time-out, unless the answer had begun or may be quiet', () => {
+    expect(ours(status.DEADLINE_EXCEEDED)).toEqual({ kind: 'failure', cause: 'timeout' });
+    expect(fromServer(status.DEADLINE_EXCEEDED, {}, true)).toEqual({ kind: 'cancelled' });
+  });
+});

@@ -1,0 +1,218 @@
+import { connectivityState } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
+import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
+import { GrpcTransport } from '../../../../src/adapter/grpc-js/transport.js';
+import { createEndpoint, type EndpointInit } from '../../../../src/endpoint/endpoint.js';
+import type { Connection } from '../../../../src/pool/transport.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+import { transportContract } from '../../../contract/transport.js';
+import { FakeHelper } from '../../../support/fake-subchannel.js';
+
+const endpoint = (init: Partial<EndpointInit> = {}) => createEndpoint({ address: '10.0.0.1', port: 80, ...init });
+const never = new AbortController().signal;
+
+transportContract<PodConnection>({
+  name: 'grpc-js',
+  open: () => {
+    const fake = new FakeHelper();
+    fake.behaviour.set('10.0.0.2:80', 'refuse').set('10.0.0.3:80', 'hang');
+    const transport = new GrpcTransport(fake.helper, {}, resolveGrpcOptions(), () => {});
+    const running = new Set<() => void>();
+    return {
+      transport,
+      endpoint: endpoint(),
+      refusing: endpoint({ address: '10.0.0.2' }),
+      hanging: endpoint({ address: '10.0.0.3' }),
+      open: () => fake.held().length,
+      end: () => {
+        for (const subchannel of fake.held()) subchannel.become(connectivityState.IDLE);
+        for (const cut of running) cut();
+      },
+      call: async (pod) => {
+        const leaf = pod.leastBusy();
+        if (leaf === undefined) throw new Error('no connection');
+        pod.callStarted(leaf);
+        let settle: (how: 'finished' | 'cut') => void = () => {};
+        const ended = new Promise<'finished' | 'cut'>((resolve) => {
+          settle = resolve;
+        });
+        const endWith = (how: 'finished' | 'cut') => (): void => {
+          if (!running.delete(cut)) return;
+          pod.callEnded(leaf);
+          settle(how);
+        };
+        const cut = endWith('cut');
+        running.add(cut);
+        return { ended, finish: endWith('finished') };
+      },
+      close: () => transport.release(),
+    };
+  },
+  // A lost connection leaves first; it is closed by whoever holds it.
+  outlivesCleanEnd: true,
+  callsOutliveCut: true,
+});
+
+function world(options: Parameters<typeof resolveGrpcOptions>[0] = {}) {
+  const fake = new FakeHelper();
+  const clock = new FakeClock();
+  let grown = 0;
+  const transport = new GrpcTransport(
+    fake.helper,
+    { 'grpc.keepalive_time_ms': 10_000 },
+    resolveGrpcOptions({ clock, ...options }),
+    () => grown++,
+  );
+  const connect = async (init: Partial<EndpointInit> = {}): Promise<PodConnection> =>
+    (await transport.connect(endpoint(init), never)).handle;
+  return { fake, clock, transport, connect, grown: () => grown };
+}
+
+const turn = () => new Promise(setImmediate);
+
+async function hasLeft(connection: Connection<unknown>): Promise<boolean> {
+  return Promise.race([connection.leaving?.then(() => true), turn().then(() => false)]) as Promise<boolean>;
+}
+
+describe('connections of a channel', () => {
+  it('U7: carry the pod uid and a number among their arguments, with the channel options', async () => {
+    const { fake, connect } = world();
+    await connect();
+    await connect();
+    await connect({ uid: 'a' });
+    await connect({ uid: 'b' });
+    expect(fake.subchannels.map(({ args }) => args)).toEqual([
+      { 'grpc.keepalive_time_ms': 10_000, 'evenkeel.connection': 0 },
+      { 'grpc.keepalive_time_ms': 10_000, 'evenkeel.connection': 1 },
+      { 'grpc.keepalive_time_ms': 10_000, 'evenkeel.connection': 0, 'evenkeel.uid': 'a' },
+      { 'grpc.keepalive_time_ms': 10_000, 'evenkeel.connection': 0, 'evenkeel.uid': 'b' },
+    ]);
+    expect(fake.listed.length).toBe(4);
+  });
+
+  it('take the lowest number again that is free', async () => {
+    const { fake, connect } = world();
+    const first = await connect();
+    const second = await connect();
+    await first.close();
+    await connect();
+    await second.close();
+    expect(fake.subchannels.length).toBe(2);
+    expect(fake.held().length).toBe(1);
+  });
+
+  it('use a subchannel somebody else has connected as it is', async () => {
+    const { fake, connect } = world();
+    await (await connect()).close();
+    await connect();
+    expect(fake.subchannels.map(({ dials }) => dials)).toEqual([1]);
+  });
+
+  it('do not wait for the backoff of grpc-js: when to try again is for the pool to say', async () => {
+    const { fake, connect } = world();
+    fake.behaviour.set('10.0.0.1:80', 'refuse');
+    await expect(connect()).rejects.toMatchObject({
+      code: 'EVENKEEL_CONNECT',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
+    expect(fake.held()).toEqual([]);
+    fake.behaviour.set('10.0.0.1:80', 'accept');
+    await connect();
+    expect(fake.subchannels.map(({ dials, backoffResets }) => [dials, backoffResets])).toEqual([[2, 1]]);
+  });
+
+  it('begin anew where the backoff of a shared subchannel ends first', async () => {
+    const { fake, connect } = world();
+    fake.behaviour.set('10.0.0.1:80', 'refuse');
+    await expect(connect()).rejects.toThrow();
+    fake.behaviour.set('10.0.0.1:80', 'accept');
+    const connecting = connect();
+    fake.subchannels[0]?.become(connectivityState.IDLE);
+    await connecting;
+  });
+
+  it('leave a dial that was called off to itself: the next attempt is another one', async () => {
+    const { fake, transport, connect } = world();
+    fake.behaviour.set('10.0.0.1:80', 'hang');
+    const limit = new AbortController();
+    const connecting = transport.connect(endpoint(), limit.signal);
+    await turn();
+    limit.abort();
+    await expect(connecting).rejects.toThrow();
+    fake.behaviour.set('10.0.0.1:80', 'accept');
+    await connect();
+    expect(fake.subchannels.map(({ dials }) => dials)).toEqual([1, 1]);
+    // When the old dial ends, its number is free again and nobody listens to it any more.
+    fake.subchannels[0]?.become(connectivityState.IDLE);
+    expect(fake.subchannels[0]?.listeners).toBe(0);
+    await connect();
+    expect(fake.subchannels.length).toBe(2);
+  });
+
+  it('are all let go of at once when the channel stops, and no new one is made', async () => {
+    const { fake, transport, connect } = world({ connectionsPerPod: 2 });
+    await connect();
+    fake.behaviour.set('10.0.0.9:80', 'hang');
+    const connecting = connect({ address: '10.0.0.9' });
+    connecting.catch(() => {});
+    await turn();
+    transport.release();
+    expect(fake.held()).toEqual([]);
+    expect(fake.listed).toEqual([]);
+    await expect(connecting).rejects.toThrow('idle or closed');
+    await expect(connect()).rejects.toThrow('idle or closed');
+  });
+});
+
+describe('several connections to a pod', () => {
+  it('are opened after the first, and calls go to the one with the fewest', async () => {
+    const { fake, connect, grown } = world({ connectionsPerPod: 3, maxStreamsPerConnection: 10 });
+    const pod = await connect();
+    expect([pod.capacity, fake.held().length]).toEqual([10, 3]);
+    await turn();
+    await turn();
+    expect([pod.capacity, grown()]).toEqual([30, 2]);
+    const leaves = Array.from({ length: 7 }, () => {
+      const leaf = pod.leastBusy();
+      if (leaf !== undefined) pod.callStarted(leaf);
+      return leaf;
+    });
+    expect([...new Set(leaves)].map((leaf) => leaf?.streams).sort()).toEqual([2, 2, 3]);
+  });
+
+  it('lose one without leaving; it is opened again after a pause that grows', async () => {
+    const { fake, clock, connect } = world({ connectionsPerPod: 2, maxStreamsPerConnection: 10 });
+    const pod = await connect();
+    await turn();
+    await turn();
+    fake.behaviour.set('10.0.0.1:80', 'refuse');
+    fake.subchannels[1]?.become(connectivityState.IDLE);
+    expect(pod.capacity).toBe(10);
+    expect(await hasLeft(pod)).toBe(false);
+    const pauses: number[] = [];
+    for (let attempt = 0; attempt < 3; attempt++) {
+      pauses.push(clock.nextInMs as number);
+      clock.advance(clock.nextInMs as number);
+      await turn();
+      await turn();
+    }
+    expect(pauses.map((pause, index) => Math.round(pause / (1_000 * 1.6 ** index)))).toEqual([1, 1, 1]);
+    fake.behaviour.set('10.0.0.1:80', 'accept');
+    clock.advance(clock.nextInMs as number);
+    await turn();
+    await turn();
+    expect(pod.capacity).toBe(20);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('leave when the last is lost', async () => {
+    const { fake, connect, clock } = world({ connectionsPerPod: 2 });
+    const pod = await connect();
+    await turn();
+    await turn();
+    for (const subchannel of fake.held()) subchannel.become(connectivityState.IDLE);
+    expect(await hasLeft(pod)).toBe(true);
+    expect([pod.capacity, pod.leastBusy(), fake.held().length, clock.timers]).toEqual([0, undefined, 0, 0]);
+  });
+});
