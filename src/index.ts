@@ -86,3 +86,4 @@ export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ej
 export { panic } from './stage/panic.js';
 export { applyStages, type Stage, type StageContext, type StageFactory, type Tracker } from './stage/stage.js';
 export { standardStages } from './stage/standard-stages.js';
+export { type TopologyHintsOptions, type TopologySource, topologyFromEnv, topologyHints } from './stage/zone-hints.js';
