@@ -10,6 +10,7 @@
  *
  * `x-id` of a request is counted, so that a test sees how often one request arrived.
  */
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import { createServer as createTlsServer } from 'node:https';
@@ -124,9 +125,17 @@ server.on('session', (session) => {
 server.on('upgrade', (request, socket, head) => {
   stats.requests++;
   socket.on('error', () => {});
-  socket.write(
-    `HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: ${request.headers.upgrade}\r\n\r\n`,
-  );
+  const lines = ['HTTP/1.1 101 Switching Protocols', 'connection: upgrade', `upgrade: ${request.headers.upgrade}`];
+  const webSocketKey = request.headers['sec-websocket-key'];
+  if (webSocketKey !== undefined) {
+    // A WebSocket server of one word: a text frame with the pod's name; whatever comes back, it closes (RFC 6455).
+    const accept = createHash('sha1').update(`${webSocketKey}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
+    socket.write(`${lines.join('\r\n')}\r\nsec-websocket-accept: ${accept}\r\n\r\n`);
+    socket.write(Buffer.concat([Buffer.of(0x81, name.length), Buffer.from(name)]));
+    socket.once('data', () => socket.end(Buffer.of(0x88, 0)));
+    return;
+  }
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`);
   if (head.length > 0) socket.write(head);
   socket.pipe(socket);
 });

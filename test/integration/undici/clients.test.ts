@@ -26,6 +26,9 @@ afterAll(async () => {
   await pods[Symbol.asyncDispose]();
 });
 
+const inFlight = (): number =>
+  orders.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
+
 interface Answer {
   readonly status: number;
   readonly pod: string | null;
@@ -173,8 +176,6 @@ describe('the methods of a dispatcher', () => {
   });
 
   it('upgrade: the connection counts as a call until it is closed', async () => {
-    const inFlight = (): number =>
-      orders.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
     const { socket, headers } = await orders.upgrade({ path: '/', protocol: 'echo' });
     expect(headers.upgrade).toBe('echo');
     expect(inFlight()).toBe(1);
@@ -191,6 +192,17 @@ describe('the methods of a dispatcher', () => {
     expect(await text(socket)).toBe('through the tunnel');
   });
 
+  it('WebSocket: a connection is a call on its pod', async () => {
+    const socket = new undici.WebSocket('ws://orders.shop:8080/', { dispatcher: orders });
+    const greeting = await new Promise((resolve) => {
+      socket.addEventListener('message', ({ data }) => resolve(data), { once: true });
+    });
+    expect(allPods).toContain(greeting);
+    expect(inFlight()).toBe(1);
+    socket.close();
+    await until('it counts no more', () => inFlight() === 0);
+  });
+
   it('compose: interceptors work over it', async () => {
     const composed = orders.compose(undici.interceptors.responseError());
     await expect(composed.request({ path: '/status/404', method: 'GET', origin })).rejects.toMatchObject({
@@ -199,8 +211,6 @@ describe('the methods of a dispatcher', () => {
   });
 
   it('a call counts until its body ends, a large one nobody reads included', async () => {
-    const inFlight = (): number =>
-      orders.balancer.snapshot().endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
     await until('nothing runs', () => inFlight() === 0);
     const { body } = await orders.request({ path: '/bytes/5000000', method: 'GET' });
     expect(inFlight()).toBe(1);
