@@ -1,4 +1,4 @@
-import { BlockList, isIP } from 'node:net';
+import { isIP } from 'node:net';
 import { optionError } from '../runtime/check.js';
 import { normalizeAddress } from './address.js';
 
@@ -20,26 +20,38 @@ export const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze
 /** What `allowAddresses` takes: the classes a resolver may publish although no pod lives there. */
 export type AllowAddresses = readonly UnsafeAddressClass[];
 
-const ranges: readonly (readonly [UnsafeAddressClass, BlockList])[] = [
-  ['loopback', blockList(['127.0.0.0', 8], ['::1', 128])],
-  ['link-local', blockList(['169.254.0.0', 16], ['fe80::', 10])],
-  ['multicast', blockList(['224.0.0.0', 4], ['ff00::', 8])],
-  // All of 0.0.0.0/8: Linux takes 0.x as "this host" in some calls. Broadcast reaches nobody in particular.
-  ['unspecified', blockList(['0.0.0.0', 8], ['::', 128], ['255.255.255.255', 32])],
-];
-
 /**
  * Which unsafe class an address belongs to; `undefined` for an address a pod may have, and for a host name.
  * An IPv4 address inside an IPv6 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`) counts as the IPv4 address.
  */
 export function classifyAddress(address: string): UnsafeAddressClass | undefined {
   const text = embeddedIPv4(normalizeAddress(address.replace(/%.*$/, '')));
-  const family = isIP(text);
-  if (family === 0) return undefined;
-  for (const [name, list] of ranges) {
-    if (list.check(text, family === 4 ? 'ipv4' : 'ipv6')) return name;
+  switch (isIP(text)) {
+    case 4:
+      return classifyIPv4(text);
+    case 6:
+      return classifyIPv6(text);
+    default:
+      return undefined;
   }
-  return undefined;
+}
+
+// By text, not by net.BlockList: a big Service has thousands of addresses, and this is ten times as fast.
+function classifyIPv4(text: string): UnsafeAddressClass | undefined {
+  const first = Number.parseInt(text, 10);
+  if (first === 127) return 'loopback';
+  if (first === 169 && text.startsWith('169.254.')) return 'link-local';
+  if (first >= 224 && first <= 239) return 'multicast';
+  // All of 0.0.0.0/8: Linux takes 0.x as "this host" in some calls. Broadcast reaches nobody in particular.
+  return first === 0 || text === '255.255.255.255' ? 'unspecified' : undefined;
+}
+
+/** Takes the canonical text: a first group of four digits is not one of three with a zero in front. */
+function classifyIPv6(text: string): UnsafeAddressClass | undefined {
+  if (text === '::1') return 'loopback';
+  if (text === '::') return 'unspecified';
+  if (/^fe[89ab][0-9a-f]:/.test(text)) return 'link-local';
+  return /^ff[0-9a-f]{2}:/.test(text) ? 'multicast' : undefined;
 }
 
 /** Addresses split by whether they may be used. */
@@ -84,15 +96,6 @@ export function checkAllowAddresses(value: unknown): AllowAddresses {
     if (!unsafeAddressClasses.includes(entry)) throw optionError('allowAddresses', expected, entry);
   }
   return Object.freeze([...value]) as AllowAddresses;
-}
-
-function blockList(...subnets: readonly (readonly [string, number])[]): BlockList {
-  const list = new BlockList();
-  for (const [net, prefix] of subnets) {
-    if (isIP(net) === 4) list.addSubnet(net, prefix, 'ipv4');
-    else list.addSubnet(net, prefix, 'ipv6');
-  }
-  return list;
 }
 
 // IPv4-compatible (::a.b.c.d, long deprecated) and NAT64 (64:ff9b::/96) addresses reach the IPv4 host inside.
