@@ -17,6 +17,7 @@ export type { Lease } from './balancer/lease.js';
 export type { BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
 export { hostPort, normalizeAddress } from './endpoint/address.js';
 export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
+export { endpointConnectionAgeMs } from './endpoint/connection-age.js';
 export {
   createEndpoint,
   type Endpoint,
@@ -81,9 +82,13 @@ export {
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { hash32 } from './runtime/hash.js';
 export { type Rng, systemRng } from './runtime/rng.js';
+export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';
 export { panic } from './stage/panic.js';
+export { type SlowStartOptions, slowStart } from './stage/slow-start.js';
 export { applyStages, type Stage, type StageContext, type StageFactory, type Tracker } from './stage/stage.js';
 export { standardStages } from './stage/standard-stages.js';
+export { type SubsetOptions, subset } from './stage/subset.js';
+export { type ZoneOptions, zone } from './stage/zone.js';
 export { type TopologyHintsOptions, type TopologySource, topologyFromEnv, topologyHints } from './stage/zone-hints.js';

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
-import { asError } from '../errors.js';
+import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
 import { notify, observes, type SubchannelState } from '../observe/observer.js';
 import { backoffDelay } from '../runtime/backoff.js';
@@ -184,8 +184,9 @@ export class Subchannel<C> {
   async ping(signal: AbortSignal): Promise<void> {
     const connection = this.connection;
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);
-    if (connection.ping === undefined) throw new Error('this transport has no ping');
+    if (connection.ping === undefined) throw new EvenkeelError('EVENKEEL_OPTION', 'this transport has no ping');
     await connection.ping(signal);
+    this.#trackers.probed();
   }
 
   #connect(): void {

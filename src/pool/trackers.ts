@@ -32,6 +32,10 @@ export class Trackers {
     }
   }
 
+  probed(): void {
+    this.#tell((tracker) => tracker.probed?.());
+  }
+
   closed(): void {
     this.#tell((tracker) => tracker.closed?.());
   }

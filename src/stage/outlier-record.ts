@@ -60,8 +60,8 @@ export class OutlierRecord implements Tracker {
   #announced = false;
   /** The connection was lost with an error and not yet regained. */
   #lost = false;
-  /** A regained connection brought a trial forward, and no call has succeeded since. */
-  #reconnectSpent = false;
+  /** A regained connection or a probe brought a trial forward, and no call has succeeded since. */
+  #lifeSpent = false;
   #timer: Timer | undefined;
 
   constructor(
@@ -97,9 +97,11 @@ export class OutlierRecord implements Tracker {
   connected(): void {
     const regained = this.#lost;
     this.#lost = false;
-    if (!regained || this.state !== 'ejected' || this.#reconnectSpent) return;
-    this.#reconnectSpent = true;
-    this.#beginTrial();
+    if (regained) this.#signOfLife();
+  }
+
+  probed(): void {
+    this.#signOfLife();
   }
 
   closed(): void {
@@ -137,8 +139,15 @@ export class OutlierRecord implements Tracker {
     this.#ejections = 0;
   }
 
+  /** Brings the trial forward, once until the next success. */
+  #signOfLife(): void {
+    if (this.state !== 'ejected' || this.#lifeSpent) return;
+    this.#lifeSpent = true;
+    this.#beginTrial();
+  }
+
   #succeeded(latencyMs: number): void {
-    this.#reconnectSpent = false;
+    this.#lifeSpent = false;
     // A call from before the ejection says nothing new.
     if (this.state === 'suspect' || this.#startedInTrial(latencyMs)) this.#restore('a call succeeded');
   }

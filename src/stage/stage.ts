@@ -25,6 +25,8 @@ export interface Tracker {
   disconnected?(error: Error | undefined): void;
   /** A call ended; `latencyMs` is how long it lasted. On the path of every request: synchronous, no allocation. */
   completed?(outcome: Outcome, latencyMs: number): void;
+  /** The endpoint answered a `probe`, whoever sent it. */
+  probed?(): void;
   /** The subchannel is gone for good: forget what was kept for it. */
   closed?(): void;
 }
@@ -35,7 +37,7 @@ export interface StageContext {
   readonly observer: Observer;
   /** Says that `apply` would now give another answer; it will be called at the end of this turn. */
   invalidate(): void;
-  /** Asks the endpoint's connection whether it is alive: resolves or rejects. Rejects where the transport has no ping. */
+  /** Asks the endpoint's connection whether it is alive: resolves or rejects. Rejects with EVENKEEL_OPTION where the transport has no ping. */
   probe(endpoint: Endpoint, signal: AbortSignal): Promise<void>;
 }
 

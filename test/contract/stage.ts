@@ -73,6 +73,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       pods.set(addresses(4));
       for (const address of addresses(4)) pods.completed(address, outcomes.timeout, 30);
       pods.set([]);
+      pods.clock.advance(1_000);
       expect(pods.clock.timers).toBe(0);
       pods.set(addresses(4));
       expect(pods.result.entries.every(({ doubted }) => !doubted)).toBe(true);

@@ -5,7 +5,7 @@ import { applyStages, type Stage, type StageContext, type StageFactory, type Tra
 import { FakeClock } from '../../src/testing/fake-clock.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 
-type TestInit = string | (Partial<EndpointInit> & { readonly address: string });
+type TestInit = string | (Omit<EndpointInit, 'port'> & { readonly port?: number });
 
 /** Runs stages as a balancer does, without one: trackers per endpoint, and `apply` whenever a stage asks for it. */
 export class StageHouse {
@@ -90,6 +90,10 @@ export class StageHouse {
 
   connected(address: string): void {
     this.#each(address, (tracker) => tracker.connected?.());
+  }
+
+  probed(address: string): void {
+    this.#each(address, (tracker) => tracker.probed?.());
   }
 
   disconnected(address: string, error?: Error): void {

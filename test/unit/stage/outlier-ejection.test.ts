@@ -149,6 +149,16 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b, c]);
   });
 
+  it('brings the trial forward when a probe is answered', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.reset, 5);
+    pods.probed(a);
+    expect(pods.entry(a)).toMatchObject({ trial: 1, doubted: false });
+    pods.completed(a, outcomes.status);
+    pods.probed(a);
+    expect(pods.usable).toEqual([b, c]);
+  });
+
   it('does not take a clean close and a new connection for news', () => {
     const pods = house(3);
     pods.completed(a, outcomes.timeout, 5);

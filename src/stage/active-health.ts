@@ -1,0 +1,199 @@
+import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
+import type { EndpointSet } from '../endpoint/endpoint-set.js';
+import { asError, isEvenkeelError } from '../errors.js';
+import { notify } from '../observe/observer.js';
+import { checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
+import type { Timer } from '../runtime/clock.js';
+import { jittered } from '../runtime/rng.js';
+import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
+
+/** Options of `activeHealth`. */
+export interface ActiveHealthOptions {
+  /** Pause between two probes of an endpoint, in ms, ± 20 %. @defaultValue 10000 */
+  readonly intervalMs?: number;
+  /** How long a probe may take, in ms. @defaultValue 1000 */
+  readonly timeoutMs?: number;
+  /** Failed probes in a row after which an endpoint is doubted. @defaultValue 3 */
+  readonly unhealthyAfter?: number;
+  /** Good probes in a row after which it is not any more. @defaultValue 2 */
+  readonly healthyAfter?: number;
+  /** Asks an endpoint whether it is well: resolves or rejects. @defaultValue the `ping` of its connection */
+  readonly check?: (endpoint: Endpoint, signal: AbortSignal) => Promise<void>;
+}
+
+interface HealthRules {
+  readonly intervalMs: number;
+  readonly timeoutMs: number;
+  readonly unhealthyAfter: number;
+  readonly healthyAfter: number;
+  readonly check: ActiveHealthOptions['check'];
+}
+
+const JITTER_RATIO = 0.2;
+
+/**
+ * Probes every connected endpoint now and then, and doubts those that do not answer. For connections that carry few
+ * calls, where nothing would be noticed until the next one; where there is traffic, `outlierEjection` is quicker and
+ * knows more. Endpoints without a connection are not probed: the pool is trying them already.
+ * Throws EVENKEEL_OPTION. A transport that cannot ping is told of once, and nothing is doubted.
+ */
+export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
+  checkKeys('activeHealth', options, ['intervalMs', 'timeoutMs', 'unhealthyAfter', 'healthyAfter', 'check']);
+  if (options.check !== undefined) checkFunction('activeHealth.check', options.check);
+  const count = { min: 1, max: 1_000, integer: true };
+  const rules: HealthRules = {
+    intervalMs: checkNumber('activeHealth.intervalMs', options.intervalMs, 10_000, { min: 10, max: 86_400_000 }),
+    timeoutMs: checkNumber('activeHealth.timeoutMs', options.timeoutMs, 1_000, { min: 1, max: 600_000 }),
+    unhealthyAfter: checkNumber('activeHealth.unhealthyAfter', options.unhealthyAfter, 3, count),
+    healthyAfter: checkNumber('activeHealth.healthyAfter', options.healthyAfter, 2, count),
+    check: options.check,
+  };
+  return (context) => new ActiveHealth(rules, context);
+};
+
+class ActiveHealth implements Stage {
+  readonly #rules: HealthRules;
+  readonly #context: StageContext;
+  readonly #patients = new Map<string, Patient>();
+  /** Whether the transport can ping at all. */
+  #impossible = false;
+
+  constructor(rules: HealthRules, context: StageContext) {
+    this.#rules = rules;
+    this.#context = context;
+  }
+
+  track(endpoint: Endpoint): Tracker {
+    const patient = new Patient(endpoint, this.#rules, this.#context, {
+      forget: () => {
+        if (this.#patients.get(endpoint.key) === patient) this.#patients.delete(endpoint.key);
+      },
+      impossible: (error) => this.#giveUp(error),
+    });
+    this.#patients.set(endpoint.key, patient);
+    return patient;
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    return set.map((entry) =>
+      this.#patients.get(entry.endpoint.key)?.ill === true ? { ...entry, doubted: true } : entry,
+    );
+  }
+
+  close(): void {
+    for (const patient of this.#patients.values()) patient.stop();
+  }
+
+  #giveUp(error: Error): void {
+    for (const patient of this.#patients.values()) patient.stop();
+    if (this.#impossible) return;
+    this.#impossible = true;
+    notify(this.#context.observer, 'warned', { message: `activeHealth does nothing: ${error.message}`, error });
+  }
+}
+
+/** One endpoint under observation. */
+class Patient implements Tracker {
+  ill = false;
+  readonly #endpoint: Endpoint;
+  readonly #rules: HealthRules;
+  readonly #context: StageContext;
+  readonly #owner: { forget(): void; impossible(error: Error): void };
+  /** Probes in a row that spoke against the present verdict. */
+  #against = 0;
+  #timer: Timer | undefined;
+  #probe: AbortController | undefined;
+  #stopped = false;
+
+  constructor(
+    endpoint: Endpoint,
+    rules: HealthRules,
+    context: StageContext,
+    owner: { forget(): void; impossible(error: Error): void },
+  ) {
+    this.#endpoint = endpoint;
+    this.#rules = rules;
+    this.#context = context;
+    this.#owner = owner;
+  }
+
+  connected(): void {
+    this.#pause();
+    this.#schedule(this.#context.rng.next() * this.#rules.intervalMs);
+  }
+
+  disconnected(): void {
+    this.#pause();
+  }
+
+  closed(): void {
+    this.stop();
+    this.#owner.forget();
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#pause();
+  }
+
+  #pause(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#probe?.abort();
+    this.#probe = undefined;
+  }
+
+  #schedule(delayMs: number): void {
+    if (!this.#stopped) this.#timer = this.#context.clock.timer(() => void this.#ask(), delayMs);
+  }
+
+  async #ask(): Promise<void> {
+    const { clock, rng, probe } = this.#context;
+    const { timeoutMs, intervalMs, check = probe } = this.#rules;
+    const limit = new AbortController();
+    this.#probe = limit;
+    let error: Error | undefined;
+    let timer: Timer | undefined;
+    try {
+      // Also holds for a check that ignores its signal.
+      const late = new Promise<never>((_, reject) => {
+        timer = clock.timer(() => {
+          reject(new Error(`no answer within ${timeoutMs} ms`));
+          limit.abort();
+        }, timeoutMs);
+      });
+      await Promise.race([check(this.#endpoint, limit.signal), late]);
+    } catch (reason) {
+      error = asError(reason);
+    } finally {
+      timer?.cancel();
+    }
+    if (this.#probe !== limit) return; // paused meanwhile: says nothing
+    this.#probe = undefined;
+    if (isEvenkeelError(error) && error.code === 'EVENKEEL_OPTION') {
+      this.#owner.impossible(error);
+      return;
+    }
+    this.#judge(error);
+    this.#schedule(jittered(rng, intervalMs, JITTER_RATIO));
+  }
+
+  #judge(error: Error | undefined): void {
+    const { unhealthyAfter, healthyAfter, intervalMs } = this.#rules;
+    if ((error !== undefined) === this.ill) {
+      this.#against = 0;
+      return;
+    }
+    this.#against++;
+    if (this.#against < (this.ill ? healthyAfter : unhealthyAfter)) return;
+    this.#against = 0;
+    this.ill = !this.ill;
+    const { observer, invalidate } = this.#context;
+    const endpoint = this.#endpoint;
+    if (this.ill) {
+      const reason = `${unhealthyAfter} probes of ${endpointAddress(endpoint)} failed: ${error?.message}`;
+      notify(observer, 'ejected', { endpoint, reason, durationMs: intervalMs * healthyAfter });
+    } else notify(observer, 'restored', { endpoint, reason: `${healthyAfter} probes succeeded` });
+    invalidate();
+  }
+}

@@ -1,0 +1,151 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import type { Outcome } from '../endpoint/outcome.js';
+import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Timer } from '../runtime/clock.js';
+import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
+
+/** Options of `slowStart`. */
+export interface SlowStartOptions {
+  /** How long until a newcomer has its full weight, in ms. @defaultValue 30000 */
+  readonly windowMs?: number;
+  /** After how many calls it has it in any case: what warms up is often warmed by calls, not by time. @defaultValue 1000 */
+  readonly calls?: number;
+  /** The share of its weight it begins with, above 0 to 1. @defaultValue 0.1 */
+  readonly minRatio?: number;
+  /** 1 = the weight grows evenly; 2 = as the root of time: fast at first; 0.5 = as its square. @defaultValue 1 */
+  readonly aggression?: number;
+}
+
+interface SlowStartRules {
+  readonly windowMs: number;
+  readonly calls: number;
+  readonly minRatio: number;
+  readonly aggression: number;
+}
+
+/** Weights of newcomers are brought up to date this many times per window, at most every `MIN_STEP_MS`. */
+const STEPS = 20;
+const MIN_STEP_MS = 250;
+
+/**
+ * Newcomers begin with a share of their weight that grows over a window: for servers that compile, connect and fill
+ * caches when the first calls come. Age counts from when this process first had a connection to the pod, and advances
+ * with calls as well as with time.
+ *
+ * The first set is old: a client that starts says nothing about its pods. When every endpoint is new none is held back,
+ * since shares are all that weights are. Off unless it is in `stages`.
+ * Source: the slow start of Envoy, whose `aggression` this is.
+ */
+export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
+  checkKeys('slowStart', options, ['windowMs', 'calls', 'minRatio', 'aggression']);
+  const rules: SlowStartRules = {
+    windowMs: checkNumber('slowStart.windowMs', options.windowMs, 30_000, { min: 1, max: 86_400_000 }),
+    calls: checkNumber('slowStart.calls', options.calls, 1_000, { min: 1, infinite: true }),
+    minRatio: checkNumber('slowStart.minRatio', options.minRatio, 0.1, { min: 0.001, max: 1 }),
+    aggression: checkNumber('slowStart.aggression', options.aggression, 1, { min: 0.1, max: 100 }),
+  };
+  return (context) => new SlowStart(rules, context);
+};
+
+/** How far one endpoint has come. */
+class Newcomer implements Tracker {
+  /** Never new: it was in the first set. */
+  old = false;
+  readonly #clock: StageContext['clock'];
+  readonly #owner: { forget(): void; ages(): void };
+  #connectedAtMs: number | undefined;
+  #calls = 0;
+
+  constructor(clock: StageContext['clock'], owner: { forget(): void; ages(): void }) {
+    this.#clock = clock;
+    this.#owner = owner;
+  }
+
+  connected(): void {
+    if (this.#connectedAtMs !== undefined) return;
+    this.#connectedAtMs = this.#clock.now();
+    if (!this.old) this.#owner.ages();
+  }
+
+  /** Whether it grows by itself. */
+  get ages(): boolean {
+    return !this.old && this.#connectedAtMs !== undefined;
+  }
+
+  completed(outcome: Outcome): void {
+    if (outcome.kind === 'success') this.#calls++;
+  }
+
+  closed(): void {
+    this.#owner.forget();
+  }
+
+  /** From 0, just connected or not yet, to 1, as any other. */
+  progress({ windowMs, calls }: SlowStartRules): number {
+    if (this.old) return 1;
+    const ageMs = this.#connectedAtMs === undefined ? 0 : this.#clock.now() - this.#connectedAtMs;
+    const progress = Math.max(ageMs / windowMs, this.#calls / calls);
+    if (progress >= 1) this.old = true;
+    return Math.min(1, progress);
+  }
+}
+
+class SlowStart implements Stage {
+  readonly #rules: SlowStartRules;
+  readonly #context: StageContext;
+  readonly #newcomers = new Map<string, Newcomer>();
+  /** Keys of the first set, until their trackers exist. */
+  #first: ReadonlySet<string> | undefined;
+  #timer: Timer | undefined;
+
+  constructor(rules: SlowStartRules, context: StageContext) {
+    this.#rules = rules;
+    this.#context = context;
+  }
+
+  track({ key }: Endpoint): Tracker {
+    const newcomer = new Newcomer(this.#context.clock, {
+      forget: () => {
+        if (this.#newcomers.get(key) === newcomer) this.#newcomers.delete(key);
+      },
+      ages: () => this.#context.invalidate(),
+    });
+    newcomer.old = this.#first?.has(key) ?? false;
+    this.#newcomers.set(key, newcomer);
+    return newcomer;
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    if (this.#first === undefined && set.size > 0)
+      this.#first = new Set(set.entries.map(({ endpoint }) => endpoint.key));
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const progress = new Map<EndpointEntry, number>();
+    let someOld = false;
+    let ageing = false;
+    for (const entry of set.entries) {
+      if (entry.weight <= 0) continue;
+      const newcomer = this.#newcomers.get(entry.endpoint.key);
+      const done = newcomer?.progress(this.#rules) ?? (this.#first?.has(entry.endpoint.key) === true ? 1 : 0);
+      if (done < 1) progress.set(entry, done);
+      else someOld = true;
+      if (newcomer?.ages === true) ageing = true;
+    }
+    if (ageing) {
+      const stepMs = Math.max(MIN_STEP_MS, this.#rules.windowMs / STEPS);
+      this.#timer = this.#context.clock.timer(() => this.#context.invalidate(), stepMs);
+    }
+    if (progress.size === 0 || !someOld) return set;
+    const { minRatio, aggression } = this.#rules;
+    return set.map((entry) => {
+      const done = progress.get(entry);
+      if (done === undefined) return entry;
+      return { ...entry, weight: entry.weight * Math.max(minRatio, done ** (1 / aggression)) };
+    });
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+}

@@ -1,0 +1,100 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import type { Timer } from '../runtime/clock.js';
+import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
+
+/** Options of `zone`. */
+export interface ZoneOptions {
+  /** The zone this process runs in, as the pods' `topology.kubernetes.io/zone`. */
+  readonly zone: string;
+  /**
+   * How many times the mean load of all endpoints those of the own zone may be given, from 1 up; Infinity = all calls
+   * stay while one of them is usable. @defaultValue 1.5
+   */
+  readonly maxLoadRatio?: number;
+}
+
+/** Connections that come or go within this time are reckoned with together, in ms: a start brings thousands. */
+const SETTLE_MS = 100;
+
+/**
+ * Prefers endpoints of the own zone: no charge for crossing, less latency. The others stay connected.
+ *
+ * Reckons that calls come evenly from every zone that has endpoints, as nobody counts clients: with z zones, n usable
+ * endpoints and l of them here, each of ours then gets n / (z × l) times the mean load. Up to `maxLoadRatio` all calls
+ * stay; above it, so many stay that ours get just that, and the rest is spread over the others. Endpoints without a
+ * connection, doubted ones and those on trial do not count as usable, so a zone that fails spills over by itself: put it
+ * after the stages that doubt.
+ * Source: the arithmetic of Envoy's zone-aware routing and of Kubernetes' topology hints (KEP-2433), which bound the
+ * overload of a zone as well.
+ */
+export const zone = (options: ZoneOptions): StageFactory => {
+  checkKeys('zone', options, ['zone', 'maxLoadRatio']);
+  const own = checkString('zone.zone', options.zone);
+  const maxLoadRatio = checkNumber('zone.maxLoadRatio', options.maxLoadRatio, 1.5, { min: 1, infinite: true });
+  return (context) => new Zone(own, maxLoadRatio, context);
+};
+
+class Zone implements Stage {
+  readonly #own: string;
+  readonly #maxLoadRatio: number;
+  readonly #context: StageContext;
+  readonly #connected = new Set<string>();
+  #timer: Timer | undefined;
+
+  constructor(own: string, maxLoadRatio: number, context: StageContext) {
+    this.#own = own;
+    this.#maxLoadRatio = maxLoadRatio;
+    this.#context = context;
+  }
+
+  track({ key }: Endpoint): Tracker {
+    const set = (connected: boolean): void => {
+      if (connected === this.#connected.has(key)) return;
+      if (connected) this.#connected.add(key);
+      else this.#connected.delete(key);
+      this.#timer ??= this.#context.clock.timer(() => {
+        this.#timer = undefined;
+        this.#context.invalidate();
+      }, SETTLE_MS);
+    };
+    return { connected: () => set(true), disconnected: () => set(false), closed: () => set(false) };
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    const own = set.entries.filter((entry) => entry.endpoint.zone === this.#own);
+    if (own.length === 0 || own.length === set.size) return set;
+    // Before anybody is connected, all count: the first calls should stay near as well.
+    const anyConnected = set.entries.some((entry) => this.#isUsable(entry, false));
+    const usable = set.entries.filter((entry) => this.#isUsable(entry, !anyConnected));
+    const weightOf = (entries: readonly EndpointEntry[]): number =>
+      entries.reduce((sum, { weight }) => sum + weight, 0);
+    const ownWeight = weightOf(usable.filter((entry) => entry.endpoint.zone === this.#own));
+    if (ownWeight === 0) return set;
+    const total = weightOf(usable);
+    const zones = new Set(usable.map(({ endpoint }) => endpoint.zone)).size;
+    const loadRatio = total / (zones * ownWeight);
+    if (loadRatio <= this.#maxLoadRatio) return this.#weigh(set, 0);
+    // Ours keep this share of the calls; the others get the rest, each by its weight.
+    const stay = this.#maxLoadRatio / loadRatio;
+    const otherWeight = total - ownWeight;
+    return this.#weigh(set, ((1 - stay) / otherWeight) * (ownWeight / stay));
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  /** Multiplies the weights of other zones by `factor`. */
+  #weigh(set: EndpointSet, factor: number): EndpointSet {
+    return set.map((entry) =>
+      entry.endpoint.zone === this.#own || entry.weight <= 0 ? entry : { ...entry, weight: entry.weight * factor },
+    );
+  }
+
+  #isUsable({ endpoint, weight, doubted, trial }: EndpointEntry, evenUnconnected: boolean): boolean {
+    if (weight <= 0 || doubted || trial !== undefined) return false;
+    return evenUnconnected || this.#connected.has(endpoint.key);
+  }
+}

@@ -1,0 +1,96 @@
+import { describe, expect, it } from 'vitest';
+import { EvenkeelError } from '../../../src/errors.js';
+import { type ActiveHealthOptions, activeHealth } from '../../../src/stage/active-health.js';
+import { panic } from '../../../src/stage/panic.js';
+import { settle } from '../../../src/testing/fake-clock.js';
+import { addresses, StageHouse } from '../../support/stage-house.js';
+
+const [a, b, c] = addresses(3) as [string, string, string];
+
+function house(options?: ActiveHealthOptions): StageHouse {
+  const pods = new StageHouse([activeHealth(options), panic()]);
+  pods.set([a, b, c]);
+  return pods;
+}
+
+const refuse = (): Promise<void> => Promise.reject(new Error('no pong'));
+
+describe('active health', () => {
+  it('doubts an endpoint after three failed probes, and trusts it after two good ones', async () => {
+    const pods = house();
+    pods.probes.set(a, refuse);
+    await pods.clock.advanceAsync(12_000);
+    expect(pods.usable).toEqual([a, b, c]);
+    await pods.clock.advanceAsync(24_000);
+    expect(pods.usable).toEqual([b, c]);
+    expect(pods.events).toEqual([`ejected ${a}: 3 probes of ${a}:80 failed: no pong`]);
+    pods.probes.delete(a);
+    await pods.clock.advanceAsync(24_000);
+    expect(pods.usable).toEqual([a, b, c]);
+    expect(pods.events.at(-1)).toBe(`restored ${a}: 2 probes succeeded`);
+  });
+
+  it('counts only probes in a row', async () => {
+    const pods = house({ intervalMs: 1_000 });
+    let probes = 0;
+    pods.probes.set(a, () => (++probes % 3 === 0 ? Promise.resolve() : refuse()));
+    await pods.clock.advanceAsync(60_000);
+    expect(probes).toBeGreaterThan(40);
+    expect(pods.usable).toEqual([a, b, c]);
+  });
+
+  it('takes no answer within timeoutMs for a failure, and aborts the probe', async () => {
+    const signals: AbortSignal[] = [];
+    const pods = house({
+      intervalMs: 1_000,
+      timeoutMs: 200,
+      check: (endpoint, signal) => {
+        if (endpoint.address !== a) return Promise.resolve();
+        signals.push(signal);
+        return new Promise(() => {});
+      },
+    });
+    await pods.clock.advanceAsync(5_000);
+    expect(pods.usable).toEqual([b, c]);
+    expect(signals[0]?.aborted).toBe(true);
+  });
+
+  it('does not probe what has no connection, and drops the answer of a probe under way', async () => {
+    let probes = 0;
+    const pods = house({
+      intervalMs: 1_000,
+      unhealthyAfter: 1,
+      check: (_, signal) => {
+        probes++;
+        return new Promise((_resolve, reject) => {
+          signal.addEventListener('abort', () => reject(new Error('aborted')));
+        });
+      },
+    });
+    await pods.clock.advanceAsync(1_000);
+    expect(probes).toBe(3);
+    for (const address of [a, b, c]) pods.disconnected(address, new Error('gone'));
+    await pods.clock.advanceAsync(60_000);
+    expect(probes).toBe(3);
+    expect(pods.result.entries.some(({ doubted }) => doubted)).toBe(false);
+  });
+
+  it('gives up, and says so once, where the transport cannot ping', async () => {
+    const pods = house({ intervalMs: 1_000 });
+    const impossible = (): Promise<void> => Promise.reject(new EvenkeelError('EVENKEEL_OPTION', 'no ping here'));
+    for (const address of [a, b, c]) pods.probes.set(address, impossible);
+    await pods.clock.advanceAsync(60_000);
+    expect(pods.events).toEqual(['warned: activeHealth does nothing: no ping here']);
+    expect(pods.usable).toEqual([a, b, c]);
+    expect(pods.clock.timers).toBe(0);
+  });
+
+  it('leaves no timer when endpoints go, or when it is closed', async () => {
+    const pods = house();
+    pods.set([a, b]);
+    expect(pods.clock.timers).toBe(2);
+    pods.close();
+    await settle();
+    expect(pods.clock.timers).toBe(0);
+  });
+});

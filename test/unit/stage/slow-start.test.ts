@@ -1,0 +1,102 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type SlowStartOptions, slowStart } from '../../../src/stage/slow-start.js';
+import { addresses, StageHouse } from '../../support/stage-house.js';
+
+const [a, b, c] = addresses(3) as [string, string, string];
+
+/** Two endpoints since the start, and a third that has just come. */
+function withNewcomer(options: SlowStartOptions = {}): StageHouse {
+  const pods = new StageHouse([slowStart(options)]);
+  pods.set([a, b]);
+  pods.clock.advance(60_000);
+  pods.set([a, b, c]);
+  return pods;
+}
+
+const weight = (pods: StageHouse, address: string): number => Number(pods.entry(address)?.weight.toFixed(3));
+
+describe('slow start', () => {
+  it('takes the first set for old', () => {
+    const pods = new StageHouse([slowStart()]);
+    pods.set([a, b]);
+    expect([weight(pods, a), weight(pods, b)]).toEqual([1, 1]);
+    expect(pods.clock.timers).toBe(0);
+  });
+
+  it('gives a newcomer a tenth of its weight, and all of it after 30 s', () => {
+    const pods = withNewcomer();
+    expect(weight(pods, c)).toBe(0.1);
+    pods.clock.advance(15_000);
+    expect(weight(pods, c)).toBe(0.5);
+    expect(weight(pods, a)).toBe(1);
+    pods.clock.advance(15_000);
+    expect(weight(pods, c)).toBe(1);
+    expect(pods.clock.timers).toBe(0);
+  });
+
+  it('advances with calls as well, and not with failed ones', () => {
+    const pods = withNewcomer({ calls: 100 });
+    pods.completed(c, outcomes.status, 500);
+    pods.completed(c, outcomes.success, 50);
+    pods.clock.advance(1_500);
+    expect(weight(pods, c)).toBe(0.5);
+    pods.completed(c, outcomes.success, 50);
+    pods.clock.advance(1_500);
+    expect(weight(pods, c)).toBe(1);
+  });
+
+  it('counts age from the first connection, and runs no timer until there is one', () => {
+    const pods = new StageHouse([slowStart()]);
+    pods.set([a, b]);
+    pods.set([a, b, c], false);
+    expect(weight(pods, c)).toBe(0.1);
+    pods.clock.advance(60_000);
+    expect(weight(pods, c)).toBe(0.1);
+    expect(pods.clock.timers).toBe(0);
+    pods.connected(c);
+    pods.clock.advance(15_000);
+    expect(weight(pods, c)).toBe(0.5);
+    pods.disconnected(c);
+    pods.connected(c);
+    pods.clock.advance(15_000);
+    expect(weight(pods, c)).toBe(1);
+  });
+
+  it('holds nobody back when all are new', () => {
+    const pods = new StageHouse([slowStart()]);
+    pods.set([a]);
+    pods.clock.advance(60_000);
+    pods.set([b, c]);
+    expect([weight(pods, b), weight(pods, c)]).toEqual([1, 1]);
+  });
+
+  it('takes an endpoint that was gone for new', () => {
+    const pods = new StageHouse([slowStart()]);
+    pods.set([a, b]);
+    pods.set([a]);
+    pods.set([a, b]);
+    expect(weight(pods, b)).toBe(1); // of the first set
+    pods.set([a, b, c]);
+    pods.clock.advance(30_000);
+    pods.set([a, b]);
+    pods.set([a, b, c]);
+    expect(weight(pods, c)).toBe(0.1);
+  });
+
+  it('grows as aggression says', () => {
+    const quick = withNewcomer({ aggression: 2 });
+    quick.clock.advance(7_500);
+    expect(weight(quick, c)).toBe(0.5);
+    const slow = withNewcomer({ aggression: 0.5 });
+    slow.clock.advance(15_000);
+    expect(weight(slow, c)).toBe(0.25);
+  });
+
+  it('multiplies the weight the endpoint has', () => {
+    const pods = new StageHouse([slowStart({ minRatio: 0.2 })]);
+    pods.set([a]);
+    pods.set([a, { address: b, weight: 5 }]);
+    expect(weight(pods, b)).toBe(1);
+  });
+});
