@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { Compiled } from '../../support/compiled.js';
+
+let compiled: Compiled;
+beforeAll(async () => {
+  compiled = await Compiled.create();
+});
+afterAll(() => compiled.remove());
+
+/** What a program said before it ended by itself. It would run for minutes if a timer of ours held it. */
+async function outputOf(way: string): Promise<string[]> {
+  const { code, stdout, stderr } = await compiled.run('test/integration/core/lifetime-program.mjs', [way]);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout.trim().split('\n');
+}
+
+describe('the process of a balancer', () => {
+  it('ends when nothing waits, though the balancer is open, connects and backs off', async () => {
+    expect(await outputOf('idle')).toEqual([...Array.from({ length: 10 }, () => '10.0.0.1'), 'done']);
+  });
+
+  it('ends though a call was never ended', async () => {
+    expect(await outputOf('forgotten')).toEqual(['10.0.0.1', 'done']);
+  });
+
+  it('lives as long as a caller waits for an endpoint', async () => {
+    expect(await outputOf('waiting')).toEqual(['EVENKEEL_NOT_READY', 'done']);
+  });
+
+  it('lives as long as somebody waits for the start', async () => {
+    expect(await outputOf('starting')).toEqual(['EVENKEEL_NOT_READY', 'done']);
+  });
+
+  it('lives until closing has ended', async () => {
+    expect(await outputOf('closing')).toEqual(['closed', 'done']);
+  });
+});
+
+describe('churn', () => {
+  it('of 100,000 endpoints with calls leaves less than 1 MB, and no timer, connection or listener', async () => {
+    const { code, stdout, stderr } = await compiled.run('test/integration/core/churn-program.mjs', [], ['--expose-gc']);
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    const left = JSON.parse(stdout);
+    expect(left).toMatchObject({ adds: 100_000, shown: 100, timers: 0, open: 0, warned: 0, listeners: 0 });
+    expect(left.handles).toEqual([]);
+    expect(left.grewBytes).toBeLessThan(1_000_000);
+  });
+});

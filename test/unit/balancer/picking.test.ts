@@ -1,0 +1,207 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { settle } from '../../../src/testing/fake-clock.js';
+import type { FakeConnection } from '../../../src/testing/fake-transport.js';
+import { BalancerHouse, failure, standing } from '../../support/balancer-house.js';
+
+describe('callers who wait', () => {
+  it('are served before newcomers, also when room came without anybody saying so', async () => {
+    const house = new BalancerHouse();
+    house.transport.capacity = 0;
+    await house.publish('10.0.0.1');
+    const order: string[] = [];
+    const first = house.balancer.acquire().then((lease) => {
+      order.push('first');
+      return lease;
+    });
+    await settle();
+    // A peer that grants more streams tells the connection, not us.
+    (house.transport.connections[0] as FakeConnection).capacity = 1;
+    expect(house.balancer.pick()).toBeUndefined();
+    const second = house.balancer.acquire().then(() => order.push('second'));
+    (await first).end(outcomes.success);
+    await second;
+    expect(order).toEqual(['first', 'second']);
+  });
+
+  it('may wait for their own time, which is checked', async () => {
+    const house = new BalancerHouse();
+    const call = failure(house.balancer.acquire({ timeoutMs: 50 }));
+    const forever = house.balancer.acquire({ timeoutMs: Number.POSITIVE_INFINITY });
+    await house.clock.advanceAsync(50);
+    expect(await call).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+    await house.clock.advanceAsync(86_400_000);
+    expect(await standing(forever)).toBe('pending');
+    for (const timeoutMs of [Number.NaN, -1, '5s' as never]) {
+      expect(await failure(house.balancer.acquire({ timeoutMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
+    }
+  });
+
+  it('hear what was found when they waited in vain', async () => {
+    const house = new BalancerHouse({
+      waitTimeoutMs: 100,
+      stages: [
+        () => ({
+          apply: (set) => set.map((entry) => (entry.endpoint.address === '10.0.0.4' ? { ...entry, weight: 0 } : entry)),
+        }),
+      ],
+    });
+    house.transport.behaviour.set('10.0.0.1:80', 'refuse');
+    house.transport.behaviour.set('10.0.0.2:80', 'hang');
+    house.transport.capacity = 0;
+    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
+    const call = failure(house.balancer.acquire());
+    await house.clock.advanceAsync(100);
+    expect(String(await call)).toContain(
+      'fake: no endpoint could take the call within 100 ms (1 backoff, 1 connecting, 1 at capacity, 1 standing by; no connection to 10.0.0.1:80: refused 10.0.0.1:80)',
+    );
+  });
+});
+
+describe('a pick', () => {
+  it('skips in the same turn what has just lost its connection, or left the set', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.2');
+    house.transport.open('10.0.0.1')[0]?.end(new Error('reset'));
+    await Promise.resolve();
+    for (let call = 0; call < 4; call++) {
+      const lease = house.balancer.pick();
+      expect(lease?.endpoint.address).toBe('10.0.0.2');
+      lease?.end(outcomes.success);
+    }
+  });
+
+  it('W6: an endpoint that left is picked no more at the end of the turn', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.2');
+    house.resolver.update('10.0.0.2');
+    await Promise.resolve();
+    expect(new Set(await house.addresses(10))).toEqual(new Set(['10.0.0.2']));
+  });
+
+  it('says how its lease ended', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const lease = house.balancer.pick();
+    expect([lease?.outcome, lease?.answered]).toEqual([undefined, false]);
+    lease?.progressed();
+    lease?.end(outcomes.status);
+    lease?.end(outcomes.success);
+    expect([lease?.outcome, lease?.answered]).toEqual([outcomes.status, true]);
+  });
+});
+
+describe('a stall of our own event loop', () => {
+  it('makes no endpoint fail: what callers gave up after it was our fault', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const leases = Array.from({ length: 5 }, () => house.balancer.pick());
+    // Deadlines of callers are timers, too: they fire at the end of the stall, before any answer is looked at.
+    for (const lease of leases) house.clock.timer(() => lease?.end(outcomes.cancelled), 2_000);
+    await house.clock.stall(6_000);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
+  });
+
+  it('nor does a time-out for which most of the time was ours', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const lease = house.balancer.pick();
+    await house.clock.advanceAsync(500);
+    house.clock.timer(() => lease?.end(outcomes.timeout), 10);
+    await house.clock.stall(6_000);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0 });
+  });
+
+  it('excuses nothing else: an endpoint that hung before and after counts', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const [hanging, late, reset] = [house.balancer.pick(), house.balancer.pick(), house.balancer.pick()];
+    await house.clock.stall(1_000);
+    await house.clock.advanceAsync(3_000);
+    hanging?.end(outcomes.cancelled);
+    late?.end(outcomes.timeout);
+    reset?.end(outcomes.reset);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 3 });
+  });
+
+  it('has no timer of its own once no call runs', async () => {
+    const house = new BalancerHouse({ pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY } });
+    await house.publish('10.0.0.1');
+    expect(await house.addresses(10)).toHaveLength(10);
+    await house.clock.advanceAsync(1_000);
+    expect(house.clock.timers).toBe(0);
+  });
+});
+
+describe('a snapshot', () => {
+  it('is plain JSON, whatever is plugged in', async () => {
+    const house = new BalancerHouse({
+      load: () => ({ decays: false, start: () => {}, end: () => {}, value: () => Number.POSITIVE_INFINITY }),
+    });
+    house.transport.behaviour.set('10.0.0.2:80', 'refuse');
+    await house.publish(
+      { address: '10.0.0.1', port: 80, uid: 'u', name: 'orders-1', zone: 'a' },
+      '10.0.0.2',
+      '10.0.0.3',
+    );
+    await house.publish({ address: '10.0.0.1', port: 80, uid: 'u', name: 'orders-1', zone: 'a' }, '10.0.0.2');
+    const snapshot = house.balancer.snapshot();
+    expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot);
+    expect(snapshot.endpoints).toEqual([
+      {
+        key: '10.0.0.1:80#u',
+        address: '10.0.0.1:80',
+        name: 'orders-1',
+        zone: 'a',
+        state: 'ready',
+        weight: 1,
+        doubted: false,
+        inFlight: 0,
+        capacity: -1,
+        load: -1,
+        started: 0,
+        failed: 0,
+      },
+      expect.objectContaining({ address: '10.0.0.2:80', state: 'backoff', capacity: 0, lastError: expect.any(String) }),
+      expect.objectContaining({ address: '10.0.0.3:80', state: 'draining', weight: 0 }),
+    ]);
+  });
+
+  it('goes through its states', async () => {
+    const house = new BalancerHouse();
+    const state = (): string => house.balancer.snapshot().state;
+    expect(state()).toBe('starting');
+    await house.publish();
+    expect(state()).toBe('empty');
+    house.transport.behaviour.set('10.0.0.1:80', 'refuse');
+    await house.publish('10.0.0.1');
+    expect(state()).toBe('not-ready');
+    house.transport.behaviour.clear();
+    await house.clock.advanceAsync(1_000);
+    expect(state()).toBe('ready');
+    await house.balancer.close();
+    expect(state()).toBe('closed');
+  });
+});
+
+describe('a very large set', () => {
+  it('of 10,000 endpoints that connect one by one costs few pickers, and all are picked in the end', async () => {
+    let builds = 0;
+    const house: BalancerHouse = new BalancerHouse({
+      pool: { maxConnecting: 1 },
+      picker: (set) => {
+        builds++;
+        // What building costs, as the balancer sees it.
+        void house?.clock.stall(1);
+        let next = 0;
+        return { pick: () => set.subchannels[next++ % set.subchannels.length] };
+      },
+    });
+    const addresses = Array.from({ length: 10_000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
+    await house.publish(...addresses);
+    while (house.transport.connections.length < 10_000) await house.clock.advanceAsync(1);
+    await house.clock.advanceAsync(200);
+    expect(builds).toBeLessThan(1_000);
+    expect(new Set(await house.addresses(10_000)).size).toBe(10_000);
+  });
+});
