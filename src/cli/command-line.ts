@@ -50,7 +50,8 @@ Options
   --service-account <folder>    where the pod's service account is (default /var/run/secrets/kubernetes.io/serviceaccount)
   --help, --version
 
-Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong.
+Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
+70 evenkeel itself failed.
 `;
 
 /** Reads the arguments after the program's name. Throws EVENKEEL_OPTION. */

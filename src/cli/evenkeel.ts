@@ -1,11 +1,12 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs';
-import { isEvenkeelError } from '../errors.js';
+import { asError, isEvenkeelError } from '../errors.js';
 import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
 
-/** The command line is wrong; EX_USAGE of sysexits(3). */
+// As sysexits(3) has them: 1 and 2 say something about the Service.
 const WRONG_USAGE = 64;
+const OWN_FAULT = 70;
 
 const stopped = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
@@ -31,7 +32,10 @@ async function main(args: readonly string[]): Promise<number> {
         return await doctor(command, { write, signal: stopped.signal });
     }
   } catch (error) {
-    if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) throw error;
+    if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) {
+      process.stderr.write(`evenkeel failed: ${asError(error).stack}\n`);
+      return OWN_FAULT;
+    }
     process.stderr.write(`evenkeel: ${error.message}\nevenkeel --help says what there is\n`);
     return WRONG_USAGE;
   }

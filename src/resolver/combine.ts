@@ -106,7 +106,7 @@ class CombinedWatch implements Resolution {
   readonly #choose: Choose;
   readonly #listener: ResolverListener;
   readonly #sources: Source[];
-  readonly #resolutions: readonly Resolution[];
+  readonly #resolutions: Resolution[] = [];
   readonly #patience: Timer;
   #patient = true;
   #closed = false;
@@ -127,16 +127,19 @@ class CombinedWatch implements Resolution {
       this.#patient = false;
       this.#evaluate();
     }, patienceMs);
-    this.#resolutions = resolvers.map((resolver, index) =>
-      resolver.watch(
-        {
+    try {
+      for (const [index, resolver] of resolvers.entries()) {
+        const heard: ResolverListener = {
           update: (endpoints) => this.#said(index, { endpoints, error: undefined }),
           fail: (error) => this.#said(index, { endpoints: this.#sources[index]?.endpoints, error }),
           fresh: () => this.#said(index, { endpoints: this.#sources[index]?.endpoints, error: undefined }),
-        },
-        context,
-      ),
-    );
+        };
+        this.#resolutions.push(resolver.watch(heard, context));
+      }
+    } catch (error) {
+      this.close();
+      throw error;
+    }
   }
 
   refresh(): void {

@@ -8,18 +8,20 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
     watch(listener, context) {
       let inner: Resolution | undefined;
       let closed = false;
-      make().then(
-        (resolver) => {
+      const start = async (): Promise<void> => {
+        try {
+          const resolver = await make();
           if (!closed) inner = resolver.watch(listener, context);
-        },
-        (error: unknown) => {
+        } catch (error) {
           if (closed) return;
           const reason = isResolveError(error)
             ? error
             : new ResolveError(`${name}: ${asError(error).message}`, { permanent: true, cause: error });
           listener.fail(reason);
-        },
-      );
+        }
+      };
+      // Catches everything itself.
+      void start();
       return {
         refresh: () => inner?.refresh(),
         close: () => {

@@ -95,8 +95,13 @@ async function perTarget(
   const askAll = async (family: 4 | 6): Promise<void> => {
     const waiting = [...hosts];
     const worker = async (): Promise<void> => {
-      for (let host = waiting.pop(); host !== undefined; host = waiting.pop()) {
-        found.set(host, await addresses(client, { ...question, name: `${host}.`, family }));
+      try {
+        for (let host = waiting.pop(); host !== undefined; host = waiting.pop()) {
+          found.set(host, await addresses(client, { ...question, name: `${host}.`, family }));
+        }
+      } finally {
+        // One failure fails the look: the other workers need not ask on.
+        waiting.length = 0;
       }
     };
     await Promise.all(Array.from({ length: PARALLEL_TARGETS }, worker));

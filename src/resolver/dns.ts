@@ -34,7 +34,7 @@ export interface DnsSettings {
   readonly tries?: number;
   /** Time for a whole look, all questions and tries together, in ms. @defaultValue 5000 */
   readonly deadlineMs?: number;
-  /** Time between looks where no TTL tells it, in ms. A TTL counts from 1 s to 30 s (D4). @defaultValue 5000 */
+  /** Time between looks where no TTL tells it, in ms; like a TTL, from 1 s to 30 s (D4). @defaultValue 5000 */
   readonly intervalMs?: number;
   /**
    * "No such name" empties the set when a second answer says so this much later, in ms: one alone may be a name server
@@ -136,7 +136,7 @@ export function resolveDnsOptions(options: DnsOptions): ResolvedDnsOptions {
     srv: srv === undefined ? undefined : checkPortName('srv', srv),
     family,
     deadlineMs: checkNumber('deadlineMs', options.deadlineMs, 5_000, ms),
-    intervalMs: checkNumber('intervalMs', options.intervalMs, 5_000, { min: 10, max: 600_000 }),
+    intervalMs: checkNumber('intervalMs', options.intervalMs, 5_000, { min: 1_000, max: 30_000 }),
     emptyAgreementMs: checkNumber('emptyAgreementMs', options.emptyAgreementMs, 5_000, { min: 0, max: 600_000 }),
     allowAddresses: checkAllowAddresses(options.allowAddresses),
     clusterDomain: clusterDomain === undefined ? undefined : checkHost('clusterDomain', clusterDomain),
@@ -173,7 +173,6 @@ export function dnsPolling(
   return polling({
     name,
     intervalMs: options.intervalMs,
-    minIntervalMs: Math.min(1_000, options.intervalMs),
     timeoutMs: options.deadlineMs,
     emptyAgreementMs: options.emptyAgreementMs,
     open: (context) => {

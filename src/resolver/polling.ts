@@ -148,7 +148,10 @@ class PollWatch implements Resolution {
   }
 
   async #call(signal: AbortSignal): Promise<PollAnswer> {
-    return this.#look(signal);
+    const answer = await this.#look(signal);
+    // Looks are written by users, too: what is no answer is a failed look.
+    if (!Array.isArray(answer?.endpoints)) throw new TypeError('the look gave no list of endpoints');
+    return answer;
   }
 
   #answered({ endpoints, validForMs }: PollAnswer): void {

@@ -16,6 +16,8 @@ export interface TargetOptions {
   readonly dns?: DnsSettings;
   /** For `kubernetes:` and plain targets: which API server, and who we are there. @defaultValue the cluster this pod runs in */
   readonly kubernetes?: KubernetesSettings;
+  /** Which family of addresses. @defaultValue IPv4 where the Service has it, else IPv6 (S3) */
+  readonly family?: 'IPv4' | 'IPv6';
   /** Connections to the one address of a Service that shows no pods. @defaultValue 8 */
   readonly connections?: number;
   /** Mean age at which each of these is replaced, ± 50 %, in ms. @defaultValue 60000 */
@@ -27,8 +29,16 @@ export interface TargetOptions {
 /** The part of `EndpointSlicesOptions` that says where and as whom. */
 export type KubernetesSettings = Pick<
   EndpointSlicesOptions,
-  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'family' | 'maxEndpoints'
+  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints'
 >;
+
+const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
+  'apiServer',
+  'credentials',
+  'kubeConfig',
+  'inCluster',
+  'maxEndpoints',
+];
 
 /**
  * A resolver from a target string; a resolver is returned as it is. Throws EVENKEEL_OPTION that says what was expected.
@@ -49,10 +59,17 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
     'allowAddresses',
     'dns',
     'kubernetes',
+    'family',
     'connections',
     'connectionAgeMs',
     'sliceGraceMs',
   ]);
+  const { family, kubernetes: access = {}, dns: settings = {} } = options;
+  checkKeys('kubernetes', access, kubernetesSettingNames);
+  checkKeys('dns', settings, dnsSettingNames);
+  if (family !== undefined && family !== 'IPv4' && family !== 'IPv6') {
+    throw optionError('family', "'IPv4' or 'IPv6'", family);
+  }
   const parsed = parseTarget(target);
   const checked = { ...options, allowAddresses: checkAllowAddresses(options.allowAddresses) };
   switch (parsed.kind) {
@@ -72,7 +89,7 @@ type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
 /** Loads the Kubernetes room when it is first needed: who never uses it does not pay for it. */
 async function sliceResolver(
   { service, namespace, port }: LadderService,
-  { kubernetes = {}, allowAddresses }: Checked,
+  { kubernetes = {}, allowAddresses, family }: Checked,
   onSlices?: (count: number) => void,
 ): Promise<Resolver> {
   const { endpointSlices } = await import('./kubernetes/index.js');
@@ -82,6 +99,7 @@ async function sliceResolver(
     ...(namespace !== undefined && { namespace }),
     port,
     allowAddresses,
+    ...(family !== undefined && { family }),
     ...(onSlices !== undefined && { onSlices }),
   });
 }
@@ -100,7 +118,7 @@ function plain(
   { host, port }: { readonly host: string; readonly port: number | string },
   options: Checked,
 ): Resolver {
-  const literal = literalAddress(host, undefined);
+  const literal = literalAddress(host, options.family === 'IPv6' ? 6 : undefined);
   if (literal !== undefined) {
     if (typeof port === 'string') throw optionError('target', `an address and a port number`, target);
     return { ...staticEndpoints([{ address: literal, port }]), name: target };
@@ -127,7 +145,13 @@ function plain(
   });
 }
 
-function dnsOptions(host: string, port: number | string, { dns: settings = {}, allowAddresses }: Checked): DnsOptions {
-  checkKeys('dns', settings, dnsSettingNames);
-  return { allowAddresses, ...settings, host, ...(typeof port === 'number' ? { port } : { srv: port }) };
+function dnsOptions(host: string, port: number | string, options: Checked): DnsOptions {
+  const { dns: settings = {}, allowAddresses, family } = options;
+  return {
+    allowAddresses,
+    ...settings,
+    host,
+    ...(typeof port === 'number' ? { port } : { srv: port }),
+    ...(family !== undefined && { family: family === 'IPv6' ? 6 : 4 }),
+  };
 }

@@ -141,6 +141,17 @@ it('a permanent failure is one only if all fail for good', () => {
   expect(listener.errors.at(-1)).toMatchObject({ permanent: true, code: 'EVENKEEL_FORBIDDEN' });
 });
 
+it('a resolver that does not start leaves none of the others running', () => {
+  const broken: Resolver = {
+    name: 'broken',
+    watch() {
+      throw new Error('no');
+    },
+  };
+  expect(() => watch(union([a, broken]))).toThrow('no');
+  expect([a.watchers, clock.timers]).toEqual([0, 0]);
+});
+
 it('refuses what is no list of resolvers', () => {
   expect(() => union([])).toThrow('resolvers must be a list of at least one resolver');
   expect(() => firstAvailable([{} as Resolver])).toThrow('resolvers[].watch must be a function');

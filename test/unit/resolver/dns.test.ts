@@ -179,6 +179,14 @@ describe('SRV (D2)', () => {
     expect(listener.events[0]).toContain('A b.example.: the name server could not look');
   });
 
+  it('D3: … and its other questions are not asked any more', async () => {
+    const targets = Array.from({ length: 200 }, (_, index) => `p${index}.example`);
+    client.answers[srv] = targets.map((target) => record(target));
+    for (const target of targets) client.answers[`A ${target}.`] = 'ESERVFAIL';
+    await watch({ srv: 'http' });
+    expect(client.asked.length).toBeLessThan(20);
+  });
+
   it('RFC 2782: only the lowest priority, weights as told, target "." is nobody', async () => {
     client.answers[srv] = [
       record('a.example', 80, { priority: 1, weight: 3 }),
@@ -292,6 +300,7 @@ it('names what is wrong with an option', () => {
   expect(wrong({ family: 5 })).toThrow('family must be 4 or 6, got 5');
   expect(wrong({ servers: ['nowhere'] })).toThrow("servers must be a list of at least one 'ip' or 'ip:port'");
   expect(wrong({ servers: [] })).toThrow('servers must be');
+  expect(wrong({ intervalMs: 999 })).toThrow('intervalMs must be a number from 1000 to 30000');
   expect(wrong({ tries: 0 })).toThrow('tries must be a whole number from 1 to 10');
   expect(wrong({ allowAddresses: ['all'] })).toThrow('allowAddresses must be');
   expect(wrong({ ttl: 1 })).toThrow('dns has no option "ttl"');

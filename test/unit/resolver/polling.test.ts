@@ -155,6 +155,14 @@ describe('what it says', () => {
     expect(listener.events).toEqual(['fail down', '10.0.0.1:80']);
   });
 
+  it('takes what is no answer for a failed look', async () => {
+    watch();
+    await settle();
+    await answer(undefined as never);
+    expect(listener.events).toEqual(['fail registry: the look gave no list of endpoints']);
+    expect(clock.timers).toBe(1);
+  });
+
   it('makes a ResolveError of whatever a look throws, in place too', async () => {
     watch({
       open: () => () => {

@@ -69,6 +69,15 @@ it('kubernetes: outside a pod fails, and says why', async () => {
   expect(listener.errors[0]?.permanent).toBe(true);
 });
 
+it('a family asked for counts on every rung', async () => {
+  const client = new FakeDnsClient();
+  client.answers['AAAA orders.shop.svc.cluster.local.'] = ['fd00::1', 'fd00::2'];
+  const listener = watch('orders.shop:8080', client, { family: 'IPv6' });
+  await expect.poll(() => listener.keys).toBe('[fd00::1]:8080 [fd00::2]:8080');
+  const local = watch('localhost:80', client, { family: 'IPv6' });
+  await expect.poll(() => local.keys).toBe('[::1]:80');
+});
+
 it('names what is wrong with an option', () => {
   expect(() => resolverFrom('orders.shop:80', { port: 1 } as object)).toThrow('options has no option "port"');
   expect(() => resolverFrom('orders.shop:80', { dns: { host: 'x' } as object })).toThrow('dns has no option "host"');
@@ -76,6 +85,12 @@ it('names what is wrong with an option', () => {
   expect(() => resolverFrom('orders.shop:80', { connectionAgeMs: 10 })).toThrow('connectionAgeMs must be');
   expect(() => resolverFrom('static:10.0.0.1:80', { allowAddresses: ['x'] as never })).toThrow(
     'allowAddresses must be',
+  );
+  expect(() => resolverFrom('orders.shop:80', { family: 4 as never })).toThrow(
+    "family must be 'IPv4' or 'IPv6', got 4",
+  );
+  expect(() => resolverFrom('orders.shop:80', { kubernetes: { port: 1 } as object })).toThrow(
+    'kubernetes has no option "port"',
   );
   expect(() => resolverFrom('10.0.0.1:http')).toThrow('target must be an address and a port number');
 });
