@@ -1,0 +1,102 @@
+/**
+ * gRPC channels side by side on the same pods: evenkeel against grpc-js's own round_robin, and pick_first for the ground
+ * everything stands on.
+ *
+ *   node --expose-gc test/bench/grpc.bench.mjs [--quick]
+ */
+import { Client, credentials, Metadata } from '@grpc/grpc-js';
+import { roundRobin, staticEndpoints } from 'evenkeel';
+import { channelOptions, target } from 'evenkeel/grpc-js';
+import { startChild } from './lib/children.mjs';
+import { closedLoop } from './lib/closed-loop.mjs';
+import { figureTable, ratioTable } from './lib/ratio-table.mjs';
+import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
+import { table } from './lib/table.mjs';
+
+const QUICK = process.argv.includes('--quick');
+const ROUNDS = QUICK ? 8 : MIN_ROUNDS;
+const WARM_UP = 5;
+const PODS = 4;
+const CONCURRENCY = 32;
+const CALLS = 3_000;
+const SPREAD_CALLS = QUICK ? 4_000 : 100_000;
+const REQUEST = Buffer.alloc(100, 'x');
+
+const pods = await Promise.all(Array.from({ length: PODS }, (_, index) => startChild('grpc-pod.mjs', [String(index)])));
+const addresses = pods.map(({ port }) => `127.0.0.1:${port}`);
+const insecure = credentials.createInsecure();
+const ours = (/** @type {import('evenkeel/grpc-js').GrpcOptions} */ options) => {
+  const resolver = staticEndpoints(pods.map(({ port }) => ({ address: '127.0.0.1', port })));
+  return new Client(target('orders.shop:50051'), insecure, channelOptions({ resolver, ...options }));
+};
+const stock = (/** @type {string} */ policy) =>
+  new Client(`ipv4:${addresses.join(',')}`, insecure, {
+    'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ [policy]: {} }] }),
+    'grpc.enable_http_proxy': 0,
+  });
+
+/** Calls per pod, of the last subject. */
+const perPod = new Array(PODS).fill(0);
+const same = (/** @type {Buffer} */ bytes) => bytes;
+/** @param {Client} client @returns {() => Promise<void>} */
+const unary = (client) => () =>
+  new Promise((resolve, reject) => {
+    client.makeUnaryRequest('/shop.v1.Orders/Get', same, same, REQUEST, new Metadata(), {}, (error, answer) => {
+      if (error) return reject(error);
+      perPod[Number(answer?.[0])]++;
+      resolve();
+    });
+  });
+
+const ROUND_ROBIN = 'grpc-js round_robin';
+const OURS = 'evenkeel, roundRobin()';
+const OURS_DEFAULT = 'evenkeel, as it comes: p2c()';
+const PICK_FIRST = 'grpc-js pick_first';
+/** @type {Record<string, Client>} */
+const clients = {
+  [ROUND_ROBIN]: stock('round_robin'),
+  [OURS]: ours({ picker: roundRobin() }),
+  [OURS_DEFAULT]: ours({}),
+  [PICK_FIRST]: stock('pick_first'),
+};
+const subject = (/** @type {string} */ name) => {
+  const call = unary(/** @type {Client} */ (clients[name]));
+  return { name, run: () => closedLoop(call, { requests: CALLS, concurrency: CONCURRENCY }) };
+};
+
+const results = await measure({
+  baseline: subject(ROUND_ROBIN),
+  subjects: [subject(OURS), subject(OURS_DEFAULT), subject(PICK_FIRST)],
+  rounds: ROUNDS,
+  warmUp: WARM_UP,
+});
+
+/** Every channel is warm by now: how evenly do they spread? */
+const spread = [];
+for (const name of Object.keys(clients)) {
+  perPod.fill(0);
+  await closedLoop(unary(/** @type {Client} */ (clients[name])), { requests: SPREAD_CALLS, concurrency: CONCURRENCY });
+  spread.push([name, (Math.max(...perPod) / (SPREAD_CALLS / PODS)).toFixed(4), perPod.map(String).join(' ')]);
+}
+
+console.log(`## gRPC: unary calls
+
+${PODS} pods as processes of their own, one connection to each, ${CONCURRENCY} callers, a request of 100 bytes and an answer of 250.
+${CALLS.toLocaleString('en-US')} calls a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. pick_first has all its calls on one pod and one connection.
+
+${figureTable(results, [ROUND_ROBIN, OURS, OURS_DEFAULT, PICK_FIRST])}
+
+${ratioTable(results, [
+  { name: OURS, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 0.97 },
+  { name: OURS, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1.05 },
+  { name: OURS_DEFAULT, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 0.97 },
+  { name: OURS_DEFAULT, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1.05 },
+])}
+
+Spread over ${SPREAD_CALLS.toLocaleString('en-US')} calls:
+
+${table(['channel', 'max / mean', 'calls per pod'], spread, [2])}
+`);
+
+for (const client of Object.values(clients)) client.close();
+for (const pod of pods) pod.stop();
