@@ -280,7 +280,13 @@ describe('the background of a balancer', () => {
     const fake = new FakeTransport();
     const balancer = await request.run('a request', async () => {
       const made = createBalancer({
-        resolver: staticEndpoints([{ address: '10.0.0.1', port: 80 }]),
+        resolver: {
+          name: 'watched',
+          watch: (listener, context) => {
+            seen.push(request.getStore());
+            return staticEndpoints([{ address: '10.0.0.1', port: 80 }]).watch(listener, context);
+          },
+        },
         stages: [],
         transport: {
           connect: (endpoint, signal) => {
@@ -293,7 +299,7 @@ describe('the background of a balancer', () => {
       expect(request.getStore()).toBe('a request');
       return made;
     });
-    expect(seen).toEqual([undefined]);
+    expect(seen).toEqual([undefined, undefined]);
     await balancer.close();
   });
 });
