@@ -704,6 +704,7 @@ describe('observers that call back in', () => {
       if (moment === 'backoff') house.behaviour = 'refuse';
       await house.open();
       if (moment === 'draining') house.subchannel.drain(false);
+      expect(house.clock.timers).toBe(0);
       await house.clock.advanceAsync(120_000);
       await expectNothingLeft(house);
     },
