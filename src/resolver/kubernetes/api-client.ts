@@ -9,6 +9,9 @@ import type { ApiSession, ApiTarget } from './api-access.js';
 /** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
 const KEEP_ALIVE_MS = 30_000;
 
+/** A server, or a proxy, that asks for more is asked again after this all the same. */
+const MAX_RETRY_AFTER_MS = 600_000;
+
 /** One GET. */
 export interface ApiRequest {
   readonly path: string;
@@ -236,7 +239,7 @@ function isStaleSocket(error: unknown): boolean {
 }
 
 /** Whether the two sides could not agree who they are. */
-export function isTlsError(error: unknown): boolean {
+function isTlsError(error: unknown): boolean {
   const code = (error as { readonly code?: unknown } | undefined)?.code;
   return (
     typeof code === 'string' && /^(ERR_TLS|ERR_SSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO|EPROTO|HOSTNAME_)/.test(code)
@@ -245,6 +248,6 @@ export function isTlsError(error: unknown): boolean {
 
 function parseRetryAfter(value: string | undefined): number | undefined {
   // The API server sends seconds; the other form, a date, would need the wall clock.
-  if (value === undefined || !/^\d{1,6}$/.test(value.trim())) return undefined;
-  return Number(value) * 1_000;
+  if (value === undefined || !/^\d{1,9}$/.test(value.trim())) return undefined;
+  return Math.min(Number(value) * 1_000, MAX_RETRY_AFTER_MS);
 }

@@ -1,5 +1,4 @@
 import { asError, isResolveError, ResolveError } from '../../errors.js';
-import { isTlsError } from './api-client.js';
 import { LineError } from './line-reader.js';
 import type { StatusFacts } from './watch-event.js';
 
@@ -95,8 +94,9 @@ export function failureOf(error: unknown): ApiFailure {
     return new ApiFailure('credentials', error.permanent ? 'permanent' : '', error.message, { cause: error });
   }
   if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
-  const { code, message } = asError(error) as NodeJS.ErrnoException;
-  const label = isTlsError(error) ? `TLS ${code}` : (code ?? message);
+  const { code, name, message } = asError(error) as NodeJS.ErrnoException;
+  // Not the message: it may differ each time, and what is told once is told by label.
+  const label = code ?? name;
   return new ApiFailure('network', label, message || label, { cause: error });
 }
 

@@ -76,7 +76,8 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     if (!isObject(entry)) continue;
     const [first] = listOf(entry.addresses);
     if (first === undefined) continue;
-    const address = typeof first === 'string' ? normalizeAddress(first) : '';
+    // A zone index (fe80::1%eth0) means nothing outside the machine that wrote it.
+    const address = typeof first === 'string' && !first.includes('%') ? normalizeAddress(first) : '';
     if (isIP(address) !== (family === 'IPv4' ? 4 : 6)) malformed.push(String(first));
     else members.push(parseMember(entry, address));
   }

@@ -26,6 +26,8 @@ const SHORT_WATCH_PAUSE_MS = 200;
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 /** W8: internal errors for longer than this call for a list. */
 const INTERNAL_ERRORS_MS = 60_000;
+/** A timer later than this means that the event loop was blocked. */
+const STALL_MS = 1_000;
 /** A 403 may only mean that the server has just started: two retries within 2 s before it counts. */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [100, 300],
@@ -53,6 +55,8 @@ export interface ListWatchOptions {
   readonly service: string;
   readonly clock: Clock;
   readonly rng: Rng;
+  /** Whether a pause between two requests keeps the process alive. */
+  readonly keepsProcessAlive: boolean;
   readonly listener: ListWatchListener;
 }
 
@@ -211,7 +215,7 @@ export class ListWatch {
       case 'error':
         throw eventFailure(event.status);
       case 'other':
-        this.#warn(event.what, `a watch of EndpointSlices sent an ${event.what}; ignored`);
+        this.#warn('other', `a watch of EndpointSlices sent an ${event.what}; ignored`);
         return;
       case 'bookmark':
         attempt.expectBytesEvery(SILENCE_MS);
@@ -344,6 +348,7 @@ export class ListWatch {
     return new Promise((resolve) => {
       this.#wake = resolve;
       this.#pauseTimer = this.#options.clock.timer(resolve, ms);
+      if (this.#options.keepsProcessAlive) this.#pauseTimer.ref();
     });
   }
 }
@@ -357,14 +362,15 @@ class Attempt {
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
-  #limit: Timer;
+  /** Which of the limits set so far counts. */
+  #limits = 0;
   #heardAtMs = 0;
   #silenceMs: number | undefined;
 
   constructor(clock: Clock, timeoutMs: number, what: string) {
     this.#clock = clock;
     this.#what = what;
-    this.#limit = this.#cutAfter(timeoutMs, `no answer to the ${what} within ${timeoutMs / 1_000} s`);
+    this.#limitTo(timeoutMs, `no answer to the ${what} within ${timeoutMs / 1_000} s`);
   }
 
   get signal(): AbortSignal {
@@ -373,12 +379,15 @@ class Attempt {
 
   /** Replaces the time limit. */
   extend(timeoutMs: number): void {
-    this.#limit.cancel();
-    this.#limit = this.#cutAfter(timeoutMs, `the ${this.#what} did not end when it should have`);
+    this.#limitTo(timeoutMs, `the ${this.#what} did not end when it should have`);
   }
 
   after(delayMs: number, fn: () => void): void {
-    this.#timers.add(this.#clock.timer(fn, delayMs));
+    const timer = this.#clock.timer(() => {
+      this.#timers.delete(timer);
+      fn();
+    }, delayMs);
+    this.#timers.add(timer);
   }
 
   heard(): void {
@@ -394,7 +403,6 @@ class Attempt {
 
   /** It is over; nothing is left to watch. */
   end(): void {
-    this.#limit.cancel();
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
   }
@@ -407,18 +415,33 @@ class Attempt {
 
   /** One timer that looks when it fires how long ago the last byte was: bytes cost no timer each. */
   #watchSilence(delayMs: number): void {
-    const timer = this.#clock.timer(() => {
-      this.#timers.delete(timer);
+    this.#punctually(delayMs, () => {
       const silentMs = this.#clock.now() - this.#heardAtMs;
       const limitMs = this.#silenceMs as number;
       if (silentMs >= limitMs) this.#cut(`nothing came on the ${this.#what} for ${limitMs / 1_000} s`);
       else this.#watchSilence(limitMs - silentMs);
-    }, delayMs);
-    this.#timers.add(timer);
+    });
   }
 
-  #cutAfter(timeoutMs: number, message: string): Timer {
-    return this.#clock.timer(() => this.#cut(message), timeoutMs);
+  #limitTo(timeoutMs: number, message: string): void {
+    this.#limits += 1;
+    const limit = this.#limits;
+    this.#punctually(timeoutMs, () => {
+      // One that was replaced meanwhile says nothing.
+      if (this.#limits === limit) this.#cut(message);
+    });
+  }
+
+  /**
+   * Calls `fn` after `delayMs`; if the event loop was blocked meanwhile, only after what arrived in that time was read:
+   * a stall of our own is no silence of the server.
+   */
+  #punctually(delayMs: number, fn: () => void): void {
+    const dueMs = this.#clock.now() + delayMs;
+    this.after(delayMs, () => {
+      if (this.#clock.now() - dueMs < STALL_MS) fn();
+      else this.#punctually(STALL_MS, fn);
+    });
   }
 
   #cut(message: string): void {

@@ -89,6 +89,7 @@ class SharedWatch {
       service: subject.service,
       clock,
       rng,
+      keepsProcessAlive: subject.keepsProcessAlive,
       listener: {
         replaced: (slices) => this.#replaced(slices),
         changed: (name, slice) => this.#changed(name, slice),

@@ -100,17 +100,17 @@ export class SliceUnion {
 
 /**
  * U6: a non-terminating entry beats a terminating one, then ready beats unready, then the later slice, then the slice's
- * name. Two entries of one slice that are alike in all that are told apart by uid, so that their order means nothing.
+ * name. Two entries of one slice that are alike in all that are told apart by uid, then by serving: order means nothing.
  */
 function beats(a: Candidate, b: Candidate): boolean {
   const [x, y] = [a.member.conditions, b.member.conditions];
   if (x.terminating !== y.terminating) return !x.terminating;
   if (x.ready !== y.ready) return x.ready;
-  if (x.serving !== y.serving) return x.serving;
   const versions = compareVersions(a.slice.version, b.slice.version);
   if (versions !== 0) return versions > 0;
   if (a.slice.name !== b.slice.name) return a.slice.name > b.slice.name;
-  return (a.member.uid ?? '') > (b.member.uid ?? '');
+  const [p, q] = [a.member.uid ?? '', b.member.uid ?? ''];
+  return p === q ? x.serving && !y.serving : p > q;
 }
 
 /** Versions are opaque, but where both are decimal integers they may be compared (W5); else they count as equal. */

@@ -39,6 +39,8 @@ export class SliceView implements Resolution, WatchSubscriber {
   #sliceCount: number | undefined;
   #watchFailure: ResolveError | undefined;
   #portFailure: ResolveError | undefined;
+  /** The set is larger than allowed and was not published. */
+  #sizeFailure: ResolveError | undefined;
   /** The listener was told of a failure, and nothing better since. */
   #stale = false;
   readonly #warned = new Set<string>();
@@ -119,7 +121,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       const { slices } = this.#subscription;
       if (this.#sliceCount !== slices.size) {
         this.#sliceCount = slices.size;
-        this.#options.onSlices?.(slices.size);
+        this.#tellCount(slices.size);
         if (this.#closed) return;
       }
       const touched = this.#merge();
@@ -128,8 +130,7 @@ export class SliceView implements Resolution, WatchSubscriber {
         else this.#publication.start();
       }
     }
-    if (!this.#stale || this.#watchFailure !== undefined || this.#portFailure !== undefined) return;
-    if (!this.#publication.started) return;
+    if (!this.#stale || this.#failure !== undefined || !this.#publication.started) return;
     this.#stale = false;
     this.#listener.fresh();
   }
@@ -203,14 +204,28 @@ export class SliceView implements Resolution, WatchSubscriber {
     const { maxEndpoints, subjectName } = this.#options;
     if (endpoints.length > maxEndpoints) {
       const message = `${subjectName} has ${endpoints.length} endpoints, more than maxEndpoints (${maxEndpoints}); the last set stays`;
-      this.#fail(new ResolveError(message, { permanent: true }));
+      this.#sizeFailure = new ResolveError(message, { permanent: true });
+      this.#fail(this.#sizeFailure);
       return;
     }
+    this.#sizeFailure = undefined;
     this.#stale = false;
     this.#listener.update(endpoints);
     // A set published while out of touch is stale from the start.
-    const failure = this.#watchFailure ?? this.#portFailure;
+    const failure = this.#failure;
     if (failure !== undefined) this.#fail(failure);
+  }
+
+  get #failure(): ResolveError | undefined {
+    return this.#watchFailure ?? this.#portFailure ?? this.#sizeFailure;
+  }
+
+  #tellCount(count: number): void {
+    try {
+      this.#options.onSlices?.(count);
+    } catch (error) {
+      this.warned('onSlices threw', error);
+    }
   }
 
   #fail(error: ResolveError): void {

@@ -62,7 +62,7 @@ export function parseStatus(value: unknown): StatusFacts {
     reason: textOf(status.reason) ?? '',
     message: textOf(status.message) ?? '',
     tooLarge: causes.some((cause) => isObject(cause) && cause.reason === 'ResourceVersionTooLarge'),
-    retryAfterMs: typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : undefined,
+    retryAfterMs: typeof seconds === 'number' && seconds > 0 ? Math.min(seconds, 600) * 1_000 : undefined,
   };
 }
 

@@ -227,8 +227,12 @@ describe('what a slice may name', () => {
     await service.pass('told', () => service.listener.errors.length === 1);
     expect(service.listener.errors[0]?.message).toContain('3 endpoints, more than maxEndpoints (2)');
     expect(service.addresses).toBe(AB);
+    await service.clock.advanceAsync(60_000);
+    // Nothing but fewer endpoints makes it good again.
+    expect(service.listener.events.at(-1)).toMatch(/^fail/);
     api.slices.put(sliceObject('s1', 'aR'));
     await service.pass('fewer again', () => service.addresses === A, 300);
+    expect(service.listener.events.at(-1)).toBe(A);
   });
 
   it('onSlices tells an absent Service from an empty one', async () => {
@@ -242,6 +246,19 @@ describe('what a slice may name', () => {
     orders.delete();
     await service.pass('gone', () => counts.length === 3);
     expect(counts).toEqual([0, 1, 0]);
+  });
+
+  it('what onSlices throws is a warning and nothing else', async () => {
+    const api = await openApi();
+    api.slices.put(sliceObject('s1', 'aR'));
+    const service = new WatchedService(api, {
+      port: 'http',
+      onSlices: () => {
+        throw new Error('mine');
+      },
+    });
+    await service.sees(A);
+    expect(service.warnings).toMatchObject([{ message: 'onSlices threw', error: { message: 'mine' } }]);
   });
 });
 

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { classifyAddress } from '../../../../src/endpoint/unsafe-address.js';
 import { type EndpointSlice, parseSlice, type Unchecked } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
+import { drawIndex } from '../../../../src/runtime/rng.js';
+import { seededRng } from '../../../../src/testing/seeded-rng.js';
 
 function parse(
   more: Record<string, unknown>,
@@ -171,5 +173,52 @@ describe('parseSlice', () => {
     const ipv6 = ['::', '::1', '::7f00:1', '64:ff9b::7f00:1', 'fe80::1', 'febf::1', '2::1', 'fd::1', '3fff::1'];
     for (let first = 0; first <= 0xff; first++) ipv6.push(`${((first << 8) | 0x11).toString(16)}::1`);
     for (const address of ipv6) expect(unsafeOf('IPv6', address), address).toBe(classifyAddress(address));
+  });
+
+  it('never throws, whatever it is given: an event that did would come back for ever', () => {
+    const rng = seededRng(6);
+    const values: readonly unknown[] = [
+      null,
+      0,
+      -1,
+      1.5,
+      '',
+      'x',
+      '10.0.0.1',
+      'fe80::1%eth0',
+      '::ffff:1.2.3.4%1',
+      true,
+      [],
+      {},
+      [null],
+      [[]],
+    ];
+    const fields = [
+      'addresses',
+      'conditions',
+      'hints',
+      'targetRef',
+      'zone',
+      'forZones',
+      'name',
+      'uid',
+      'port',
+      'protocol',
+      'ready',
+    ];
+    const anything = (depth: number): unknown => {
+      if (depth === 0 || rng.next() < 0.3) return values[drawIndex(rng, values.length)];
+      if (rng.next() < 0.4) return Array.from({ length: drawIndex(rng, 4) }, () => anything(depth - 1));
+      return Object.fromEntries(
+        Array.from({ length: drawIndex(rng, 5) }, () => [fields[drawIndex(rng, fields.length)], anything(depth - 1)]),
+      );
+    };
+    for (let round = 0; round < 20_000; round++) {
+      const addressType = ['IPv4', 'IPv6', anything(1)][drawIndex(rng, 3)];
+      const slice = parse({ addressType, endpoints: anything(4), ports: anything(3) });
+      for (const { address, conditions } of slice?.members ?? []) {
+        expect([typeof address, typeof conditions.ready]).toEqual(['string', 'boolean']);
+      }
+    }
   });
 });

@@ -231,6 +231,7 @@ describe('W7 spoilt streams', () => {
         service: 'orders',
         clock,
         rng,
+        keepsProcessAlive: false,
         listener: {
           replaced: (list) => slices.replace(list),
           changed: (name, slice) => slices.put(name, slice),

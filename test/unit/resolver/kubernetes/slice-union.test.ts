@@ -74,6 +74,16 @@ describe('U6 one endpoint per address and port', () => {
     ).toBe('fresh');
     expect(winner([slice('s1', '5', { uid: 'a' }, { uid: 'b' })])).toBe('b');
   });
+
+  it('nothing but what the rule names decides: of two terminating ones the later slice, serving or not', () => {
+    const gone = { ready: false, terminating: true };
+    expect(
+      winner([
+        slice('s1', '5', { uid: 'serving', serving: true, ...gone }),
+        slice('s2', '6', { uid: 'later', serving: false, ...gone }),
+      ]),
+    ).toBe('later');
+  });
 });
 
 describe('SliceUnion', () => {
