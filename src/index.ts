@@ -32,6 +32,7 @@ export {
   type ErrorCode,
   EvenkeelError,
   type EvenkeelErrorDetails,
+  errorCodes,
   isEvenkeelError,
   isResolveError,
   ResolveError,
@@ -41,7 +42,15 @@ export type { Load, LoadFactory } from './load/load.js';
 export { loadReportHeader, parseLoadReport } from './load/orca.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
 export { type ReportedOptions, reported } from './load/reported.js';
-export { notify, type Observer, type ObserverEvents, observes, type SubchannelState } from './observe/observer.js';
+export {
+  combineObservers,
+  notify,
+  type Observer,
+  type ObserverEvents,
+  observerEventNames,
+  observes,
+  type SubchannelState,
+} from './observe/observer.js';
 export { type HashOptions, hash } from './picker/hash.js';
 export { type HotColdOptions, hotCold } from './picker/hot-cold.js';
 export { leastLoaded, neverQueue, shortestExpectedDelay } from './picker/least-loaded.js';
@@ -67,8 +76,8 @@ export { type PollAnswer, type PollingOptions, type PollLook, polling } from './
 export type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver/resolver.js';
 export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
-export type { RetryBudgetOptions } from './retry/budget.js';
-export type { EndedAttempt, RetryOptions, RetryPolicy } from './retry/retry-policy.js';
+export { type RetryBudgetOptions, retryBudgetDefaults } from './retry/budget.js';
+export { type EndedAttempt, type RetryOptions, type RetryPolicy, retryDefaults } from './retry/retry-policy.js';
 export { type Attempt, TriedEndpoints } from './retry/tried-endpoints.js';
 export {
   checkBoolean,

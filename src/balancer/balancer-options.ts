@@ -7,7 +7,7 @@ import { type PoolOptions, type ResolvedPoolOptions, resolvePoolOptions } from '
 import type { Transport } from '../pool/transport.js';
 import type { Resolver } from '../resolver/resolver.js';
 import { resolverFrom } from '../resolver/target.js';
-import type { RetryOptions } from '../retry/retry-policy.js';
+import { type RetryOptions, resolveRetryOptions } from '../retry/retry-policy.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
@@ -140,7 +140,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
     picker,
     load,
     stages,
-    retry: options.retry ?? {},
+    retry: resolveRetryOptions(options.retry),
     pool: resolvePoolOptions(options.pool),
     waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, balancerDefaults.waitTimeoutMs, milliseconds),
     maxWaiting: checkNumber('maxWaiting', options.maxWaiting, balancerDefaults.maxWaiting, {

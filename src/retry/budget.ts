@@ -11,6 +11,16 @@ export interface RetryBudgetOptions {
 
 export const retryBudgetDefaults: Required<RetryBudgetOptions> = Object.freeze({ ratio: 0.2, minPerSecond: 10 });
 
+/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+export function resolveRetryBudget(options: RetryBudgetOptions = {}): Required<RetryBudgetOptions> {
+  checkKeys('retry.budget', options, Object.keys(retryBudgetDefaults));
+  const { ratio, minPerSecond } = retryBudgetDefaults;
+  return {
+    ratio: checkNumber('retry.budget.ratio', options.ratio, ratio, { min: 0, max: 1 }),
+    minPerSecond: checkNumber('retry.budget.minPerSecond', options.minPerSecond, minPerSecond, { min: 0, max: 1e6 }),
+  };
+}
+
 /** What calls and time deposited is good for about this long, in ms. */
 const KEPT_MS = 10_000;
 /** It holds at least this many retries, so that a lost connection with many calls on it does not use it up at once. */
@@ -37,15 +47,11 @@ export class RetryBudget {
   #spanSinceMs: number;
 
   constructor(options: RetryBudgetOptions, clock: Clock) {
-    checkKeys('retry.budget', options, Object.keys(retryBudgetDefaults));
-    const perSecond = checkNumber('retry.budget.minPerSecond', options.minPerSecond, retryBudgetDefaults.minPerSecond, {
-      min: 0,
-      max: 1e6,
-    });
-    this.#ratio = checkNumber('retry.budget.ratio', options.ratio, retryBudgetDefaults.ratio, { min: 0, max: 1 });
-    this.#perMs = perSecond / 1_000;
+    const { ratio, minPerSecond } = resolveRetryBudget(options);
+    this.#ratio = ratio;
+    this.#perMs = minPerSecond / 1_000;
     this.#clock = clock;
-    this.#tokens = perSecond;
+    this.#tokens = minPerSecond;
     this.#limit = MIN_LIMIT + this.#perMs * KEPT_MS;
     this.#updatedMs = clock.now();
     this.#spanSinceMs = this.#updatedMs;

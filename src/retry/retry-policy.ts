@@ -1,7 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
-import { RetryBudget, type RetryBudgetOptions } from './budget.js';
+import { RetryBudget, type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
 
 /** Which failed attempts are made again, elsewhere. */
 export interface RetryOptions {
@@ -11,6 +11,19 @@ export interface RetryOptions {
 }
 
 export const retryDefaults: { readonly maxAttempts: number } = Object.freeze({ maxAttempts: 3 });
+
+/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+export function resolveRetryOptions(options: RetryOptions = {}): Required<RetryOptions> {
+  checkKeys('retry', options, ['maxAttempts', 'budget']);
+  return {
+    maxAttempts: checkNumber('retry.maxAttempts', options.maxAttempts, retryDefaults.maxAttempts, {
+      min: 1,
+      max: 100,
+      integer: true,
+    }),
+    budget: resolveRetryBudget(options.budget),
+  };
+}
 
 /** One attempt that ended, as the retry policy sees it. */
 export interface EndedAttempt {
@@ -32,13 +45,9 @@ export class RetryPolicy {
   readonly #budget: RetryBudget;
 
   constructor(options: RetryOptions, clock: Clock) {
-    checkKeys('retry', options, ['maxAttempts', 'budget']);
-    this.maxAttempts = checkNumber('retry.maxAttempts', options.maxAttempts, retryDefaults.maxAttempts, {
-      min: 1,
-      max: 100,
-      integer: true,
-    });
-    this.#budget = new RetryBudget(options.budget ?? {}, clock);
+    const { maxAttempts, budget } = resolveRetryOptions(options);
+    this.maxAttempts = maxAttempts;
+    this.#budget = new RetryBudget(budget, clock);
   }
 
   /** A call began: deposits its share in the budget. Once per call, not per attempt. */
