@@ -1,5 +1,4 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { gzipSync } from 'node:zlib';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import { type AccessRequest, checkAccess, forbidden, type Tokens, type Verb } from './api-server-access.js';
@@ -7,13 +6,12 @@ import { type Fault, FaultQueue, faultBody } from './api-server-fault.js';
 import { answerList } from './api-server-list.js';
 import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import type { RecordedRequest } from './api-server-record.js';
+import { Reply } from './api-server-reply.js';
 import { type LabelMatcher, parseLabelSelector } from './api-server-selector.js';
-import { expiredStatus, type StatusObject, statusObject } from './api-server-status.js';
+import { expiredStatus, statusObject } from './api-server-status.js';
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
 import { bookmarkLine, eventLine, type Mangle, WatchStream } from './api-server-watch.js';
 
-/** Lists above this size are compressed for clients that ask for it. */
-const GZIP_BYTES = 128 * 1024;
 /** How long a list waits for a version that is not there yet. */
 const EARLY_LIST_MS = 3_000;
 /** How long a consistent list hangs while the store is away. */
@@ -340,59 +338,6 @@ export class RequestHandler {
 
   #broadcast(event: StoreEvent): void {
     for (const watch of this.watches) watch.deliver(event);
-  }
-}
-
-/** One response, with the request's record kept in step. */
-class Reply {
-  readonly response: ServerResponse;
-  readonly record: RecordedRequest;
-  truncateAt: number | undefined;
-  readonly #request: IncomingMessage;
-
-  constructor(request: IncomingMessage, response: ServerResponse, record: RecordedRequest) {
-    this.#request = request;
-    this.response = response;
-    this.record = record;
-  }
-
-  /** Headers only. */
-  open(): void {
-    this.record.status = 200;
-    this.response.writeHead(200, { 'content-type': 'application/json' });
-    this.response.flushHeaders();
-  }
-
-  text(status: number, body: string): void {
-    this.send(status, 'text/plain; charset=utf-8', body);
-  }
-
-  status(status: StatusObject, retryAfterSeconds?: number): void {
-    const headers = retryAfterSeconds === undefined ? {} : { 'retry-after': String(retryAfterSeconds) };
-    this.send(status.code, 'application/json', `${JSON.stringify(status)}\n`, headers);
-  }
-
-  json(status: number, body: string, compressible = false): void {
-    if (
-      compressible &&
-      body.length > GZIP_BYTES &&
-      /\bgzip\b/.test(String(this.#request.headers['accept-encoding'] ?? ''))
-    ) {
-      this.send(status, 'application/json', gzipSync(body, { level: 1 }), { 'content-encoding': 'gzip' });
-    } else this.send(status, 'application/json', body);
-  }
-
-  send(status: number, type: string, body: string | Buffer, headers: Record<string, string> = {}): void {
-    if (this.response.destroyed || this.response.headersSent) return;
-    this.record.status = status;
-    const bytes = Buffer.from(body as string);
-    this.response.writeHead(status, { 'content-type': type, 'content-length': bytes.length, ...headers });
-    if (this.truncateAt === undefined || this.truncateAt >= bytes.length) {
-      this.response.end(bytes);
-      return;
-    }
-    // Written first, so that the client has these bytes before the connection ends.
-    this.response.write(bytes.subarray(0, this.truncateAt), () => this.response.socket?.destroySoon());
   }
 }
 

@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Rng } from '../../runtime/rng.js';
 import type { ApiClient } from './api-client.js';
 import { ApiFailure, eventFailure, failureOf, resolveErrorOf } from './api-failure.js';
+import { Attempt } from './attempt.js';
 import { type EndpointSlice, parseSlice, serviceNameLabel } from './endpoint-slice.js';
 import { LineError, LineReader } from './line-reader.js';
 import { listSlices, readFailure } from './slice-list.js';
@@ -26,8 +27,6 @@ const SHORT_WATCH_PAUSE_MS = 200;
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 /** W8: internal errors for longer than this call for a list. */
 const INTERNAL_ERRORS_MS = 60_000;
-/** A timer later than this means that the event loop was blocked. */
-const STALL_MS = 1_000;
 /** A 403 may only mean that the server has just started: two retries within 2 s before it counts. */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [100, 300],
@@ -355,99 +354,6 @@ export class ListWatch {
 
 /** What follows `close`: nobody looks at it. */
 const again: Step = { next: 'list', pauseMs: 0 };
-
-/** One request with its time limits. */
-class Attempt {
-  readonly #controller = new AbortController();
-  readonly #clock: Clock;
-  readonly #what: string;
-  readonly #timers = new Set<Timer>();
-  /** Which of the limits set so far counts. */
-  #limits = 0;
-  #heardAtMs = 0;
-  #silenceMs: number | undefined;
-
-  constructor(clock: Clock, timeoutMs: number, what: string) {
-    this.#clock = clock;
-    this.#what = what;
-    this.#limitTo(timeoutMs, `no answer to the ${what} within ${timeoutMs / 1_000} s`);
-  }
-
-  get signal(): AbortSignal {
-    return this.#controller.signal;
-  }
-
-  /** Replaces the time limit. */
-  extend(timeoutMs: number): void {
-    this.#limitTo(timeoutMs, `the ${this.#what} did not end when it should have`);
-  }
-
-  after(delayMs: number, fn: () => void): void {
-    const timer = this.#clock.timer(() => {
-      this.#timers.delete(timer);
-      fn();
-    }, delayMs);
-    this.#timers.add(timer);
-  }
-
-  heard(): void {
-    this.#heardAtMs = this.#clock.now();
-  }
-
-  /** From now on a pause in the stream of more than `silenceMs` ends it. */
-  expectBytesEvery(silenceMs: number): void {
-    if (this.#silenceMs !== undefined) return;
-    this.#silenceMs = silenceMs;
-    this.#watchSilence(silenceMs);
-  }
-
-  /** It is over; nothing is left to watch. */
-  end(): void {
-    for (const timer of this.#timers) timer.cancel();
-    this.#timers.clear();
-  }
-
-  /** Nobody wants it any more. */
-  cancel(): void {
-    this.end();
-    this.#controller.abort(new Error('closed'));
-  }
-
-  /** One timer that looks when it fires how long ago the last byte was: bytes cost no timer each. */
-  #watchSilence(delayMs: number): void {
-    this.#punctually(delayMs, () => {
-      const silentMs = this.#clock.now() - this.#heardAtMs;
-      const limitMs = this.#silenceMs as number;
-      if (silentMs >= limitMs) this.#cut(`nothing came on the ${this.#what} for ${limitMs / 1_000} s`);
-      else this.#watchSilence(limitMs - silentMs);
-    });
-  }
-
-  #limitTo(timeoutMs: number, message: string): void {
-    this.#limits += 1;
-    const limit = this.#limits;
-    this.#punctually(timeoutMs, () => {
-      // One that was replaced meanwhile says nothing.
-      if (this.#limits === limit) this.#cut(message);
-    });
-  }
-
-  /**
-   * Calls `fn` after `delayMs`; if the event loop was blocked meanwhile, only after what arrived in that time was read:
-   * a stall of our own is no silence of the server.
-   */
-  #punctually(delayMs: number, fn: () => void): void {
-    const dueMs = this.#clock.now() + delayMs;
-    this.after(delayMs, () => {
-      if (this.#clock.now() - dueMs < STALL_MS) fn();
-      else this.#punctually(STALL_MS, fn);
-    });
-  }
-
-  #cut(message: string): void {
-    this.#controller.abort(new ApiFailure('timeout', this.#what, message));
-  }
-}
 
 function between(rng: Rng, min: number, max: number): number {
   return min + (max - min) * rng.next();

@@ -1,0 +1,80 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DiscoveryV1Api, KubeConfig, type V1EndpointSlice, Watch } from '@kubernetes/client-node';
+import { describe, expect, it } from 'vitest';
+import type { ApiServer } from '../../../src/testing/api-server.js';
+import { sliceObject } from '../../support/endpoint-cases.js';
+import { until } from '../../support/until.js';
+import { atEnd, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
+
+cleanUpAfterEach();
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+function configFor(api: ApiServer): string {
+  return JSON.stringify({
+    apiVersion: 'v1',
+    kind: 'Config',
+    'current-context': 'test',
+    clusters: [{ name: 'test', cluster: { server: api.url, 'certificate-authority-data': base64(api.ca as string) } }],
+    users: [{ name: 'me', user: { token: 'secret' } }],
+    contexts: [{ name: 'test', context: { cluster: 'test', user: 'me', namespace: 'shop' } }],
+  });
+}
+
+describe('@kubernetes/client-node', () => {
+  it('understands our API server: an independent client lists and watches it', async () => {
+    const api = await openApi({ tls: true, tokens: { secret: 'all' } });
+    api.slices.put(sliceObject('s1', 'aR bN'));
+    const config = new KubeConfig();
+    config.loadFromString(configFor(api));
+    const list = await config.makeApiClient(DiscoveryV1Api).listNamespacedEndpointSlice({ namespace: 'shop' });
+    expect(list.items.map((slice) => slice.endpoints?.map((endpoint) => endpoint.conditions?.ready))).toEqual([
+      [true, false],
+    ]);
+
+    const events: string[] = [];
+    let ended = false;
+    const controller = await new Watch(config).watch(
+      '/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices',
+      { resourceVersion: list.metadata?.resourceVersion },
+      (type: string, slice: V1EndpointSlice) =>
+        events.push(`${type} ${slice.metadata?.name} ${slice.endpoints?.length}`),
+      () => {
+        ended = true;
+      },
+    );
+    atEnd(() => controller.abort());
+    api.slices.put(sliceObject('s1', 'aR'));
+    api.slices.put(sliceObject('s2', 'bR cR'));
+    api.slices.delete('s1', 'shop');
+    await until('the events', () => events.length === 3);
+    expect(events).toEqual(['MODIFIED s1 1', 'ADDED s2 2', 'DELETED s1 1']);
+    api.disturb('end');
+    await until('the end', () => ended);
+  });
+
+  it('lends its kubeconfig: a file, or a KubeConfig that is loaded already', async () => {
+    const api = await openApi({ tls: true, tokens: { secret: 'all' } });
+    api.slices.put(sliceObject('s1', 'aR bR'));
+    const directory = await mkdtemp(join(tmpdir(), 'evenkeel-kubeconfig-'));
+    atEnd(() => rm(directory, { recursive: true }));
+    await writeFile(join(directory, 'config'), configFor(api));
+    const config = new KubeConfig();
+    config.loadFromString(configFor(api));
+    for (const kubeConfig of [{ path: join(directory, 'config') }, config]) {
+      const service = new WatchedService(api, {
+        port: 'http',
+        apiServer: undefined as never,
+        namespace: undefined as never,
+        kubeConfig,
+      });
+      await service.sees('10.0.0.1:80 10.0.0.2:80');
+      api.slices.put(sliceObject('s1', 'aR bR'));
+    }
+    // One connection for the list and the watch of each, and the namespace is the context's.
+    expect(api.requests.every(({ namespace }) => namespace === 'shop')).toBe(true);
+    expect(api.counts.connections).toBe(2);
+  });
+});
