@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Balancer, type Lease, notify, type Outcome, outcomes, type Subchannel } from '../../index.js';
-import { outcomeOfError, outcomeOfStatus } from './outcome.js';
+import { type Balancer, type Lease, notify, type Outcome, observes, outcomes, TriedEndpoints } from '../../index.js';
+import { outcomeOfError } from './outcome.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
@@ -30,10 +30,8 @@ export abstract class Call {
   /** The attempt under way; also one whose caller gave up while undici had it queued, until undici lets go of it. */
   #lease: Lease<Pool> | undefined;
   #attempt = 0;
-  /** Pods this call was tried on; undefined before the first retry. */
-  #tried: Set<Subchannel<Pool>> | undefined;
-  /** It goes to a pod a second time because there is no other: the last attempt. */
-  #lastResort = false;
+  /** Where this call was tried; undefined before the first retry. */
+  #tried: TriedEndpoints<Pool> | undefined;
   /** Ends the waiting for an endpoint. */
   #waiting: AbortController | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
@@ -100,9 +98,9 @@ export abstract class Call {
     this.#lease?.progressed();
   }
 
-  /** The head of the final answer came. */
-  protected judged(status: number, retryAfterMs: number | undefined): void {
-    this.#verdict = outcomeOfStatus(status, retryAfterMs);
+  /** The head of the final answer came, and says something other than a plain success. */
+  protected judged(verdict: Outcome): void {
+    this.#verdict = verdict;
   }
 
   /** The caller's code threw this when it was told of the answer. */
@@ -129,7 +127,7 @@ export abstract class Call {
     if (lease === undefined) return;
     this.#lease = undefined;
     lease.progressed();
-    const outcome = outcomeOfStatus(status, undefined);
+    const outcome = status >= 500 ? outcomes.status : outcomes.success;
     socket.once('close', () => {
       lease.end(outcome);
       this.#report(lease, outcome, false, undefined);
@@ -152,7 +150,7 @@ export abstract class Call {
     if (outcome.cause === 'reset') this.#owner.lost(lease.handle, error);
     const retrying = !this.done && this.#mayRepeat(outcome);
     this.#report(lease, outcome, retrying, error);
-    if (retrying) this.#repeat(lease.subchannel, error);
+    if (retrying) this.#repeat(lease, outcome, error);
     else this.#finish(error);
   }
 
@@ -163,7 +161,7 @@ export abstract class Call {
   }
 
   #mayRepeat(outcome: Outcome): boolean {
-    if (outcome.kind === 'cancelled' || this.#lastResort) return false;
+    if (outcome.kind === 'cancelled') return false;
     const body = bodyOf(this.#options);
     if (body?.destroyed === true) return false;
     const idempotent = outcome.kind === 'not-started' || isRepeatable(this.#options);
@@ -171,11 +169,12 @@ export abstract class Call {
     return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt });
   }
 
-  #repeat(subchannel: Subchannel<Pool>, error: Error): void {
-    this.#tried ??= new Set();
-    this.#tried.add(subchannel);
-    const lease = this.#owner.balancer.pick({ key: this.#key, avoid: this.#tried });
-    if (lease !== undefined && !this.#tried.has(lease.subchannel)) {
+  #repeat(failed: Lease<Pool>, outcome: Outcome, error: Error): void {
+    this.#tried ??= new TriedEndpoints();
+    this.#tried.add(failed, outcome);
+    const { avoid } = this.#tried;
+    const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
+    if (lease !== undefined && !avoid.has(lease.subchannel)) {
       this.#send(lease);
       return;
     }
@@ -201,17 +200,17 @@ export abstract class Call {
     const acquire = async (): Promise<Lease<Pool>> => {
       // A pod that failed just now is taken out within this turn; only then is it clear who is left.
       if (failure !== undefined) await undefined;
-      return balancer.acquire({ key: this.#key, avoid: this.#tried, signal: waiting.signal });
+      return balancer.acquire({ key: this.#key, avoid: this.#tried?.avoid, signal: waiting.signal });
     };
     acquire().then(
       (lease) => {
         ended();
-        if (this.done) {
-          lease.end(outcomes.notStarted);
+        if (!this.done && this.#tried?.allows(lease) !== false) {
+          this.#send(lease);
           return;
         }
-        this.#lastResort = this.#tried?.has(lease.subchannel) === true;
-        this.#send(lease);
+        lease.end(outcomes.notStarted);
+        if (failure !== undefined) this.#finish(failure);
       },
       (error) => {
         ended();
@@ -229,7 +228,7 @@ export abstract class Call {
 
   #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
     const { observer } = this.#owner.balancer;
-    if (observer.attemptEnded === undefined) return;
+    if (!observes(observer, 'attemptEnded')) return;
     const { endpoint } = lease;
     notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, error });
   }

@@ -1,7 +1,8 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { loadReportHeader } from '../../index.js';
 import { Call, type CallOwner } from './call.js';
-import { mayPushBack, parseRetryAfter, rawHeader } from './outcome.js';
+import { outcomeOfAnswer, rawHeader } from './outcome.js';
 
 /** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
 export interface LegacyHandler {
@@ -55,11 +56,9 @@ export class LegacyCall extends Call {
 
   onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
     this.responded();
-    if (status >= 500 || status === 429) {
-      const retryAfterMs = mayPushBack(status)
-        ? parseRetryAfter(rawHeader(headers, 'retry-after'), rawHeader(headers, 'date'))
-        : undefined;
-      this.judged(status, retryAfterMs);
+    const report = rawHeader(headers, loadReportHeader);
+    if (status >= 500 || status === 429 || report !== undefined) {
+      this.judged(outcomeOfAnswer(status, (name) => rawHeader(headers, name), report));
     }
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);

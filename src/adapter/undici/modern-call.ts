@@ -1,8 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { loadReportHeader } from '../../index.js';
 import { Call, type CallOwner } from './call.js';
-import { mayPushBack, parseRetryAfter } from './outcome.js';
+import { outcomeOfAnswer } from './outcome.js';
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface ModernHandler {
@@ -105,9 +106,9 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
     statusText?: string,
   ): void {
     this.responded();
-    if (status >= 500 || status === 429) {
-      const retryAfterMs = mayPushBack(status) ? parseRetryAfter(headers['retry-after'], headers.date) : undefined;
-      this.judged(status, retryAfterMs);
+    const report = headers[loadReportHeader];
+    if (status >= 500 || status === 429 || report !== undefined) {
+      this.judged(outcomeOfAnswer(status, (name) => headers[name], report));
     }
     try {
       this.#handler.onResponseStart?.(this, status, headers, statusText);

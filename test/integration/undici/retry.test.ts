@@ -5,7 +5,8 @@ import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { Pod, Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';
 
@@ -104,11 +105,12 @@ describe('a connection that is reset before the first byte of an answer', () => 
     expect(await pods.total('requests')).toBe(1);
   });
 
-  it('of a single pod is tried there once more, on a connection of its own', async () => {
+  it('of a single pod is tried there again, on another connection', async () => {
     await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
     await get('/');
     await expect(get('/reset')).rejects.toThrow();
-    expect(await pods.total('requests')).toBe(3);
+    expect(await pods.total('requests')).toBe(1 + 3);
+    expect(await pods.total('connections')).toBeGreaterThanOrEqual(3);
   });
 
   it('is not repeated without a budget, or with retries off', async () => {
@@ -119,6 +121,22 @@ describe('a connection that is reset before the first byte of an answer', () => 
     await open({ retry: { maxAttempts: 1 } });
     await expect(get('/reset')).rejects.toThrow();
     expect(await pods.total('requests')).toBe(2);
+  });
+});
+
+describe('a single pod that is started again', () => {
+  it.each(['GET', 'POST'] as const)('%s waits until it is there: nothing was sent', async (method) => {
+    const { port } = pods.at(0);
+    await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
+    await get('/');
+    await pods.at(0).kill();
+    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setImmediate(resolve));
+    const answer = dispatcher.request({ path: '/', method, body: method === 'POST' ? 'x' : null });
+    await until('it waits', () => dispatcher.balancer.snapshot().waiting === 1);
+    pods.all[0] = await Pod.start({ name: 'again', port });
+    expect(await (await answer).body.json()).toMatchObject({ pod: 'again' });
+    expect(await pods.at(0).stats()).toMatchObject({ requests: 1 });
   });
 });
 
@@ -146,6 +164,15 @@ describe('an answer that has begun', () => {
       { kind: 'failure', cause: 'overload', retryAfterMs: 7_000 },
       { kind: 'failure', cause: 'overload', retryAfterMs: 7_000 },
     ]);
+  });
+});
+
+describe('what a pod says about its load', () => {
+  it('goes along with the outcome', async () => {
+    await open();
+    for (const pod of pods.all) await pod.behave({ headers: { 'Endpoint-Load-Metrics': 'TEXT cpu_utilization=0.5' } });
+    await get('/');
+    expect(attempts[0]?.outcome).toEqual({ kind: 'success', report: { cpuUtilization: 0.5 } });
   });
 });
 

@@ -1,23 +1,40 @@
 import { errors } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { outcomeOfError, outcomeOfStatus, parseRetryAfter, rawHeader } from '../../../../src/adapter/undici/outcome.js';
+import { outcomeOfAnswer, outcomeOfError, parseRetryAfter, rawHeader } from '../../../../src/adapter/undici/outcome.js';
 
 const withCode = (code: string): Error => Object.assign(new Error(code), { code });
 
-describe('outcomeOfStatus', () => {
+const answer = (status: number, headers: Record<string, unknown> = {}): unknown =>
+  outcomeOfAnswer(status, (name) => headers[name], headers['endpoint-load-metrics']);
+
+describe('outcomeOfAnswer', () => {
   it.each([200, 204, 301, 304, 400, 401, 404, 409, 418])('%i is work done', (status) => {
-    expect(outcomeOfStatus(status, undefined)).toEqual({ kind: 'success' });
+    expect(answer(status, { 'retry-after': '3' })).toEqual({ kind: 'success' });
   });
 
   it.each([500, 502, 503, 504, 599])('%i is a failure', (status) => {
-    expect(outcomeOfStatus(status, undefined)).toEqual({ kind: 'failure', cause: 'status' });
+    expect(answer(status)).toEqual({ kind: 'failure', cause: 'status' });
   });
 
   it('429, and 503 with Retry-After, are pushback', () => {
-    expect(outcomeOfStatus(429, undefined)).toEqual({ kind: 'failure', cause: 'overload' });
-    expect(outcomeOfStatus(429, 2_000)).toEqual({ kind: 'failure', cause: 'overload', retryAfterMs: 2_000 });
-    expect(outcomeOfStatus(503, 0)).toEqual({ kind: 'failure', cause: 'overload', retryAfterMs: 0 });
-    expect(outcomeOfStatus(500, 2_000)).toEqual({ kind: 'failure', cause: 'status' });
+    expect(answer(429)).toEqual({ kind: 'failure', cause: 'overload' });
+    expect(answer(429, { 'retry-after': '2' })).toEqual({ kind: 'failure', cause: 'overload', retryAfterMs: 2_000 });
+    expect(answer(503, { 'retry-after': '0' })).toEqual({ kind: 'failure', cause: 'overload', retryAfterMs: 0 });
+    expect(answer(500, { 'retry-after': '2' })).toEqual({ kind: 'failure', cause: 'status' });
+  });
+
+  it('takes along what the pod says about its load', () => {
+    const report = 'TEXT cpu_utilization=0.3, rps_fractional=12';
+    expect(answer(200, { 'endpoint-load-metrics': report })).toEqual({
+      kind: 'success',
+      report: { cpuUtilization: 0.3, rpsFractional: 12 },
+    });
+    expect(answer(500, { 'endpoint-load-metrics': report })).toMatchObject({
+      kind: 'failure',
+      report: { cpuUtilization: 0.3 },
+    });
+    expect(answer(200, { 'endpoint-load-metrics': 'nonsense' })).toEqual({ kind: 'success' });
+    expect(answer(200, { 'endpoint-load-metrics': ['twice', 'given'] })).toEqual({ kind: 'success' });
   });
 });
 
@@ -35,6 +52,7 @@ describe('parseRetryAfter', () => {
   it.each([
     [undefined, undefined],
     ['soon', date],
+    [['1', '2'], date],
     ['-5', undefined],
     ['Wed, 21 Oct 2026 07:28:30 GMT', undefined],
     ['Wed, 21 Oct 2026 07:27:00 GMT', date],
