@@ -1,0 +1,63 @@
+import { expect, it } from 'vitest';
+import { help, parseCommandLine } from '../../../src/cli/command-line.js';
+
+it('reads a target and its defaults', () => {
+  expect(parseCommandLine(['doctor', 'orders.shop:http'])).toEqual({
+    name: 'doctor',
+    target: 'orders.shop:http',
+    parsed: { kind: 'plain', host: 'orders.shop', port: 'http' },
+    options: { allowAddresses: [], dns: {}, kubernetes: {} },
+    timeoutMs: 10_000,
+    connect: true,
+    watch: false,
+    json: false,
+  });
+});
+
+it('reads every option', () => {
+  const args = ['doctor', 'orders:80', '--watch', '--json', '--no-connect', '--timeout', '2.5'];
+  args.push('--allow-address', 'loopback', '--allow-address', 'link-local', '--namespace', 'web');
+  args.push('--cluster-domain', 'k8s.example', '--dns-server', '10.0.0.10', '--dns-server', '[fd00::1]:53');
+  expect(parseCommandLine(args)).toMatchObject({
+    options: {
+      allowAddresses: ['loopback', 'link-local'],
+      dns: { servers: ['10.0.0.10', '[fd00::1]:53'], clusterDomain: 'k8s.example', namespace: 'web' },
+    },
+    timeoutMs: 2_500,
+    connect: false,
+    watch: true,
+    json: true,
+  });
+});
+
+it.each([
+  [
+    ['--api-server', 'https://10.0.0.1', '--token-file', 't', '--ca-file', 'c'],
+    { apiServer: 'https://10.0.0.1', credentials: { tokenFile: 't', caFile: 'c' } },
+  ],
+  [['--kubeconfig', 'k', '--context', 'c'], { kubeConfig: { path: 'k', context: 'c' } }],
+  [['--context', 'c'], { kubeConfig: { context: 'c' } }],
+  [['--service-account', '/sa'], { inCluster: { path: '/sa' } }],
+])('reads who we are: %j', (args, kubernetes) => {
+  expect(parseCommandLine(['doctor', 'orders.shop:80', ...args])).toMatchObject({ options: { kubernetes } });
+});
+
+it('help comes before everything, and where nothing is asked', () => {
+  for (const args of [[], ['--help'], ['doctor', '--help'], ['nonsense', '--help']]) {
+    expect(parseCommandLine(args)).toEqual({ name: 'help' });
+  }
+  expect(parseCommandLine(['--version', '--help'])).toEqual({ name: 'version' });
+});
+
+it('help names every option', () => {
+  let known = '';
+  try {
+    parseCommandLine(['doctor', 'a.b:1', '--watch=1']);
+  } catch (error) {
+    known = (error as Error).message;
+  }
+  expect(known).toContain('--watch');
+  for (const option of ['watch', 'json', 'timeout', 'no-connect', 'allow-address', 'namespace', 'cluster-domain']) {
+    expect(help).toContain(`--${option}`);
+  }
+});

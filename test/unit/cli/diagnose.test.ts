@@ -1,0 +1,90 @@
+import { describe, expect, it } from 'vitest';
+import { diagnose } from '../../../src/cli/diagnose.js';
+import type { ApiFacts, DnsFacts, Facts, UseFacts } from '../../../src/cli/report.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { parseTarget } from '../../../src/resolver/target-grammar.js';
+
+const allowed = { state: 'allowed' } as const;
+const forbidden = { state: 'forbidden', message: 'User "system:serviceaccount:web:frontend" cannot' } as const;
+const api: ApiFacts = {
+  server: 'https://10.96.0.1:443',
+  namespace: 'shop',
+  service: 'orders',
+  list: allowed,
+  watch: allowed,
+  getService: allowed,
+  slices: { count: 1, ports: ['http'], families: ['IPv4'], ready: 1, terminating: 0, notReady: 0 },
+  object: { type: 'ClusterIP', headless: false, clusterIP: '10.96.0.7', ports: [{ name: 'http', port: 80 }] },
+};
+const answer = { records: 1, ttl: 5, tookMs: 1 };
+const dns: DnsFacts = {
+  name: 'orders.shop.svc.cluster.local.',
+  servers: ['10.96.0.10'],
+  a: answer,
+  aaaa: { records: 0, ttl: undefined, error: 'ENODATA', tookMs: 1 },
+  srv: { ...answer, name: 'orders.shop.svc.cluster.local.' },
+  kind: 'cluster-ip',
+};
+const use: UseFacts = {
+  rung: 'slices',
+  reason: 'its EndpointSlices are watched',
+  advice: undefined,
+  endpoints: [createEndpoint({ address: '10.0.0.1', port: 8080 })],
+  errors: [],
+  warnings: [],
+};
+const judge = (target: string, facts: Partial<Facts>): ReturnType<typeof diagnose> =>
+  diagnose(parseTarget(target), { api, dns, use, connections: [], ...facts });
+
+describe('diagnose', () => {
+  it('a number that several ports could be, without "get services": names the ports', () => {
+    const several = { ...api.slices, ports: ['http', 'metrics'] } as NonNullable<ApiFacts['slices']>;
+    const { todo, outcome } = judge('orders.shop:80', {
+      api: { ...api, getService: forbidden, slices: several },
+      use: { ...use, rung: 'name' },
+    });
+    expect(outcome).toBe('degraded');
+    expect(todo[0]).toContain('Name the port ("http", "metrics") in place of 80');
+  });
+
+  it('terminating pods that still serve count when no pod is ready', () => {
+    const conditions = { ready: false, serving: true, terminating: true };
+    const endpoints = [createEndpoint({ address: '10.0.0.1', port: 8080, conditions })];
+    expect(judge('orders.shop:80', { use: { ...use, endpoints } }).outcome).toBe('fine');
+  });
+
+  it('nothing in time is unusable, with the last reason', () => {
+    const none = { ...use, endpoints: undefined, rung: undefined };
+    expect(judge('orders.shop:80', { use: none }).summary).toBe('nothing answered in time');
+    expect(judge('orders.shop:80', { use: { ...none, errors: ['one', 'two'] } }).summary).toBe('two');
+  });
+
+  it('many endpoints are listed to a point', () => {
+    const endpoints = Array.from({ length: 25 }, (_, index) =>
+      createEndpoint({ address: `10.0.0.${index}`, port: 80 }),
+    );
+    const lines = judge('orders.shop:80', { use: { ...use, endpoints } }).use;
+    expect(lines.at(-1)?.text).toBe('and 5 more');
+  });
+
+  it('a trouble with one way is a warning while there is another, and a failure where there is none', () => {
+    const broken = { ...api, list: forbidden, watch: forbidden };
+    expect(judge('orders.shop:80', { api: broken }).api.some(({ mark }) => mark === 'fail')).toBe(false);
+    expect(judge('kubernetes:orders.shop:80', { api: broken }).api.some(({ mark }) => mark === 'fail')).toBe(true);
+  });
+
+  it('warnings of the library are shown', () => {
+    const { use: lines } = judge('orders.shop:80', { use: { ...use, warnings: ['refused'] } });
+    expect(lines).toContainEqual({ mark: 'warn', text: 'refused' });
+  });
+
+  it('a name server that does not answer is no trouble with EndpointSlices', () => {
+    const silent = {
+      ...dns,
+      a: { records: 0, ttl: undefined, error: 'ETIMEOUT', tookMs: 5_000 },
+      kind: 'none',
+    } as const;
+    const { outcome, todo } = judge('orders.shop:80', { dns: silent });
+    expect([outcome, todo]).toEqual(['fine', []]);
+  });
+});
