@@ -1,0 +1,12 @@
+// @ts-check
+import { fileURLToPath } from 'node:url';
+import { loadPackageDefinition } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+
+/**
+ * The Orders service, made from its .proto at run time: `Orders` is the client's class, `Orders.service` what a server needs.
+ * @type {import('@grpc/grpc-js').ServiceClientConstructor}
+ */
+export const Orders = /** @type {any} */ (
+  loadPackageDefinition(loadSync(fileURLToPath(new URL('orders.proto', import.meta.url)), { defaults: true }))
+).shop.v1.Orders;
