@@ -1,0 +1,217 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { balancerDefaults, balancingOptionNames } from '../../../src/balancer/balancer-options.js';
+import { type EvenkeelError, errorCodes } from '../../../src/errors.js';
+import { observerEventNames } from '../../../src/observe/observer.js';
+import { poolDefaults } from '../../../src/pool/pool-options.js';
+import { ApiFailure, resolveErrorOf } from '../../../src/resolver/kubernetes/api-failure.js';
+import { ambiguousPort } from '../../../src/resolver/kubernetes/service-ports.js';
+import { retryBudgetDefaults } from '../../../src/retry/budget.js';
+import { retryDefaults } from '../../../src/retry/retry-policy.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { BalancerHouse, failure } from '../../support/balancer-house.js';
+
+const page = (name: string): string =>
+  readFileSync(new URL(`../../../docs/reference/${name}.md`, import.meta.url), 'utf8');
+const source = (path: string): string => readFileSync(new URL(`../../../src/${path}`, import.meta.url), 'utf8');
+
+/** The rows of all tables of a page whose first cell is code, as their cells. */
+function rows(text: string): string[][] {
+  return text
+    .split('\n')
+    .filter((line) => /^\| \[?`/.test(line))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+}
+
+const codeIn = (cell: string | undefined): string => /`([^`]+)`/.exec(cell ?? '')?.[1] ?? '';
+
+describe('docs/reference/errors.md', () => {
+  const text = page('errors');
+  const sections = [...text.matchAll(/^## (EVENKEEL_\w+)\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(([, code, body]) => ({
+    code: code as string,
+    body: body as string,
+  }));
+
+  it('has every code, in the table and as a section, in the order of the source', () => {
+    expect(
+      rows(text)
+        .map(([cell]) => codeIn(cell))
+        .filter((name) => name.startsWith('EVENKEEL_')),
+    ).toEqual(errorCodes);
+    expect(sections.map(({ code }) => code)).toEqual(errorCodes);
+    for (const code of errorCodes) expect(source('errors.ts')).toContain(`- \`${code}\`:`);
+  });
+
+  it.each(sections)('$code: when, what to do, an example', ({ body }) => {
+    expect(body).toContain('**When.**');
+    expect(body).toContain('**What to do.**');
+    expect(body).toMatch(/\n```\n.+\n```\n/);
+  });
+
+  /** The example of a code, made by the code that throws it. */
+  const examples: Partial<Record<(typeof errorCodes)[number], () => unknown>> = {
+    EVENKEEL_NO_ENDPOINTS: async () => {
+      const house = new BalancerHouse({
+        resolver: named(),
+        stages: [() => ({ apply: (set) => set.filter(() => false) })],
+      });
+      await house.clock.advanceAsync(0);
+      return failure(house.balancer.acquire());
+    },
+    EVENKEEL_NOT_READY: async () => {
+      const connect = { message: 'connect ECONNREFUSED 10.0.0.1:80' };
+      let opened = 0;
+      const house: BalancerHouse = new BalancerHouse({
+        resolver: named(),
+        transport: {
+          connect: (endpoint, signal) =>
+            ++opened % 3 === 0
+              ? house.transport.connect(endpoint, signal).then((made) => Object.assign(made, { capacity: 0 }))
+              : Promise.reject(Object.assign(new Error(connect.message))),
+        },
+        pool: { reconnectInitialMs: 60_000, reconnectMaxMs: 60_000 },
+      });
+      const call = failure(house.balancer.acquire());
+      await house.clock.advanceAsync(5_000);
+      return call;
+    },
+    EVENKEEL_QUEUE_FULL: async () => {
+      const house = new BalancerHouse();
+      for (let i = 0; i < 1_000; i++) void house.balancer.acquire().catch(() => {});
+      return failure(house.balancer.acquire());
+    },
+    EVENKEEL_CONNECT: async () => {
+      const errors: unknown[] = [];
+      const house = new BalancerHouse({
+        transport: { connect: () => Promise.reject(new Error('connect ECONNREFUSED 10.0.0.1:80')) },
+        observer: { subchannelChanged: ({ error }) => error && errors.push(error) },
+      });
+      await house.publish('10.0.0.1');
+      return errors[0];
+    },
+    EVENKEEL_RESOLVE: () =>
+      resolveErrorOf(new ApiFailure('network', '', 'connect ECONNREFUSED 10.96.0.1:443'), 'list', 'shop'),
+    EVENKEEL_FORBIDDEN: () =>
+      resolveErrorOf(new ApiFailure('forbidden', '', 'endpointslices is forbidden'), 'list', 'shop'),
+    EVENKEEL_PORT_AMBIGUOUS: () => ambiguousPort('shop/orders', 80, ['http', 'metrics'], 'the Service may not be read'),
+    EVENKEEL_CLOSED: async () => {
+      const house = new BalancerHouse();
+      await house.balancer.close();
+      return failure(house.balancer.acquire());
+    },
+    EVENKEEL_OPTION: () => {
+      try {
+        return new BalancerHouse({ waitTimeoutMs: '5s' as never });
+      } catch (error) {
+        return error;
+      }
+    },
+  };
+
+  /** Three endpoints of a Service with a name as a resolver of slices has it. */
+  function named(): FakeResolver {
+    const resolver = new FakeResolver();
+    Object.defineProperty(resolver, 'name', { value: 'endpointslices shop/orders:http' });
+    resolver.update('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    return resolver;
+  }
+
+  it.each(Object.entries(examples))('%s: the example is what the source says', async (code, make) => {
+    const error = (await make()) as EvenkeelError;
+    expect(error.code).toBe(code);
+    const body = sections.find((section) => section.code === code)?.body;
+    expect(/\n```\n(.+)\n```\n/.exec(body ?? '')?.[1]).toBe(error.message);
+  });
+});
+
+describe('docs/reference/options.md', () => {
+  const table = rows(page('options')).map(([name, byDefault, range]) => ({
+    name: codeIn(name),
+    byDefault: byDefault as string,
+    range: range as string,
+  }));
+  const plain = (name: string): boolean => !name.includes('.');
+
+  it('has every option', () => {
+    expect(
+      table
+        .filter(({ name }) => plain(name))
+        .map(({ name }) => name)
+        .sort(),
+    ).toEqual([...balancingOptionNames, 'transport'].sort());
+    const nested = (prefix: string): string[] =>
+      table
+        .map(({ name }) => name)
+        .filter((name) => name.startsWith(prefix))
+        .map((name) => name.slice(prefix.length))
+        .sort();
+    expect(nested('pool.')).toEqual(Object.keys(poolDefaults).sort());
+    expect(nested('retry.budget.')).toEqual(Object.keys(retryBudgetDefaults).sort());
+    expect(nested('retry.').filter(plain)).toEqual([...Object.keys(retryDefaults), 'budget'].sort());
+  });
+
+  it('has the defaults of the source', () => {
+    const defaults: Record<string, unknown> = { ...balancerDefaults };
+    for (const [name, value] of Object.entries(poolDefaults)) defaults[`pool.${name}`] = value;
+    for (const [name, value] of Object.entries(retryDefaults)) defaults[`retry.${name}`] = value;
+    for (const [name, value] of Object.entries(retryBudgetDefaults)) defaults[`retry.budget.${name}`] = value;
+    for (const [name, value] of Object.entries(defaults)) {
+      expect(table.find((row) => row.name === name)?.byDefault, name).toBe(String(value));
+    }
+    const used = source('balancer/balancer-options.ts');
+    for (const name of ['picker', 'load', 'stages']) {
+      expect(used).toContain(`${name} = ${codeIn(table.find((row) => row.name === name)?.byDefault)}`);
+    }
+  });
+
+  it.each(table.filter(({ range }) => range !== ''))('$name takes $range', ({ name, range }) => {
+    /** Whether a balancer takes `value`. */
+    const takes = (value: unknown): boolean => {
+      const options = name
+        .split('.')
+        .reverse()
+        .reduce<unknown>((inner, key) => ({ [key]: inner }), value) as object;
+      try {
+        void new BalancerHouse(options).balancer.close();
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    const numbers = (/[\d.]+/g[Symbol.match](range) ?? []).map(Number);
+    const [min, max] = numbers as [number, number | undefined];
+    expect(takes(min)).toBe(true);
+    expect(takes(min - 0.01)).toBe(false);
+    if (max !== undefined) {
+      expect(takes(max)).toBe(true);
+      expect(takes(max + 1)).toBe(false);
+    }
+    expect(takes(Number.POSITIVE_INFINITY)).toBe(range.includes('Infinity'));
+    expect(takes(min + 0.5)).toBe(!range.includes('whole'));
+  });
+});
+
+describe('docs/reference/observer.md', () => {
+  const table = rows(page('observer'));
+
+  it('has every event, in the order of the source, with its channel', () => {
+    expect(table.map(([event]) => codeIn(event))).toEqual(observerEventNames);
+    expect(table.map(([, channel]) => codeIn(channel))).toEqual(observerEventNames.map((name) => `evenkeel:${name}`));
+  });
+
+  it.each(table.map((cells) => [codeIn(cells[0]), cells[3] as string] as const))(
+    '%s: the value is that of the source',
+    (event, value) => {
+      const declared =
+        new RegExp(`^  ${event}: \\{([\\s\\S]*?)\\};$`, 'm').exec(source('observe/observer.ts'))?.[1] ?? '';
+      const fields = [...declared.matchAll(/readonly (\w+)\??:/g)].map(([, field]) => field);
+      expect(fields.length).toBeGreaterThan(0);
+      expect([...value.matchAll(/`(\w+)`/g)].map(([, field]) => field)).toEqual(fields);
+    },
+  );
+});
