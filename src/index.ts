@@ -69,6 +69,7 @@ export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/wei
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';
+export { type ClusterFiles, type ClusterNames, readClusterNames } from './resolver/cluster-domain.js';
 export { type CombineOptions, firstAvailable, union } from './resolver/combine.js';
 export { type DnsOptions, type DnsSettings, dns } from './resolver/dns.js';
 export type { DnsAddress, DnsClient, DnsClientFactory, DnsService } from './resolver/dns-client.js';

@@ -12,6 +12,7 @@ import {
   optionError,
   poolDefaults,
   type Resolver,
+  readClusterNames,
   staticEndpoints,
   systemClock,
 } from '../../index.js';
@@ -37,7 +38,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly otherwise?: Dispatcher;
   /** What hash pickers go by: requests with one key go to one pod. On the path of every request. */
   readonly key?: (options: Dispatcher.DispatchOptions) => string | undefined;
-  /** The domain of the cluster, for telling full Service names. @defaultValue 'cluster.local' */
+  /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string;
 }
 
@@ -72,8 +73,10 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   if (clusterDomain !== undefined && (typeof clusterDomain !== 'string' || !/^[a-z0-9.-]+$/i.test(clusterDomain))) {
     throw optionError('clusterDomain', 'a domain such as cluster.local', clusterDomain);
   }
+  const matcher = new OriginMatcher(origin, clusterDomain);
+  if (clusterDomain === undefined) void readClusterNames().then(({ domain }) => matcher.learnDomain(domain));
   return new BalancedDispatcher({
-    matcher: new OriginMatcher(origin, clusterDomain),
+    matcher,
     servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
     otherwise,
     key,

@@ -51,7 +51,7 @@ export class OriginMatcher {
   readonly origin: string;
   readonly #target: URL;
   readonly #service: ServiceName | undefined;
-  readonly #domain: string;
+  #domain: string;
   readonly #remembered = new Map<string, boolean>();
 
   constructor(target: URL, clusterDomain: string = DEFAULT_DOMAIN) {
@@ -59,6 +59,13 @@ export class OriginMatcher {
     this.origin = target.origin;
     this.#service = serviceName(target.hostname);
     this.#domain = this.#service?.domain ?? clusterDomain;
+  }
+
+  /** Learns the domain of the cluster, if the target does not name it. */
+  learnDomain(domain: string): void {
+    if (this.#service?.domain !== undefined || domain === this.#domain) return;
+    this.#domain = domain;
+    this.#remembered.clear();
   }
 
   /** Whether `origin` means the target; `undefined` does. */

@@ -59,6 +59,18 @@ describe('OriginMatcher', () => {
     expect(matcher(own).matches('http://orders.shop.svc.cluster.local:8080')).toBe(false);
   });
 
+  it('may learn the domain later, unless the target names it', () => {
+    const own = 'http://orders.shop.svc.corp.example:8080';
+    const short = matcher('http://orders.shop:8080');
+    expect(short.matches(own)).toBe(false);
+    short.learnDomain('corp.example');
+    expect(short.matches(own)).toBe(true);
+    expect(short.matches('http://orders.shop.svc.cluster.local:8080')).toBe(false);
+    const full = matcher('http://orders.shop.svc.cluster.local:8080');
+    full.learnDomain('corp.example');
+    expect(full.matches(own)).toBe(false);
+  });
+
   it('compares addresses and names that are no Service letter by letter', () => {
     const address = matcher('http://10.0.0.1:8080');
     expect(address.matches('http://10.0.0.1:8080')).toBe(true);
