@@ -106,7 +106,11 @@ class PeakEwmaLoad implements Load {
   #failed(nowMs: number, retryAfterMs: number | undefined): void {
     // Nothing good was heard since the last update: what was learnt then does not fade.
     this.#updatedMs = nowMs;
-    this.#failing += (1 - this.#failing) * FAILURE_STEP;
+    const failing = this.#failing + (1 - this.#failing) * FAILURE_STEP;
+    this.#failing = failing;
+    // What only fails is taken to be as slow as what is not known: endpoints that all fail then look alike.
+    const missingMs = this.#initialMs - this.#latencyMs;
+    if (missingMs > 0) this.#latencyMs += missingMs * FAILURE_STEP * failing * failing;
     if (retryAfterMs !== undefined) this.#pushedBackUntilMs = nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS);
   }
 

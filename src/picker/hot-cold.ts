@@ -8,7 +8,7 @@ import { WeightedDraw } from './weighted-draw.js';
 
 /** Options of `hotCold`. */
 export interface HotColdOptions {
-  /** How many subchannels are drawn per call, 2 to 16. @defaultValue 3 */
+  /** How many subchannels are drawn per call, 2 to 16. @defaultValue 5 */
   readonly choices?: number;
   /** Share of the calls in flight seen on draws that count as cold, 0 to 1. @defaultValue 0.8 */
   readonly quantile?: number;
@@ -27,7 +27,7 @@ const STEP = 0.05;
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   checkKeys('hotCold', options, ['choices', 'quantile']);
-  const choices = checkNumber('hotCold.choices', options.choices, 3, { min: 2, max: 16, integer: true });
+  const choices = checkNumber('hotCold.choices', options.choices, 5, { min: 2, max: 16, integer: true });
   const quantile = checkNumber('hotCold.quantile', options.quantile, 0.8, { min: 0, max: 1 });
   return (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
 };

@@ -143,7 +143,7 @@ export class Subchannel<C> {
     }
     // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
     // They reckon from it when the call began, so a stream's is its whole length.
-    if (this.#state !== 'closed') this.#trackers.completed(outcome, nowMs - startedMs);
+    if (this.#state !== 'closed') this.#trackers.completed(outcome, startedMs, nowMs, this.started);
     this.#finishIfDone();
   }
 

@@ -6,6 +6,9 @@ import type { Tracker } from '../stage/stage.js';
 export class Trackers {
   readonly #trackers: readonly Tracker[];
   readonly #warnings: Warnings;
+  /** When a call last ended otherwise than by a time-out, and how many had begun by then. */
+  #heardAtMs = Number.NEGATIVE_INFINITY;
+  #startedWhenHeard = 0;
 
   constructor(trackers: readonly Tracker[], warnings: Warnings) {
     this.#trackers = trackers;
@@ -20,12 +23,22 @@ export class Trackers {
     this.#tell((tracker) => tracker.disconnected?.(error));
   }
 
-  /** On the path of every call. */
-  completed(outcome: Outcome, latencyMs: number): void {
+  /**
+   * On the path of every call.
+   * @param started Calls begun on the subchannel so far.
+   */
+  completed(outcome: Outcome, startedMs: number, nowMs: number, started: number): void {
     const trackers = this.#trackers;
+    if (trackers.length === 0) return;
+    let unanswered = 1;
+    if (outcome.cause !== 'timeout') {
+      this.#heardAtMs = nowMs;
+      this.#startedWhenHeard = started;
+    } else if (startedMs >= this.#heardAtMs) unanswered = started - this.#startedWhenHeard;
+    const latencyMs = nowMs - startedMs;
     for (let index = 0; index < trackers.length; index++) {
       try {
-        (trackers[index] as Tracker).completed?.(outcome, latencyMs);
+        (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered);
       } catch (error) {
         this.#threw(error);
       }

@@ -7,7 +7,7 @@ import type { Stage, StageContext, StageFactory } from './stage.js';
 
 /** Options of `outlierEjection`. */
 export interface OutlierEjectionOptions {
-  /** Failures in a row that eject an endpoint; Infinity = never. @defaultValue 5 */
+  /** Failures in a row, or unanswered calls one of which timed out, that eject an endpoint; Infinity = never. @defaultValue 5 */
   readonly consecutiveFailures?: number;
   /** Share of its last calls that must fail before an endpoint is ejected for it, 0 to 1; Infinity = never. @defaultValue 0.2 */
   readonly failureRatio?: number;
@@ -40,8 +40,8 @@ const defaults = Object.freeze({
 });
 
 /**
- * Doubts endpoints whose calls fail: 5 in a row, or a share that is high and several times that of the others. After
- * its time an endpoint is on trial: one call at a time, the first success restores it, a failure ejects it for twice as
+ * Doubts endpoints whose calls fail: 5 in a row, a time-out of one of 5 calls none of which was answered, or a share
+ * that is high and several times that of the others. After its time an endpoint is on trial: one call at a time, the first success restores it, a failure ejects it for twice as
  * long. A connection regained after a loss, or a probe that is answered, brings the trial forward, once until the next
  * success.
  *

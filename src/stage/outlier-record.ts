@@ -80,13 +80,14 @@ export class OutlierRecord implements Tracker {
     totals.records++;
   }
 
-  completed(outcome: Outcome, latencyMs: number): void {
+  completed(outcome: Outcome, latencyMs: number, unanswered: number): void {
     const { kind } = outcome;
     if (kind === 'success') {
       this.#consecutive = 0;
       this.#count(0);
       if (this.state !== 'good') this.#succeeded(latencyMs);
-    } else if (kind === 'failure' && this.#rules.causes.has(outcome.cause)) this.#failed(outcome, latencyMs);
+    } else if (kind === 'failure' && this.#rules.causes.has(outcome.cause))
+      this.#failed(outcome, latencyMs, unanswered);
   }
 
   disconnected(error: Error | undefined): void {
@@ -152,13 +153,13 @@ export class OutlierRecord implements Tracker {
     if (this.state === 'suspect' || this.#startedInTrial(latencyMs)) this.#restore('a call succeeded');
   }
 
-  #failed(outcome: Outcome, latencyMs: number): void {
+  #failed(outcome: Outcome, latencyMs: number, unanswered: number): void {
     this.#consecutive++;
     this.#count(1);
     this.#lastCause = outcome.cause;
     if (outcome.retryAfterMs !== undefined) this.#retryAfterMs = outcome.retryAfterMs;
     if (this.state === 'good') {
-      const reason = this.#criterion();
+      const reason = this.#criterion(unanswered);
       if (reason === undefined) return;
       const goodForMs = this.#context.clock.now() - this.#restoredAtMs;
       if (goodForMs >= Math.max(FORGIVE_AFTER_MS, this.#durationMs)) this.#ejections = 0;
@@ -169,11 +170,13 @@ export class OutlierRecord implements Tracker {
   }
 
   /** Which criterion it meets, in words. */
-  #criterion(): string | undefined {
+  #criterion(unanswered: number): string | undefined {
     const { consecutiveFailures, failureRatio, timesWorse, minCalls } = this.#rules;
     if (this.#consecutive >= consecutiveFailures) {
       return `${this.#consecutive} failures in a row (last: ${this.#lastCause})`;
     }
+    // Silence counts at once: those that began after the first will time out as it did.
+    if (unanswered >= consecutiveFailures) return `no answer to ${unanswered} calls`;
     if (this.#calls < minCalls || this.#failing < failureRatio || this.#totals.records < 2) return undefined;
     const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
     if (this.#failing < others * timesWorse) return undefined;

@@ -23,8 +23,13 @@ export interface Tracker {
   connected?(): void;
   /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
   disconnected?(error: Error | undefined): void;
-  /** A call ended; `latencyMs` is how long it lasted. On the path of every request: synchronous, no allocation. */
-  completed?(outcome: Outcome, latencyMs: number): void;
+  /**
+   * A call ended. On the path of every request: synchronous, no allocation.
+   * @param latencyMs How long it lasted.
+   * @param unanswered With a time-out: how many calls, this one included, have begun since the endpoint was last heard
+   * of. 1 if that was while this call ran.
+   */
+  completed?(outcome: Outcome, latencyMs: number, unanswered: number): void;
   /** The endpoint answered a `probe`, whoever sent it. */
   probed?(): void;
   /** The subchannel is gone for good: forget what was kept for it. */

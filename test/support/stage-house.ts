@@ -84,8 +84,10 @@ export class StageHouse {
   }
 
   /** Calls on `address` end. */
-  completed(address: string, outcome: Outcome, times = 1, latencyMs = 0): void {
-    for (let call = 0; call < times; call++) this.#each(address, (tracker) => tracker.completed?.(outcome, latencyMs));
+  completed(address: string, outcome: Outcome, times = 1, latencyMs = 0, unanswered = 1): void {
+    for (let call = 0; call < times; call++) {
+      this.#each(address, (tracker) => tracker.completed?.(outcome, latencyMs, unanswered));
+    }
   }
 
   connected(address: string): void {

@@ -1,0 +1,110 @@
+import type { Rng } from '../../../src/runtime/rng.js';
+import type { VirtualClock } from './virtual-clock.js';
+
+/** How long a request takes on an idle server, in ms. */
+export type ServiceTime = (rng: Rng) => number;
+
+export const exponential =
+  (meanMs: number): ServiceTime =>
+  (rng) =>
+    -Math.log(1 - rng.next()) * meanMs;
+
+/** Exactly `meanMs`, ± `byMs` evenly. */
+export const around =
+  (meanMs: number, byMs: number): ServiceTime =>
+  (rng) =>
+    meanMs + byMs * (2 * rng.next() - 1);
+
+/** Lognormal with this mean; `sigma` is the deviation of the logarithm: 0.5 = mild, 1 = long tail. */
+export const lognormal =
+  (meanMs: number, sigma: number): ServiceTime =>
+  (rng) => {
+    const normal = Math.sqrt(-2 * Math.log(1 - rng.next())) * Math.cos(2 * Math.PI * rng.next());
+    return meanMs * Math.exp(sigma * normal - (sigma * sigma) / 2);
+  };
+
+/** Pareto with this mean; `shape` above 1, the smaller the heavier the tail. Cut at 100 times the mean. */
+export const pareto =
+  (meanMs: number, shape: number): ServiceTime =>
+  (rng) =>
+    Math.min(100 * meanMs, (meanMs * (shape - 1)) / shape / (1 - rng.next()) ** (1 / shape));
+
+/** What a server does with requests at some time. `slower` multiplies service times. */
+export type Behaviour =
+  | { readonly kind: 'serve'; readonly slower?: number }
+  | { readonly kind: 'fail'; readonly afterMs: number }
+  | { readonly kind: 'hang' };
+
+export type Answer = 'ok' | 'error';
+
+interface Job {
+  readonly reply: (answer: Answer) => void;
+  /** The caller gave up while it was waiting. */
+  dropped: boolean;
+}
+
+/** A pod: so many requests at once, first come first served; the others wait. */
+export class Server {
+  readonly address: string;
+  /** What it does at a time; asked when a request begins to be served. */
+  behaviour: (nowMs: number) => Behaviour = () => ({ kind: 'serve' });
+  /** Requests begun, served or waiting now. */
+  taken = 0;
+  present = 0;
+  readonly #clock: VirtualClock;
+  readonly #rng: Rng;
+  readonly #serviceTime: ServiceTime;
+  readonly #workers: number;
+  readonly #queue: Job[] = [];
+  #next = 0;
+  #busy = 0;
+
+  constructor(address: string, clock: VirtualClock, rng: Rng, serviceTime: ServiceTime, workers: number) {
+    this.address = address;
+    this.#clock = clock;
+    this.#rng = rng;
+    this.#serviceTime = serviceTime;
+    this.#workers = workers;
+  }
+
+  /** @returns Tells that the caller gave up: what waits is dropped, what is being served goes on. */
+  take(reply: (answer: Answer) => void): () => void {
+    const job: Job = { reply, dropped: false };
+    this.taken++;
+    this.present++;
+    if (this.#busy < this.#workers) this.#serve(job);
+    else this.#queue.push(job);
+    return () => {
+      job.dropped = true;
+    };
+  }
+
+  #serve(job: Job): void {
+    const behaviour = this.behaviour(this.#clock.now());
+    if (behaviour.kind === 'hang') {
+      // Never answers. It holds no worker: a black hole, not a slow server.
+      return;
+    }
+    this.#busy++;
+    const ms = behaviour.kind === 'fail' ? behaviour.afterMs : this.#serviceTime(this.#rng) * (behaviour.slower ?? 1);
+    this.#clock.at(this.#clock.now() + ms, () => {
+      this.#busy--;
+      this.present--;
+      this.#takeNext();
+      job.reply(behaviour.kind === 'fail' ? 'error' : 'ok');
+    });
+  }
+
+  #takeNext(): void {
+    while (this.#next < this.#queue.length && this.#busy < this.#workers) {
+      const job = this.#queue[this.#next++] as Job;
+      if (job.dropped) this.present--;
+      else this.#serve(job);
+    }
+    // Taken from the front without moving the rest each time.
+    if (this.#next > 1_024 && this.#next * 2 > this.#queue.length) {
+      this.#queue.splice(0, this.#next);
+      this.#next = 0;
+    }
+  }
+}

@@ -1,0 +1,119 @@
+import type { Clock, Timer } from '../../../src/runtime/clock.js';
+
+/**
+ * Virtual time for millions of events: a binary heap of moments. Events of the simulated world are plain calls; timers
+ * of the balancers may set promises going, so those are let settle after each (`settle` in `run`).
+ */
+export class VirtualClock implements Clock {
+  #nowMs = 0;
+  #order = 0;
+  /** A heap: times and, among equal ones, the order they were asked for. */
+  readonly #heap: Event[] = [];
+  #deferred: (() => void)[] = [];
+  /** Whether something happened that may have resolved promises. */
+  #unsettled = true;
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  timer(fn: () => void, delayMs: number): Timer {
+    const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, fn, world: false };
+    this.#push(event);
+    return {
+      cancel: () => {
+        event.fn = undefined;
+      },
+      ref() {},
+    };
+  }
+
+  defer(fn: () => void): void {
+    this.#deferred.push(fn);
+    this.#unsettled = true;
+  }
+
+  /** An event of the simulated world: `fn` is called and nothing else happens. */
+  at(atMs: number, fn: () => void): void {
+    this.#push({ atMs: Math.max(atMs, this.#nowMs), order: this.#order++, fn, world: true });
+  }
+
+  /** Says that promises may be settling: they are let do so before time goes on. */
+  disturb(): void {
+    this.#unsettled = true;
+  }
+
+  /** Runs all events up to `untilMs`, then stands there. */
+  async run(untilMs: number): Promise<void> {
+    for (;;) {
+      if (this.#unsettled) await this.#settle();
+      const next = this.#heap[0];
+      if (next === undefined || next.atMs > untilMs) break;
+      this.#pop();
+      if (next.fn === undefined) continue;
+      this.#nowMs = next.atMs;
+      next.fn();
+      if (!next.world) this.#unsettled = true;
+    }
+    this.#nowMs = untilMs;
+  }
+
+  async #settle(): Promise<void> {
+    do {
+      this.#unsettled = false;
+      this.#flush();
+      for (let turn = 0; turn < 16; turn++) await Promise.resolve();
+    } while (this.#unsettled || this.#deferred.length > 0);
+  }
+
+  #flush(): void {
+    while (this.#deferred.length > 0) {
+      const batch = this.#deferred;
+      this.#deferred = [];
+      for (const fn of batch) fn();
+    }
+  }
+
+  #push(event: Event): void {
+    const heap = this.#heap;
+    let place = heap.push(event) - 1;
+    while (place > 0) {
+      const parent = (place - 1) >>> 1;
+      const above = heap[parent] as Event;
+      if (!isBefore(event, above)) break;
+      heap[place] = above;
+      place = parent;
+    }
+    heap[place] = event;
+  }
+
+  #pop(): void {
+    const heap = this.#heap;
+    const event = heap.pop() as Event;
+    const { length } = heap;
+    if (length === 0) return;
+    let place = 0;
+    for (;;) {
+      let child = 2 * place + 1;
+      if (child >= length) break;
+      if (child + 1 < length && isBefore(heap[child + 1] as Event, heap[child] as Event)) child++;
+      const below = heap[child] as Event;
+      if (!isBefore(below, event)) break;
+      heap[place] = below;
+      place = child;
+    }
+    heap[place] = event;
+  }
+}
+
+interface Event {
+  readonly atMs: number;
+  readonly order: number;
+  /** Undefined once it is cancelled. */
+  fn: (() => void) | undefined;
+  readonly world: boolean;
+}
+
+function isBefore(a: Event, b: Event): boolean {
+  return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
+}

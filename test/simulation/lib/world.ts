@@ -1,0 +1,195 @@
+import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
+import type { Lease } from '../../../src/balancer/lease.js';
+import type { Endpoint } from '../../../src/endpoint/endpoint.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import type { LoadFactory } from '../../../src/load/load.js';
+import type { PickerFactory } from '../../../src/picker/picker.js';
+import type { Connection, Transport } from '../../../src/pool/transport.js';
+import type { Rng } from '../../../src/runtime/rng.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { type Answer, Server, type ServiceTime } from './server.js';
+import { Tally } from './tally.js';
+import { VirtualClock } from './virtual-clock.js';
+
+/** How calls are balanced. */
+export interface Strategy {
+  readonly name: string;
+  readonly picker: PickerFactory;
+  readonly load?: LoadFactory;
+  /** @defaultValue none */
+  readonly stages?: readonly StageFactory[];
+}
+
+export interface WorldOptions {
+  readonly seed: number;
+  readonly strategy: Strategy;
+  readonly servers: number;
+  /** Clients with a balancer each, which know nothing of one another. @defaultValue 1 */
+  readonly clients?: number;
+  /** Calls per second over all clients: an open loop, at random (Poisson). */
+  readonly callsPerSecond: number;
+  readonly serviceTime: ServiceTime;
+  /** Requests a server works on at once. @defaultValue Infinity */
+  readonly workers?: number;
+  /** After how long a caller gives up, in ms; the call then counts as failed. @defaultValue never */
+  readonly deadlineMs?: number;
+}
+
+/** Servers, clients and calls in virtual time, around the real balancer. */
+export class World {
+  readonly clock: VirtualClock = new VirtualClock();
+  readonly servers: Server[] = [];
+  /** Calls since the last `measure`. */
+  tally: Tally = new Tally();
+  /** Ejections by all clients, as `at ms: address`. */
+  readonly ejections: { readonly atMs: number; readonly address: string }[] = [];
+  readonly #options: WorldOptions;
+  readonly #rng: Rng;
+  readonly #byAddress = new Map<string, Server>();
+  readonly #resolvers: FakeResolver[] = [];
+  readonly #balancers: Balancer<Server>[] = [];
+  #listed: Server[] = [];
+
+  constructor(options: WorldOptions) {
+    this.#options = options;
+    this.#rng = seededRng(options.seed);
+    for (let index = 0; index < options.servers; index++) this.addServer();
+    for (let client = 0; client < (options.clients ?? 1); client++) this.#addClient(client);
+  }
+
+  /** Adds a server, not yet listed. */
+  addServer(): Server {
+    const { serviceTime, workers = Number.POSITIVE_INFINITY } = this.#options;
+    const index = this.servers.length;
+    const address = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
+    const server = new Server(address, this.clock, this.#stream(1_000 + index), serviceTime, workers);
+    this.servers.push(server);
+    this.#byAddress.set(address, server);
+    return server;
+  }
+
+  /** What every client sees from now on. */
+  list(servers: readonly Server[] = this.servers): void {
+    this.#listed = [...servers];
+    for (const resolver of this.#resolvers) {
+      resolver.update(...this.#listed.map(({ address }) => ({ address, port: 80 })));
+    }
+    this.clock.disturb();
+  }
+
+  /** Lists all servers, connects, and lets calls run for `warmUpMs` before anything is measured. */
+  async start(warmUpMs: number): Promise<void> {
+    this.list();
+    await this.clock.run(1);
+    for (let client = 0; client < this.#balancers.length; client++) this.#scheduleCall(client, this.#stream(client));
+    await this.run(warmUpMs);
+  }
+
+  /** Goes on for so long, and returns what happened to the calls that began in this time and have ended. */
+  async run(ms: number): Promise<Tally> {
+    const tally = new Tally();
+    this.tally = tally;
+    for (const server of this.servers) server.taken = 0;
+    await this.clock.run(this.clock.now() + ms);
+    return tally;
+  }
+
+  async close(): Promise<void> {
+    this.#options.strategy.stages?.length;
+    const cut = AbortSignal.abort();
+    for (const balancer of this.#balancers) void balancer.close({ signal: cut });
+    await this.clock.run(this.clock.now() + 60_000);
+  }
+
+  #addClient(index: number): void {
+    const { strategy } = this.#options;
+    const resolver = new FakeResolver();
+    this.#resolvers.push(resolver);
+    this.#balancers.push(
+      createBalancer<Server>({
+        resolver,
+        transport: this.#transport(),
+        picker: strategy.picker,
+        load: strategy.load ?? inFlight(),
+        stages: strategy.stages ?? [],
+        pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
+        observer: {
+          ejected: ({ endpoint }) => this.ejections.push({ atMs: this.clock.now(), address: endpoint.address }),
+        },
+        clock: this.clock,
+        rng: this.#stream(500_000 + index),
+      }),
+    );
+  }
+
+  #transport(): Transport<Server> {
+    return {
+      connect: async ({ address }: Endpoint): Promise<Connection<Server>> => {
+        const server = this.#byAddress.get(address);
+        if (server === undefined) throw new Error(`no server at ${address}`);
+        let close: (error: undefined) => void = () => {};
+        const closed = new Promise<undefined>((resolve) => {
+          close = resolve;
+        });
+        return {
+          handle: server,
+          capacity: Number.POSITIVE_INFINITY,
+          closed,
+          close: async () => close(undefined),
+        };
+      },
+    };
+  }
+
+  #scheduleCall(client: number, rng: Rng): void {
+    const perMs = this.#options.callsPerSecond / 1_000 / this.#balancers.length;
+    const next = (): void => {
+      this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / perMs, () => {
+        this.#call(client);
+        next();
+      });
+    };
+    next();
+  }
+
+  #call(client: number): void {
+    const balancer = this.#balancers[client] as Balancer<Server>;
+    const { tally } = this;
+    const beganMs = this.clock.now();
+    const lease = balancer.pick();
+    if (lease === undefined) {
+      tally.refused(beganMs);
+      return;
+    }
+    tally.began(lease.handle.address);
+    this.#send(lease, tally, beganMs);
+  }
+
+  #send(lease: Lease<Server>, tally: Tally, beganMs: number): void {
+    const { deadlineMs } = this.#options;
+    let ended = false;
+    const giveUp = lease.handle.take((answer: Answer) => {
+      if (ended) return;
+      ended = true;
+      lease.end(answer === 'ok' ? outcomes.success : outcomes.status);
+      tally.ended(lease.handle.address, beganMs, this.clock.now(), answer === 'ok');
+    });
+    if (deadlineMs === undefined) return;
+    this.clock.at(beganMs + deadlineMs, () => {
+      if (ended) return;
+      ended = true;
+      giveUp();
+      lease.end(outcomes.timeout);
+      tally.ended(lease.handle.address, beganMs, this.clock.now(), false);
+    });
+  }
+
+  /** Chance for one purpose: how often one thing draws changes nothing for another. */
+  #stream(purpose: number): Rng {
+    void this.#rng;
+    return seededRng(Math.imul(this.#options.seed, 0x9e3779b1) ^ Math.imul(purpose + 1, 0x85ebca6b));
+  }
+}
