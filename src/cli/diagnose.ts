@@ -2,6 +2,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import { rungMeaning } from '../resolver/ladder-advice.js';
 import { serviceAccountIn, sliceReaderManifest } from '../resolver/rbac.js';
 import { isSlots } from '../resolver/single-address.js';
+import { noPod } from '../resolver/target.js';
 import type { Target } from '../resolver/target-grammar.js';
 import type {
   ApiFacts,
@@ -237,9 +238,9 @@ function todoOf(parsed: Target, { api, dns, use, connections }: Facts): string[]
       `Let ${account.namespace}/${account.name} watch EndpointSlices: kubectl apply -f - <<'EOF'\n${manifest}EOF`,
     );
   } else if (api !== undefined && api.list.state === 'not-asked' && parsed.kind !== 'dns') {
-    todo.push(
-      'Run this where the application runs, in a pod with a service account, or name an API server or kubeconfig.',
-    );
+    const elsewhere =
+      'Run this where the application runs, in a pod with a service account, or name an API server or kubeconfig.';
+    todo.push(api.reason === noPod ? elsewhere : `Put this right: ${api.reason}`);
   } else if (api?.list.state === 'failed') {
     todo.push(
       `Find out why ${api.server} cannot be reached from here: a network policy, a proxy, or the API server itself.`,

@@ -7,7 +7,7 @@ import { explicitAccess } from '../resolver/kubernetes/explicit-access.js';
 import { inClusterAccess, inClusterAvailable } from '../resolver/kubernetes/in-cluster.js';
 import { kubeConfigAccess } from '../resolver/kubernetes/kube-config.js';
 import { listSlices, readFailure } from '../resolver/kubernetes/slice-list.js';
-import type { KubernetesSettings } from '../resolver/target.js';
+import { type KubernetesSettings, noPod } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
 import type { ApiFacts, Verdict } from './report.js';
 
@@ -28,7 +28,7 @@ export async function probeApi(settings: KubernetesSettings, subject: Subject, s
     if (apiServer !== undefined) access = explicitAccess(apiServer, credentials);
     else if (kubeConfig !== undefined) access = kubeConfigAccess(kubeConfig);
     else if (await inClusterAvailable(inCluster)) access = inClusterAccess(inCluster);
-    else return { ...unknown, server: undefined, reason: 'this is no pod with a service account' };
+    else return { ...unknown, server: undefined, reason: noPod };
   } catch (error) {
     return { ...unknown, server: undefined, reason: asError(error).message };
   }

@@ -1,5 +1,5 @@
 import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
-import { asError, isResolveError, ResolveError } from '../errors.js';
+import { asError, isEvenkeelError, isResolveError, ResolveError } from '../errors.js';
 import { notify } from '../observe/observer.js';
 import type { Timer } from '../runtime/clock.js';
 import { type ClusterNames, parseServiceHost, plainName, readClusterNames } from './cluster-domain.js';
@@ -126,7 +126,13 @@ class LadderWatch implements Resolution {
         this.#context,
       );
     } catch (error) {
-      this.#descend({ kind: 'failed', error: asError(error) });
+      if (this.#closed) return;
+      // A wrong option is somebody's mistake: a lower rung would only hide it.
+      if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
+        this.#fail(new ResolveError(`${this.#options.target}: ${error.message}`, { permanent: true, cause: error }));
+      } else {
+        this.#descend({ kind: 'failed', error: asError(error) });
+      }
     }
   }
 

@@ -84,6 +84,9 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
   }
 }
 
+/** Why there is no first rung on a laptop. */
+export const noPod = 'this is no pod with a service account';
+
 type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
 
 /** Loads the Kubernetes room when it is first needed: who never uses it does not pay for it. */
@@ -134,7 +137,7 @@ function plain(
       const { inClusterAvailable } = await import('./kubernetes/index.js');
       // A laptop's kubeconfig is never followed by itself: only a pod's own rights, or what was named.
       const named = access.apiServer !== undefined || access.kubeConfig !== undefined;
-      if (!named && !(await inClusterAvailable(access.inCluster))) return 'this is no pod with a service account';
+      if (!named && !(await inClusterAvailable(access.inCluster))) return noPod;
       return sliceResolver(service, options, onSlices);
     },
     slots: {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ResolveError } from '../../../src/errors.js';
+import { EvenkeelError, ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { resolveDnsOptions } from '../../../src/resolver/dns.js';
 import { type LadderOptions, type LadderService, ladder } from '../../../src/resolver/ladder.js';
@@ -439,6 +439,18 @@ it('a rung that cannot be made is not there', async () => {
     },
   });
   expect(rungs[1]?.reason).toContain('EndpointSlices are not watched: broken');
+});
+
+it('a wrong option of the first rung is a failure for good: a lower rung would hide it', async () => {
+  headless('10.0.0.1');
+  await watch({
+    slices: async () => {
+      throw new EvenkeelError('EVENKEEL_OPTION', 'apiServer must be a URL');
+    },
+  });
+  await turn(60_000);
+  expect(listener.events).toEqual(['fail orders.shop:80: apiServer must be a URL']);
+  expect([listener.errors[0]?.permanent, client.asked]).toEqual([true, []]);
 });
 
 it('close ends every rung and timer; nothing is said after it', async () => {
