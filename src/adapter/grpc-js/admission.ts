@@ -35,6 +35,7 @@ export class Admission {
   readonly #maxWaiting: number;
   readonly #waitForEndpoints: boolean;
   readonly #changed: () => void;
+  readonly #full: Refusal;
   /** What can be picked, once a first set is known. */
   #set: PickSet<PodConnection> | undefined;
   /** How many endpoints the resolver listed. */
@@ -57,6 +58,8 @@ export class Admission {
     this.#maxWaiting = options.maxWaiting ?? balancerDefaults.maxWaiting;
     this.#waitForEndpoints = options.waitForEndpoints ?? balancerDefaults.waitForEndpoints;
     this.#changed = changed;
+    const full = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
+    this.#full = new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
   }
 
   /** Calls told to wait since they were last tried again; those that gave up in between are still counted. */
@@ -120,8 +123,7 @@ export class Admission {
         this.#recount = undefined;
         this.#changed();
       }, RECOUNT_MS);
-      const message = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
-      return new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', message), status.RESOURCE_EXHAUSTED);
+      return this.#full;
     }
     this.#waiting++;
     this.#patience ??= this.#clock.timer(() => {

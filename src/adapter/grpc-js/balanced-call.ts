@@ -98,7 +98,7 @@ export class Attempt implements experimental.PickResult {
   #begun = false;
   #ended = false;
   /** A failure not told of yet: whether another attempt follows shows only later. */
-  #failure: { readonly outcome: Outcome; readonly error: Error } | undefined;
+  #failure: { readonly outcome: Outcome; readonly error: object } | undefined;
 
   constructor(call: BalancedCall, lease: Lease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
     this.#call = call;
@@ -133,7 +133,8 @@ export class Attempt implements experimental.PickResult {
     // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
     const quiet = answered || history.streaming;
     const outcome = outcomeOf({ code, details, metadata, quiet }, loadReportOf(metadata));
-    if (outcome.kind === 'failure') this.#failure = { outcome, error: new Error(`${statusCode[code]}: ${details}`) };
+    // No Error: its stack would be grpc-js's, and in an outage there are thousands a second.
+    if (outcome.kind === 'failure') this.#failure = { outcome, error: { code: statusCode[code], details } };
     else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
     let latencyMs: number | undefined;
     // The end of the only answer is its arrival. A stream lasts as long as it is wanted; how fast it began is known, or not.

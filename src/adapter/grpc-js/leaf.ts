@@ -44,11 +44,15 @@ export class Leaf {
     this.#context = context;
     this.#listener = listener;
     this.#number = numbers.take(key);
-    this.subchannel = helper.createSubchannel(
-      { host: address, port },
-      // The uid is part of a pod's identity: another pod at this address never gets this connection (U7).
-      { ...args, 'evenkeel.connection': this.#number, ...(uid !== undefined && { 'evenkeel.uid': uid }) },
-    );
+    // The uid is part of a pod's identity: another pod at this address never gets this connection (U7).
+    const identity = { 'evenkeel.connection': this.#number, ...(uid !== undefined && { 'evenkeel.uid': uid }) };
+    try {
+      this.subchannel = helper.createSubchannel({ host: address, port }, { ...args, ...identity });
+    } catch (error) {
+      // Credentials may refuse.
+      numbers.free(key, this.#number);
+      throw error;
+    }
     this.subchannel.ref();
     helper.addChannelzChild(this.subchannel.getChannelzRef());
     this.subchannel.addConnectivityStateListener(this.#stateChanged);

@@ -71,6 +71,6 @@ export class CorridorPicker implements experimental.Picker {
     if (refusal === undefined) return queued;
     const waits = metadata.getOptions().waitForReady === true && !refusal.final;
     if (!waits) notify(this.#owner.observer, 'refused', { error: refusal.error });
-    return refusal.result;
+    return refusal.result();
   }
 }

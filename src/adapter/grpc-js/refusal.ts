@@ -1,26 +1,32 @@
 import { experimental, Metadata, status } from '@grpc/grpc-js';
 import type { EvenkeelError } from '../../index.js';
 
-/** Why a call is turned away, in the form calls get it. The code stands in the message and in the metadata, as `evenkeel-code`. */
+/** Why calls are turned away. The code stands in the message calls get, and in their metadata as `evenkeel-code`. */
 export class Refusal {
   readonly error: EvenkeelError;
-  readonly result: experimental.PickResult;
+  /** Whether calls that wait for ready are turned away, too. */
+  readonly final: boolean;
+  readonly code: status;
+  readonly details: string;
 
-  /** @param final Calls that wait for ready are turned away, too. */
   constructor(error: EvenkeelError, code: status = status.UNAVAILABLE, final = false) {
     this.error = error;
+    this.final = final;
+    this.code = code;
+    this.details = `${error.message} (${error.code})`;
+  }
+
+  /** What one call gets. Its metadata is its own: grpc-js writes into it. */
+  result(): experimental.PickResult {
+    const { TRANSIENT_FAILURE, DROP } = experimental.PickResultType;
     const metadata = new Metadata();
-    metadata.set('evenkeel-code', error.code);
-    this.result = {
-      pickResultType: final ? experimental.PickResultType.DROP : experimental.PickResultType.TRANSIENT_FAILURE,
+    metadata.set('evenkeel-code', this.error.code);
+    return {
+      pickResultType: this.final ? DROP : TRANSIENT_FAILURE,
       subchannel: null,
-      status: { code, details: `${error.message} (${error.code})`, metadata },
+      status: { code: this.code, details: this.details, metadata },
       onCallStarted: null,
       onCallEnded: null,
     };
-  }
-
-  get final(): boolean {
-    return this.result.pickResultType === experimental.PickResultType.DROP;
   }
 }

@@ -355,6 +355,17 @@ describe('closing', () => {
   });
 });
 
+it('a proxy in the environment is not used: pods are reached directly', async () => {
+  process.env.grpc_proxy = 'http://127.0.0.1:9';
+  try {
+    await pods.start(1);
+    const { client } = orders({ resolver: staticEndpoints(pods.endpoints) });
+    expect((await say(client)).pod).toBe('pod-0');
+  } finally {
+    delete process.env.grpc_proxy;
+  }
+});
+
 it('onBalancer is called once per channel, with one of its own each', async () => {
   const balancers: object[] = [];
   const options = channelOptions({

@@ -24,7 +24,7 @@ function admission(options: Partial<AdmissionOptions> = {}) {
   const made = new Admission({ service: 'orders.shop:50051', clock, ...options }, () => changes++);
   const assessed = () => {
     const state = connectivityState[made.assess()];
-    const { details, code } = made.refusal?.result.status ?? {};
+    const { details, code } = made.refusal ?? {};
     return made.refusal === undefined ? state : `${state}: ${status[code as status]} ${details}`;
   };
   return { admission: made, clock, assessed, changes: () => changes };
@@ -130,7 +130,7 @@ describe('calls that cannot be placed', () => {
   it('are turned away beyond maxWaiting; the count is taken anew ten times a second', () => {
     const { admission: door, clock, changes } = admission({ maxWaiting: 2 });
     expect([door.wait(), door.wait(), door.waiting]).toEqual([undefined, undefined, 2]);
-    expect(door.wait()?.result.status).toMatchObject({
+    expect(door.wait()?.result().status).toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
       details: 'orders.shop:50051: 2 calls wait for an endpoint already (maxWaiting) (EVENKEEL_QUEUE_FULL)',
     });
