@@ -504,12 +504,12 @@ describe('W17 a list from time to time', () => {
       const loop = new Loop(rng);
       let watch = await loop.begin(10);
       const startMs = loop.clock.now();
-      while (loop.client.count('list') === 1) {
+      for (let watches = 0; loop.client.count('list') === 1 && watches < 10; watches++) {
         await loop.clock.advanceAsync(Number(watch.request.query.timeoutSeconds) * 1_000);
         await watch.end();
         if (loop.client.last.verb === 'watch') watch = await loop.openWatch();
       }
-      expect(loop.client.last.version).toBe('10');
+      expect([loop.client.last.verb, loop.client.last.version]).toEqual(['list', '10']);
       expect(loop.clock.now() - startMs).toBeLessThanOrEqual(30 * 60_000);
       expect(loop.clock.now() - startMs).toBeGreaterThanOrEqual(10 * 60_000);
       loop.listWatch.close();
@@ -551,6 +551,20 @@ describe('the table of results', () => {
     await loop.openWatch();
     expect(loop.errors).toEqual([]);
     expect(loop.requests).toBe('list 0, watch 10, watch 10, watch 10');
+  });
+
+  it('403 at every one of many restarts: each is a first one', async () => {
+    const loop = new Loop();
+    let watch = await loop.begin(10);
+    for (let restart = 0; restart < 5; restart++) {
+      await loop.clock.advanceAsync(60_000);
+      await watch.fail('ECONNRESET');
+      await loop.client.last.answer(403, status(403, 'Forbidden'));
+      await loop.nextPause();
+      watch = await loop.openWatch();
+    }
+    expect(loop.errors).toEqual([]);
+    expect(loop.client.count('list')).toBe(1);
   });
 
   it('403 on the watch alone: told once, then listed every 30 to 60 s instead', async () => {
