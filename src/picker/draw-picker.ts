@@ -6,6 +6,11 @@ import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
+/**
+ * At most so many with unequal weights: an idle endpoint of small weight that is drawn beats a busy one of large weight,
+ * and with every draw more often than its share.
+ */
+export const MAX_WEIGHTED_CHOICES: number = 3;
 /** Draws beyond `choices` that may replace those which cannot take the call. */
 const SPARE_DRAWS = 4;
 
@@ -13,7 +18,7 @@ const SPARE_DRAWS = 4;
  * Draws a few subchannels at random and takes the cheapest of them; the first drawn among equals. O(1) per pick.
  *
  * Equal weights: each draw differs from the best so far. Unequal weights: draws are by weight and may repeat, so an
- * endpoint is among the candidates at most `choices` times as often as its share says, however few there are; with
+ * endpoint is among the candidates at most two or three times as often as its share says, however few there are; with
  * nothing in flight the first draw wins and shares are the weights.
  */
 export class DrawPicker<C> implements Picker<C> {
@@ -30,7 +35,7 @@ export class DrawPicker<C> implements Picker<C> {
     this.#rule = rule;
     this.#set = set;
     this.#dice = new Dice(rng);
-    this.#choices = choices;
+    this.#choices = set.equalWeights ? choices : Math.min(choices, MAX_WEIGHTED_CHOICES);
     if (set.equalWeights) return;
     this.#weighted = new WeightedDraw(set.weights);
     const mean = set.weights.reduce((sum, weight) => sum + weight, 0) / set.weights.length;

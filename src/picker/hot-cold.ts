@@ -2,13 +2,14 @@ import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
 import { Dice } from './dice.js';
+import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** Options of `hotCold`. */
 export interface HotColdOptions {
-  /** How many subchannels are drawn per call, 2 to 16. @defaultValue 5 */
+  /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
   readonly choices?: number;
   /** Share of the calls in flight seen on draws that count as cold, 0 to 1. @defaultValue 0.8 */
   readonly quantile?: number;
@@ -45,7 +46,7 @@ class HotColdPicker<C> implements Picker<C> {
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, choices: number, quantile: number, rng: Rng) {
     this.#set = set;
     this.#dice = new Dice(rng);
-    this.#choices = choices;
+    this.#choices = set.equalWeights ? choices : Math.min(choices, MAX_WEIGHTED_CHOICES);
     this.#quantile = quantile;
     if (!set.equalWeights) this.#weighted = new WeightedDraw(set.weights);
     const mean = set.weights.reduce((sum, weight) => sum + weight, 0) / set.weights.length;

@@ -140,7 +140,7 @@ export function pickerContract(contract: PickerContract): void {
       let next = 0;
       let members: TestSubchannel[] = many(6);
       const churning = caller(members);
-      for (let round = 0; round < 300; round++) {
+      for (let round = 0; round < 120; round++) {
         const stay = members.filter(() => rng.next() < 0.8);
         const join = Array.from({ length: drawIndex(rng, 4) }, () =>
           subchannel(`10.9.${next >> 8}.${next++ & 255}`, load),
