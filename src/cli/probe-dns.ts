@@ -67,3 +67,8 @@ async function ask(
     return { records: 0, ttl: undefined, error: codeOf(error), tookMs: tookMs() };
   }
 }
+
+/** Whether a question got no answer at all; "no such name" is one. */
+export function unanswered({ error }: DnsAnswerFacts): boolean {
+  return error !== undefined && error !== 'ENOTFOUND' && error !== 'ENODATA';
+}

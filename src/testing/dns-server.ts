@@ -3,7 +3,9 @@ import { createServer, type Server as TcpServer, type Socket as TcpSocket } from
 import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import { DnsAnswerCache } from './dns-server-cache.js';
+import { type DnsQueryEntry, QueryCounters } from './dns-server-counters.js';
 import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
+import { type DnsReply, readFramed } from './dns-server-framing.js';
 import { KubernetesZone } from './dns-server-kubernetes.js';
 import { type DnsAnswer, type DnsQuery, decodeQuery, encodeAnswer } from './dns-server-wire.js';
 import { canonicalName, DnsZone, resolveQuestion } from './dns-server-zone.js';
@@ -25,29 +27,13 @@ export interface DnsServerOptions {
   readonly rng?: Rng;
 }
 
-/** One query as it arrived. */
-export interface DnsQueryEntry {
-  readonly name: string;
-  readonly type: string;
-  readonly protocol: 'udp' | 'tcp';
-}
-
 interface Fault extends DnsFaultScope {
   readonly fault: DnsFault;
   left: number;
 }
 
-interface Reply {
-  readonly protocol: 'udp' | 'tcp';
-  /** Tells a repeated query of one asker from a second one. */
-  readonly asker: string;
-  send(message: Buffer): void;
-}
-
 /** The largest message TCP can frame. */
 const MAX_TCP = 65_535;
-/** The log of queries forgets the oldest beyond this; the counters do not. */
-const MAX_LOG = 10_000;
 
 /**
  * A real DNS server over UDP and TCP on one port, for tests and demos: plain records, Services as CoreDNS answers for
@@ -77,10 +63,7 @@ export class DnsServer {
   readonly #cache: DnsAnswerCache | undefined;
   readonly #faults: Fault[] = [];
   readonly #timers = new Set<Timer>();
-  readonly #log: DnsQueryEntry[] = [];
-  readonly #counts = new Map<string, number>();
-  readonly #running = new Map<string, Set<string>>();
-  readonly #peaks = new Map<string, number>();
+  readonly #counters = new QueryCounters();
   readonly #connections = new Set<TcpSocket>();
   #port: number;
   #udp: UdpSocket | undefined;
@@ -109,24 +92,22 @@ export class DnsServer {
 
   /** Every query so far, oldest first, at most the last 10,000. */
   get queries(): readonly DnsQueryEntry[] {
-    return this.#log;
+    return this.#counters.log;
   }
 
   /** How many queries came for a name, repeats by the client included; with `type`, only those. */
   count(name: string, type?: string): number {
-    return this.#counts.get(countKey(name, type)) ?? 0;
+    return this.#counters.count(canonicalName(name), type);
   }
 
   /** The most queries for a name that were unanswered at one time. A repeated query counts once; one dropped by `silent` does not. */
   maxConcurrent(name: string): number {
-    return this.#peaks.get(canonicalName(name)) ?? 0;
+    return this.#counters.peak(canonicalName(name));
   }
 
   /** Forgets the log and all counters. */
   resetCounters(): void {
-    this.#log.length = 0;
-    this.#counts.clear();
-    this.#peaks.clear();
+    this.#counters.reset();
   }
 
   /** Makes queries fail from now on; the last fault that fits a query wins. The returned function takes it back. */
@@ -171,7 +152,7 @@ export class DnsServer {
   async stop(): Promise<void> {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
-    this.#running.clear();
+    this.#counters.forgetRunning();
     const udp = this.#udp;
     this.#udp = undefined;
     if (udp !== undefined) await new Promise<void>((resolve) => udp.close(() => resolve()));
@@ -188,15 +169,15 @@ export class DnsServer {
     await this.close();
   }
 
-  #handle(message: Buffer, reply: Reply): void {
+  #handle(message: Buffer, reply: DnsReply): void {
     const query = decodeQuery(message);
     if (query === undefined) return;
     const name = canonicalName(query.question.name);
     const { type } = query.question;
-    this.#note({ name, type, protocol: reply.protocol });
+    this.#counters.note({ name, type, protocol: reply.protocol });
     const fault = this.#faultFor(name, type);
     if (fault?.kind === 'silent') return;
-    const done = this.#begin(name, `${reply.asker}/${query.id}/${type}`);
+    const done = this.#counters.begin(name, `${reply.asker}/${query.id}/${type}`);
     const answer = (): void => {
       done();
       reply.send(this.#message(query, name, reply.protocol, fault));
@@ -248,24 +229,6 @@ export class DnsServer {
     return entry.fault;
   }
 
-  #note(entry: DnsQueryEntry): void {
-    this.#log.push(entry);
-    if (this.#log.length > MAX_LOG) this.#log.shift();
-    for (const key of [countKey(entry.name, undefined), countKey(entry.name, entry.type)]) {
-      this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
-    }
-  }
-
-  #begin(name: string, id: string): () => void {
-    const running = this.#running.get(name) ?? new Set();
-    this.#running.set(name, running.add(id));
-    this.#peaks.set(name, Math.max(this.maxConcurrent(name), running.size));
-    return () => {
-      running.delete(id);
-      if (running.size === 0) this.#running.delete(name);
-    };
-  }
-
   #later(fn: () => void, delayMs: number): void {
     const timer = this.#clock.timer(() => {
       this.#timers.delete(timer);
@@ -300,7 +263,11 @@ export class DnsServer {
   }
 
   async #listenTcp(port: number): Promise<number> {
-    const server = createServer((socket) => this.#accept(socket));
+    const server = createServer((socket) => {
+      this.#connections.add(socket);
+      socket.on('close', () => this.#connections.delete(socket));
+      readFramed(socket, (message, reply) => this.#handle(message, reply));
+    });
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject);
       server.listen(port, this.#host, resolve);
@@ -308,32 +275,6 @@ export class DnsServer {
     this.#tcp = server;
     const address = server.address();
     return typeof address === 'object' && address !== null ? address.port : port;
-  }
-
-  #accept(socket: TcpSocket): void {
-    this.#connections.add(socket);
-    const asker = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
-    let pending: Buffer = Buffer.alloc(0);
-    socket.on('error', () => {});
-    socket.on('close', () => this.#connections.delete(socket));
-    socket.on('data', (chunk) => {
-      // Each message has its length in front (RFC 1035 4.2.2); a chunk may hold a part of one, or several.
-      pending = Buffer.concat([pending, chunk]);
-      while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
-        const end = 2 + pending.readUInt16BE(0);
-        const message = pending.subarray(2, end);
-        pending = pending.subarray(end);
-        this.#handle(message, {
-          protocol: 'tcp',
-          asker,
-          send: (answer) => {
-            const length = Buffer.alloc(2);
-            length.writeUInt16BE(answer.length, 0);
-            if (socket.writable) socket.write(Buffer.concat([length, answer]));
-          },
-        });
-      }
-    });
   }
 
   async #closeTcp(): Promise<void> {
@@ -350,10 +291,6 @@ function empty(rcode: DnsAnswer['rcode']): DnsAnswer {
 
 function faultAnswer(rcode: Extract<DnsFault, { kind: 'rcode' }>['rcode']): DnsAnswer {
   return empty(rcode === 'NODATA' ? 'NOERROR' : rcode);
-}
-
-function countKey(name: string, type: string | undefined): string {
-  return `${canonicalName(name)} ${type ?? '*'}`;
 }
 
 /** Fisher and Yates. */

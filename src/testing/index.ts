@@ -22,10 +22,10 @@ export type { StoreBackup } from './api-server-store.js';
 export type { Disturbance, Mangle } from './api-server-watch.js';
 export {
   createDnsServer,
-  type DnsQueryEntry,
   type DnsServer,
   type DnsServerOptions,
 } from './dns-server.js';
+export type { DnsQueryEntry } from './dns-server-counters.js';
 export type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
 export type { DnsPod, DnsService, KubernetesZone } from './dns-server-kubernetes.js';
 export type { DnsNameRecords, DnsZone } from './dns-server-zone.js';

@@ -1,0 +1,62 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Target } from '../resolver/target-grammar.js';
+import { unanswered } from './probe-dns.js';
+import type { Facts, Outcome } from './report.js';
+
+/** How it is on the whole, in one sentence. */
+export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome; readonly summary: string } {
+  const { use, api, connections } = facts;
+  if (use.endpoints === undefined) {
+    return { outcome: 'unusable', summary: whyNothing(facts) };
+  }
+  const usable = usableCount(use.endpoints);
+  if (usable === 0) return { outcome: 'unusable', summary: whyEmpty(facts) };
+  const reached = connections.filter((connection) => connection.error === undefined).length;
+  if (connections.length > 0 && reached === 0) {
+    return { outcome: 'unusable', summary: 'endpoints were found, but none of them accepts a connection' };
+  }
+  const degraded = (summary: string): { outcome: Outcome; summary: string } => ({ outcome: 'degraded', summary });
+  if (reached < connections.length) {
+    return degraded(`${connections.length - reached} of ${connections.length} endpoints accept no connection`);
+  }
+  if (api?.watch.state === 'forbidden' && api.list.state === 'allowed') {
+    return degraded('changes are noticed late: EndpointSlices may be listed, and not watched');
+  }
+  if (use.rung === 'name') return degraded('only through one address for all pods, which is second best');
+  if (use.rung === 'dns' && api !== undefined) return degraded('through DNS; EndpointSlices would be better');
+  if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
+    return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
+  }
+  const many = `${usable} endpoint${usable === 1 ? '' : 's'}`;
+  return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.rung)}` };
+}
+
+function howFound(parsed: Target, rung: string | undefined): string {
+  if (parsed.kind === 'static') return 'in the target itself';
+  return rung === 'slices' || parsed.kind === 'kubernetes' ? 'by watching EndpointSlices' : 'by asking DNS';
+}
+
+/** As the conditions stage counts: ready ones, or those that serve until they end. */
+function usableCount(endpoints: readonly Endpoint[]): number {
+  const ready = endpoints.filter((endpoint) => endpoint.conditions.ready).length;
+  if (ready > 0) return ready;
+  return endpoints.filter(({ conditions }) => conditions.serving && conditions.terminating).length;
+}
+
+function whyNothing({ api, dns, use }: Facts): string {
+  const [noApi, noDns] = [api?.list.state === 'failed', dns !== undefined && unanswered(dns.a)];
+  if (noApi && noDns) return 'neither the API server nor a name server answers';
+  if (api?.list.state === 'forbidden' && dns === undefined) return 'the API server does not let us list EndpointSlices';
+  return use.errors.at(-1) ?? 'nothing answered in time';
+}
+
+function whyEmpty({ api, use }: Facts): string {
+  if (use.endpoints !== undefined && use.endpoints.length > 0)
+    return `none of its ${use.endpoints.length} pods is ready`;
+  const slices = api?.slices;
+  if (api?.object === null) return `there is no Service ${api.service} in the namespace ${api.namespace}`;
+  if (slices === undefined || slices.count === 0) return 'nothing of that name was found';
+  const pods = slices.ready + slices.terminating + slices.notReady;
+  if (pods === 0) return 'the Service has no pods';
+  return slices.ready === 0 ? `none of its ${pods} pods is ready` : 'none of its pods has that port';
+}

@@ -1,0 +1,139 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { rungMeaning } from '../resolver/ladder-advice.js';
+import { isSlots } from '../resolver/single-address.js';
+import type { Target } from '../resolver/target-grammar.js';
+import type { ApiFacts, ConnectFacts, DnsAnswerFacts, DnsFacts, Facts, Line, Verdict } from './report.js';
+
+const ok = (text: string): Line => ({ mark: 'ok', text });
+const note = (text: string): Line => ({ mark: 'note', text });
+const warn = (text: string): Line => ({ mark: 'warn', text });
+const fail = (text: string): Line => ({ mark: 'fail', text });
+
+/** What stands on its own is a failure where it is the only way, and a warning where there is another. */
+const bad = (parsed: Target, text: string): Line => (parsed.kind === 'plain' ? warn(text) : fail(text));
+
+/** What the API server said, line by line. */
+export function apiLines(parsed: Target, api: ApiFacts): Line[] {
+  const { server, list, watch, getService, slices, object } = api;
+  if (list.state === 'not-asked') {
+    const text = `not asked: ${api.reason}`;
+    return [parsed.kind === 'plain' ? note(text) : fail(text)];
+  }
+  if (list.state === 'failed') return [bad(parsed, `API server ${server}: ${list.message}`)];
+  const lines = [ok(`API server ${server} answers`)];
+  lines.push(verbLine(parsed, 'list endpointslices', list), verbLine(parsed, 'watch endpointslices', watch));
+  if (getService.state === 'forbidden')
+    lines.push(note('get services: not allowed; needed only to read a port number'));
+  else lines.push(verbLine(parsed, 'get services', getService));
+  if (object === null) lines.push(bad(parsed, `no Service ${api.service} in the namespace ${api.namespace}`));
+  else if (object !== undefined) lines.push(serviceLine(object));
+  if (slices !== undefined) lines.push(...sliceLines(parsed, slices));
+  return lines;
+}
+
+function verbLine(parsed: Target, what: string, verdict: Verdict): Line {
+  if (verdict.state === 'allowed') return ok(`${what}: allowed`);
+  if (verdict.state === 'not-asked') return note(`${what}: not asked`);
+  return bad(parsed, `${what}: ${verdict.state === 'forbidden' ? 'not allowed' : 'failed'}: ${verdict.message}`);
+}
+
+function serviceLine({ type, headless, clusterIP, ports }: NonNullable<ApiFacts['object']>): Line {
+  const kind = headless ? 'headless' : `${type}${clusterIP === undefined ? '' : `, cluster IP ${clusterIP}`}`;
+  const list = ports.map(({ name, port }) => (name === '' ? `${port}` : `${name} ${port}`)).join(', ');
+  return ok(`Service: ${kind}; ports: ${list || 'none'}`);
+}
+
+function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>): Line[] {
+  const { count, ports, families, ready, terminating, notReady } = slices;
+  if (count === 0) return [bad(parsed, 'no EndpointSlice: no such Service, or one that selects no pods')];
+  const pods = [`${ready} ready`];
+  if (terminating > 0) pods.push(`${terminating} terminating`);
+  if (notReady > 0) pods.push(`${notReady} not ready`);
+  const text = `${count} EndpointSlice${count === 1 ? '' : 's'} (${families.join(', ')}): pods ${pods.join(', ')}`;
+  const lines = [ready + terminating > 0 ? ok(text) : fail(text)];
+  const named = parsed.kind === 'static' ? undefined : parsed.port;
+  if (typeof named === 'string' && ports.length > 0 && !ports.includes(named)) {
+    lines.push(fail(`no port is named ${JSON.stringify(named)}; there is ${list(ports)}`));
+  } else if (ports.length > 0) {
+    lines.push(ok(`ports by name: ${list(ports)}`));
+  }
+  return lines;
+}
+
+/** What the name servers said; `spare`: nothing depends on it at the moment. */
+export function dnsLines(parsed: Target, { name, servers, a, aaaa, srv, kind }: DnsFacts, spare: boolean): Line[] {
+  const lines: Line[] = [note(`name servers: ${servers.join(', ')}`)];
+  lines.push(answerLine(parsed, `A ${name}`, a));
+  // A cluster of one family has no records of the other; that is no news.
+  if (aaaa.error !== 'ENODATA' && aaaa.error !== a.error) lines.push(answerLine(parsed, `AAAA ${name}`, aaaa));
+  if (srv.name !== name) lines.push(answerLine(parsed, `SRV ${srv.name}`, srv));
+  if (kind === 'pods') lines.push(ok('the addresses are pods: a headless Service'));
+  if (kind === 'cluster-ip') lines.push((spare ? note : warn)('the address is the cluster IP: one for all pods'));
+  if (kind === 'unknown') lines.push(note('one address; DNS does not tell whether it is a pod or stands for all'));
+  return lines;
+}
+
+function answerLine(parsed: Target, question: string, { records, ttl, error, tookMs }: DnsAnswerFacts): Line {
+  if (error === undefined) {
+    const lasting = ttl === undefined ? '' : `, TTL ${ttl} s`;
+    return ok(`${question}: ${records} record${records === 1 ? '' : 's'}${lasting} (${tookMs} ms)`);
+  }
+  const text = `${question}: ${dnsErrors[error] ?? error} (${error}, ${tookMs} ms)`;
+  return parsed.kind === 'dns' ? fail(text) : warn(text);
+}
+
+const dnsErrors: Readonly<Record<string, string>> = {
+  ENOTFOUND: 'no such name',
+  ENODATA: 'no record of this kind',
+  ESERVFAIL: 'the name server could not look',
+  EREFUSED: 'the name server refuses the question',
+  ECONNREFUSED: 'no name server listens',
+  ETIMEOUT: 'no answer',
+  ECANCELLED: 'no answer in time',
+};
+
+/** What the library arrived at. */
+export function useLines({ use }: Facts): Line[] {
+  const lines: Line[] = [];
+  const { rung, endpoints, errors, warnings } = use;
+  // Why it stands there is told above, question by question.
+  if (rung === 'slices') lines.push(ok('its EndpointSlices are watched'));
+  else if ((rung === 'dns' || rung === 'name') && endpoints?.length) lines.push(note(rungMeaning[rung]));
+  if (endpoints === undefined) {
+    for (const error of errors) lines.push(fail(error));
+    if (errors.length === 0) lines.push(fail('nothing answered in time'));
+  } else if (endpoints.length === 0) {
+    lines.push(fail('no endpoint'));
+  } else if (isSlots(endpoints)) {
+    const [first] = endpoints as readonly [Endpoint];
+    lines.push(
+      note(`${first.address}:${first.port}, over ${endpoints.length} connections that are replaced by and by`),
+    );
+  } else {
+    lines.push(...endpoints.slice(0, MAX_LISTED).map(endpointLine));
+    if (endpoints.length > MAX_LISTED) lines.push(note(`and ${endpoints.length - MAX_LISTED} more`));
+  }
+  for (const warning of warnings) lines.push(warn(warning));
+  return lines;
+}
+
+/** Endpoints listed one by one. */
+const MAX_LISTED = 20;
+
+function endpointLine(endpoint: Endpoint): Line {
+  const { ready, serving, terminating } = endpoint.conditions;
+  const state = ready ? 'ready' : terminating ? (serving ? 'terminating, still serving' : 'terminating') : 'not ready';
+  const facts = [endpoint.name, endpoint.zone && `zone ${endpoint.zone}`, state].filter(Boolean).join(', ');
+  const text = `${endpoint.key.replace(/#.*/, '')}  ${facts}`;
+  return ready ? ok(text) : note(text);
+}
+
+/** Whether an endpoint could be connected to. */
+export function connectionLine({ endpoint, tookMs, error }: ConnectFacts): Line {
+  return error === undefined ? ok(`${endpoint} accepts connections (${tookMs} ms)`) : fail(`${endpoint}: ${error}`);
+}
+
+/** Names of ports, for reading. */
+export function list(names: readonly string[]): string {
+  return names.map((name) => JSON.stringify(name)).join(', ');
+}

@@ -1,0 +1,66 @@
+/** One query as it arrived. */
+export interface DnsQueryEntry {
+  readonly name: string;
+  readonly type: string;
+  readonly protocol: 'udp' | 'tcp';
+}
+
+/** The log forgets the oldest beyond this; the counters do not. */
+const MAX_LOG = 10_000;
+
+/** Counts the queries of a DNS server, by canonical name. */
+export class QueryCounters {
+  readonly #log: DnsQueryEntry[] = [];
+  /** By name, and by name and type. */
+  readonly #counts = new Map<string, number>();
+  readonly #running = new Map<string, Set<string>>();
+  readonly #peaks = new Map<string, number>();
+
+  get log(): readonly DnsQueryEntry[] {
+    return this.#log;
+  }
+
+  count(name: string, type: string | undefined): number {
+    return this.#counts.get(keyOf(name, type)) ?? 0;
+  }
+
+  /** The most that ran at one time. */
+  peak(name: string): number {
+    return this.#peaks.get(name) ?? 0;
+  }
+
+  note(entry: DnsQueryEntry): void {
+    this.#log.push(entry);
+    if (this.#log.length > MAX_LOG) this.#log.shift();
+    for (const key of [keyOf(entry.name, undefined), keyOf(entry.name, entry.type)]) {
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + 1);
+    }
+  }
+
+  /** A query runs until the returned function is called. One `id` twice is one query that was repeated. */
+  begin(name: string, id: string): () => void {
+    const running = this.#running.get(name) ?? new Set();
+    this.#running.set(name, running.add(id));
+    this.#peaks.set(name, Math.max(this.peak(name), running.size));
+    return () => {
+      running.delete(id);
+      if (running.size === 0) this.#running.delete(name);
+    };
+  }
+
+  /** What ran will not be answered any more. */
+  forgetRunning(): void {
+    this.#running.clear();
+  }
+
+  /** Forgets the log and all counts; what runs goes on running. */
+  reset(): void {
+    this.#log.length = 0;
+    this.#counts.clear();
+    this.#peaks.clear();
+  }
+}
+
+function keyOf(name: string, type: string | undefined): string {
+  return `${name} ${type ?? '*'}`;
+}

@@ -1,0 +1,34 @@
+import type { Socket } from 'node:net';
+
+/** The way back to whoever asked. */
+export interface DnsReply {
+  readonly protocol: 'udp' | 'tcp';
+  /** Tells a repeated query of one asker from a second one. */
+  readonly asker: string;
+  send(message: Buffer): void;
+}
+
+/** Takes queries from a TCP connection, each with its length in front, and frames the answers alike. */
+export function readFramed(socket: Socket, handle: (message: Buffer, reply: DnsReply) => void): void {
+  const asker = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
+  let pending: Buffer = Buffer.alloc(0);
+  socket.on('error', () => {});
+  socket.on('data', (chunk) => {
+    // Each message has its length in front (RFC 1035 4.2.2); a chunk may hold a part of one, or several.
+    pending = Buffer.concat([pending, chunk]);
+    while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
+      const end = 2 + pending.readUInt16BE(0);
+      const message = pending.subarray(2, end);
+      pending = pending.subarray(end);
+      handle(message, {
+        protocol: 'tcp',
+        asker,
+        send: (answer) => {
+          const length = Buffer.alloc(2);
+          length.writeUInt16BE(answer.length, 0);
+          if (socket.writable) socket.write(Buffer.concat([length, answer]));
+        },
+      });
+    }
+  });
+}
