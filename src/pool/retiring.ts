@@ -1,5 +1,5 @@
 import type { Warnings } from '../observe/warnings.js';
-import type { Clock } from '../runtime/clock.js';
+import type { Clock, Timer } from '../runtime/clock.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 import type { Connection } from './transport.js';
 
@@ -9,6 +9,9 @@ export interface RetiringOwner {
   readonly options: ResolvedPoolOptions;
   readonly warnings: Warnings;
 }
+
+/** How long a connection that was cut may take to close, in ms; a transport that hangs must not hang `close`. */
+const CUT_PATIENCE_MS = 5_000;
 
 /** Connections that get no new call and are not closed yet. */
 export class Retiring<C> {
@@ -25,9 +28,9 @@ export class Retiring<C> {
     const limit = new AbortController();
     // A signal of its own for each: listeners on a shared one would pile up.
     if (how === 'cut') limit.abort();
-    const closing = this.#close(connection, limit);
-    this.#limits.set(closing, limit);
-    void closing.then(() => this.#limits.delete(closing));
+    const closed = this.#close(connection, { signal: limit.signal, abort: () => limit.abort() });
+    this.#limits.set(closed, limit);
+    void closed.then(() => this.#limits.delete(closed));
   }
 
   cutAll(): void {
@@ -39,18 +42,34 @@ export class Retiring<C> {
     while (this.#limits.size > 0) await Promise.all(this.#limits.keys());
   }
 
-  async #close(connection: Connection<C>, limit: AbortController): Promise<void> {
+  #close(connection: Connection<C>, { signal, abort }: { signal: AbortSignal; abort: () => void }): Promise<void> {
     const { clock, options, warnings } = this.#owner;
     const { drainTimeoutMs } = options;
-    const timer =
-      limit.signal.aborted || drainTimeoutMs === Number.POSITIVE_INFINITY
-        ? undefined
-        : clock.timer(() => limit.abort(), drainTimeoutMs);
-    try {
-      await connection.close(limit.signal);
-    } catch (error) {
-      warnings.warn('a connection could not be closed', error);
-    }
-    timer?.cancel();
+    const hasLimit = !signal.aborted && drainTimeoutMs !== Number.POSITIVE_INFINITY;
+    const patience = hasLimit ? clock.timer(abort, drainTimeoutMs) : undefined;
+    return new Promise((resolve) => {
+      let lastPatience: Timer | undefined;
+      const over = (trouble?: string, error?: unknown): void => {
+        patience?.cancel();
+        lastPatience?.cancel();
+        if (trouble !== undefined) warnings.warn(trouble, error);
+        resolve();
+      };
+      const wasCut = (): void => {
+        lastPatience = clock.timer(() => over('a connection did not close though it was cut'), CUT_PATIENCE_MS);
+        lastPatience.ref();
+      };
+      if (signal.aborted) wasCut();
+      else signal.addEventListener('abort', wasCut, { once: true });
+      closing(connection, signal).then(
+        () => over(),
+        (error: unknown) => over('a connection could not be closed', error),
+      );
+    });
   }
+}
+
+/** A `close` that throws breaks its contract; it then rejects. */
+async function closing<C>(connection: Connection<C>, signal: AbortSignal): Promise<void> {
+  await connection.close(signal);
 }

@@ -618,6 +618,40 @@ describe('the end of a subchannel', () => {
   });
 });
 
+describe('a connection that does not close though it was cut', () => {
+  it('is given up after a while: it holds nobody up', async () => {
+    const house = new SubchannelHouse({
+      transport: {
+        connect: async () => ({
+          handle: undefined as never,
+          capacity: 1,
+          closed: new Promise(() => {}),
+          close: () => new Promise<void>(() => {}),
+        }),
+      },
+    });
+    await house.open();
+    house.subchannel.destroy();
+    const closed = house.retiring.allClosed();
+    expect(house.clock.referencedTimers).toBe(1);
+    await house.clock.advanceAsync(5_000);
+    await closed;
+    await expectNothingLeft(house);
+    expect(house.warnings).toEqual(['a connection did not close though it was cut']);
+  });
+
+  it('also when it was cut later, at the drain time-out', async () => {
+    const house = await ready({ pool: { drainTimeoutMs: 1_000 } });
+    house.last.close = () => new Promise<void>(() => {});
+    house.last.leave();
+    await settle();
+    const closed = house.retiring.allClosed();
+    await house.clock.advanceAsync(6_000);
+    await closed;
+    expect(house.warnings).toEqual(['a connection did not close though it was cut']);
+  });
+});
+
 describe('what a subchannel counts', () => {
   it('counts calls begun, running and failed, also those that found no connection', async () => {
     const house = await ready();
@@ -704,6 +738,7 @@ describe('observers that call back in', () => {
       if (moment === 'backoff') house.behaviour = 'refuse';
       await house.open();
       if (moment === 'draining') house.subchannel.drain(false);
+      await settle();
       expect(house.clock.timers).toBe(0);
       await house.clock.advanceAsync(120_000);
       await expectNothingLeft(house);

@@ -1,0 +1,30 @@
+import { describe, expect, it } from 'vitest';
+import { classifyError } from '../../../src/balancer/classify.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { EvenkeelError } from '../../../src/errors.js';
+
+const withCode = (code: unknown): Error => Object.assign(new Error('x'), { code });
+
+describe('the outcome of what a call threw', () => {
+  it.each([
+    [withCode('ECONNREFUSED'), outcomes.notConnected],
+    [withCode('EHOSTUNREACH'), outcomes.notConnected],
+    [withCode('ENETUNREACH'), outcomes.notConnected],
+    [withCode('ECONNRESET'), outcomes.reset],
+    [withCode('EPIPE'), outcomes.reset],
+    [withCode('ETIMEDOUT'), outcomes.timeout],
+    [withCode('ER_DUP_ENTRY'), outcomes.protocol],
+    [withCode(5), outcomes.protocol],
+    [AbortSignal.abort().reason, outcomes.cancelled],
+    [new DOMException('late', 'TimeoutError'), outcomes.timeout],
+    [new EvenkeelError('EVENKEEL_CONNECT', 'x'), outcomes.notConnected],
+    [new EvenkeelError('EVENKEEL_DEADLINE', 'x'), outcomes.timeout],
+    [new EvenkeelError('EVENKEEL_QUEUE_FULL', 'x'), outcomes.notStarted],
+    [new Error('whatever'), outcomes.protocol],
+    ['words', outcomes.protocol],
+    [undefined, outcomes.protocol],
+    [null, outcomes.protocol],
+  ])('%s', (error, outcome) => {
+    expect(classifyError(error)).toBe(outcome);
+  });
+});

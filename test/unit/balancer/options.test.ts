@@ -1,0 +1,62 @@
+import { describe, expect, it } from 'vitest';
+import { checkBalancingOptions, resolveBalancerOptions } from '../../../src/balancer/balancer-options.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { FakeTransport } from '../../../src/testing/fake-transport.js';
+
+const parts = { resolver: new FakeResolver(), transport: new FakeTransport() };
+const message = (options: object): string => {
+  try {
+    resolveBalancerOptions({ ...parts, ...options } as never);
+    return 'taken';
+  } catch (error) {
+    expect(error).toMatchObject({ code: 'EVENKEEL_OPTION' });
+    return (error as Error).message;
+  }
+};
+
+describe('options of a balancer', () => {
+  it.each([
+    [{ observer: { resovled: () => {} } }, 'observer has no option "resovled"; it knows resolved'],
+    [{ observer: { resolved: 'yes' } }, 'observer.resolved must be a function, got "yes"'],
+    [{ observer: null }, 'observer must be an object of hooks'],
+    [{ clock: {} }, 'clock.now must be a function'],
+    [{ clock: null }, 'clock.now must be a function'],
+    [{ rng: Math.random }, 'rng.next must be a function'],
+    [{ retry: { attempts: 1 } }, 'retry has no option "attempts"'],
+    [{ retry: { budget: { ratio: 20 } } }, 'retry.budget.ratio must be a number from 0 to 1, got 20'],
+    [{ stages: {} }, 'stages must be a list of stages'],
+    [{ stages: [{}] }, 'stages[] must be a function'],
+    [{ pool: { maxAge: 1 } }, 'pool has no option "maxAge"'],
+    [{ resolver: 'nonsense' }, 'target must be'],
+    [{ waitForEndpoints: 'yes' }, 'waitForEndpoints must be true or false'],
+  ])('%o is refused', (options, words) => {
+    expect(message(options)).toContain(words);
+  });
+
+  it('takes observers that are instances, with fields of their own, and hooks that are not there', () => {
+    class Counter {
+      count = 0;
+      resolved(): void {
+        this.count++;
+      }
+    }
+    expect(message({ observer: new Counter() })).toBe('taken');
+    expect(message({ observer: { resolved: undefined } })).toBe('taken');
+    expect(message({ observer: Object.create(null) })).toBe('taken');
+  });
+
+  it('a longest pause below the first is refused; unset, it follows the first', () => {
+    expect(message({ pool: { reconnectInitialMs: 500, reconnectMaxMs: 400 } })).toContain('pool.reconnectMaxMs');
+    expect(resolveBalancerOptions({ ...parts, pool: { reconnectInitialMs: 9_000 } }).pool.reconnect).toMatchObject({
+      initialMs: 9_000,
+      maxMs: 9_000,
+    });
+  });
+
+  it('are checked for doors before they have a transport', () => {
+    checkBalancingOptions({});
+    checkBalancingOptions({ waitTimeoutMs: 5 });
+    expect(() => checkBalancingOptions({ retry: { maxAttempts: 0 } })).toThrow('retry.maxAttempts');
+    expect(() => checkBalancingOptions({ waitTimeoutMs: -5 })).toThrow('waitTimeoutMs');
+  });
+});
