@@ -106,7 +106,9 @@ class Running implements RunningPolicy, AttemptOwner {
     this.#picker = new CorridorPicker(this.balancer, this.#admission, this, options);
     helper.updateState(this.#state, this.#picker, null);
     presence.awoke(this);
-    if (presence.closed) this.turnAway();
+    if (!presence.closed) return;
+    this.turnAway();
+    void this.balancer.close({ signal: AbortSignal.abort() });
   }
 
   get waiting(): number {

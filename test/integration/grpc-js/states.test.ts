@@ -176,6 +176,7 @@ describe('limits', () => {
       resolver: staticEndpoints(pods.endpoints),
       maxStreamsPerConnection: 2,
       picker: roundRobin(),
+      waitTimeoutMs: 600_000,
     });
     await connected(balancer, 2);
     const streams = [1, 2, 3, 4].map(() => client.chat());
@@ -296,6 +297,9 @@ describe('closing', () => {
     expect(balancer.snapshot()).toMatchObject({ state: 'closed', endpoints: [] });
     expect(resolver.watchers).toBe(0);
     await expect(balancer.ready()).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    // Of a closed channel, too, grpc-js asks for endpoints when somebody waits for it.
+    await new Promise<void>((resolve) => client.waitForReady(Date.now() + 100, () => resolve()));
+    expect([resolver.watchers, balancer.snapshot().state]).toEqual([0, 'closed']);
     await until(
       'only the connection in use is left',
       async () => (await pods.stats()).reduce((sum, { open }) => sum + open, 0) === 1,

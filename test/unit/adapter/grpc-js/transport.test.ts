@@ -128,7 +128,8 @@ describe('connections of a channel', () => {
     await expect(connect()).rejects.toThrow();
     fake.behaviour.set('10.0.0.1:80', 'accept');
     const connecting = connect();
-    fake.subchannels[0]?.become(connectivityState.IDLE);
+    // Between our asking it to forget its backoff and its doing so.
+    queueMicrotask(() => fake.subchannels[0]?.become(connectivityState.IDLE));
     await connecting;
   });
 

@@ -1,0 +1,159 @@
+import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
+import { describe, expect, it } from 'vitest';
+import { ChannelPresence } from '../../../../src/adapter/grpc-js/channel-balancer.js';
+import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
+import { EvenkeelPolicy, type PolicyParts, partsKey } from '../../../../src/adapter/grpc-js/policy.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
+import { FakeHelper } from '../../../support/fake-subchannel.js';
+
+const turn = () => new Promise(setImmediate);
+const { PickResultType } = experimental;
+
+/** A channel's policy over fake subchannels, and what it told its channel. */
+function world(options: GrpcOptions = {}) {
+  const fake = new FakeHelper();
+  const resolver = new FakeResolver();
+  const clock = new FakeClock();
+  const states: string[] = [];
+  let picker: experimental.Picker | undefined;
+  const helper: experimental.ChannelControlHelper = {
+    ...fake.helper,
+    updateState: (state, given) => {
+      states.push(connectivityState[state]);
+      picker = given;
+    },
+  };
+  let woken = 0;
+  const presence = new ChannelPresence('orders.shop:50051', {
+    isClosed: () => false,
+    wake: () => {
+      woken++;
+      return true;
+    },
+  });
+  const parts: PolicyParts = { presence, options: resolveGrpcOptions({ resolver, clock, ...options }), args: {} };
+  const policy = new EvenkeelPolicy(helper);
+  const update = (channelOptions: object = { [partsKey]: parts }) =>
+    policy.updateAddressList(experimental.statusOrFromValue([]), undefined as never, channelOptions);
+  const pick = () => picker?.pick({ metadata: new Metadata(), extraPickInfo: {} }) as experimental.PickResult;
+  return { fake, resolver, clock, states, presence, policy, update, pick, woken: () => woken };
+}
+
+describe('a policy', () => {
+  it('reports its states, and places calls when a pod is connected', async () => {
+    const { fake, resolver, states, update, pick } = world();
+    expect(update()).toBe(true);
+    expect(update()).toBe(true);
+    expect(resolver.watchers).toBe(1);
+    expect(pick().pickResultType).toBe(PickResultType.QUEUE);
+    resolver.update('10.0.0.1', '10.0.0.2');
+    for (let i = 0; i < 3; i++) await turn();
+    expect(states).toEqual(['CONNECTING', 'READY']);
+    const { pickResultType, subchannel } = pick();
+    expect(pickResultType).toBe(PickResultType.COMPLETE);
+    expect(fake.held()).toContain(subchannel);
+  });
+
+  it('lets go of every connection before its destruction returns, and of the rest soon after', async () => {
+    const { fake, resolver, clock, presence, policy, update, states } = world();
+    fake.behaviour.set('10.0.0.2:80', 'hang');
+    update();
+    resolver.update('10.0.0.1', '10.0.0.2');
+    for (let i = 0; i < 3; i++) await turn();
+    expect(fake.held().length).toBe(2);
+    const told = states.length;
+    policy.destroy();
+    expect(fake.held()).toEqual([]);
+    expect(resolver.watchers).toBe(0);
+    await turn();
+    expect([clock.timers, states.length, presence.snapshot().state]).toEqual([0, told, 'idle']);
+    policy.destroy();
+  });
+
+  it('gives a call of a pick that is given back its place again', async () => {
+    const { resolver, update, pick, presence } = world({ maxStreamsPerConnection: 1 });
+    update();
+    resolver.update('10.0.0.1');
+    for (let i = 0; i < 3; i++) await turn();
+    const first = pick();
+    expect(pick().pickResultType).toBe(PickResultType.QUEUE);
+    expect(presence.snapshot().waiting).toBe(1);
+    first.onCallEnded?.(status.OK, '', new Metadata());
+    expect(pick().pickResultType).toBe(PickResultType.COMPLETE);
+  });
+
+  it('has a call wait that a careless picker sends to a connection lost this very moment', async () => {
+    const { fake, resolver, update, pick, presence } = world({ picker: (set) => ({ pick: () => set.subchannels[0] }) });
+    update();
+    resolver.update('10.0.0.1');
+    for (let i = 0; i < 3; i++) await turn();
+    fake.subchannels[0]?.become(connectivityState.IDLE);
+    expect(pick().pickResultType).toBe(PickResultType.QUEUE);
+    expect(presence.snapshot().endpoints).toMatchObject([{ inFlight: 0, failed: 0 }]);
+  });
+
+  it('serves targets of ours only', () => {
+    const { states, update, pick } = world();
+    expect(update({})).toBe(true);
+    expect(states).toEqual(['TRANSIENT_FAILURE']);
+    expect(pick().status?.details).toMatch(/serves targets made by its target\(\) only/);
+  });
+
+  it('whose balancer cannot be made says why, to calls and to ready()', async () => {
+    const broken = {
+      name: 'broken',
+      watch: () => {
+        throw new Error('out of order');
+      },
+    };
+    const { states, presence, update, pick, woken } = world({ resolver: broken });
+    const ready = presence.ready();
+    expect(woken()).toBe(1);
+    expect(update()).toBe(true);
+    expect(states).toEqual(['TRANSIENT_FAILURE']);
+    expect(pick().status).toMatchObject({
+      code: status.UNAVAILABLE,
+      details: expect.stringMatching(/^orders\.shop:50051: .*out of order/),
+    });
+    await expect(ready).rejects.toThrow('out of order');
+  });
+});
+
+describe('what onBalancer hands out', () => {
+  it('waits for the channel, and stops waiting when told to', async () => {
+    const { presence, update, resolver } = world();
+    const limit = new AbortController();
+    const ready = presence.ready({ signal: limit.signal });
+    limit.abort(new Error('enough'));
+    await expect(ready).rejects.toThrow('enough');
+    await expect(presence.ready({ signal: limit.signal })).rejects.toThrow('enough');
+    const second = presence.ready();
+    update();
+    resolver.update();
+    await second;
+    expect(presence.snapshot().state).toBe('empty');
+  });
+
+  it('was ready once when the channel is idle after that', async () => {
+    const { presence, policy, update, resolver, woken } = world();
+    update();
+    resolver.update('10.0.0.1');
+    await presence.ready();
+    policy.destroy();
+    await presence.ready();
+    expect(woken()).toBe(0);
+  });
+
+  it('closes for good, also before anything began', async () => {
+    const { presence, update, pick, resolver } = world();
+    await presence.close();
+    await expect(presence.ready()).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(presence.snapshot().state).toBe('closed');
+    update();
+    await turn();
+    expect(pick()).toMatchObject({ pickResultType: PickResultType.DROP, status: { code: status.UNAVAILABLE } });
+    expect(resolver.watchers).toBe(0);
+    await presence.close();
+  });
+});
