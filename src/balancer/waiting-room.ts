@@ -40,7 +40,11 @@ export class WaitingRoom<C> {
   readonly #owner: WaitingRoomOwner<C>;
   // A set keeps the order of arrival and lets anyone leave from the middle in O(1).
   readonly #waiters = new Set<Waiter<C>>();
-  #further: Iterator<Waiter<C>> = this.#waiters.values();
+  /**
+   * Where `#wakeFurther` goes on. Only while it has something to go on with: an iterator that stands still keeps every
+   * former state of the set, and all who ever waited, in memory.
+   */
+  #further: Iterator<Waiter<C>> | undefined;
   #waking = false;
 
   constructor(owner: WaitingRoomOwner<C>) {
@@ -112,6 +116,7 @@ export class WaitingRoom<C> {
   #wakeFurther(): void {
     let misses = 0;
     for (let left = this.#waiters.size; left > 0 && misses < MAX_MISSES; left--) {
+      this.#further ??= this.#waiters.values();
       let next = this.#further.next();
       if (next.done) {
         this.#further = this.#waiters.values();
@@ -142,6 +147,8 @@ export class WaitingRoom<C> {
   #leave(waiter: Waiter<C>): boolean {
     waiter.timer.cancel();
     waiter.request.signal?.removeEventListener('abort', waiter.onAbort);
-    return this.#waiters.delete(waiter);
+    const left = this.#waiters.delete(waiter);
+    if (this.#waiters.size === 0) this.#further = undefined;
+    return left;
   }
 }
