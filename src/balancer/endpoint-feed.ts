@@ -95,6 +95,10 @@ export class EndpointFeed {
 
   #update(endpoints: readonly Endpoint[]): void {
     if (this.#closed) return; // final, whatever the resolver makes of it
+    if (!Array.isArray(endpoints) || !endpoints.every(isEndpoint)) {
+      this.#fail(new ResolveError(`the resolver ${this.name} listed something that createEndpoint did not make`));
+      return;
+    }
     this.#endpoints = [...endpoints];
     const byKey = new Map<string, Endpoint>();
     // Of two with one key the first counts, as in an endpoint set.
@@ -125,4 +129,9 @@ export class EndpointFeed {
     this.#error = undefined;
     notify(this.#owner.observer, 'resolveRecovered', { staleForMs });
   }
+}
+
+/** Resolvers may be anybody's; half an endpoint would fail at odd places later. */
+function isEndpoint(value: Endpoint | undefined): boolean {
+  return typeof value?.key === 'string' && typeof value.conditions === 'object' && value.attributes !== undefined;
 }

@@ -64,7 +64,7 @@ export class PickerSlot<C> {
     try {
       return this.#picker?.pick(request);
     } catch (error) {
-      return this.#standIn(this.#set as PickSet<C>, error).pick(request);
+      return this.#pickInstead(error);
     }
   }
 
@@ -81,6 +81,15 @@ export class PickerSlot<C> {
   clear(): void {
     this.#picker = undefined;
     this.#set = undefined;
+  }
+
+  #pickInstead(error: unknown): Subchannel<C> | undefined {
+    try {
+      return this.#standIn(this.#set as PickSet<C>, error).pick(this.#request);
+    } catch {
+      // Then it is not the picker: a load or a connection throws when it is asked.
+      return undefined;
+    }
   }
 
   #standIn(set: PickSet<C>, error: unknown): Picker<C> {

@@ -35,9 +35,9 @@ export async function runCall<C, T>(
   retries.started();
   for (let attempt = 1; ; attempt++) {
     const lease = await balancer.acquire({ key, avoid: tried?.avoid, signal });
-    if (tried !== undefined && !tried.allows(lease)) {
+    if (signal?.aborted || tried?.allows(lease) === false) {
       lease.end(outcomes.notStarted);
-      throw failure;
+      throw signal?.aborted ? signal.reason : failure;
     }
     try {
       const result = await use(lease.handle, lease);

@@ -169,6 +169,40 @@ describe('what is plugged in and breaks', () => {
     expect(await house.addresses(1)).toEqual(['10.0.0.1']);
   });
 
+  it.each([[[{ address: '10.0.0.2', port: 80 }]], [[undefined]], ['10.0.0.2:80']])(
+    'a resolver that lists %o has failed: the last set stays',
+    async (list) => {
+      let update = (_: never): void => {};
+      const house = new BalancerHouse({
+        resolver: {
+          name: 'careless',
+          watch: (listener) => {
+            ({ update } = { update: (endpoints: never) => listener.update(endpoints) });
+            return { refresh: () => {}, close: () => {} };
+          },
+        },
+      });
+      update([createEndpoint({ address: '10.0.0.1', port: 80 })] as never);
+      await settle();
+      update(list as never);
+      await settle();
+      expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+      expect(house.balancer.snapshot().resolveError).toContain('careless listed something that createEndpoint');
+    },
+  );
+
+  it('a connection that throws when it is asked for its capacity is as good as none', async () => {
+    const house: BalancerHouse = new BalancerHouse({
+      transport: {
+        connect: async (endpoint, signal) =>
+          Object.defineProperty(await house.transport.connect(endpoint, signal), 'capacity', { get: broken }),
+      },
+      waitTimeoutMs: 10,
+    });
+    await house.publish('10.0.0.1');
+    expect(house.balancer.pick()).toBeUndefined();
+  });
+
   it('endpoints with one key are one endpoint', async () => {
     const house = new BalancerHouse();
     await house.publish('10.0.0.1', '10.0.0.1', { address: '010.0.0.1', port: 80 });

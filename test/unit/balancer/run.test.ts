@@ -96,6 +96,20 @@ describe('run', () => {
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
   });
 
+  it('does not begin what its caller gave up while a lease was on its way to him', async () => {
+    const house = new BalancerHouse();
+    const controller = new AbortController();
+    let uses = 0;
+    const call = failure(house.balancer.run(() => uses++, { signal: controller.signal }));
+    await settle();
+    house.resolver.update('10.0.0.1');
+    while (house.balancer.snapshot().endpoints[0]?.inFlight !== 1) await Promise.resolve();
+    controller.abort(new Error('enough'));
+    expect(await call).toMatchObject({ message: 'enough' });
+    expect(uses).toBe(0);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
+  });
+
   it('does not repeat what was answered in part', async () => {
     const house = new BalancerHouse();
     await house.publish('10.0.0.1', '10.0.0.2');
