@@ -1,0 +1,97 @@
+import { afterEach, expect, it } from 'vitest';
+import { createDispatcher, createFetch } from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { Pod, Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'http://orders.shop:8080';
+/** Disturbances of the pods; `PROOF=1` runs the full count. */
+const DISTURBANCES = process.env.PROOF ? 300 : 25;
+
+let pods: Pods;
+afterEach(() => pods[Symbol.asyncDispose]());
+
+it('whatever happens to the pods and however callers behave, every call ends and nothing is left', async () => {
+  pods = await Pods.start(3);
+  const calm = { idleMs: 60, delayMs: 1 };
+  for (const pod of pods.all) await pod.behave(calm);
+  const rng = seededRng(20260727);
+  const chance = (share: number): boolean => rng.next() < share;
+  const options = {
+    resolver: staticEndpoints(pods.endpoints),
+    connections: 4,
+    headersTimeoutMs: 1_000,
+    bodyTimeoutMs: 1_000,
+  };
+  const orders = createDispatcher(origin, options);
+  const fetchOrders = createFetch(origin, options);
+
+  let stopped = false;
+  let running = 0;
+  let succeeded = 0;
+  const oneCall = async (signal: AbortSignal): Promise<void> => {
+    const paths = ['/reset', '/reset-body', '/hang', '/hang-body', '/bytes/300000'];
+    const path = chance(0.15) ? (paths[Math.floor(rng.next() * paths.length)] as string) : '/';
+    const kind = rng.next();
+    if (kind < 0.4) {
+      const { body } = await orders.request({ path, method: 'GET', signal });
+      if (chance(0.2)) body.on('error', () => {}).destroy();
+      else await body.text();
+    } else if (kind < 0.6) {
+      const { body } = await orders.request({ path, method: 'POST', body: 'x'.repeat(2_000), signal });
+      await body.text();
+    } else if (kind < 0.9) {
+      const response = await fetchOrders(path, { signal });
+      if (chance(0.2)) await response.body?.cancel();
+      else await response.text();
+    } else {
+      const { socket } = await orders.upgrade({ path: '/', protocol: 'echo', signal });
+      socket.on('error', () => {}).destroy();
+    }
+  };
+  const work = async (): Promise<void> => {
+    while (!stopped) {
+      const caller = new AbortController();
+      const patience = chance(0.2) ? setTimeout(() => caller.abort(), rng.next() * 30) : undefined;
+      running++;
+      await oneCall(caller.signal).then(
+        () => succeeded++,
+        () => {},
+      );
+      running--;
+      clearTimeout(patience);
+      if (chance(0.2)) await new Promise((resolve) => setTimeout(resolve, rng.next() * 80));
+    }
+  };
+  const workers = Promise.all(Array.from({ length: 24 }, work));
+
+  for (let disturbance = 0; disturbance < DISTURBANCES; disturbance++) {
+    const before = succeeded;
+    const index = Math.floor(rng.next() * 3);
+    const pod = pods.at(index);
+    const what = rng.next();
+    if (what < 0.3) await pod.reset();
+    else if (what < 0.6) await pod.end();
+    else if (what < 0.8) {
+      pod.freeze();
+      await new Promise((resolve) => setTimeout(resolve, rng.next() * 300));
+      pod.thaw();
+    } else {
+      await pod.kill();
+      pods.all[index] = await Pod.start({ name: pod.name, port: pod.port });
+      await pods.at(index).behave(calm);
+    }
+    await until('calls succeed again', () => succeeded > before + 20);
+  }
+
+  stopped = true;
+  await workers;
+  expect(running).toBe(0);
+  for (const balancer of [orders.balancer, fetchOrders.balancer]) {
+    const { waiting, endpoints } = balancer.snapshot();
+    expect([waiting, ...endpoints.map(({ inFlight }) => inFlight)]).toEqual([0, 0, 0, 0]);
+  }
+  await Promise.all([orders.close(), fetchOrders.close()]);
+  await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
+});
