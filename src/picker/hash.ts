@@ -11,8 +11,8 @@ import { Ring } from './ring.js';
 /** Options of `hash`. */
 export interface HashOptions {
   /**
-   * - `auto`: rendezvous to 16 endpoints of equal weight, Maglev otherwise.
-   * - `maglev`: Maglev always, so that the way of hashing does not change as a Service grows past 16.
+   * - `auto`: rendezvous to 16 endpoints, Maglev above. A Service that grows past 16 moves nearly all its keys once.
+   * - `maglev`: Maglev always: no such border, at the price of a few more keys moved when a small set changes.
    * - `ring`: a ring of 160 points per endpoint.
    * @defaultValue 'auto'
    */
@@ -26,7 +26,7 @@ export interface HashOptions {
   readonly otherwise?: PickerFactory;
 }
 
-/** Up to this many endpoints a score per endpoint is as quick as a table, and moves the fewest keys. */
+/** Up to this many endpoints a score per endpoint is about as quick as a table, and moves the fewest keys. */
 const RENDEZVOUS_UP_TO = 16;
 /** How many places a table is walked for an endpoint that can take the call, before all are looked at. */
 const MAX_WALK = 64;
@@ -39,6 +39,7 @@ const MAX_WALK = 64;
  *
  * With `maxLoadRatio` a key that brings too much spills over to the next endpoints in its own order.
  * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous);
+ * Schindelhauer, Schomaker, Weighted Distributed Hash Tables, SPAA 2005 (its weights);
  * Eisenbud et al., NSDI 2016 (Maglev); Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
@@ -57,6 +58,7 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
 interface Mapping {
   readonly names: readonly string[];
   readonly weights: readonly number[];
+  readonly equal: boolean;
   readonly method: string;
   readonly table: MaglevTable | Ring | undefined;
   /** Hash of each name, for rendezvous. */
@@ -121,14 +123,18 @@ class HashPicker<C> implements Picker<C> {
     return this.#scored(request, hashed);
   }
 
-  /** Rendezvous: the highest score of those that can take the call. O(n). */
+  /**
+   * Rendezvous: the highest score of those that can take the call. O(n). With unequal weights scores are −weight / ln of
+   * themselves, which gives shares by weight and, with equal ones, the same order: keys move only as weights do.
+   */
   #scored(request: PickRequest<C>, hashed: number): Subchannel<C> | undefined {
     const { all } = this.#set;
-    const { hashes } = this.#mapping;
+    const { hashes, equal, weights } = this.#mapping;
     let best = -1;
     let bestScore = -1;
     for (let index = 0; index < all.length; index++) {
-      const score = mix32(hashes[index] as number, hashed);
+      let score = mix32(hashes[index] as number, hashed);
+      if (!equal) score = -(weights[index] as number) / Math.log((score + 0.5) / 4_294_967_296);
       if (score <= bestScore || !this.#mayTake(index, request)) continue;
       best = index;
       bestScore = score;
@@ -160,10 +166,10 @@ function mappingOf<C>(
   const hashes = Int32Array.from(names, (name) => hash32(name) | 0);
   let table: MaglevTable | Ring | undefined;
   if (names.length > 0 && method === 'ring') table = new Ring(names, weights);
-  else if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && (method === 'maglev' || !equal))) {
+  else if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && method === 'maglev')) {
     table = new MaglevTable(names, weights);
   }
-  return { names, weights, method, table, hashes };
+  return { names, weights, equal, method, table, hashes };
 }
 
 function sameList<T>(a: readonly T[], b: readonly T[]): boolean {

@@ -28,6 +28,8 @@ export class HeapPicker<C> implements Picker<C> {
   readonly #rule: CostRule;
   /** The heap's. */
   readonly #keys: Float64Array;
+  /** Calls in flight each key was made from. */
+  readonly #counted: Int32Array;
   readonly #heap: IndexHeap;
   /** The cost of a call on an idle endpoint: what turns, which are in calls, are scaled by. */
   readonly #unit: number;
@@ -42,6 +44,7 @@ export class HeapPicker<C> implements Picker<C> {
     for (const { load, inFlight } of set.subchannels) units += load.value(0) / (inFlight + 1);
     this.#unit = set.subchannels.length === 0 ? 1 : units / set.subchannels.length;
     this.#keys = new Float64Array(set.subchannels.length);
+    this.#counted = new Int32Array(set.subchannels.length);
     for (let index = 0; index < this.#keys.length; index++) this.#rekey(index);
     this.#heap = new IndexHeap(this.#keys);
   }
@@ -54,14 +57,14 @@ export class HeapPicker<C> implements Picker<C> {
     const heap = this.#heap;
     for (;;) {
       const index = heap.top;
-      if ((turns.due[index] as number) < turns.now - STALE_AFTER) {
-        turns.due[index] = turns.now;
-        this.#rekey(index);
-        heap.moved(index);
-        continue;
-      }
       const subchannel = subchannels[index] as Subchannel<C>;
-      return this.#take(fits(subchannel, request) ? index : this.#search(request));
+      const stale = (turns.due[index] as number) < turns.now - STALE_AFTER;
+      if (!stale && subchannel.inFlight === this.#counted[index]) {
+        return this.#take(fits(subchannel, request) ? index : this.#search(request));
+      }
+      if (stale) turns.due[index] = turns.now;
+      this.#rekey(index);
+      heap.moved(index);
     }
   }
 
@@ -91,6 +94,7 @@ export class HeapPicker<C> implements Picker<C> {
   /** Writes the key of `index` anew. */
   #rekey(index: number): void {
     const { load, inFlight } = this.set.subchannels[index] as Subchannel<C>;
+    this.#counted[index] = inFlight;
     const unit = load.value(0) / (inFlight + 1); // time does not matter to these loads
     const step = this.turns.step[index] as number;
     const due = this.#unit * (this.turns.due[index] as number);

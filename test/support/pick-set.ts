@@ -43,7 +43,7 @@ export function pickSet(
   members: readonly TestSubchannel[],
   weights: readonly number[] = members.map(() => 1),
   all: readonly TestSubchannel[] = members,
-  allWeights: readonly number[] = weights,
+  allWeights: readonly number[] = all === members ? weights : all.map(() => 1),
 ): PickSet<Slots> {
   const equalWeights = weights.every((weight) => weight === weights[0]);
   return { subchannels: members, weights, equalWeights, all, allWeights };

@@ -1,0 +1,134 @@
+import { describe, expect, it } from 'vitest';
+import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
+import type { Load } from '../../../src/load/load.js';
+import { type PeakEwmaOptions, peakEwma } from '../../../src/load/peak-ewma.js';
+
+/** A call that took `ms`, ending at `nowMs`. */
+function call(load: Load, nowMs: number, ms: number, outcome: Outcome = outcomes.success): void {
+  load.start(nowMs - ms);
+  load.end(nowMs - ms, nowMs, outcome);
+}
+
+/** A load that has seen 20 ms for a while. */
+function settled(options?: PeakEwmaOptions): Load {
+  const load = peakEwma(options)();
+  for (let second = 0; second <= 100; second++) call(load, second * 1_000, 20);
+  return load;
+}
+
+/** Value in ms at 100 s, when `settled` ends. */
+const ms = (load: Load, nowMs = 100_000): number => load.value(nowMs) / 100;
+
+describe('peak EWMA', () => {
+  it('is latency times calls in flight, the one to come included', () => {
+    const load = settled();
+    expect(ms(load)).toBeCloseTo(20, 0);
+    load.start(100_000);
+    load.start(100_000);
+    expect(ms(load)).toBeCloseTo(60, 0);
+  });
+
+  it('jumps to a slower answer at once, and comes back over decayMs', () => {
+    const load = settled();
+    call(load, 100_000, 500);
+    expect(ms(load)).toBeCloseTo(500, 0);
+    for (let nowMs = 100_010; nowMs <= 110_000; nowMs += 10) call(load, nowMs, 20);
+    // A third of the difference is left after 10 s.
+    expect(ms(load, 110_000)).toBeCloseTo(20 + 480 / Math.E, -1);
+  });
+
+  it('fades while nothing is heard, so that everybody is tried again', () => {
+    const load = settled();
+    expect(ms(load, 110_000)).toBeCloseTo(20 / Math.E, 0);
+    expect(load.value(10_000_000)).toBeGreaterThan(0);
+  });
+
+  it('never improves by a failure, however fast, and gets worse by each', () => {
+    const load = settled();
+    let before = load.value(100_000);
+    for (let failure = 0; failure < 30; failure++) {
+      call(load, 100_000, 1, outcomes.status);
+      const after = load.value(100_000);
+      expect(after).toBeGreaterThan(before);
+      before = after;
+    }
+    expect(ms(load)).toBeGreaterThan(20 * 20);
+  });
+
+  it('minds one failure in a hundred little', () => {
+    const load = settled();
+    for (let nowMs = 100_000; nowMs < 130_000; nowMs += 10) {
+      call(load, nowMs, 20, nowMs % 1_000 === 0 ? outcomes.status : outcomes.success);
+    }
+    expect(ms(load, 130_000)).toBeLessThan(20 * 1.25);
+  });
+
+  it('makes endpoints that do nothing but fail look alike', () => {
+    const quick = peakEwma()();
+    const slow = peakEwma()();
+    call(quick, 1_000, 5);
+    call(slow, 1_000, 50);
+    for (let failure = 0; failure < 200; failure++) {
+      call(quick, 1_000, 1, outcomes.status);
+      call(slow, 1_000, 1, outcomes.status);
+    }
+    expect(slow.value(1_000) / quick.value(1_000)).toBeCloseTo(1, 1);
+  });
+
+  it('is ten times as high while a Retry-After runs', () => {
+    const load = settled();
+    const reference = settled();
+    const overload: Outcome = { kind: 'failure', cause: 'overload', retryAfterMs: 2_000 };
+    call(load, 100_000, 20, overload);
+    call(reference, 100_000, 20, outcomes.overload);
+    expect(load.value(101_999) / reference.value(101_999)).toBeCloseTo(10, 1);
+    expect(load.value(102_000)).toBe(reference.value(102_000));
+  });
+
+  it('rises by a cancelled call that had lasted longer, and never improves by one', () => {
+    const load = settled();
+    call(load, 100_000, 300, outcomes.cancelled);
+    expect(ms(load)).toBeCloseTo(300, 0);
+    const before = load.value(100_000);
+    call(load, 100_000, 1, outcomes.cancelled);
+    expect(load.value(100_000)).toBe(before);
+  });
+
+  it('learns nothing from a call that was not sent, but that it could not connect', () => {
+    const load = settled();
+    const before = load.value(100_000);
+    call(load, 100_000, 0, outcomes.notStarted);
+    expect(load.value(100_000)).toBe(before);
+    call(load, 100_000, 0, outcomes.notConnected);
+    expect(load.value(100_000)).toBeGreaterThan(before);
+  });
+
+  it('is the lowest of all before the first call, then high until that has answered', () => {
+    const fresh = peakEwma()();
+    expect(fresh.value(0)).toBeLessThan(settled().value(10_000_000));
+    fresh.start(0);
+    expect(ms(fresh, 0)).toBe(2_000);
+    fresh.end(0, 30, outcomes.success);
+    expect(ms(fresh, 30)).toBeCloseTo(30, 0);
+  });
+
+  it.each(['timeout', 'reset', 'status', 'overload'] as const)('is not untried any more after a %s', (cause) => {
+    const load = peakEwma()();
+    call(load, 10, 1, outcomes[cause]);
+    expect(ms(load, 10)).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it('is a whole number within 31 bits, whatever happens', () => {
+    const load = peakEwma()();
+    for (let failure = 0; failure < 300; failure++) call(load, 1e7, 1e6, outcomes.timeout);
+    for (let start = 0; start < 1_000; start++) load.start(1e7);
+    expect(Number.isInteger(load.value(1e7))).toBe(true);
+    expect(load.value(1e7)).toBe(2 ** 31 - 1);
+  });
+
+  it('rejects options that do not fit', () => {
+    for (const bad of [{ decayMs: 0 }, { initialMs: Number.NaN }, { decay: 5 }]) {
+      expect(() => peakEwma(bad as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+    }
+  });
+});

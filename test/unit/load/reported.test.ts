@@ -1,0 +1,104 @@
+import { describe, expect, it } from 'vitest';
+import type { LoadReport } from '../../../src/endpoint/outcome.js';
+import type { Load } from '../../../src/load/load.js';
+import { parseLoadReport } from '../../../src/load/orca.js';
+import { type ReportedOptions, reported } from '../../../src/load/reported.js';
+
+function having(report: LoadReport, options?: ReportedOptions, nowMs = 0): Load {
+  const load = reported(options)();
+  load.start(nowMs);
+  load.end(nowMs, nowMs, { kind: 'success', report });
+  return load;
+}
+
+describe('reported load', () => {
+  it('is utilisation times calls in flight, the one to come included', () => {
+    const load = having({ cpuUtilization: 0.3 });
+    expect(load.value(0)).toBe(300);
+    load.start(0);
+    expect(load.value(0)).toBe(600);
+  });
+
+  it('believes the application before the CPU, and counts errors', () => {
+    expect(having({ cpuUtilization: 0.3, applicationUtilization: 0.6 }).value(0)).toBe(600);
+    expect(having({ cpuUtilization: 0.3, rpsFractional: 10, eps: 2 }).value(0)).toBe(500);
+    expect(having({ cpuUtilization: 0.3, rpsFractional: 10, eps: 2 }, { errorPenalty: 0 }).value(0)).toBe(300);
+  });
+
+  it('can follow a named metric', () => {
+    expect(having({ cpuUtilization: 0.3, namedMetrics: { queue: 0.8 } }, { metric: 'queue' }).value(0)).toBe(800);
+  });
+
+  it('counts what it does not know as half busy, and forgets after expireAfterMs', () => {
+    expect(reported()().value(0)).toBe(500);
+    const load = having({ cpuUtilization: 0.1 }, { expireAfterMs: 1_000 });
+    expect(load.value(999)).toBe(100);
+    expect(load.value(1_000)).toBe(500);
+  });
+
+  it('knows a rate after blackoutMs of reports, until they expire', () => {
+    const load = having({ cpuUtilization: 0.5, rpsFractional: 100 });
+    expect(load.rate?.(9_999)).toBeUndefined();
+    expect(load.rate?.(10_000)).toBe(200);
+    expect(load.rate?.(180_000)).toBeUndefined();
+    // A new start after a gap: blacked out again.
+    load.start(200_000);
+    load.end(200_000, 200_000, { kind: 'success', report: { cpuUtilization: 0.5, rpsFractional: 100 } });
+    expect(load.rate?.(205_000)).toBeUndefined();
+  });
+
+  it('takes no nonsense', () => {
+    for (const cpuUtilization of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+      expect(having({ cpuUtilization }).value(0)).toBe(500);
+    }
+  });
+});
+
+describe('parseLoadReport', () => {
+  it.each([
+    ['TEXT cpu_utilization=0.3, rps_fractional=12.5, eps=1', { cpuUtilization: 0.3, rpsFractional: 12.5, eps: 1 }],
+    ['cpu_utilization=0.3', { cpuUtilization: 0.3 }],
+    ['TEXT mem_utilization = 0.5 ,application_utilization=1.2', { memUtilization: 0.5, applicationUtilization: 1.2 }],
+    ['TEXT named_metrics.queue=0.7, named_metrics.a.b=2', { namedMetrics: { queue: 0.7, 'a.b': 2 } }],
+    [
+      'JSON {"cpu_utilization": 0.3, "named_metrics": {"queue": 7}}',
+      { cpuUtilization: 0.3, namedMetrics: { queue: 7 } },
+    ],
+    ['JSON {"cpuUtilization": 0.3, "rpsFractional": 5}', { cpuUtilization: 0.3, rpsFractional: 5 }],
+    ['{"eps": 2}', { eps: 2 }],
+  ])('reads %s', (header, report) => {
+    expect(parseLoadReport(header)).toEqual(report);
+  });
+
+  it.each([
+    '',
+    'TEXT',
+    'BIN CZqZmZmZmbk/',
+    'JSON {',
+    'JSON null',
+    'JSON [1]',
+    'TEXT cpu_utilization=',
+    'TEXT cpu_utilization=high',
+    'TEXT cpu_utilization=-0.3',
+    'JSON {"cpu_utilization": "0.3"}',
+    'TEXT cpu_utilization=Infinity',
+    'TEXT constructor=1, __proto__=2',
+    `TEXT ${'x'.repeat(5_000)}`,
+  ])('finds nothing useful in %j', (header) => {
+    expect(parseLoadReport(header)).toBeUndefined();
+  });
+
+  it('keeps what is good among what is not', () => {
+    expect(parseLoadReport('TEXT cpu_utilization=0.3, nonsense, mem_utilization=x, eps=2')).toEqual({
+      cpuUtilization: 0.3,
+      eps: 2,
+    });
+  });
+
+  it('keeps metrics with names of objects harmless, and at most 64 of them', () => {
+    const report = parseLoadReport('JSON {"named_metrics": {"__proto__": 1, "toString": 2}}');
+    expect({ ...report?.namedMetrics }).toEqual({ ['__proto__']: 1, toString: 2 });
+    const many = Array.from({ length: 100 }, (_, index) => `named_metrics.m${index}=1`).join(',');
+    expect(Object.keys(parseLoadReport(many)?.namedMetrics ?? {})).toHaveLength(64);
+  });
+});

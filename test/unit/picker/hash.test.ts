@@ -1,0 +1,175 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type HashOptions, hash } from '../../../src/picker/hash.js';
+import { MaglevTable } from '../../../src/picker/maglev.js';
+import type { Picker } from '../../../src/picker/picker.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { hash32 } from '../../../src/runtime/hash.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { pickSet, request, type Slots, subchannel, subchannels, type TestSubchannel } from '../../support/pick-set.js';
+
+const context = { rng: seededRng(1) };
+const keys = Array.from({ length: 5_000 }, (_, index) => `customer-${index}`);
+
+/** Where each key goes, with nothing in flight. */
+function mapping(picker: Picker<Slots>): TestSubchannel[] {
+  return keys.map((key) => picker.pick(request({ key })) as TestSubchannel);
+}
+
+const methods: readonly [string, HashOptions][] = [
+  ['auto', {}],
+  ['maglev', { method: 'maglev' }],
+  ['ring', { method: 'ring' }],
+];
+
+describe.each(methods)('hash by %s', (_name, options) => {
+  it.each([3, 16, 18, 60])(
+    'moves about 1 / n of the keys when one of %i endpoints goes, and hardly any other',
+    (count) => {
+      const members = subchannels(count);
+      const before = mapping(hash(options)(pickSet(members), undefined, context));
+      const gone = members[1] as TestSubchannel;
+      const after = mapping(hash(options)(pickSet(members.filter((member) => member !== gone)), undefined, context));
+      let others = 0;
+      let moved = 0;
+      before.forEach((member, index) => {
+        if (member === gone) moved++;
+        else if (member !== after[index]) others++;
+      });
+      expect(moved / keys.length).toBeLessThan(2 / count);
+      // Rendezvous and rings move nothing else; Maglev a few in a hundred (figure 12 of the paper: under 2 % at this size).
+      expect(others / keys.length).toBeLessThan(0.03);
+    },
+  );
+
+  it('agrees with another process, in whatever order that found its endpoints', () => {
+    const members = subchannels(25);
+    const here = mapping(hash(options)(pickSet(members), undefined, context));
+    const there = mapping(hash(options)(pickSet([...members].reverse()), undefined, { rng: seededRng(9) }));
+    expect(there.filter((member, index) => member !== here[index]).length / keys.length).toBeLessThan(0.02);
+  });
+
+  it('moves no key for good when an endpoint reconnects', () => {
+    const members = subchannels(25);
+    const first = hash(options)(pickSet(members), undefined, context);
+    const before = mapping(first);
+    const lost = members[3] as TestSubchannel;
+    const { connection } = lost;
+    lost.connection = undefined;
+    const ready = members.filter((member) => member !== lost);
+    const second = hash(options)(pickSet(ready, undefined, members), first, context);
+    const during = mapping(second);
+    before.forEach((member, index) => {
+      if (member === lost) expect(during[index]).not.toBe(lost);
+      else expect(during[index]).toBe(member);
+    });
+    // What it had is spread over the others, not piled on one.
+    const heirs = new Set(during.filter((_, index) => before[index] === lost));
+    expect(heirs.size).toBeGreaterThan(8);
+    lost.connection = connection;
+    expect(mapping(hash(options)(pickSet(members), second, context))).toEqual(before);
+  });
+
+  it('gives calls without a key to the picker for those', () => {
+    const members = subchannels(3);
+    const picker = hash({ ...options, otherwise: roundRobin() })(pickSet(members), undefined, context);
+    const picked = [1, 2, 3].map(() => picker.pick(request()));
+    expect(new Set(picked).size).toBe(3);
+  });
+
+  it('keeps endpoints within maxLoadRatio of their share of the calls in flight, when all have one key', () => {
+    const members = subchannels(20);
+    const picker = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
+    const running: TestSubchannel[] = [];
+    for (let call = 0; call < 400; call++) {
+      const picked = picker.pick(request({ key: 'hot' })) as TestSubchannel;
+      picked.start(0);
+      running.push(picked);
+      const most = Math.max(...members.map(({ inFlight }) => inFlight));
+      expect(most).toBeLessThanOrEqual(Math.ceil((1.25 * running.length) / 20));
+    }
+    for (const each of running) {
+      each.end(0, 0, outcomes.success, 0);
+      picker.ended?.(each);
+    }
+    const alone = [1, 2, 3].map(() => picker.pick(request({ key: 'hot' })));
+    expect(alone[0]).toBe(mapping(hash(options)(pickSet(members), undefined, context))[0] ? alone[0] : undefined);
+  });
+
+  it('tells endpoints apart by address and port alone', () => {
+    const members = subchannels(5);
+    const [a] = members as [TestSubchannel];
+    const before = mapping(hash(options)(pickSet(members), undefined, context));
+    const twin = subchannel(a.endpoint.address);
+    const after = mapping(hash(options)(pickSet([twin, ...members.slice(1)]), undefined, context));
+    expect(after.map((member) => (member === twin ? a : member))).toEqual(before);
+  });
+});
+
+describe('hash', () => {
+  it('moves nearly all keys between 16 and 17 endpoints by auto, and about 1 / 17 of them by maglev', () => {
+    const members = subchannels(17);
+    const movedBy = (options: HashOptions): number => {
+      const before = mapping(hash(options)(pickSet(members), undefined, context));
+      const after = mapping(hash(options)(pickSet(members.slice(0, 16)), undefined, context));
+      return before.filter((member, index) => member !== after[index]).length / keys.length;
+    };
+    expect(movedBy({})).toBeGreaterThan(0.8);
+    expect(movedBy({ method: 'maglev' })).toBeLessThan(0.12);
+  });
+
+  it('moves keys only as weights do: a newcomer whose weight grows takes more and more, and moves no other', () => {
+    const members = subchannels(5);
+    const newcomer = members[4] as TestSubchannel;
+    let before = mapping(hash()(pickSet(members.slice(0, 4)), undefined, context));
+    for (const weight of [0.1, 0.5, 0.9, 1]) {
+      const after = mapping(hash()(pickSet(members, [1, 1, 1, 1, weight]), undefined, context));
+      after.forEach((member, index) => {
+        if (member !== newcomer) expect(member).toBe(before[index]);
+      });
+      const share = after.filter((member) => member === newcomer).length / keys.length;
+      expect(share).toBeCloseTo(weight / (4 + weight), 1);
+      before = after;
+    }
+  });
+
+  it('does not build its table again while endpoints and weights stay the same', () => {
+    const members = subchannels(100);
+    const first = hash()(pickSet(members), undefined, context);
+    mapping(first);
+    // A table takes milliseconds: two thousand of them would not pass unnoticed.
+    let picker = first;
+    const began = performance.now();
+    for (let rebuild = 0; rebuild < 2_000; rebuild++) {
+      picker = hash()(pickSet(members.slice(1), undefined, members), picker, context);
+    }
+    expect((performance.now() - began) / 2_000).toBeLessThan(1);
+  });
+
+  it('rejects options that do not fit', () => {
+    for (const bad of [{ method: 'md5' }, { maxLoadRatio: 1 }, { otherwise: 'p2c' }, { size: 5 }]) {
+      expect(() => hash(bad as never), JSON.stringify(bad)).toThrowError(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
+      );
+    }
+  });
+});
+
+describe('a Maglev table', () => {
+  it('gives places by weight to within one', () => {
+    const names = Array.from({ length: 50 }, (_, index) => `10.0.0.${index}:80`);
+    const weights = names.map((_, index) => 1 + (index % 4) + (index === 7 ? 0.1 : 0));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    const table = new MaglevTable(names, weights);
+    const counts = new Array<number>(50).fill(0);
+    for (let place = 0; place < table.size; place++) counts[table.at(place)] = (counts[table.at(place)] as number) + 1;
+    counts.forEach((count, index) => {
+      expect(Math.abs(count - ((weights[index] as number) / total) * table.size)).toBeLessThanOrEqual(2);
+    });
+  });
+
+  it('finds the place of any hash', () => {
+    const table = new MaglevTable(['a', 'b'], [1, 1]);
+    for (const key of keys) expect([0, 1]).toContain(table.at(table.placeOf(hash32(key))));
+  });
+});

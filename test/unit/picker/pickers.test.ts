@@ -1,0 +1,370 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { reported } from '../../../src/load/reported.js';
+import { hotCold } from '../../../src/picker/hot-cold.js';
+import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
+import { p2c } from '../../../src/picker/p2c.js';
+import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
+import { drawIndex } from '../../../src/runtime/rng.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { pickSet, request, type Slots, subchannels, type TestSubchannel } from '../../support/pick-set.js';
+
+const context = { rng: seededRng(1) };
+
+function over(factory: PickerFactory, members: readonly TestSubchannel[], weights?: readonly number[]): Picker<Slots> {
+  return factory(pickSet(members, weights), undefined, { rng: seededRng(1) });
+}
+
+/** Starts `calls` calls on a subchannel, past the picker. */
+function occupy(subchannel: TestSubchannel, calls: number): void {
+  for (let call = 0; call < calls; call++) subchannel.start(0);
+}
+
+/** One call after another, each ended before the next; who got them, as indexes. */
+function inTurn(picker: Picker<Slots>, members: readonly TestSubchannel[], calls: number): number[] {
+  return Array.from({ length: calls }, () => {
+    const picked = picker.pick(request()) as TestSubchannel;
+    picked.start(0);
+    picked.end(0, 0, outcomes.success, 0);
+    picker.ended?.(picked);
+    return members.indexOf(picked);
+  });
+}
+
+describe('round robin', () => {
+  it('takes one after the other, and carries on when it is replaced', () => {
+    const members = subchannels(3);
+    const first = over(roundRobin(), members);
+    const order = inTurn(first, members, 3);
+    expect([...order].sort()).toEqual([0, 1, 2]);
+    const second = roundRobin()(pickSet(members), first, context);
+    expect(inTurn(second, members, 3)).toEqual(order);
+  });
+
+  it('starts clients at different places', () => {
+    const members = subchannels(10);
+    const starts = new Set(
+      Array.from({ length: 50 }, (_, seed) => {
+        const picker = roundRobin()(pickSet(members), undefined, { rng: seededRng(seed) });
+        return inTurn(picker, members, 1)[0];
+      }),
+    );
+    expect(starts.size).toBeGreaterThan(5);
+  });
+
+  it('interleaves unequal weights: nobody gets more than his share in a row', () => {
+    const members = subchannels(3);
+    const order = inTurn(over(roundRobin(), members, [4, 1, 1]), members, 600).join('');
+    expect(order).not.toMatch(/0{5}|1{2}|2{2}/);
+    expect(order.match(/0/g)).toHaveLength(400);
+  });
+
+  it('is never more than one call from the share of any weight', () => {
+    const weights = [0.5, 1, 3.25, 7];
+    const members = subchannels(4);
+    const order = inTurn(over(roundRobin(), members, weights), members, 2_000);
+    const counts = [0, 0, 0, 0];
+    order.forEach((index, call) => {
+      counts[index] = (counts[index] as number) + 1;
+      weights.forEach((weight, each) => {
+        expect(Math.abs((counts[each] as number) - ((call + 1) * weight) / 11.75)).toBeLessThan(1.5);
+      });
+    });
+  });
+});
+
+describe('least loaded', () => {
+  it('always takes one of the least loaded, through any order of starts and ends', () => {
+    const rng = seededRng(2);
+    const members = subchannels(50);
+    const picker = over(leastLoaded(), members);
+    const running: TestSubchannel[] = [];
+    for (let step = 0; step < 20_000; step++) {
+      if (running.length > 0 && rng.next() < 0.49) {
+        const [ended] = running.splice(drawIndex(rng, running.length), 1) as [TestSubchannel];
+        ended.end(0, 0, outcomes.success, 0);
+        picker.ended?.(ended);
+        continue;
+      }
+      const least = Math.min(...members.map(({ inFlight: calls }) => calls));
+      const picked = picker.pick(request()) as TestSubchannel;
+      expect(picked.inFlight).toBe(least);
+      // Now and then the caller drops a pick: nothing may be counted for it.
+      if (rng.next() < 0.05) continue;
+      picked.start(0);
+      running.push(picked);
+    }
+  });
+
+  it('does not hold calls for finished that another picker began', () => {
+    const members = subchannels(3);
+    const [a, b, c] = members as [TestSubchannel, TestSubchannel, TestSubchannel];
+    const picker = over(leastLoaded(), members);
+    occupy(a, 5);
+    occupy(b, 5);
+    for (let call = 0; call < 5; call++) {
+      const picked = picker.pick(request()) as TestSubchannel;
+      expect(picked).toBe(c);
+      picked.start(0);
+    }
+  });
+
+  it('gives a slow endpoint fewer calls: turns never outweigh a call in flight', () => {
+    const members = subchannels(2);
+    const picker = over(leastLoaded(), members);
+    // One keeps its call; all others must go to the other, one at a time.
+    const first = picker.pick(request()) as TestSubchannel;
+    first.start(0);
+    const other = members.find((member) => member !== first) as TestSubchannel;
+    for (let call = 0; call < 1_000; call++) {
+      const picked = picker.pick(request()) as TestSubchannel;
+      expect(picked).toBe(other);
+      picked.start(0);
+      picked.end(0, 0, outcomes.success, 0);
+      picker.ended?.(picked);
+    }
+    expect([first.inFlight, other.inFlight]).toEqual([1, 0]);
+  });
+
+  it('evens out calls in flight per weight', () => {
+    const members = subchannels(3);
+    const picker = over(leastLoaded(), members, [1, 2, 5]);
+    for (let call = 0; call < 800; call++) (picker.pick(request()) as TestSubchannel).start(0);
+    const [a, b, c] = members.map(({ inFlight: calls }) => calls) as [number, number, number];
+    expect(Math.abs(a - 100)).toBeLessThanOrEqual(1);
+    expect(Math.abs(b - 200)).toBeLessThanOrEqual(1);
+    expect(Math.abs(c - 500)).toBeLessThanOrEqual(1);
+  });
+
+  it('looks at all of up to 64 endpoints over a load that decays', () => {
+    const members = subchannels(64, peakEwma());
+    const picker = over(leastLoaded(), members);
+    members.forEach((member, index) => {
+      member.start(0);
+      member.end(0, index === 40 ? 5 : 50, outcomes.success, 0);
+    });
+    for (let call = 0; call < 20; call++) expect(picker.pick(request({ nowMs: 50 }))).toBe(members[40]);
+  });
+
+  it('draws eight beyond', () => {
+    const members = subchannels(200, peakEwma());
+    members.forEach((member, index) => {
+      member.start(0);
+      member.end(0, index + 1, outcomes.success, 0);
+    });
+    const picker = over(leastLoaded(), members);
+    const ranks = Array.from({ length: 2_000 }, () =>
+      members.indexOf(picker.pick(request({ nowMs: 200 })) as TestSubchannel),
+    );
+    // The best of eight out of 200 is on average the 22nd.
+    const mean = ranks.reduce((sum, rank) => sum + rank, 0) / ranks.length;
+    expect(mean).toBeGreaterThan(15);
+    expect(mean).toBeLessThan(30);
+  });
+});
+
+describe('p2c', () => {
+  it('never takes the fuller of two', () => {
+    const members = subchannels(2);
+    occupy(members[0] as TestSubchannel, 1);
+    const picker = over(p2c(), members);
+    for (let call = 0; call < 50; call++) expect(picker.pick(request())).toBe(members[1]);
+  });
+
+  it('compares two different ones among many: the fullest is never picked', () => {
+    const members = subchannels(20);
+    occupy(members[7] as TestSubchannel, 1);
+    const picker = over(p2c(), members);
+    for (let call = 0; call < 2_000; call++) expect(picker.pick(request())).not.toBe(members[7]);
+  });
+
+  it('finds a free one among many that are full', () => {
+    const members = subchannels(100);
+    for (const member of members.slice(1)) (member.connection as Slots).capacity = 0;
+    const picker = over(p2c(), members);
+    for (let call = 0; call < 100; call++) expect(picker.pick(request())).toBe(members[0]);
+  });
+
+  it('spreads evenly over those with room when many are full', () => {
+    const members = subchannels(30);
+    members.forEach((member, index) => {
+      if (index >= 3 && index < 28) (member.connection as Slots).capacity = 0;
+    });
+    const picker = over(p2c(), members);
+    const counts = new Map<number, number>();
+    for (const index of inTurn(picker, members, 10_000)) counts.set(index, (counts.get(index) ?? 0) + 1);
+    expect([...counts.keys()].sort((a, b) => a - b)).toEqual([0, 1, 2, 28, 29]);
+    // Six draws miss all five in a third of the picks; those begin to search at a random place, where the first behind
+    // the gap is found more often.
+    expect(Math.min(...counts.values())).toBeGreaterThan(1_000);
+  });
+
+  it('draws more with choices', () => {
+    const members = subchannels(100);
+    members.forEach((member, index) => {
+      occupy(member, index);
+    });
+    const mean = (choices: number): number => {
+      const picker = over(p2c({ choices }), members);
+      let sum = 0;
+      for (let call = 0; call < 3_000; call++) sum += (picker.pick(request()) as TestSubchannel).inFlight;
+      return sum / 3_000;
+    };
+    // The least of d out of 0 … 99 is about 100 / (d + 1).
+    expect(mean(2)).toBeCloseTo(33, -1);
+    expect(mean(4)).toBeCloseTo(20, -1);
+    expect(mean(16)).toBeLessThan(8);
+  });
+
+  it('rejects options that do not fit', () => {
+    for (const bad of [{ choices: 1 }, { choices: 17 }, { choices: 2.5 }, { draws: 2 }]) {
+      expect(() => p2c(bad as never)).toThrowError(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+    }
+  });
+});
+
+describe('shortest expected delay', () => {
+  it('takes the heaviest while it is the quickest', () => {
+    const members = subchannels(2);
+    const [light, heavy] = members as [TestSubchannel, TestSubchannel];
+    const picker = over(shortestExpectedDelay(), members, [1, 3]);
+    const order = Array.from({ length: 8 }, () => {
+      const picked = picker.pick(request()) as TestSubchannel;
+      picked.start(0);
+      return picked === heavy ? 'heavy' : 'light';
+    });
+    // (0 + 1) / 3, (1 + 1) / 3, then 1 / 1 and 3 / 3 alike, and so on.
+    expect(order.slice(0, 2)).toEqual(['heavy', 'heavy']);
+    expect(order.slice(2, 4).sort()).toEqual(['heavy', 'light']);
+    expect([light.inFlight, heavy.inFlight]).toEqual([2, 6]);
+  });
+});
+
+describe('never queue', () => {
+  it('takes an idle endpoint however light, then the shortest delay', () => {
+    const members = subchannels(2);
+    const [light, heavy] = members as [TestSubchannel, TestSubchannel];
+    const picker = over(neverQueue(), members, [1, 10]);
+    const both = [picker.pick(request()), undefined];
+    both[0]?.start(0);
+    both[1] = picker.pick(request());
+    both[1]?.start(0);
+    expect(new Set(both)).toEqual(new Set([light, heavy]));
+    expect(picker.pick(request())).toBe(heavy);
+  });
+});
+
+describe('weighted round robin', () => {
+  it('is plain round robin while no rate is known', () => {
+    const members = subchannels(4, reported());
+    const order = inTurn(over(weightedRoundRobin(), members), members, 400);
+    for (const index of [0, 1, 2, 3]) expect(order.filter((each) => each === index)).toHaveLength(100);
+  });
+
+  it('follows what servers report, and counts the mean for those that report nothing', () => {
+    const members = subchannels(3, reported({ blackoutMs: 0 }));
+    const report = (member: TestSubchannel, rpsFractional: number, applicationUtilization: number): void => {
+      member.start(0);
+      member.end(0, 0, { kind: 'success', report: { rpsFractional, applicationUtilization } }, 0);
+    };
+    report(members[0] as TestSubchannel, 100, 0.5); // 200 per second
+    report(members[1] as TestSubchannel, 100, 0.25); // 400
+    const order = inTurn(over(weightedRoundRobin(), members), members, 900);
+    const counts = [0, 1, 2].map((index) => order.filter((each) => each === index).length);
+    expect(counts).toEqual([200, 400, 300]);
+  });
+
+  it('follows changes within updateMs', () => {
+    const members = subchannels(2, reported({ blackoutMs: 0 }));
+    const picker = over(weightedRoundRobin({ updateMs: 1_000 }), members);
+    const counts = (nowMs: number): number => {
+      let first = 0;
+      for (let call = 0; call < 400; call++) if (picker.pick(request({ nowMs })) === members[0]) first++;
+      return first;
+    };
+    expect(counts(0)).toBe(200);
+    for (const [index, rate] of [100, 300].entries()) {
+      const member = members[index] as TestSubchannel;
+      member.start(0);
+      member.end(0, 0, { kind: 'success', report: { rpsFractional: rate, cpuUtilization: 1 } }, 0);
+    }
+    expect(counts(999)).toBe(200);
+    expect(counts(1_000)).toBe(100);
+  });
+
+  it('keeps rates within a factor of ten of their mean', () => {
+    const members = subchannels(3, reported({ blackoutMs: 0 }));
+    for (const [index, rate] of [1, 1_000, 1_000].entries()) {
+      const member = members[index] as TestSubchannel;
+      member.start(0);
+      member.end(0, 0, { kind: 'success', report: { rpsFractional: rate, cpuUtilization: 1 } }, 0);
+    }
+    const order = inTurn(over(weightedRoundRobin(), members), members, 3_100);
+    expect(order.filter((index) => index === 0).length).toBeGreaterThan(90);
+  });
+});
+
+describe('hot-cold', () => {
+  it('takes the quickest of those that are not busy', () => {
+    const members = subchannels(5, peakEwma());
+    members.forEach((member, index) => {
+      member.start(0);
+      member.end(0, index === 2 ? 10 : 100, outcomes.success, 0);
+    });
+    const picker = over(hotCold({ choices: 16 }), members);
+    let quickest = 0;
+    for (let call = 0; call < 1_000; call++) if (picker.pick(request({ nowMs: 100 })) === members[2]) quickest++;
+    // Sixteen draws of five miss one in (3 / 4)^16 = 1 % of the picks.
+    expect(quickest).toBeGreaterThan(960);
+  });
+
+  it('leaves the quickest alone when it is busier than most, so that it cannot draw everybody', () => {
+    const members = subchannels(10, peakEwma());
+    members.forEach((member, index) => {
+      member.start(0);
+      member.end(0, index === 2 ? 1 : 100, outcomes.success, 0);
+    });
+    const picker = over(hotCold({ choices: 16 }), members);
+    for (let call = 0; call < 400; call++) (picker.pick(request({ nowMs: 100 })) as TestSubchannel).start(100);
+    // A hundred times as quick by its latency, and yet far from a hundred times the calls.
+    const others = members.filter((_, index) => index !== 2).map(({ inFlight: calls }) => calls);
+    expect((members[2] as TestSubchannel).inFlight).toBeLessThan(3 * Math.max(...others));
+  });
+});
+
+describe('turns', () => {
+  it('are carried on by the next picker: rebuilding after every call leaves shares by weight', () => {
+    const weights = [1, 2, 7];
+    const members = subchannels(3);
+    let picker = over(leastLoaded(), members, weights);
+    for (let call = 0; call < 1_000; call++) {
+      picker = leastLoaded()(pickSet(members, weights), picker, context);
+      inTurn(picker, members, 1);
+    }
+    expect(members.map(({ started }) => started)).toEqual([100, 200, 700].map((share) => expect.closeTo(share, -1)));
+  });
+
+  it('bring a newcomer its first call within about a round', () => {
+    const members = subchannels(10);
+    const first = over(leastLoaded(), members.slice(0, 9));
+    inTurn(first, members, 500);
+    const second = leastLoaded()(pickSet(members), first, context);
+    expect(inTurn(second, members, 12)).toContain(9);
+    expect(members[9]?.started).toBeLessThan(4);
+  });
+});
+
+describe('a picker over weights of all sizes', () => {
+  it.each([p2c(), leastLoaded(), roundRobin(), neverQueue()])(
+    'serves a set where one weight is a millionth',
+    (factory) => {
+      const members = subchannels(3, inFlight());
+      const picker = over(factory, members, [1e-6, 1, 1]);
+      expect(inTurn(picker, members, 3_000).filter((index) => index === 0).length).toBeLessThan(3);
+    },
+  );
+});
