@@ -41,7 +41,11 @@ const pickerNames = [
 ].filter((name) => typeof door[name] === 'function');
 /** Those a limit is set for: whose cost must not depend on how many endpoints there are. */
 const limited = new Set(['p2c', 'roundRobin', 'random', 'hash']);
-const limitFor = (/** @type {number} */ size) => (size <= 1_000 ? 100 : 150);
+const limitFor = (/** @type {string} */ name, /** @type {number} */ size) => {
+  // Up to 16 endpoints `hash` looks at each of them; the limit is for its table.
+  if (!limited.has(name) || (name === 'hash' && size <= 16)) return undefined;
+  return size <= 1_000 ? 100 : 150;
+};
 
 /** A balancer with `size` endpoints, all connected, and the set its picker was given. */
 async function connect(size, options = {}) {
@@ -139,7 +143,7 @@ for (const size of SIZES) {
     cases.push({
       name: `\`${name}\` over \`inFlight\``,
       size,
-      limitNs: limited.has(name) ? limitFor(size) : undefined,
+      limitNs: limitFor(name, size),
       sample: (operations) => pickLoop(picker, set.subchannels[0], operations),
       ns: [],
     });
@@ -219,6 +223,7 @@ const rows = names.map((name) => {
   const cells = [];
   const verdicts = [];
   const bytes = [];
+  const limitedBytes = [];
   for (const size of SIZES) {
     const one = cases.find((candidate) => candidate.name === name && candidate.size === size);
     if (one === undefined) {
@@ -227,14 +232,17 @@ const rows = names.map((name) => {
     }
     const interval = bootstrapMedian(one.ns, () => rng.next());
     cells.push(withInterval(interval, 0));
-    bytes.push(bytesPerOperation(one.sample));
-    if (one.limitNs !== undefined) verdicts.push(judgeLimit(interval, one.limitNs));
+    const perOperation = bytesPerOperation(one.sample);
+    bytes.push(perOperation);
+    if (one.limitNs === undefined) continue;
+    verdicts.push(judgeLimit(interval, one.limitNs));
+    limitedBytes.push(perOperation);
   }
   const mostBytes = Math.max(...bytes);
-  if (verdicts.length > 0)
-    verdicts.push(judgeLimit({ median: mostBytes, low: mostBytes, high: mostBytes }, LIMIT_BYTES));
+  const frugal = limitedBytes.every((value) => value <= LIMIT_BYTES);
+  if (verdicts.length > 0 && !frugal) verdicts.push('falls short');
   const worst = ['falls short', 'undecided here', 'holds'].find((word) => verdicts.some((one) => one === word)) ?? '';
-  const verdict = worst === 'falls short' && !quiet && mostBytes <= LIMIT_BYTES ? 'undecided here' : worst;
+  const verdict = worst === 'falls short' && !quiet && frugal ? 'undecided here' : worst;
   return [name, ...cells, mostBytes.toFixed(1), quick && verdict !== '' ? `(${verdict})` : verdict];
 });
 
