@@ -2,6 +2,11 @@ import type { Outcome } from '../endpoint/outcome.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Tracker } from '../stage/stage.js';
 
+/** An endpoint counts as silent when it was not heard of for this share of the call that timed out, … */
+const SILENT_RATIO = 0.75;
+/** … and for this long, in ms: shorter pauses are ordinary. */
+const SILENT_MS = 250;
+
 /** All that track one subchannel. What one of them throws is told of, and stops neither the others nor the call. */
 export class Trackers {
   readonly #trackers: readonly Tracker[];
@@ -30,12 +35,14 @@ export class Trackers {
   completed(outcome: Outcome, startedMs: number, nowMs: number, started: number): void {
     const trackers = this.#trackers;
     if (trackers.length === 0) return;
+    const latencyMs = nowMs - startedMs;
     let unanswered = 1;
     if (outcome.cause !== 'timeout') {
       this.#heardAtMs = nowMs;
       this.#startedWhenHeard = started;
-    } else if (startedMs >= this.#heardAtMs) unanswered = started - this.#startedWhenHeard;
-    const latencyMs = nowMs - startedMs;
+    } else if (nowMs - this.#heardAtMs >= Math.max(SILENT_MS, SILENT_RATIO * latencyMs)) {
+      unanswered = started - this.#startedWhenHeard;
+    }
     for (let index = 0; index < trackers.length; index++) {
       try {
         (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered);

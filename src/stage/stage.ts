@@ -27,7 +27,7 @@ export interface Tracker {
    * A call ended. On the path of every request: synchronous, no allocation.
    * @param latencyMs How long it lasted.
    * @param unanswered With a time-out: how many calls, this one included, have begun since the endpoint was last heard
-   * of. 1 if that was while this call ran.
+   * of. 1 if that was not long ago, against what this call took.
    */
   completed?(outcome: Outcome, latencyMs: number, unanswered: number): void;
   /** The endpoint answered a `probe`, whoever sent it. */

@@ -25,6 +25,15 @@ describe('outlier ejection', () => {
     expect(pods.events).toEqual([`ejected ${a}: 5 failures in a row (last: timeout)`]);
   });
 
+  it('ejects at the first time-out when four more calls were not answered either, not when three were', () => {
+    const pods = house(3);
+    pods.completed(a, outcomes.timeout, 1, 1_000, 4);
+    expect(pods.usable).toEqual([a, b, c]);
+    pods.completed(b, outcomes.timeout, 1, 1_000, 5);
+    expect(pods.usable).toEqual([a, c]);
+    expect(pods.events).toEqual([`ejected ${b}: no answer to 5 calls`]);
+  });
+
   it.each(['timeout', 'reset', 'status', 'overload', 'protocol'] as const)('counts %s as a failure', (cause) => {
     const pods = house(2);
     pods.completed(a, outcomes[cause], 5);
