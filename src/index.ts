@@ -90,7 +90,6 @@ export {
   optionError,
 } from './runtime/check.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
-export { hash32 } from './runtime/hash.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';

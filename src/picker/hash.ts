@@ -131,16 +131,16 @@ class HashPicker<C> implements Picker<C> {
     const { all } = this.#set;
     const { hashes, equal, weights } = this.#mapping;
     let best = -1;
-    let bestScore = -1;
+    let bestScore = Number.NEGATIVE_INFINITY;
     for (let index = 0; index < all.length; index++) {
       let score = mix32(hashes[index] as number, hashed);
-      if (!equal) score = -(weights[index] as number) / Math.log((score + 0.5) / 4_294_967_296);
+      if (!equal) score = -(weights[index] as number) / Math.log((score + 2_147_483_648.5) / 4_294_967_296);
       if (score <= bestScore || !this.#mayTake(index, request)) continue;
       best = index;
       bestScore = score;
     }
     if (best !== -1) return all[best];
-    return firstFitting(this.#set, request, hashed % Math.max(1, this.#set.subchannels.length));
+    return firstFitting(this.#set, request, (hashed >>> 0) % Math.max(1, this.#set.subchannels.length));
   }
 
   #mayTake(index: number, request: PickRequest<C>): boolean {
@@ -163,7 +163,7 @@ function mappingOf<C>(
   const names = all.map(({ endpoint }) => endpointAddress(endpoint));
   if (before?.method === method && sameList(before.names, names) && sameList(before.weights, weights)) return before;
   const equal = weights.every((weight) => weight === weights[0]);
-  const hashes = Int32Array.from(names, (name) => hash32(name) | 0);
+  const hashes = Int32Array.from(names, (name) => hash32(name));
   let table: MaglevTable | Ring | undefined;
   if (names.length > 0 && method === 'ring') table = new Ring(names, weights);
   else if (names.length > RENDEZVOUS_UP_TO || (names.length > 1 && method === 'maglev')) {

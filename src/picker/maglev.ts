@@ -18,8 +18,8 @@ export class MaglevTable {
   constructor(names: readonly string[], weights: readonly number[]) {
     const { length } = names;
     const places = new Int32Array(SIZE).fill(-1);
-    const position = Uint32Array.from(names, (name) => hash32(name, 1) % SIZE);
-    const skip = Uint32Array.from(names, (name) => (hash32(name, 2) % (SIZE - 1)) + 1);
+    const position = Uint32Array.from(names, (name) => (hash32(name, 1) >>> 0) % SIZE);
+    const skip = Uint32Array.from(names, (name) => ((hash32(name, 2) >>> 0) % (SIZE - 1)) + 1);
     // In each round an endpoint of the largest weight takes a place; others save up until they have earned one.
     const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
     const earned = Float64Array.from(weights, (weight) => weight / largest);
@@ -45,7 +45,7 @@ export class MaglevTable {
 
   /** The place a hash belongs to. */
   placeOf(hash: number): number {
-    return hash % SIZE;
+    return (hash >>> 0) % SIZE;
   }
 
   /** The endpoint a place belongs to. */

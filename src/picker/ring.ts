@@ -25,7 +25,7 @@ export class Ring {
     const packed: number[] = [];
     names.forEach((name, owner) => {
       const count = Math.max(1, Math.round((mean * (weights[owner] as number) * length) / total));
-      for (let point = 0; point < count; point++) packed.push(hash32(name, point) * OWNERS + owner);
+      for (let point = 0; point < count; point++) packed.push((hash32(name, point) >>> 0) * OWNERS + owner);
     });
     const sorted = Float64Array.from(packed).sort();
     this.#points = Uint32Array.from(sorted, (value) => Math.floor(value / OWNERS));
@@ -38,12 +38,13 @@ export class Ring {
 
   /** The place on the ring a hash belongs to. */
   placeOf(hash: number): number {
+    const point = hash >>> 0;
     const points = this.#points;
     let low = 0;
     let high = points.length;
     while (low < high) {
       const middle = (low + high) >>> 1;
-      if ((points[middle] as number) < hash) low = middle + 1;
+      if ((points[middle] as number) < point) low = middle + 1;
       else high = middle;
     }
     return low === points.length ? 0 : low;

@@ -10,6 +10,8 @@ const SILENT_MS = 250;
 /** All that track one subchannel. What one of them throws is told of, and stops neither the others nor the call. */
 export class Trackers {
   readonly #trackers: readonly Tracker[];
+  /** Those that want to hear of calls. */
+  readonly #listening: readonly Tracker[];
   readonly #warnings: Warnings;
   /** When a call last ended otherwise than by a time-out, and how many had begun by then. */
   #heardAtMs = Number.NEGATIVE_INFINITY;
@@ -17,6 +19,7 @@ export class Trackers {
 
   constructor(trackers: readonly Tracker[], warnings: Warnings) {
     this.#trackers = trackers;
+    this.#listening = trackers.filter((tracker) => tracker.completed !== undefined);
     this.#warnings = warnings;
   }
 
@@ -33,7 +36,7 @@ export class Trackers {
    * @param started Calls begun on the subchannel so far.
    */
   completed(outcome: Outcome, startedMs: number, nowMs: number, started: number): void {
-    const trackers = this.#trackers;
+    const trackers = this.#listening;
     if (trackers.length === 0) return;
     const latencyMs = nowMs - startedMs;
     let unanswered = 1;
