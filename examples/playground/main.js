@@ -71,6 +71,8 @@ async function start(options, log) {
   const traffic = await startTraffic({
     context: { serviceUrl, apiServerUrl, namespace, service, ...(options.picker && { picker: options.picker }) },
     perSecond: options.perSecond,
+    serviceTimeMs: SERVICE_TIME_MS,
+    lowerRate: options.lowerRate,
     seed: SEED,
     onEvent: (text) => log.add(text),
     onDeath: fail,
@@ -85,7 +87,7 @@ async function once(options) {
   log.listen(({ at, text }) => console.error(`${at.toFixed(1).padStart(5)} s  ${text}`));
   log.add(`starting ${options.pods} pods and two clients with ${options.perSecond} requests/s each`);
   const { cluster, traffic } = await start(options, log);
-  const rows = await playScenario(cluster, traffic, (text) => log.add(text));
+  const rows = await playScenario(cluster, traffic, options.perSecond / traffic.perSecond, (text) => log.add(text));
   const failures = judge(rows, options.picker);
   console.log(`\n${formatTable(rows)}\n\n${formatSums(rows)}`);
   for (const failure of failures) console.error(failure);
@@ -101,7 +103,7 @@ async function live(options) {
   console.log(`starting ${options.pods} pods and two clients …`);
   const { cluster, traffic } = await start(options, log);
   let lastLook = performance.now();
-  const state = () => describeState(cluster, traffic, options.perSecond);
+  const state = () => describeState(cluster, traffic);
   /** @param {string} name @param {string} [pod] */
   const act = (name, pod) => {
     lastLook = performance.now();

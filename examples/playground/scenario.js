@@ -26,7 +26,7 @@ const NEWS_MS = 250;
 const PHASES = [
   { name: 'start, steady', act: () => {} },
   { name: 'scale up', act: (cluster) => cluster.scale(cluster.desired() + 2) },
-  { name: 'kill -9', act: (cluster, traffic) => cluster.kill(busiestPod(describeState(cluster, traffic, 0))?.name) },
+  { name: 'kill -9', act: (cluster, traffic) => cluster.kill(busiestPod(describeState(cluster, traffic))?.name) },
   { name: 'rolling update', act: (cluster) => cluster.roll() },
 ];
 
@@ -36,9 +36,10 @@ const PHASES = [
  * Plays all phases. Each row is one client in one phase.
  * @param {Cluster} cluster
  * @param {Traffic} traffic
+ * @param {number} stretch how many times longer the windows are, so that a lower rate fills them with as many requests
  * @param {(text: string) => void} progress
  */
-export async function playScenario(cluster, traffic, progress) {
+export async function playScenario(cluster, traffic, stretch, progress) {
   /** @type {{ name: string, before: number, window: number, pods: string[] }[]} */
   const phases = [];
   for (const { name, act } of PHASES) {
@@ -50,7 +51,7 @@ export async function playScenario(cluster, traffic, progress) {
     await until(() => cluster.settled(), SETTLE_TIMEOUT_MS, `the pods did not all become ready (${name})`);
     await sleep(NEWS_MS);
     const window = await traffic.nextSegment();
-    await sleep(WINDOW_MS);
+    await sleep(WINDOW_MS * stretch);
     phases.push({ name, before, window, pods: cluster.pods().map((pod) => pod.name) });
   }
   const after = await traffic.nextSegment();

@@ -6,9 +6,8 @@
 /**
  * @param {Awaited<ReturnType<typeof import('./cluster.js').createCluster>>} cluster
  * @param {Awaited<ReturnType<typeof import('./traffic.js').startTraffic>>} traffic
- * @param {number} perSecond
  */
-export function describeState(cluster, traffic, perSecond) {
+export function describeState(cluster, traffic) {
   const now = performance.now();
   // By name, which is random: old and new pods stand mixed while a rolling update replaces them.
   const pods = cluster.pods().sort((a, b) => (a.shortName < b.shortName ? -1 : 1));
@@ -25,7 +24,7 @@ export function describeState(cluster, traffic, perSecond) {
   const ordinary = client('ordinary');
   const evenkeel = client('evenkeel');
   const busyMachine = busyMachineNote(Math.max(ordinary.lateMs, evenkeel.lateMs));
-  return { perSecond, desired: cluster.desired(), pods, ordinary, evenkeel, busyMachine };
+  return { perSecond: traffic.perSecond, desired: cluster.desired(), pods, ordinary, evenkeel, busyMachine };
 }
 
 // Later than this, what the figures say is about the machine.

@@ -12,16 +12,22 @@ export const CLIENTS = /** @type {const} */ (['ordinary', 'evenkeel']);
 const PREPARE_MS = 15_000;
 // Both clients get the moment to begin, or to count anew, ahead of time, so that it is the same request for both.
 const AHEAD_MS = 60;
+// A machine busy with other things answers one request at a time more slowly than this over the pods' own work. Under the
+// full rate it would then show queues of its own, on both sides alike, and hide what there is to see.
+const OVERHEAD_MS = 7;
+const MIN_RATE_RATIO = 0.1;
 
 /**
  * @param {object} options
  * @param {import('./client.js').ClientContext} options.context
  * @param {number} options.perSecond requests per second of each client
+ * @param {number} options.serviceTimeMs the mean work of a pod on one request
+ * @param {boolean} options.lowerRate whether to send fewer on a machine that is busy with other things
  * @param {number} options.seed
  * @param {(text: string) => void} options.onEvent called with what a client did about a pod, in words
  * @param {(reason: string) => void} options.onDeath called when a client's process ended by itself
  */
-export async function startTraffic({ context, perSecond, seed, onEvent, onDeath }) {
+export async function startTraffic({ context, perSecond: wanted, serviceTimeMs, lowerRate, seed, onEvent, onDeath }) {
   let closed = false;
   let segment = 0;
   const boards = { ordinary: new Board(), evenkeel: new Board() };
@@ -48,8 +54,14 @@ export async function startTraffic({ context, perSecond, seed, onEvent, onDeath 
     for (const { child } of children) child.kill('SIGKILL');
   };
 
+  let perSecond = wanted;
   try {
-    await Promise.all(children.map(({ name, child }) => prepare(name, child, context)));
+    const meansMs = await Promise.all(children.map(({ name, child }) => prepare(name, child, context)));
+    const ratio = (serviceTimeMs + OVERHEAD_MS) / Math.max(...meansMs);
+    if (lowerRate && ratio < 1) {
+      perSecond = Math.round(wanted * Math.max(ratio, MIN_RATE_RATIO));
+      onEvent(`this machine is busy with other things: ${perSecond} requests/s from each client, not ${wanted}`);
+    }
   } catch (error) {
     close();
     throw error;
@@ -59,6 +71,8 @@ export async function startTraffic({ context, perSecond, seed, onEvent, onDeath 
 
   return {
     boards,
+    /** Requests per second of each client. */
+    perSecond,
     /** Requests due from a moment ahead on are counted apart; resolves with that count's number once the moment has come. */
     async nextSegment() {
       segment += 1;
@@ -75,7 +89,7 @@ export async function startTraffic({ context, perSecond, seed, onEvent, onDeath 
  * @param {ClientName} name
  * @param {import('node:child_process').ChildProcess} child
  * @param {import('./client.js').ClientContext} context
- * @returns {Promise<void>}
+ * @returns {Promise<number>} what one request takes, in ms
  */
 function prepare(name, child, context) {
   return new Promise((resolve, reject) => {
@@ -85,7 +99,7 @@ function prepare(name, child, context) {
     );
     child.once('message', (/** @type {any} */ message) => {
       clearTimeout(timer);
-      if (message.type === 'prepared') resolve();
+      if (message.type === 'prepared') resolve(message.meanMs);
       else reject(new Error(`the ${name} client could not start: ${message.message}`));
     });
     child.once('exit', () => {
