@@ -47,7 +47,6 @@ export class World {
   /** Ejections by all clients, as `at ms: address`. */
   readonly ejections: { readonly atMs: number; readonly address: string }[] = [];
   readonly #options: WorldOptions;
-  readonly #rng: Rng;
   readonly #byAddress = new Map<string, Server>();
   readonly #resolvers: FakeResolver[] = [];
   readonly #balancers: Balancer<Server>[] = [];
@@ -55,7 +54,6 @@ export class World {
 
   constructor(options: WorldOptions) {
     this.#options = options;
-    this.#rng = seededRng(options.seed);
     for (let index = 0; index < options.servers; index++) this.addServer();
     for (let client = 0; client < (options.clients ?? 1); client++) this.#addClient(client);
   }
@@ -98,9 +96,7 @@ export class World {
   }
 
   async close(): Promise<void> {
-    this.#options.strategy.stages?.length;
-    const cut = AbortSignal.abort();
-    for (const balancer of this.#balancers) void balancer.close({ signal: cut });
+    for (const balancer of this.#balancers) void balancer.close({ signal: AbortSignal.abort() });
     await this.clock.run(this.clock.now() + 60_000);
   }
 
@@ -189,7 +185,6 @@ export class World {
 
   /** Chance for one purpose: how often one thing draws changes nothing for another. */
   #stream(purpose: number): Rng {
-    void this.#rng;
     return seededRng(Math.imul(this.#options.seed, 0x9e3779b1) ^ Math.imul(purpose + 1, 0x85ebca6b));
   }
 }

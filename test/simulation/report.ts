@@ -1,0 +1,197 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { standardStages } from '../../src/stage/standard-stages.js';
+import { allServersFail, coldServerJoins, oneServerAtATenth, oneServerBad, oneServerSlow } from './lib/scenarios.js';
+import { around, exponential, lognormal, pareto, type Server, type ServiceTime } from './lib/server.js';
+import { allStrategies, strategies, withStages } from './lib/strategies.js';
+import { type Chart, type Series, svgChart } from './lib/svg.js';
+import { markdownTable } from './lib/table.js';
+import type { Tally } from './lib/tally.js';
+import { type Strategy, World } from './lib/world.js';
+
+const SEED = 1;
+const QUANTILES = [0.5, 0.9, 0.99, 0.999];
+const percent = (share: number, digits = 2): string => `${(share * 100).toFixed(digits)} %`;
+
+/** Runs the simulations and prints a table of each; with `images`, writes their pictures there. */
+export async function report(images: string | undefined): Promise<void> {
+  await textbook(images, 1);
+  await textbook(images, 20);
+  await profiles();
+  await faults();
+  await slowServer(images);
+}
+
+/** 100 single workers at 90 %: the supermarket. */
+async function textbook(images: string | undefined, clients: number): Promise<void> {
+  const servers = 100;
+  console.log(
+    `\n${servers} servers that work on one call at a time, exponential, 90 % loaded, ${clients} client(s); in service times\n`,
+  );
+  const series: Series[] = [];
+  const rows: string[][] = [];
+  for (const strategy of [
+    strategies.random,
+    strategies.roundRobin,
+    strategies.p2c,
+    strategies.leastLoaded,
+    strategies.p2cByLatency,
+    strategies.hotCold,
+  ]) {
+    const world = new World({
+      seed: SEED,
+      strategy,
+      servers,
+      clients,
+      callsPerSecond: 90_000,
+      serviceTime: exponential(1),
+      workers: 1,
+    });
+    await world.start(300);
+    const tally = await world.run(4_000);
+    await world.close();
+    rows.push([strategy.name, tally.meanMs.toFixed(2), ...quantiles(tally), tally.maxOverMean(servers).toFixed(3)]);
+    series.push({
+      name: strategy.name,
+      points: [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999].map((share) => [-Math.log10(1 - share), tally.quantileMs(share)]),
+    });
+  }
+  console.log(markdownTable(['picker', 'mean', 'p50', 'p90', 'p99', 'p99.9', 'max / mean'], rows));
+  write(images, `latency-${clients === 1 ? 'one-client' : 'many-clients'}`, {
+    title: `100 servers at 90 %, ${clients === 1 ? 'one client' : `${clients} clients`}`,
+    x: 'share of calls that are quicker',
+    y: 'time to answer, in service times',
+    yLogarithmic: true,
+    xTicks: [0.5, 0.9, 0.99, 0.999, 0.9999].map(
+      (share) => [-Math.log10(1 - share), percent(share, share > 0.99 ? (share > 0.999 ? 2 : 1) : 0)] as const,
+    ),
+    series,
+  });
+}
+
+/** Ten servers of four workers at 70 %, by how long calls take. */
+async function profiles(): Promise<void> {
+  const times: readonly [string, ServiceTime][] = [
+    ['exponential', exponential(20)],
+    ['lognormal, σ = 1', lognormal(20, 1)],
+    ['Pareto, α = 2', pareto(20, 2)],
+  ];
+  console.log(
+    '\n10 servers that work on 4 calls at a time, 20 ms on average, 70 % loaded, 5 clients; 99th percentile in ms (max / mean calls per server)\n',
+  );
+  const rows: string[][] = [];
+  for (const strategy of allStrategies) {
+    const row = [strategy.name];
+    for (const [, serviceTime] of times) {
+      const world = new World({
+        seed: SEED,
+        strategy,
+        servers: 10,
+        clients: 5,
+        callsPerSecond: 1_400,
+        serviceTime,
+        workers: 4,
+      });
+      await world.start(10_000);
+      const tally = await world.run(120_000);
+      await world.close();
+      row.push(`${tally.quantileMs(0.99).toFixed(0)} (${tally.maxOverMean(10).toFixed(3)})`);
+    }
+    rows.push(row);
+  }
+  console.log(markdownTable(['picker', ...times.map(([name]) => name)], rows));
+}
+
+async function faults(): Promise<void> {
+  console.log('\nFaults, standard stages, 1,000 calls per second, deadline 1 s where there is one, no retries\n');
+  const rows: string[][] = [];
+  for (const strategy of allStrategies) {
+    const slow = await oneServerSlow(strategy, SEED);
+    const slowEjecting = await oneServerSlow(withStages(strategy, standardStages()), SEED);
+    const failing = await oneServerBad(strategy, { kind: 'fail', afterMs: 1 }, SEED);
+    const hanging = await oneServerBad(strategy, { kind: 'hang' }, SEED);
+    const tenth = await oneServerAtATenth(strategy, SEED);
+    const cold = await coldServerJoins(strategy, SEED);
+    const outage = await allServersFail(strategy, SEED);
+    rows.push([
+      strategy.name,
+      percent(slow.successRatio),
+      percent(slowEjecting.successRatio),
+      `${failing.early} + ${failing.late} (${failing.ejections})`,
+      `${hanging.early} + ${hanging.late} (${hanging.ejections})`,
+      ratio(tenth.p99Ms / tenth.healthyMs),
+      ratio(cold.p99Ms / cold.withoutMs),
+      Math.max(...outage.shares).toFixed(2),
+    ]);
+  }
+  console.log(
+    markdownTable(
+      [
+        'picker',
+        'one of 11 slow: ok, no ejection',
+        'ok, ejecting',
+        'one of 10 fails: errors in 2 s + later (ejections)',
+        'one of 10 silent: the same',
+        'one at a tenth: p99 ×',
+        'cold one joins: p99 ×',
+        'all fail: max / mean',
+      ],
+      rows,
+    ),
+  );
+}
+
+/** Failed calls over time, when one of 11 servers is slow. */
+async function slowServer(images: string | undefined): Promise<void> {
+  const shown: readonly Strategy[] = [
+    strategies.roundRobin,
+    strategies.leastLoaded,
+    strategies.p2cByLatency,
+    { ...withStages(strategies.roundRobin, standardStages()), name: 'roundRobin, ejecting' },
+  ];
+  const series: Series[] = [];
+  for (const strategy of shown) {
+    const world = new World({
+      seed: SEED,
+      strategy,
+      servers: 11,
+      callsPerSecond: 1_000,
+      serviceTime: around(167, 5),
+      deadlineMs: 1_000,
+    });
+    await world.start(5_000);
+    const startMs = world.clock.now();
+    (world.servers[0] as Server).behaviour = (nowMs) =>
+      nowMs >= startMs + 15_000 && nowMs < startMs + 45_000 ? { kind: 'serve', slower: 12 } : { kind: 'serve' };
+    const tally = await world.run(60_000);
+    await world.run(2_000);
+    await world.close();
+    const perSecond = new Array<number>(60).fill(0);
+    for (const atMs of tally.failures) {
+      const second = Math.min(59, Math.floor((atMs - startMs) / 1_000));
+      perSecond[second] = (perSecond[second] as number) + 1;
+    }
+    series.push({ name: strategy.name, points: perSecond.map((count, second) => [second, count]) });
+  }
+  write(images, 'one-slow-server', {
+    title: 'One of 11 servers takes 2 s from second 15 to 45; 1,000 calls per second, deadline 1 s',
+    x: 'second in which the call began',
+    y: 'calls that failed, per second',
+    xTicks: [0, 15, 30, 45, 59].map((second) => [second, String(second)] as const),
+    series,
+  });
+}
+
+function quantiles(tally: Tally): string[] {
+  return QUANTILES.map((share) => tally.quantileMs(share).toFixed(2));
+}
+
+function ratio(value: number): string {
+  return value > 100 ? '> 100' : value.toFixed(2);
+}
+
+function write(images: string | undefined, name: string, chart: Chart): void {
+  if (images === undefined) return;
+  mkdirSync(images, { recursive: true });
+  writeFileSync(join(images, `simulation-${name}.svg`), svgChart(chart));
+}
