@@ -15,6 +15,7 @@ const SETTLE_TIMEOUT_MS = 30_000;
 const LAST_ANSWERS_TIMEOUT_MS = 5_000;
 const POLL_MS = 20;
 const CALM_MS = 150;
+const NEWS_TIMEOUT_MS = 15_000;
 // The clients hear of the last ready pod a moment after the cluster knows it.
 const NEWS_MS = 250;
 
@@ -49,6 +50,8 @@ export async function playScenario(cluster, traffic, stretch, progress) {
     await sleep(CALM_MS); // requests of the last phase end before anything happens in this one
     act(cluster, traffic);
     await until(() => cluster.settled(), SETTLE_TIMEOUT_MS, `the pods did not all become ready (${name})`);
+    // On a busy machine the news travels slowly: the window begins when evenkeel is connected to every pod.
+    await until(() => cluster.pods().every(connected), NEWS_TIMEOUT_MS, `no connection to every pod (${name})`);
     await sleep(NEWS_MS);
     const window = await traffic.nextSegment();
     await sleep(WINDOW_MS * stretch);
@@ -62,6 +65,9 @@ export async function playScenario(cluster, traffic, stretch, progress) {
   await until(allEnded, LAST_ANSWERS_TIMEOUT_MS, 'some requests never ended');
   return phases.flatMap((phase) => CLIENTS.map((client) => sumUp(traffic, client, phase)));
 }
+
+/** @param {ReturnType<Cluster['pods']>[number]} pod */
+const connected = (pod) => (pod.connections.evenkeel ?? 0) > 0;
 
 /** @param {Traffic} traffic @param {ClientName} client @param {number} segment */
 function unended(traffic, client, segment) {

@@ -40,9 +40,17 @@ function readTable(stdout: string): Row[] {
 /** The reason of a failure is in what the run wrote. */
 const transcript = ({ stdout, stderr }: Ended): string => `${stderr}\n${stdout}`;
 
+/** A run that says itself that the machine was too busy tells nothing about evenkeel: then, and only then, once more. */
+async function playOnce(...options: string[]): Promise<Ended> {
+  for (let left = 2; ; left--) {
+    const ended = await startPlayground('--once', ...options).ended;
+    if (ended.code === 0 || left === 0 || !transcript(ended).includes('this machine is busy')) return ended;
+  }
+}
+
 describe('npm start -- --once', () => {
   test('plays every phase, loses no request through evenkeel and spreads them evenly', async () => {
-    const ended = await startPlayground('--once').ended;
+    const ended = await playOnce();
     expect(ended.code, transcript(ended)).toBe(0);
 
     const rows = readTable(ended.stdout);
@@ -67,7 +75,7 @@ describe('npm start -- --once', () => {
   });
 
   test('takes turns to the request with --picker round-robin', async () => {
-    const ended = await startPlayground('--once', '--picker', 'round-robin').ended;
+    const ended = await playOnce('--picker', 'round-robin');
     expect(ended.code, transcript(ended)).toBe(0);
     for (const row of readTable(ended.stdout).filter(({ client }) => client === 'evenkeel')) {
       expect(row.maxOverMean, row.phase).toBeLessThanOrEqual(1.01);
