@@ -6,7 +6,7 @@ import { type Pod, type PodBehaviour, Pods } from './support/pods.js';
 
 const DEADLINE_MS = 1_000;
 /** `npm run proof:grpc`: ten pods, a minute, and the number that is promised for it. */
-const PROOF = process.env.MODE === 'proof';
+const PROOF = process.env.EVENKEEL_PROOF === '1';
 const PODS = PROOF ? 10 : 4;
 const CALLS_BEFORE = 200;
 const LENGTH_MS = PROOF ? 62_000 : 6_000;

@@ -1,0 +1,13 @@
+/** The faults test at full length: `npm run proof:grpc`. */
+import { spawn } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+
+const vitest = fileURLToPath(new URL('../../../node_modules/vitest/vitest.mjs', import.meta.url));
+const child = spawn(process.execPath, [vitest, 'run', 'test/integration/grpc-js/faults.test.ts'], {
+  cwd: fileURLToPath(new URL('../../..', import.meta.url)),
+  env: { ...process.env, EVENKEEL_PROOF: '1' },
+  stdio: 'inherit',
+});
+child.on('exit', (code) => {
+  process.exitCode = code ?? 1;
+});
