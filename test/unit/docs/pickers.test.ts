@@ -1,0 +1,95 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import * as door from '../../../src/index.js';
+import { addresses, StageHouse } from '../../support/stage-house.js';
+
+const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
+const reference = read('docs/reference/pickers.md');
+
+/** Sections by heading, one level below `Pickers`, `Loads` and `Stages`. */
+const sections = new Map(
+  reference
+    .split(/^### /m)
+    .slice(1)
+    .map((text) => [text.split('\n')[0] as string, text]),
+);
+
+/** Where the options of each are declared. */
+const declared: readonly [name: string, file: string, type: string][] = [
+  ['p2c', 'picker/p2c', 'P2cOptions'],
+  ['weightedRoundRobin', 'picker/weighted-round-robin', 'WeightedRoundRobinOptions'],
+  ['hotCold', 'picker/hot-cold', 'HotColdOptions'],
+  ['hash', 'picker/hash', 'HashOptions'],
+  ['peakEwma', 'load/peak-ewma', 'PeakEwmaOptions'],
+  ['reported', 'load/reported', 'ReportedOptions'],
+  ['subset', 'stage/subset', 'SubsetOptions'],
+  ['activeHealth', 'stage/active-health', 'ActiveHealthOptions'],
+  ['outlierEjection', 'stage/outlier-ejection', 'OutlierEjectionOptions'],
+  ['zone', 'stage/zone', 'ZoneOptions'],
+  ['slowStart', 'stage/slow-start', 'SlowStartOptions'],
+];
+
+/** Options of an interface with the default its comment names. */
+function optionsOf(file: string, type: string): [string, string | undefined][] {
+  const body = new RegExp(`export interface ${type} \\{([\\s\\S]*?)\\n\\}`).exec(read(`src/${file}.ts`))?.[1] as string;
+  return [...body.matchAll(/\/\*\*([\s\S]*?)\*\/\s*readonly (\w+)\??:/g)].map(([, comment, name]) => [
+    name as string,
+    /@defaultValue ([^\n]*?)\s*(?:\*\/|\n|$)/.exec(comment as string)?.[1],
+  ]);
+}
+
+describe('docs/reference/pickers.md', () => {
+  it.each(declared)('%s: every option with its default, in the order of the source', (name, file, type) => {
+    const rows = [...(sections.get(name) ?? '').matchAll(/^\| `(\w+)` \| ([^|]+?) \|/gm)].map(([, option, value]) => [
+      option,
+      value?.replaceAll('`', ''),
+    ]);
+    const expected = optionsOf(file, type).map(([option, value]) => [option, value?.replaceAll('`', '') ?? 'none']);
+    expect(expected.length).toBeGreaterThan(0);
+    expect(rows).toEqual(expected);
+  });
+
+  it('names every picker, load and stage of the front door', () => {
+    const factories = Object.entries(door).filter(([, value]) => typeof value === 'function');
+    const notPluggedIn = ['fits', 'applyStages', 'topologyFromEnv'];
+    for (const folder of ['picker', 'load', 'stage']) {
+      const lines = [...read('src/index.ts').matchAll(/export \{([^}]*)\} from '\.\/(\w+)\/[^']*'/g)];
+      const names = lines
+        .filter(([, , room]) => room === folder)
+        .flatMap(([, list]) => (list as string).split(',').map((name) => name.trim()))
+        .filter((name) => factories.some(([exported]) => exported === name) && !notPluggedIn.includes(name));
+      for (const name of names) expect(reference, name).toContain(`\`${name}`);
+    }
+  });
+
+  it('lists the stages of standardStages()', () => {
+    const [, list] = /`standardStages\(\)` is `\[(.*)\]`/.exec(reference) ?? [];
+    expect(list?.split(', ')).toHaveLength(door.standardStages().length);
+  });
+});
+
+describe('docs/guide/outlier-ejection.md', () => {
+  const table = read('docs/guide/outlier-ejection.md')
+    .split('\n')
+    .filter((line) => /^\| \d+ \|/.test(line))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+
+  it('has a row for every small Service', () => {
+    expect(table.map(([n]) => n)).toEqual(['1', '2', '3', '4', '5', '6', '7', '8', '9', '10']);
+  });
+
+  it.each(table.map((row) => [row[0] as string, row.slice(1)] as const))('says what is left of %s pods', (n, cells) => {
+    for (let failing = 1; failing <= Number(n); failing++) {
+      const pods = new StageHouse(door.standardStages());
+      pods.set(addresses(Number(n)));
+      for (const address of addresses(failing)) pods.completed(address, door.outcomes.status, 5);
+      const left = pods.usable.length;
+      expect(cells[failing - 1], `${failing} failing`).toBe(left === Number(n) ? 'all' : String(left));
+    }
+  });
+});
