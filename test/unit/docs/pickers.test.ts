@@ -9,7 +9,7 @@ const reference = read('docs/reference/pickers.md');
 /** Sections by heading, one level below `Pickers`, `Loads` and `Stages`. */
 const sections = new Map(
   reference
-    .split(/^### /m)
+    .split(/^##+ /m)
     .slice(1)
     .map((text) => [text.split('\n')[0] as string, text]),
 );
