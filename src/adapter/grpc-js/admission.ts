@@ -18,6 +18,8 @@ export interface AdmissionOptions {
   readonly waitTimeoutMs?: number | undefined;
   readonly maxWaiting?: number | undefined;
   readonly waitForEndpoints?: boolean | undefined;
+  /** Whether the Service is known to have no usable endpoint, as opposed to none with weight just now. */
+  readonly isEmpty: () => boolean;
 }
 
 /** How often waiting calls are counted anew while their number is at its limit, in ms. */
@@ -34,6 +36,7 @@ export class Admission {
   readonly #waitTimeoutMs: number;
   readonly #maxWaiting: number;
   readonly #waitForEndpoints: boolean;
+  readonly #isEmpty: () => boolean;
   readonly #changed: () => void;
   readonly #full: Refusal;
   /** What can be picked, once a first set is known. */
@@ -57,6 +60,7 @@ export class Admission {
     this.#waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
     this.#maxWaiting = options.maxWaiting ?? balancerDefaults.maxWaiting;
     this.#waitForEndpoints = options.waitForEndpoints ?? balancerDefaults.waitForEndpoints;
+    this.#isEmpty = options.isEmpty;
     this.#changed = changed;
     const full = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
     this.#full = new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
@@ -155,7 +159,7 @@ export class Admission {
         ? this.#because('EVENKEEL_NOT_READY', `no answer within ${this.#waitTimeoutMs} ms`)
         : undefined;
     }
-    if (set.all.length === 0) {
+    if (set.all.length === 0 && this.#isEmpty()) {
       if (this.#waitForEndpoints && !this.#impatient) return undefined;
       const listed = this.#listed;
       const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
@@ -166,7 +170,11 @@ export class Admission {
       return this.#because('EVENKEEL_NOT_READY', `${within} (${describe(set)})`);
     }
     // As with gRPC's own policies: once every endpoint has failed, calls fail until one works.
-    if (set.subchannels.length === 0 && set.all.every(({ state, lastError }) => lastError || state === 'backoff')) {
+    const { all } = set;
+    if (
+      all.length > 0 &&
+      all.every(({ state, lastError }) => state !== 'ready' && (lastError || state === 'backoff'))
+    ) {
       return this.#because('EVENKEEL_NOT_READY', `no endpoint can be reached (${describe(set)})`);
     }
     return undefined;
@@ -180,6 +188,7 @@ export class Admission {
 
 /** `2 connecting, 1 at capacity; <what went wrong last>`. */
 function describe({ all }: PickSet<PodConnection>): string {
+  if (all.length === 0) return 'all are standing by';
   const states = new Map<string, number>();
   let cause = '';
   for (const { state, inFlight, capacity, lastError } of all) {

@@ -94,7 +94,15 @@ class Running implements RunningPolicy, AttemptOwner {
     const { balancing, clock } = options;
     this.#helper = helper;
     this.#parts = parts;
-    this.#admission = new Admission({ service: presence.service, clock, ...balancing }, () => this.#schedule());
+    this.#admission = new Admission(
+      {
+        service: presence.service,
+        clock,
+        ...balancing,
+        isEmpty: () => this.balancer.snapshot().state === 'empty',
+      },
+      () => this.#schedule(),
+    );
     this.#transport = new GrpcTransport(helper, args, options, () => this.roomMade());
     this.balancer = createBalancer({
       ...balancing,

@@ -2,9 +2,12 @@ import { getChannelzHandlers } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
+import { activeHealth } from '../../../src/stage/active-health.js';
+import { panic } from '../../../src/stage/panic.js';
 import type { StageContext, StageFactory } from '../../../src/stage/stage.js';
-import { connected, ordersClient } from './support/client.js';
-import { Pods } from './support/pods.js';
+import { until } from '../../support/until.js';
+import { connected, ordersClient, say } from './support/client.js';
+import { type Pod, Pods } from './support/pods.js';
 
 /** A stage that does nothing but let a test ask for the health of an endpoint. */
 function asking(): { readonly stage: StageFactory; ask(port: number, signal?: AbortSignal): Promise<void> } {
@@ -51,6 +54,25 @@ async function orders(healthService?: string) {
   const [withHealth, without] = pods.all.map(({ port }) => port) as [number, number];
   return { ask: (signal?: AbortSignal) => ask(withHealth, signal), askWithout: () => ask(without) };
 }
+
+it('activeHealth keeps calls away from a server that says it does not serve', async () => {
+  await using both = new Pods();
+  const [well, ill] = (await both.start(2)) as [Pod, Pod];
+  const { client, balancer } = ordersClient({
+    resolver: staticEndpoints(both.endpoints),
+    stages: [activeHealth({ intervalMs: 20, unhealthyAfter: 1, healthyAfter: 1 }), panic()],
+  });
+  open.push(client);
+  await connected(balancer, 2);
+  const standsBy = (): boolean =>
+    balancer.snapshot().endpoints.some(({ address, weight }) => address.endsWith(`:${ill.port}`) && weight === 0);
+  await ill.set({ health: 2 });
+  await until('it stands by', standsBy);
+  for (let call = 0; call < 10; call++) expect((await say(client)).pod).toBe(well.name);
+  await ill.set({ health: 1 });
+  await until('it is back', () => !standsBy());
+  expect((await both.stats()).map(({ connections }) => connections)).toEqual([1, 1]);
+});
 
 describe('a health check by grpc.health.v1', () => {
   it('passes while the server serves, over the connection calls use', async () => {

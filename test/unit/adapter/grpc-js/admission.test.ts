@@ -21,7 +21,7 @@ function setOf(...members: readonly FakeMember[]): PickSet<PodConnection> {
 function admission(options: Partial<AdmissionOptions> = {}) {
   const clock = new FakeClock();
   let changes = 0;
-  const made = new Admission({ service: 'orders.shop:50051', clock, ...options }, () => changes++);
+  const made = new Admission({ service: 'orders.shop:50051', clock, isEmpty: () => true, ...options }, () => changes++);
   const assessed = () => {
     const state = connectivityState[made.assess()];
     const { details, code } = made.refusal ?? {};
@@ -52,6 +52,16 @@ describe('the state of a channel', () => {
     expect(assessed()).toContain('orders.shop:50051: it has no endpoint (EVENKEEL_NO_ENDPOINTS)');
     door.resolved(3);
     expect(assessed()).toContain('none of its 3 endpoints is usable (EVENKEEL_NO_ENDPOINTS)');
+  });
+
+  it('tells an empty Service from one whose endpoints all stand by, which is waited for', () => {
+    const { admission: door, clock, assessed } = admission({ isEmpty: () => false, waitTimeoutMs: 100 });
+    door.resolved(2);
+    door.setChanged(setOf());
+    expect(assessed()).toBe('CONNECTING');
+    door.wait();
+    clock.advance(100);
+    expect(assessed()).toContain('within 100 ms (all are standing by) (EVENKEEL_NOT_READY)');
   });
 
   it('does not name the Service twice', () => {
