@@ -37,6 +37,7 @@ describe('conditions', () => {
     ['U1 ready counts whatever else is said', 'aP bT', 'aP'],
     ['U2 none ready: serving and terminating', 'aT bN cX dT', 'aT dT'],
     ['U3 neither: never used', 'aN bX', ''],
+    ['U4 one ready endpoint of any slice is enough to leave the terminating ones of all others', 'aT bT cT dR', 'dR'],
     ['U5 nothing at all', '', ''],
   ])('%s', (_title, set, expected) => expect(usable(set)).toBe(expected));
 

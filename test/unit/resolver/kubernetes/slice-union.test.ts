@@ -166,3 +166,21 @@ describe('SliceStore', () => {
     expect(store.get('s1')?.members[0]?.address).toBe('10.0.0.2');
   });
 });
+
+describe('S8 many slices, mostly half empty', () => {
+  it('53 slices of 1 to 100 endpoints are one set, and emptying one touches no other', () => {
+    const address = (slot: number, index: number): string => `10.${slot}.0.${index}`;
+    const sizes = Array.from({ length: 53 }, (_, slot) => 1 + ((slot * 37) % 100));
+    const all = union(
+      ...sizes.map((size, slot) =>
+        slice(`s${slot}`, '1', ...Array.from({ length: size }, (_, index) => ({ address: address(slot, index) }))),
+      ),
+    );
+    const present = (slot: number): number =>
+      Array.from({ length: 100 }, (_, index) => all.at(`${address(slot, index)}:80`)).filter(Boolean).length;
+    expect(sizes.map((_, slot) => present(slot))).toEqual(sizes);
+    const emptied = slice('s7', '2');
+    all.put('s7', emptied, new Set());
+    expect(sizes.map((_, slot) => present(slot))).toEqual(sizes.map((size, slot) => (slot === 7 ? 0 : size)));
+  });
+});
