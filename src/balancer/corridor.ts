@@ -176,12 +176,15 @@ export class Corridor<C> implements LeaseOwner<C> {
     const nowMs = this.#clock.now();
     const askedMs = latencyMs === undefined ? startedMs : nowMs - latencyMs;
     let judged = outcome;
-    if (outcome.kind === 'success') this.#latency.add(nowMs - askedMs);
-    else if (outcome.kind === 'cancelled') {
+    // A time that is to a good part a stall of our own event loop teaches nothing: not what is usual, nor whom to prefer.
+    const isMeasured = 4 * this.#stalls.stalledSince(askedMs, nowMs) <= nowMs - askedMs;
+    if (outcome.kind === 'success') {
+      if (isMeasured) this.#latency.add(nowMs - askedMs);
+    } else if (outcome.kind === 'cancelled') {
       if (!answered && this.#waitedTooLong(startedMs, nowMs)) judged = outcomes.timeout;
     } else if (outcome.cause === 'timeout' && this.#stoodStill(startedMs, nowMs)) judged = outcomes.cancelled;
     this.#stalls.ended();
-    subchannel.end(startedMs, nowMs, judged, askedMs);
+    subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
     this.#slot.ended(subchannel);
     if (this.#room.size > 0) this.#room.wake();
   }

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { Outcome } from '../endpoint/outcome.js';
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
 import { notify, observes, type SubchannelState } from '../observe/observer.js';
@@ -130,14 +130,15 @@ export class Subchannel<C> {
    * A call that began at `startedMs` ended. Never throws.
    * @param askedMs When the endpoint was asked: `startedMs`, unless what is to be measured is less than the whole call. Has
    * no default, since one would put the number on the heap for every call.
+   * @param isMeasured Whether the time it took says anything of the endpoint; false if our own event loop stood still.
    */
-  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number): void {
+  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured = true): void {
     this.inFlight--;
     // The room of a call from before the trial is not for another one on trial.
     if (this.#trial !== undefined && startedMs < this.#trialSinceMs) this.#trialLimit--;
     if (outcome.kind === 'failure' || outcome.cause === 'connect') this.failed++;
     try {
-      this.load.end(askedMs, nowMs, outcome);
+      this.load.end(askedMs, nowMs, isMeasured ? outcome : outcomes.notStarted);
     } catch (error) {
       this.#owner.warnings.warn('a load threw', error);
     }

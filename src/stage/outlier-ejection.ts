@@ -1,6 +1,7 @@
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { OutcomeCause } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { Invalidation } from './invalidation.js';
 import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
 import type { Stage, StageContext, StageFactory } from './stage.js';
@@ -58,13 +59,15 @@ export const outlierEjection = (options: OutlierEjectionOptions = {}): StageFact
 class OutlierEjection implements Stage {
   readonly #rules: OutlierRules;
   readonly #context: StageContext;
+  readonly #invalidation: Invalidation;
   readonly #records = new Map<string, OutlierRecord>();
   /** Shares of failures over all endpoints, for comparing one with the others. */
   readonly #totals = { failing: 0, records: 0 };
 
   constructor(rules: OutlierRules, context: StageContext) {
     this.#rules = rules;
-    this.#context = context;
+    this.#invalidation = new Invalidation(context);
+    this.#context = { ...context, invalidate: () => this.#invalidation.request() };
   }
 
   track(endpoint: EndpointEntry['endpoint']): OutlierRecord {
@@ -76,6 +79,7 @@ class OutlierEjection implements Stage {
   }
 
   apply(set: EndpointSet): EndpointSet {
+    this.#invalidation.ran();
     const suspects: OutlierRecord[] = [];
     for (const { endpoint, weight } of set.entries) {
       const record = this.#records.get(endpoint.key);
@@ -89,6 +93,7 @@ class OutlierEjection implements Stage {
   }
 
   close(): void {
+    this.#invalidation.close();
     for (const record of this.#records.values()) record.stop();
   }
 

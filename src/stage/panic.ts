@@ -1,6 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify } from '../observe/observer.js';
+import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /**
@@ -33,6 +34,7 @@ function countSuspects(set: EndpointSet): { total: number; suspects: number } {
 
 class Panic implements Stage {
   readonly #context: StageContext;
+  readonly #invalidation: Invalidation;
   readonly #connected = new Set<string>();
   /** Whether the last set held a doubted endpoint, so that connections matter. */
   #doubting = false;
@@ -40,18 +42,20 @@ class Panic implements Stage {
 
   constructor(context: StageContext) {
     this.#context = context;
+    this.#invalidation = new Invalidation(context);
   }
 
   track({ key }: Endpoint): Tracker {
     const set = (connected: boolean): void => {
       if (connected) this.#connected.add(key);
       else this.#connected.delete(key);
-      if (this.#doubting) this.#context.invalidate();
+      if (this.#doubting) this.#invalidation.request();
     };
     return { connected: () => set(true), disconnected: () => set(false), closed: () => set(false) };
   }
 
   apply(set: EndpointSet): EndpointSet {
+    this.#invalidation.ran();
     const { total, suspects } = countSuspects(set);
     this.#doubting = suspects > 0;
     const panicking = suspects * 2 > total || (suspects > 0 && this.#onlySuspectsConnected(set));
@@ -60,6 +64,10 @@ class Panic implements Stage {
       notify(this.#context.observer, 'panicChanged', { panicking, doubted: suspects, total });
     }
     return set.map(panicking ? lifted : stoodBy);
+  }
+
+  close(): void {
+    this.#invalidation.close();
   }
 
   #onlySuspectsConnected(set: EndpointSet): boolean {

@@ -33,6 +33,16 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       for (const { endpoint } of pods.result.entries) expect(endpoint.attributes.get(colour)).toBe('red');
     });
 
+    it('keeps what it does not understand of an entry', () => {
+      const marked: StageFactory = () => ({
+        apply: (set) => set.map((entry) => Object.assign({ ...entry }, { colour: 'red' })),
+      });
+      const pods = new StageHouse([marked, ...stages]);
+      pods.set(addresses(6));
+      for (const address of addresses(6)) pods.completed(address, outcomes.timeout, 30);
+      for (const entry of pods.result.entries) expect(entry).toMatchObject({ colour: 'red' });
+    });
+
     it('gives weights that are numbers from 0 up', () => {
       const pods = house();
       pods.set(addresses(10).map((address, index) => ({ address, weight: 0.5 + index })));

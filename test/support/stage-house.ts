@@ -126,7 +126,7 @@ export class StageHouse {
   }
 }
 
-/** `10.0.0.1` … `10.0.0.n`. */
+/** `10.0.0.1` … `10.0.0.n`; beyond 255 in the next net. */
 export function addresses(count: number): string[] {
-  return Array.from({ length: count }, (_, index) => `10.0.0.${index + 1}`);
+  return Array.from({ length: count }, (_, index) => `10.0.${(index + 1) >> 8}.${(index + 1) & 255}`);
 }

@@ -283,6 +283,39 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b, c, d, e]);
   });
 
+  it('runs the stages a few times, not a thousand, when a thousand endpoints fail one after the other', () => {
+    const pods = house(1_000);
+    const before = pods.runs;
+    // A turn each, all within a second.
+    for (const address of addresses(1_000)) {
+      pods.completed(address, outcomes.timeout, 5);
+      pods.clock.advance(1);
+    }
+    expect(pods.usable).toHaveLength(1_000);
+    expect(pods.runs - before).toBeLessThan(50);
+    for (const address of addresses(1_000)) {
+      pods.completed(address, outcomes.success);
+      pods.clock.advance(1);
+    }
+    // Those left when the panic ended were ejected for the shortest time.
+    expect(pods.usable.length).toBeGreaterThanOrEqual(500);
+    pods.clock.advance(1_150);
+    for (const address of addresses(1_000)) pods.completed(address, outcomes.success);
+    pods.clock.advance(50);
+    expect(pods.result.entries.some(({ held, doubted, trial }) => held || doubted || trial !== undefined)).toBe(false);
+    expect(pods.runs - before).toBeLessThan(120);
+  });
+
+  it('acts at once as long as verdicts are few, however many come in one turn', () => {
+    const pods = house(100);
+    pods.inOneTurn(() => {
+      for (const address of addresses(40)) pods.completed(address, outcomes.timeout, 5);
+    });
+    expect(pods.usable).toHaveLength(60);
+    pods.completed('10.0.0.41', outcomes.timeout, 5);
+    expect(pods.usable).toHaveLength(59);
+  });
+
   it('keeps no timer and no record of endpoints that left', () => {
     const pods = house(4);
     pods.completed(a, outcomes.timeout, 5);

@@ -1,0 +1,56 @@
+import type { Timer } from '../runtime/clock.js';
+import type { StageContext } from './stage.js';
+
+/** So many verdicts take effect at once, … */
+const BURST = 10;
+/** … and so many per second after that; others wait for the next, at most this long in ms. */
+const PER_SECOND = 20;
+const WAIT_MS = 1_000 / PER_SECOND;
+
+/**
+ * Asks for new sets at a pace. Each costs a run of all stages and a new picker, which is milliseconds with thousands of
+ * endpoints; when all of them fail within a second, their verdicts have to share a few.
+ */
+export class Invalidation {
+  readonly #context: StageContext;
+  #credit = BURST;
+  #countedAtMs: number;
+  #timer: Timer | undefined;
+  /** Asked for, and not yet run: more of it in one turn costs nothing. */
+  #isDue = false;
+
+  constructor(context: StageContext) {
+    this.#context = context;
+    this.#countedAtMs = context.clock.now();
+  }
+
+  request(): void {
+    if (this.#isDue || this.#timer !== undefined) return;
+    const { clock, invalidate } = this.#context;
+    const nowMs = clock.now();
+    this.#credit = Math.min(BURST, this.#credit + ((nowMs - this.#countedAtMs) * PER_SECOND) / 1_000);
+    this.#countedAtMs = nowMs;
+    if (this.#credit >= 1) {
+      this.#credit--;
+      this.#isDue = true;
+      invalidate();
+      return;
+    }
+    this.#timer = clock.timer(() => {
+      this.#timer = undefined;
+      this.#credit = Math.max(0, this.#credit - 1);
+      this.#isDue = true;
+      invalidate();
+    }, WAIT_MS);
+  }
+
+  /** The stages are being run. */
+  ran(): void {
+    this.#isDue = false;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+}

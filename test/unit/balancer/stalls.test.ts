@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { standardStages } from '../../../src/stage/standard-stages.js';
+import { BalancerHouse } from '../../support/balancer-house.js';
+
+/** One call of `ms` that succeeds. */
+async function call(house: BalancerHouse, ms: number): Promise<void> {
+  const lease = house.balancer.pick();
+  await house.clock.advanceAsync(ms);
+  lease?.end(outcomes.success);
+}
+
+describe('what is measured while our own event loop stands still', () => {
+  it('teaches no load', async () => {
+    const house = new BalancerHouse({ load: peakEwma() });
+    await house.publish('10.0.0.1');
+    await call(house, 20);
+    const before = house.balancer.snapshot().endpoints[0]?.load as number;
+    const lease = house.balancer.pick();
+    await house.clock.stall(3_000);
+    lease?.end(outcomes.success);
+    expect(house.balancer.snapshot().endpoints[0]?.load).toBeLessThanOrEqual(before);
+    await call(house, 500);
+    expect(house.balancer.snapshot().endpoints[0]?.load).toBeGreaterThan(10 * before);
+  });
+
+  it('does teach when the stall was a small part of the call', async () => {
+    const house = new BalancerHouse({ load: peakEwma() });
+    await house.publish('10.0.0.1');
+    await call(house, 20);
+    const before = house.balancer.snapshot().endpoints[0]?.load as number;
+    const lease = house.balancer.pick();
+    await house.clock.stall(400);
+    await house.clock.advanceAsync(10_000);
+    lease?.end(outcomes.success);
+    expect(house.balancer.snapshot().endpoints[0]?.load).toBeGreaterThan(100 * before);
+  });
+
+  it('ejects nobody', async () => {
+    const house = new BalancerHouse({ stages: standardStages() });
+    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    const leases = Array.from({ length: 30 }, () => house.balancer.pick());
+    await house.clock.advanceAsync(100);
+    await house.clock.stall(5_000);
+    for (const lease of leases) lease?.end(outcomes.timeout);
+    await house.clock.advanceAsync(0);
+    expect(house.balancer.snapshot().endpoints.some(({ doubted }) => doubted)).toBe(false);
+  });
+});
