@@ -1,4 +1,4 @@
-import type { Metadata } from '@grpc/grpc-js';
+import type { ChannelOptions, Metadata } from '@grpc/grpc-js';
 import {
   type BalancingOptions,
   balancingOptionNames,
@@ -17,11 +17,18 @@ import type { ChannelBalancer } from './channel-balancer.js';
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
 export type HashKey = (metadata: Metadata) => string | undefined;
 
+/** Options of grpc-js it has types for. */
+type KnownGrpcOptions = {
+  readonly [Name in keyof ChannelOptions as Name extends `grpc.${string}` | `grpc-node.${string}`
+    ? Name
+    : never]?: ChannelOptions[Name];
+};
+
 /**
  * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.` are grpc-js's own and are passed on as they are.
  * There is no `retry`: `retryPolicy` and `hedgingPolicy` of `grpc.service_config` do that, and each attempt is picked for anew.
  */
-export interface GrpcOptions extends Omit<BalancingOptions, 'retry'> {
+export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcOptions {
   /**
    * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
    * @defaultValue none: calls have no affinity

@@ -12,3 +12,6 @@ new Client(target('orders.shop:50051'), credentials.createInsecure(), {
 });
 // @ts-expect-error: an option that does not exist
 channelOptions({ pickers: p2c() });
+// @ts-expect-error: an option of grpc-js with a wrong value
+channelOptions({ 'grpc.keepalive_time_ms': '5s' });
+channelOptions({ 'grpc.keepalive_time_ms': 5_000, 'grpc.some_future_option': 1 });

@@ -151,6 +151,20 @@ describe('connections of a channel', () => {
     expect(fake.subchannels.length).toBe(2);
   });
 
+  it('leave nothing behind when they have come and gone', async () => {
+    const { fake, connect, clock } = world({ connectionsPerPod: 2 });
+    for (let pod = 0; pod < 500; pod++) {
+      const connection = await connect({ uid: `pod-${pod % 50}` });
+      if (pod % 3 === 0) for (const subchannel of fake.held()) subchannel.become(connectivityState.IDLE);
+      await connection.close();
+    }
+    await turn();
+    // 50 pods with two numbers each: every number was free again when it was needed.
+    expect(fake.subchannels.length).toBe(100);
+    expect(fake.subchannels.map(({ listeners }) => listeners).filter((count) => count > 0)).toEqual([]);
+    expect([fake.held().length, fake.listed.length, clock.timers]).toEqual([0, 0, 0]);
+  });
+
   it('are all let go of at once when the channel stops, and no new one is made', async () => {
     const { fake, transport, connect } = world({ connectionsPerPod: 2 });
     await connect();
