@@ -39,11 +39,25 @@ export function channelOptions(options: GrpcOptions = {}): ClientOptions {
     channelFactoryOverride: (address, credentials, given) => {
       if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
       const hidden = new HiddenOptions(resolved);
-      const channel = new Channel(address, credentials, { ...given, [HiddenOptions.key]: hidden });
-      hidden.channel = channel;
-      return channel;
+      return new BalancedChannel(address, credentials, { ...given, [HiddenOptions.key]: hidden }, hidden);
     },
   };
+}
+
+/** A channel that remembers that it was closed: grpc-js forgets it as soon as somebody waits for the channel again. */
+class BalancedChannel extends Channel {
+  readonly #hidden: HiddenOptions;
+
+  constructor(address: string, credentials: ChannelCredentials, options: ClientOptions, hidden: HiddenOptions) {
+    super(address, credentials, options);
+    this.#hidden = hidden;
+    hidden.channel = this;
+  }
+
+  override close(): void {
+    this.#hidden.closed = true;
+    super.close();
+  }
 }
 
 function twoCopies(): EvenkeelError {

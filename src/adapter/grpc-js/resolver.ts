@@ -1,4 +1,4 @@
-import { type Channel, type ChannelOptions, connectivityState, experimental } from '@grpc/grpc-js';
+import { type Channel, type ChannelOptions, experimental } from '@grpc/grpc-js';
 import { checkBalancingOptions } from '../../index.js';
 import { ChannelPresence } from './channel-balancer.js';
 import { isGrpcOption, type ResolvedGrpcOptions, resolveGrpcOptions } from './options.js';
@@ -11,8 +11,9 @@ export class HiddenOptions {
   /** The prefix keeps them out of the arguments of subchannels. */
   static readonly key: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel`;
   readonly options: ResolvedGrpcOptions;
-  /** Set where we made the channel ourselves. */
+  /** Both are known where we made the channel ourselves. */
   channel: Channel | undefined;
+  closed = false;
 
   constructor(options: ResolvedGrpcOptions) {
     this.options = options;
@@ -94,7 +95,7 @@ export class EvenkeelResolver implements experimental.Resolver {
   }
 
   #isClosed(): boolean {
-    return this.#hidden?.channel?.getConnectivityState(false) === connectivityState.SHUTDOWN;
+    return this.#hidden?.closed === true;
   }
 }
 
