@@ -18,6 +18,9 @@ import { Server } from 'node:net';
 
 const { name, tls, http2 = false, port = 0, backlog = 511 } = JSON.parse(process.argv[2]);
 
+/** What does not care for the body of a request. */
+const bodyless = new Set(['hang', 'hang-body', 'reset-body', 'bytes', 'cookies', 'hints', 'redirect', 'status']);
+
 let behaviour = { delayMs: 0, status: 200, headers: {}, connection: 'keep-alive', hang: false, idleMs: 0 };
 const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
 const sockets = new Set();
@@ -43,10 +46,15 @@ async function handle(request, response) {
   if (request.httpVersionMajor === 1 && connection !== 'default') response.setHeader('connection', connection);
   response.setHeader('x-pod', name);
   for (const [header, value] of Object.entries(behaviour.headers)) response.setHeader(header, value);
-  if (behaviour.hang) return;
+  if (behaviour.hang) {
+    request.resume();
+    return;
+  }
   if (behaviour.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));
   const url = new URL(request.url, 'http://pod');
   const [, what, argument] = url.pathname.split('/');
+  // A server that leaves a body unread does not notice when its client goes.
+  if (bodyless.has(what)) request.resume();
   switch (what) {
     case 'hang':
       return;
