@@ -72,6 +72,17 @@ export class WatchedService {
   }
 
   /**
+   * Lets virtual time pass in small steps with real turns between them: what the server has sent is heard before a
+   * watchdog could think that it was silent.
+   */
+  async elapse(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 500) {
+      await this.clock.advanceAsync(Math.min(500, ms - passed));
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
+  }
+
+  /**
    * Lets time pass until a state that needs network answers in between is reached. Returns how long it took, in virtual
    * time.
    */

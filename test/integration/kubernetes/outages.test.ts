@@ -25,7 +25,7 @@ async function inStep(members = 'aR bR'): Promise<{ api: ApiServer; service: Wat
   await service.sees(AB);
   await service.watching(1);
   // Long enough open to count as a watch (W9).
-  await service.clock.advanceAsync(60_000);
+  await service.elapse(60_000);
   return { api, service };
 }
 
@@ -100,7 +100,7 @@ describe('what an outage costs', () => {
       [undefined, false],
     ]);
     await service.watching(1);
-    await service.clock.advanceAsync(60_000);
+    await service.elapse(60_000);
     const before = api.counts.lists;
     // On the watch, and on the list it calls for: a consistent read has pages as well.
     api.disturb({ error: 410 });
@@ -290,7 +290,7 @@ describe('bad streams over sockets', () => {
     const service = new WatchedService(api, { port: 'http' });
     await service.sees(AB);
     await service.watching(1);
-    await service.clock.advanceAsync(60_000);
+    await service.elapse(60_000);
     const paged = { when: ({ query }: { query: Readonly<Record<string, string>> }) => query.continue !== undefined };
     api.failNext('list', { kind: 'status', status: 410, reason: 'Expired' }, paged);
     api.failNext('list', { kind: 'hang' }, { when: ({ query }) => query.limit === undefined });
