@@ -59,7 +59,7 @@ describe('in a pod', () => {
     });
     await service.sees(A);
     await service.watching(1);
-    await service.clock.advanceAsync(10_000);
+    await service.elapse(10_000);
     await write('token', 'new');
     api.setTokens({ new: 'all' });
     api.disturb('end');
@@ -81,7 +81,7 @@ describe('in a pod', () => {
     const service = new WatchedService(api, { port: 'http', credentials: { token: 'old' } });
     await service.sees(A);
     await service.watching(1);
-    await service.clock.advanceAsync(60_000);
+    await service.elapse(60_000);
     api.setTokens({});
     api.disturb('end');
     await until('told', () => service.listener.errors.length === 1);
@@ -103,7 +103,7 @@ describe('in a pod', () => {
     });
     await service.sees(A);
     await service.watching(1);
-    await service.clock.advanceAsync(10_000);
+    await service.elapse(10_000);
     // The same port, another authority.
     await api.close();
     const next = await createApiServer({ tls: true, port: api.port });
@@ -227,7 +227,7 @@ describe('what a slice may name', () => {
     await service.pass('told', () => service.listener.errors.length === 1);
     expect(service.listener.errors[0]?.message).toContain('3 endpoints, more than maxEndpoints (2)');
     expect(service.addresses).toBe(AB);
-    await service.clock.advanceAsync(60_000);
+    await service.elapse(60_000);
     // Nothing but fewer endpoints makes it good again.
     expect(service.listener.events.at(-1)).toMatch(/^fail/);
     api.slices.put(sliceObject('s1', 'aR'));
