@@ -55,6 +55,15 @@ describe('peak EWMA', () => {
     expect(ms(load)).toBeGreaterThan(20 * 20);
   });
 
+  it('does not fade while only failures are heard', () => {
+    const load = settled();
+    for (let nowMs = 100_000; nowMs <= 130_000; nowMs += 1_000) {
+      const before = load.value(nowMs - 1_000);
+      call(load, nowMs, 1, outcomes.reset);
+      expect(load.value(nowMs)).toBeGreaterThan(before);
+    }
+  });
+
   it('minds one failure in a hundred little', () => {
     const load = settled();
     for (let nowMs = 100_000; nowMs < 130_000; nowMs += 10) {
