@@ -257,9 +257,9 @@ const SLASH = 47;
 /** A path that is an absolute URL names the origin itself, whatever `origin` says. */
 function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const { path, method } = options;
-  if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path) || !URL.canParse(path)) {
-    return options;
-  }
+  if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path)) return options;
+  // Whoever it means, it is not us: no origin matches it, and the Agent refuses it.
+  if (!URL.canParse(path)) return { ...options, origin: path };
   const url = new URL(path);
   return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
 }

@@ -3,6 +3,7 @@ import type { TLSSocket } from 'node:tls';
 import { errors, Pool } from 'undici';
 import type { Clock, Connection, Endpoint, Rng, Timer } from '../../index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
+import { PodClient } from './pod-client.js';
 import { PodSockets } from './pod-sockets.js';
 
 /** What a `PodConnection` is made of. */
@@ -97,6 +98,7 @@ export class PodConnection implements Connection<Pool> {
       ...parts.pool,
       connections: multiplexed ? 1 : parts.connections,
       connect: (_options, supplied) => this.#supply(supplied as Supplied),
+      factory: (origin, options) => new PodClient(origin, options),
     });
   }
 
