@@ -97,6 +97,8 @@ export class Attempt implements experimental.PickResult {
   readonly #owner: AttemptOwner;
   #begun = false;
   #ended = false;
+  /** Another attempt was made; grpc-js may make it before it tells of this one's end. */
+  #followed = false;
   /** A failure not told of yet: whether another attempt follows shows only later. */
   #failure: { readonly outcome: Outcome; readonly error: object } | undefined;
 
@@ -118,13 +120,14 @@ export class Attempt implements experimental.PickResult {
   /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */
   another(): void {
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
-    this.#tell(true);
+    this.#followed = true;
+    this.#tell();
   }
 
   /** The call is over: a pick that was never used is given back, a failure had no attempt after it. */
   callEnded(): void {
     this.#end(outcomes.notStarted);
-    this.#tell(false);
+    this.#tell();
   }
 
   #finished(code: statusCode, details: string, metadata: Metadata): void {
@@ -141,6 +144,7 @@ export class Attempt implements experimental.PickResult {
     if (answered && messages !== 1) latencyMs = answeredMs - this.lease.startedMs;
     else if (outcome.kind === 'cancelled' && quiet) latencyMs = 0;
     this.#end(outcome, latencyMs);
+    if (this.#followed) this.#tell();
   }
 
   #end(outcome: Outcome, latencyMs?: number): void {
@@ -152,7 +156,7 @@ export class Attempt implements experimental.PickResult {
     this.#owner.roomMade();
   }
 
-  #tell(retrying: boolean): void {
+  #tell(): void {
     const failure = this.#failure;
     if (failure === undefined) return;
     this.#failure = undefined;
@@ -160,7 +164,7 @@ export class Attempt implements experimental.PickResult {
       endpoint: this.lease.endpoint,
       outcome: failure.outcome,
       attempt: this.#call.attempts.indexOf(this) + 1,
-      retrying,
+      retrying: this.#followed,
       error: failure.error,
     });
   }

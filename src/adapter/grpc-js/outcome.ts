@@ -24,8 +24,11 @@ const outcomeByCode: Readonly<Record<status, Outcome>> = {
   [status.CANCELLED]: outcomes.cancelled,
 };
 
-/** The words of grpc-js for REFUSED_STREAM, which is how the calls end that a GOAWAY overtook. It repeats them elsewhere itself. */
-const REFUSED = 'Stream refused by server';
+/**
+ * REFUSED_STREAM in the words of grpc-js, and of Node.js from 26 on when it hits the request being written: how the calls
+ * end that a GOAWAY overtook. grpc-js repeats them elsewhere itself.
+ */
+const REFUSED = /^Stream refused by server$|NGHTTP2_REFUSED_STREAM$/;
 
 /** A call that ended, as a picker hears of it. */
 export interface EndedCall {
@@ -49,7 +52,7 @@ export function outcomeOf({ code, details, metadata, quiet }: EndedCall, report?
   }
   if (code === status.DEADLINE_EXCEEDED) return quiet ? outcomes.cancelled : outcome;
   if (isOurs(metadata)) {
-    if (code === status.UNAVAILABLE) return details === REFUSED ? outcomes.notStarted : outcomes.reset;
+    if (code === status.UNAVAILABLE) return REFUSED.test(details) ? outcomes.notStarted : outcomes.reset;
     // A message larger than this side takes: the endpoint did its work.
     if (code === status.RESOURCE_EXHAUSTED) return outcomes.success;
     if (code === status.INTERNAL) return outcomes.protocol;

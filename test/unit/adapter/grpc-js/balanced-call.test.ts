@@ -205,4 +205,15 @@ describe('observers', () => {
     expect(told[1]).toEqual({ outcome, attempt: 2, retrying: false });
     expect(told.length).toBe(2);
   });
+
+  it('hear that another follows also where it was made before the first was told to have ended', () => {
+    const { call, attempt, told } = world();
+    const made = call();
+    const first = attempt(made);
+    first.attempt.onCallStarted();
+    first.attempt.another();
+    attempt(made);
+    first.attempt.onCallEnded?.(status.UNAVAILABLE, 'Connection dropped', new Metadata());
+    expect(told).toEqual([{ outcome: { kind: 'failure', cause: 'reset' }, attempt: 1, retrying: true }]);
+  });
 });

@@ -69,6 +69,9 @@ describe('what grpc-js says of itself', () => {
 
   it('a stream a GOAWAY overtook was never started', () => {
     expect(ours(status.UNAVAILABLE, 'Stream refused by server')).toEqual({ kind: 'not-started' });
+    // Node.js 26.
+    const written = 'Write error: Stream closed with error code NGHTTP2_REFUSED_STREAM';
+    expect(ours(status.UNAVAILABLE, written)).toEqual({ kind: 'not-started' });
   });
 
   it('garbled streams are the protocol, messages too large for us are no fault of the endpoint', () => {
