@@ -9,6 +9,13 @@ export const systemPackages = [
     apt: 'chromium',
     tests: "the tests of the playground's page",
   },
+  {
+    name: 'MariaDB',
+    commands: ['mariadbd'],
+    // The server alone: the package `mariadb-server` would also start it as a service of the machine.
+    apt: 'mariadb-server-core',
+    tests: 'the tests against real MySQL servers, their benchmark and their example',
+  },
 ];
 
 /** The path of the first of these programs found, or undefined. Some live in sbin, which not every PATH has. */

@@ -1,0 +1,213 @@
+/**
+ * Real MariaDB servers on loopback, each a process with its own data folder, run by an unprivileged user. They end with
+ * the process that started them, also when that is killed. For tests, benchmarks and examples.
+ */
+import { fork } from 'node:child_process';
+import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bootstrap, unprivileged } from './program.mjs';
+import { admin, MariadbServer } from './server.mjs';
+
+export { mariadbHint, mariadbPath } from './program.mjs';
+export { MariadbServer } from './server.mjs';
+
+/** Whom applications log in as, and where. */
+export const application = { user: 'shop', password: 'shop-secret', database: 'shop' };
+
+/**
+ * @typedef {object} ServersOptions
+ * @property {readonly string[]} [names] their names; by default mysql-0, mysql-1 …
+ * @property {readonly string[]} [addresses] one for each, which then share a port, as pods do; by default 127.0.0.1 with a port each
+ * @property {readonly string[]} [args] more options of mariadbd, such as `--max-connections=5`
+ * @property {{ cert: string, key: string, ca?: string }} [tls] PEM; connections may then be encrypted
+ * @property {readonly string[]} [init] statements each server runs when it starts, such as those that make tables
+ */
+
+/** A Service's worth of servers. `@@server_id` is 1, 2 … in the order they were added. */
+export class MariadbServers {
+  /** @type {string} */
+  #folder;
+  /** @type {import('node:child_process').ChildProcess} */
+  #keeper;
+  /** @type {ServersOptions} */
+  #options;
+  #who = unprivileged();
+  #added = 0;
+  /** @type {MariadbServer[]} */
+  #all = [];
+  #initFile = '';
+  /** @type {readonly string[]} */
+  #args = [];
+  #sharedPort = 0;
+
+  /** @param {ServersOptions} options */
+  constructor(options) {
+    this.#options = options;
+    this.#folder = mkdtempSync(join(tmpdir(), 'evenkeel-db-'));
+    const keeper = fileURLToPath(new URL('keeper.mjs', import.meta.url));
+    // A group of its own, so that what ends ours leaves it the time to tidy up.
+    this.#keeper = fork(keeper, [this.#folder], { execArgv: [], detached: true, stdio: 'ignore' });
+    this.#keeper.on('error', () => {});
+    this.#keeper.unref();
+    this.#keeper.channel?.unref();
+  }
+
+  /** Starts `count` servers. @param {number} count @param {ServersOptions} [options] */
+  static async start(count, options = {}) {
+    const servers = new MariadbServers(options);
+    try {
+      await servers.#prepare();
+      await Promise.all(Array.from({ length: count }, () => servers.add()));
+      return servers;
+    } catch (error) {
+      await servers.close();
+      throw error;
+    }
+  }
+
+  /** Those that were added and not removed, running or not. */
+  get all() {
+    return this.#all;
+  }
+
+  get endpoints() {
+    return this.#all.map(({ endpoint }) => endpoint);
+  }
+
+  /** @param {number} index */
+  at(index) {
+    const server = this.#all[index];
+    if (server === undefined) throw new Error(`there is no server ${index}`);
+    return server;
+  }
+
+  /** For who wants to look after them from outside. */
+  describe() {
+    return { folder: this.#folder, pids: this.#all.flatMap(({ pid }) => (pid === undefined ? [] : [pid])) };
+  }
+
+  /** Starts one more. @returns {Promise<MariadbServer>} */
+  async add() {
+    const index = this.#added++;
+    const folder = join(this.#folder, `data-${index}`);
+    cpSync(join(this.#folder, 'template'), folder, { recursive: true });
+    this.#own(folder);
+    const address = this.#options.addresses?.[index] ?? '127.0.0.1';
+    const server = new MariadbServer({
+      name: this.#options.names?.[index] ?? `mysql-${index}`,
+      id: index + 1,
+      address,
+      port: this.#sharedPort || (await freePort([address])),
+      folder,
+      initFile: this.#initFile,
+      args: this.#args,
+      who: this.#who,
+      onProcess: (pid, what) => this.#keeper.connected && this.#keeper.send({ [what]: pid }),
+    });
+    this.#all = [...this.#all, server].sort((a, b) => a.id - b.id);
+    await server.start();
+    return server;
+  }
+
+  /** Takes one away for good, with SIGTERM. @param {MariadbServer} server */
+  async remove(server) {
+    this.#all = this.#all.filter((other) => other !== server);
+    await server.stop();
+  }
+
+  /** Ends all of them and removes their data. Idempotent. */
+  async close() {
+    await Promise.all(this.#all.map((server) => server.kill()));
+    if (this.#keeper.exitCode !== null || this.#keeper.signalCode !== null) return;
+    const gone = new Promise((resolve) => this.#keeper.once('exit', resolve));
+    this.#keeper.ref();
+    if (this.#keeper.connected) this.#keeper.disconnect();
+    await gone;
+  }
+
+  async [Symbol.asyncDispose]() {
+    await this.close();
+  }
+
+  async #prepare() {
+    const { addresses, args = [], tls, init = [] } = this.#options;
+    const template = join(this.#folder, 'template');
+    mkdirSync(template);
+    this.#own(this.#folder);
+    await bootstrap(template, this.#who);
+    const { user, password, database } = application;
+    this.#initFile = this.#write('init.sql', [
+      "DROP USER IF EXISTS 'root'@'127.0.0.1', 'root'@'::1'",
+      `CREATE USER IF NOT EXISTS '${admin.user}'@'%' IDENTIFIED BY '${admin.password}'`,
+      `GRANT ALL ON *.* TO '${admin.user}'@'%'`,
+      `CREATE DATABASE IF NOT EXISTS ${database}`,
+      `CREATE USER IF NOT EXISTS '${user}'@'%' IDENTIFIED BY '${password}'`,
+      `GRANT ALL ON ${database}.* TO '${user}'@'%'`,
+      `USE ${database}`,
+      ...init,
+    ]);
+    this.#args = tls === undefined ? args : [...args, ...this.#tlsArgs(tls)];
+    if (addresses !== undefined) this.#sharedPort = await freePort(addresses);
+  }
+
+  /** @param {{ cert: string, key: string, ca?: string }} tls */
+  #tlsArgs({ cert, key, ca }) {
+    const args = [`--ssl-cert=${this.#write('cert.pem', [cert])}`, `--ssl-key=${this.#write('key.pem', [key])}`];
+    return ca === undefined ? args : [...args, `--ssl-ca=${this.#write('ca.pem', [ca])}`];
+  }
+
+  /** A file for the servers' eyes. @param {string} name @param {readonly string[]} parts */
+  #write(name, parts) {
+    const path = join(this.#folder, name);
+    // The init file is read line by line: one statement each.
+    const text = name.endsWith('.sql')
+      ? parts.map((part) => `${part.replaceAll('\n', ' ')};\n`).join('')
+      : parts.join('');
+    writeFileSync(path, text, { mode: 0o600 });
+    this.#own(path);
+    return path;
+  }
+
+  /** Gives a path and all below it to whom the servers run as. @param {string} path */
+  #own(path) {
+    const { uid, gid } = this.#who;
+    if (uid === undefined || gid === undefined) return;
+    chownSync(path, uid, gid);
+    if (path.endsWith('.sql') || path.endsWith('.pem')) return;
+    chmodSync(path, 0o700);
+    for (const entry of readdirSync(path, { withFileTypes: true, recursive: true })) {
+      chownSync(join(entry.parentPath, entry.name), uid, gid);
+    }
+  }
+}
+
+/** Ports given out by this process; a server that starts does not hold its port yet. */
+const taken = new Set();
+
+/**
+ * A port that is free on all these addresses. Not one the kernel gives out: while a server is down, a client that dials
+ * such a port may be given the same one for its own end, and is then connected to itself.
+ * @param {readonly string[]} addresses
+ */
+async function freePort(addresses) {
+  for (let attempt = 0; attempt < 200; attempt++) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    if (taken.has(port)) continue;
+    taken.add(port);
+    const free = await Promise.all(addresses.map((address) => canListen(address, port)));
+    if (free.every(Boolean)) return port;
+  }
+  throw new Error(`no free port from 20000 to 31999 on ${addresses.join(', ')}`);
+}
+
+/** @param {string} address @param {number} port @returns {Promise<boolean>} */
+function canListen(address, port) {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, address, () => server.close(() => resolve(true)));
+  });
+}
