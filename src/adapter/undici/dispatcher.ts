@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import { Agent, Dispatcher, type Pool } from 'undici';
 import {
   type Balancer,
@@ -11,17 +10,15 @@ import {
   EvenkeelError,
   optionError,
   poolDefaults,
-  type Resolver,
-  readClusterNames,
-  staticEndpoints,
   systemClock,
 } from '../../index.js';
+import { tlsName } from '../http/dial.js';
+import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
+import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import type { Call, CallOwner } from './call.js';
-import { bareHost, tlsName } from './dial.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
-import { OriginMatcher, serviceOrigin } from './origin.js';
 import {
   coreTakesLegacyHandlers,
   PodTransport,
@@ -70,11 +67,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
     throw optionError('otherwise', 'an undici Dispatcher', otherwise);
   }
-  if (clusterDomain !== undefined && (typeof clusterDomain !== 'string' || !/^[a-z0-9.-]+$/i.test(clusterDomain))) {
-    throw optionError('clusterDomain', 'a domain such as cluster.local', clusterDomain);
-  }
-  const matcher = new OriginMatcher(origin, clusterDomain);
-  if (clusterDomain === undefined) void readClusterNames().then(({ domain }) => matcher.learnDomain(domain));
+  const matcher = originMatcher(origin, clusterDomain);
   return new BalancedDispatcher({
     matcher,
     servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
@@ -102,20 +95,6 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
         transport,
       }),
   });
-}
-
-/** An address is what it says; a name is a Service to be found. */
-function resolverOf(origin: URL): Resolver | string {
-  const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
-  const host = bareHost(origin);
-  if (isIP(host) !== 0 || /(^|\.)localhost$/.test(host)) return staticEndpoints([{ address: host, port }]);
-  return `${origin.hostname}:${port}`;
-}
-
-function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
-  const picked: Partial<T> = {};
-  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
-  return picked as Pick<T, K>;
 }
 
 interface BalancedDispatcherParts {

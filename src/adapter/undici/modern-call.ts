@@ -2,8 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { loadReportHeader } from '../../index.js';
+import { outcomeOfAnswer } from '../http/answer.js';
 import { Call, type CallOwner } from './call.js';
-import { outcomeOfAnswer } from './outcome.js';
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface ModernHandler {

@@ -1,10 +1,10 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { errors, Pool } from 'undici';
-import type { Clock, Connection, Endpoint, Rng, Timer } from '../../index.js';
-import { type Dialled, type DialOptions, dialler } from './dial.js';
+import type { Clock, Connection, Endpoint, Rng } from '../../index.js';
+import { type Dialled, type DialOptions, dialler } from '../http/dial.js';
+import { dialFirst, PodLink } from '../http/pod-link.js';
 import { PodClient } from './pod-client.js';
-import { PodSockets } from './pod-sockets.js';
 
 /** What a `PodConnection` is made of. */
 export interface PodConnectionParts {
@@ -20,38 +20,10 @@ export interface PodConnectionParts {
   readonly rng: Rng;
 }
 
-/** A socket the other side closes while idle is opened again ahead of the next request at most this often, in ms. */
-const REOPEN_MS = 30_000;
-/** By how much of itself that pause is lengthened at random, so that clients do not move in step. */
-const REOPEN_SPREAD = 0.2;
-/** How long a pod that works but accepts no further connection is held to those it has, in ms. */
-const CROWDED_MS = 5_000;
-
-/** Errors of our own machine, not of the pod: no file descriptor, port or memory left for one more socket. */
-const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
-
 /** Opens the first socket to an endpoint and wraps it. Rejects with what went wrong; after an abort nothing is open. */
-export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal): Promise<PodConnection> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason);
-      return;
-    }
-    const dial = dialler(parts.endpoint, parts.dial);
-    const onAbort = (): void => {
-      reject(signal.reason);
-      socket.destroy();
-    };
-    const socket = dial((error, opened) => {
-      signal.removeEventListener('abort', onAbort);
-      opened.unref();
-      if (error !== undefined) reject(error);
-      else resolve(new PodConnection(parts, dial, opened));
-    });
-    // No request waits for it yet: it must not keep the process alive.
-    socket.unref();
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
+export async function openPodConnection(parts: PodConnectionParts, signal: AbortSignal): Promise<PodConnection> {
+  const dial = dialler(parts.endpoint, parts.dial);
+  return new PodConnection(parts, dial, await dialFirst(dial, signal));
 }
 
 /**
@@ -60,40 +32,16 @@ export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal
  */
 export class PodConnection implements Connection<Pool> {
   readonly handle: Pool;
-  readonly closed: Promise<Error | undefined>;
-  readonly leaving: Promise<void>;
-
   readonly #parts: PodConnectionParts;
-  readonly #sockets: PodSockets;
-  readonly #fullCapacity: number;
-  #capacity: number;
-  #crowdedTimer: Timer | undefined;
-  #reopenTimer: Timer | undefined;
-  #reopenedAtMs: number;
-  /** Bytes received when we last looked whether the pod is still there. */
-  #receivedAtCheck = 0;
-  #checking = false;
-  /** A request died with its socket while others were still open. */
-  #doubt: Error | undefined;
+  readonly #link: PodLink;
   #closing: Promise<void> | undefined;
-  #settleClosed!: (error: Error | undefined) => void;
-  #settleLeaving!: () => void;
 
   constructor(parts: PodConnectionParts, dial: (dialled: Dialled) => Socket, first: Socket) {
     this.#parts = parts;
-    this.closed = new Promise((resolve) => {
-      this.#settleClosed = resolve;
-    });
-    this.leaving = new Promise((resolve) => {
-      this.#settleLeaving = resolve;
-    });
+    const { clock, rng } = parts;
     const multiplexed = (first as TLSSocket).alpnProtocol === 'h2';
-    this.#fullCapacity = multiplexed ? parts.maxConcurrentStreams : parts.connections;
-    this.#capacity = this.#fullCapacity;
-    this.#reopenedAtMs = parts.clock.now();
-    this.#sockets = new PodSockets(dial, (failure) => this.#emptied(failure));
-    this.#sockets.add(first);
-    this.#sockets.setAside(first);
+    const capacity = multiplexed ? parts.maxConcurrentStreams : parts.connections;
+    this.#link = new PodLink({ dial, first, capacity, clock, rng, gone: () => void this.close() });
     this.handle = new Pool(parts.dial.origin, {
       ...parts.pool,
       connections: multiplexed ? 1 : parts.connections,
@@ -103,7 +51,15 @@ export class PodConnection implements Connection<Pool> {
   }
 
   get capacity(): number {
-    return this.#capacity;
+    return this.#link.capacity;
+  }
+
+  get closed(): Promise<Error | undefined> {
+    return this.#link.closed;
+  }
+
+  get leaving(): Promise<void> {
+    return this.#link.leaving;
   }
 
   /** With `healthPath`, asks for it and wants a status below 400; else opens a socket to see whether the pod accepts. */
@@ -111,17 +67,7 @@ export class PodConnection implements Connection<Pool> {
     const { healthPath, dial } = this.#parts;
     signal.throwIfAborted();
     if (healthPath === undefined) {
-      await new Promise<void>((resolve, reject) => {
-        this.#sockets.connectAhead((error, socket) => {
-          if (error !== undefined) {
-            reject(error);
-            return;
-          }
-          if (this.#closing !== undefined || this.#sockets.hasSpare) socket.destroy();
-          else this.#sockets.setAside(socket);
-          resolve();
-        }, signal);
-      });
+      await this.#link.knock(signal);
       return;
     }
     const response = await this.handle.request({ origin: dial.origin, path: healthPath, method: 'GET', signal });
@@ -129,26 +75,9 @@ export class PodConnection implements Connection<Pool> {
     if (response.statusCode >= 400) throw new Error(`${healthPath} answered ${response.statusCode}`);
   }
 
-  /**
-   * A request died with its socket. If that was the last one the pod may be gone: look at once, and until we know let
-   * only one request at a time go there. One, not none: callers who wait are woken when a call ends.
-   */
+  /** A request died with its socket. */
   lost(error: Error): void {
-    if (this.#closing !== undefined || this.#checking) return;
-    if (this.#sockets.open > 0) {
-      this.#doubt = error;
-      return;
-    }
-    if (this.#sockets.connecting > 0) return; // its end will tell
-    if (this.#sockets.received === this.#receivedAtCheck) {
-      // It accepted but never said a word: opening more would be a loop.
-      this.#gone(error);
-      return;
-    }
-    this.#receivedAtCheck = this.#sockets.received;
-    this.#checking = true;
-    this.#capacity = 1;
-    this.#reopen();
+    this.#link.lost(error);
   }
 
   close(signal?: AbortSignal): Promise<void> {
@@ -157,7 +86,7 @@ export class PodConnection implements Connection<Pool> {
       const cut = (): void => {
         const error = new errors.ClientDestroyedError();
         void this.handle.destroy(error).catch(() => {});
-        this.#sockets.destroyAll(error);
+        this.#link.sockets.destroyAll(error);
       };
       if (signal.aborted) cut();
       else {
@@ -169,103 +98,29 @@ export class PodConnection implements Connection<Pool> {
   }
 
   async #finish(): Promise<void> {
-    this.#reopenTimer?.cancel();
-    this.#crowdedTimer?.cancel();
-    this.#sockets.dropSpare();
+    this.#link.stop();
     await this.handle.close().catch(() => {});
     // Upgraded connections are the pool's no longer, but they still are ours.
-    await this.#sockets.allClosed();
-    this.#settleClosed(undefined);
-  }
-
-  /** The pod is gone: nothing of ours is open any more. What the pool still holds finds out by itself. */
-  #gone(error: Error): void {
-    this.#settleClosed(error);
-    void this.close();
+    await this.#link.finished();
   }
 
   /** The pool wants a socket: the spare one, or a new one. It must not be called back before it has returned. */
   #supply(supplied: Supplied): void {
-    if (!this.#sockets.hasSpare) {
+    if (!this.#link.sockets.hasSpare) {
       this.#dialForPool(supplied);
       return;
     }
     queueMicrotask(() => {
-      const socket = this.#sockets.takeSpare();
+      const socket = this.#link.sockets.takeSpare();
       if (socket === undefined) this.#dialForPool(supplied);
       else supplied(null, socket);
     });
   }
 
   #dialForPool(supplied: Supplied): void {
-    const receivedBefore = this.#sockets.received;
-    this.#sockets.connect((error, socket) => {
-      if (error === undefined) {
-        this.#accepted();
-        supplied(null, socket);
-      } else {
-        // First, so that whoever repeats the request elsewhere finds this pod judged already.
-        this.#refused(error, this.#sockets.received > receivedBefore);
-        supplied(error, null);
-      }
-    });
-  }
-
-  #accepted(): void {
-    this.#checking = false;
-    this.#doubt = undefined;
-    this.#crowdedTimer?.cancel();
-    this.#capacity = this.#fullCapacity;
-  }
-
-  /**
-   * The pod took no further connection. It is gone if no other is left. If others are, it is shutting down (its
-   * listener is closed, what it has it finishes), unless they still brought bytes while we knocked: then only its
-   * backlog is full, or our own machine is at its limit, and more connections would make that worse.
-   */
-  #refused(error: Error, receiving: boolean): void {
-    if (this.#closing !== undefined) return;
-    if (this.#sockets.open === 0) {
-      if (this.#sockets.connecting === 0) this.#gone(error);
-      return;
-    }
-    const code = (error as NodeJS.ErrnoException).code ?? '';
-    if (LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
-      this.#capacity = this.#sockets.open;
-      this.#crowdedTimer?.cancel();
-      this.#crowdedTimer = this.#parts.clock.timer(() => this.#accepted(), CROWDED_MS);
-    } else this.#settleLeaving();
-  }
-
-  /** No socket is left. After an ordinary end (idle, or brought about by us) the next request may open one. */
-  #emptied(failure: Error | undefined): void {
-    if (this.#closing !== undefined || this.#checking) return;
-    const doubt = failure ?? this.#doubt;
-    if (doubt !== undefined) {
-      this.lost(doubt);
-      return;
-    }
-    const { clock, rng } = this.#parts;
-    const dueMs = this.#reopenedAtMs + REOPEN_MS * (1 + REOPEN_SPREAD * rng.next()) - clock.now();
-    this.#reopenTimer?.cancel();
-    this.#reopenTimer = clock.timer(
-      () => {
-        if (this.#sockets.open + this.#sockets.connecting === 0) this.#reopen();
-      },
-      Math.max(0, dueMs),
-    );
-  }
-
-  #reopen(): void {
-    this.#reopenTimer?.cancel();
-    this.#reopenedAtMs = this.#parts.clock.now();
-    this.#sockets.connectAhead((error, socket) => {
-      if (error !== undefined) this.#refused(error, false);
-      else if (this.#closing !== undefined) socket.destroy();
-      else {
-        this.#accepted();
-        this.#sockets.setAside(socket);
-      }
+    this.#link.dial((error, socket) => {
+      if (error === undefined) supplied(null, socket);
+      else supplied(error, null);
     });
   }
 }

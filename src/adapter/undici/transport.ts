@@ -14,7 +14,9 @@ import {
   systemRng,
   type Transport,
 } from '../../index.js';
-import { serviceOrigin } from './origin.js';
+import type { DialErrors } from '../http/dial.js';
+import { serviceOrigin } from '../http/origin.js';
+import { checkTls } from '../http/tls-options.js';
 import { openPodConnection, type PodConnection, type PodConnectionParts } from './pod-connection.js';
 
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
@@ -85,8 +87,11 @@ export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOption
   'healthPath',
 ] as const);
 
-/** What the transport decides for every dial; a `tls` option must not. */
-const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
+/** undici's own errors, which its users know. */
+const dialErrors: DialErrors = {
+  timedOut: (message) => new undici.errors.ConnectTimeoutError(message),
+  closed: (message) => new undici.errors.SocketError(message),
+};
 
 /** undici closes an idle socket this long before the pod would, in ms; a request in that gap would be lost. */
 const KEEP_ALIVE_THRESHOLD_MS = 2_000;
@@ -162,7 +167,7 @@ function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionPar
   if (maxHeaderSize !== undefined) pool.maxHeaderSize = checkNumber('maxHeaderSize', maxHeaderSize, 0, size);
   if (maxResponseSize !== undefined) pool.maxResponseSize = checkNumber('maxResponseSize', maxResponseSize, 0, size);
   return {
-    dial: { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock },
+    dial: { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock, errors: dialErrors },
     pool,
     connections: checkNumber('connections', options.connections, 32, count),
     maxConcurrentStreams,
@@ -170,13 +175,4 @@ function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionPar
     clock,
     rng,
   };
-}
-
-function checkTls(origin: URL, tls: unknown): void {
-  if (tls === undefined) return;
-  if (typeof tls !== 'object' || tls === null) throw optionError('tls', 'an object as for tls.connect', tls);
-  if (origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
-  for (const name of DIALLED) {
-    if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', (tls as never)[name]);
-  }
 }

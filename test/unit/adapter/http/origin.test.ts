@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { OriginMatcher, serviceOrigin } from '../../../../src/adapter/undici/origin.js';
+import { OriginMatcher, serviceOrigin } from '../../../../src/adapter/http/origin.js';
 
 const matcher = (target: string, domain?: string): OriginMatcher => new OriginMatcher(new URL(target), domain);
 

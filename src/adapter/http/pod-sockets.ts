@@ -73,7 +73,7 @@ export class PodSockets {
     this.#sockets.add(socket);
     let failure: Error | undefined;
     socket.on('error', (error) => {
-      // Only errors of the system: a reset, a dead peer. undici destroys sockets with errors of its own for many reasons.
+      // Only errors of the system: a reset, a dead peer. HTTP clients destroy sockets with errors of their own for many reasons.
       if ((error as NodeJS.ErrnoException).syscall !== undefined) failure = error;
     });
     socket.once('close', () => {

@@ -1,6 +1,5 @@
 import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
-import { errors } from 'undici';
 import { type Clock, type Endpoint, endpointAddress } from '../../index.js';
 
 /** How sockets to the endpoints of one Service are opened. */
@@ -12,12 +11,22 @@ export interface DialOptions {
   readonly allowH2: boolean;
   readonly tls: ConnectionOptions;
   readonly clock: Clock;
+  /** The errors of the adapter for what no system call reports. */
+  readonly errors: DialErrors;
+}
+
+/** How an adapter calls the two ends of a dial that have no error of the system. */
+export interface DialErrors {
+  /** It took too long. */
+  timedOut(message: string): Error;
+  /** The other side closed before the connection stood. */
+  closed(message: string): Error;
 }
 
 /** Called exactly once, never before `dial` has returned. */
 export type Dialled = (error: Error | undefined, socket: Socket) => void;
 
-// undici's own values: a larger buffer than Node's default for plain sockets, TLS records hold no more than 16 KiB.
+// As in undici: a larger buffer than Node's default for plain sockets, TLS records hold no more than 16 KiB.
 const TCP_HIGH_WATER_MARK = 64 * 1024;
 const TLS_HIGH_WATER_MARK = 16 * 1024;
 
@@ -51,7 +60,7 @@ export function bareHost(url: URL): string {
  * pod behind an old address never sees them (U7).
  */
 export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dialled) => Socket {
-  const { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock } = options;
+  const { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock, errors } = options;
   const secure = origin.protocol === 'https:';
   const servername = tlsName(origin, tls);
   const target = { host: endpoint.address, port: endpoint.port };
@@ -89,7 +98,7 @@ export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dia
     socket.setKeepAlive(true, tcpKeepAliveMs);
     const timer = clock.timer(() => {
       const limit = `${connectTimeoutMs} ms`;
-      socket.destroy(new errors.ConnectTimeoutError(`${endpointAddress(endpoint)} did not connect within ${limit}`));
+      socket.destroy(errors.timedOut(`${endpointAddress(endpoint)} did not connect within ${limit}`));
     }, connectTimeoutMs);
     let settled = false;
     const settle = (error: Error | undefined): void => {
@@ -103,7 +112,7 @@ export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dia
     // Stays for the socket's life, so that no error finds nobody listening while the socket changes hands.
     socket.on('error', settle);
     socket.once('close', () => {
-      if (!settled) settle(new errors.SocketError(`${endpointAddress(endpoint)} closed while connecting`));
+      if (!settled) settle(errors.closed(`${endpointAddress(endpoint)} closed while connecting`));
     });
     return socket;
   };

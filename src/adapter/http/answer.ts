@@ -1,0 +1,38 @@
+import { type Outcome, outcomes, parseLoadReport } from '../../index.js';
+
+/** Longest wait a Retry-After is believed, in ms. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
+
+/** One header of an answer, by its name in lower case. */
+export type HeaderOf = (name: string) => unknown;
+
+/**
+ * What an answer says about the pod: 5xx is a failure, pushback is overload, all else (404 included) is work done.
+ * With `report`, the value of its load report header, what the pod says about itself goes along.
+ */
+export function outcomeOfAnswer(status: number, header: HeaderOf, report: unknown): Outcome {
+  const outcome = outcomeOfStatus(status, header);
+  const parsed = typeof report === 'string' ? parseLoadReport(report) : undefined;
+  return parsed === undefined ? outcome : { ...outcome, report: parsed };
+}
+
+function outcomeOfStatus(status: number, header: HeaderOf): Outcome {
+  if (status === 429 || status === 503) {
+    const retryAfterMs = parseRetryAfter(header('retry-after'), header('date'));
+    if (retryAfterMs !== undefined) return { ...outcomes.overload, retryAfterMs };
+  }
+  if (status === 429) return outcomes.overload;
+  return status >= 500 ? outcomes.status : outcomes.success;
+}
+
+/**
+ * Retry-After in ms: seconds, or a date, taken relative to the answer's own Date so that nobody's clock matters.
+ * Source: RFC 9110, 10.2.3.
+ */
+export function parseRetryAfter(retryAfter: unknown, date: unknown): number | undefined {
+  // A header that came twice is a list.
+  if (typeof retryAfter !== 'string') return undefined;
+  const text = retryAfter.trim();
+  const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(String(date));
+  return Number.isFinite(ms) && ms >= 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : undefined;
+}

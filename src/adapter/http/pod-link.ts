@@ -1,0 +1,223 @@
+import type { Socket } from 'node:net';
+import type { Clock, Rng, Timer } from '../../index.js';
+import type { Dialled } from './dial.js';
+import { PodSockets } from './pod-sockets.js';
+
+/** What a `PodLink` is made of. */
+export interface PodLinkParts {
+  readonly dial: (dialled: Dialled) => Socket;
+  /** Open, and set aside for the first request. */
+  readonly first: Socket;
+  /** Requests at once while nothing is wrong. */
+  readonly capacity: number;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** The pod is gone: `closed` has settled, what the adapter still holds is to be closed. */
+  gone(): void;
+}
+
+/** A socket the other side closes while idle is opened again ahead of the next request at most this often, in ms. */
+const REOPEN_MS = 30_000;
+/** By how much of itself that pause is lengthened at random, so that clients do not move in step. */
+const REOPEN_SPREAD = 0.2;
+/** How long a pod that works but accepts no further connection is held to those it has, in ms. */
+const CROWDED_MS = 5_000;
+
+/** Errors of our own machine, not of the pod: no file descriptor, port or memory left for one more socket. */
+const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
+
+/** Opens the first socket to a pod. Rejects with what went wrong; after an abort nothing is open. */
+export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSignal): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const onAbort = (): void => {
+      reject(signal.reason);
+      socket.destroy();
+    };
+    const socket = dial((error, opened) => {
+      signal.removeEventListener('abort', onAbort);
+      opened.unref();
+      if (error !== undefined) reject(error);
+      else resolve(opened);
+    });
+    // No request waits for it yet: it must not keep the process alive.
+    socket.unref();
+    signal.addEventListener('abort', onAbort, { once: true });
+  });
+}
+
+/**
+ * What the fate of its sockets says about one pod: how much it takes, whether it is leaving, whether it is gone. The
+ * sockets are an HTTP client's to use; here they are only opened, counted and judged.
+ */
+export class PodLink {
+  readonly sockets: PodSockets;
+  readonly closed: Promise<Error | undefined>;
+  readonly leaving: Promise<void>;
+  readonly #parts: PodLinkParts;
+  #capacity: number;
+  #crowdedTimer: Timer | undefined;
+  #reopenTimer: Timer | undefined;
+  #reopenedAtMs: number;
+  /** Bytes received when we last looked whether the pod is still there. */
+  #receivedAtCheck = 0;
+  #checking = false;
+  /** A request died with its socket while others were still open. */
+  #doubt: Error | undefined;
+  #closing = false;
+  #settleClosed!: (error: Error | undefined) => void;
+  #settleLeaving!: () => void;
+
+  constructor(parts: PodLinkParts) {
+    this.#parts = parts;
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = resolve;
+    });
+    this.leaving = new Promise((resolve) => {
+      this.#settleLeaving = resolve;
+    });
+    this.#capacity = parts.capacity;
+    this.#reopenedAtMs = parts.clock.now();
+    this.sockets = new PodSockets(parts.dial, (failure) => this.#emptied(failure));
+    this.sockets.add(parts.first);
+    this.sockets.setAside(parts.first);
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** Opens a socket for a request that waits for it. */
+  dial(dialled: Dialled): void {
+    const receivedBefore = this.sockets.received;
+    this.sockets.connect((error, socket) => {
+      // First, so that whoever repeats the request elsewhere finds this pod judged already.
+      if (error === undefined) this.#accepted();
+      else this.#refused(error, this.sockets.received > receivedBefore);
+      dialled(error, socket);
+    });
+  }
+
+  /** Whether the pod accepts a connection. The socket is kept if none is kept yet. */
+  knock(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.sockets.connectAhead((error, socket) => {
+        if (error !== undefined) {
+          reject(error);
+          return;
+        }
+        if (this.#closing || this.sockets.hasSpare) socket.destroy();
+        else this.sockets.setAside(socket);
+        resolve();
+      }, signal);
+    });
+  }
+
+  /**
+   * A request died with its socket. If that was the last one the pod may be gone: look at once, and until we know let
+   * only one request at a time go there. One, not none: callers who wait are woken when a call ends.
+   */
+  lost(error: Error): void {
+    if (this.#closing || this.#checking) return;
+    if (this.sockets.open > 0) {
+      this.#doubt = error;
+      return;
+    }
+    if (this.sockets.connecting > 0) return; // its end will tell
+    if (this.sockets.received === this.#receivedAtCheck) {
+      // It accepted but never said a word: opening more would be a loop.
+      this.#gone(error);
+      return;
+    }
+    this.#receivedAtCheck = this.sockets.received;
+    this.#checking = true;
+    this.#capacity = 1;
+    this.#reopen();
+  }
+
+  /** The pod asked for no more: it takes no new call, running ones finish. */
+  leave(): void {
+    this.#settleLeaving();
+  }
+
+  /** The connection is being closed: nothing is opened or judged any more. */
+  stop(): void {
+    this.#closing = true;
+    this.#reopenTimer?.cancel();
+    this.#crowdedTimer?.cancel();
+    this.sockets.dropSpare();
+  }
+
+  /** Resolves when no socket is left; the connection has then closed in order. */
+  async finished(): Promise<void> {
+    await this.sockets.allClosed();
+    this.#settleClosed(undefined);
+  }
+
+  /** Nothing of ours is open any more. What the client still holds finds out by itself. */
+  #gone(error: Error): void {
+    this.#settleClosed(error);
+    this.#parts.gone();
+  }
+
+  #accepted(): void {
+    this.#checking = false;
+    this.#doubt = undefined;
+    this.#crowdedTimer?.cancel();
+    this.#capacity = this.#parts.capacity;
+  }
+
+  /**
+   * The pod took no further connection. It is gone if no other is left. If others are, it is shutting down (its
+   * listener is closed, what it has it finishes), unless they still brought bytes while we knocked: then only its
+   * backlog is full, or our own machine is at its limit, and more connections would make that worse.
+   */
+  #refused(error: Error, receiving: boolean): void {
+    if (this.#closing) return;
+    if (this.sockets.open === 0) {
+      if (this.sockets.connecting === 0) this.#gone(error);
+      return;
+    }
+    const code = (error as NodeJS.ErrnoException).code ?? '';
+    if (LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
+      this.#capacity = this.sockets.open;
+      this.#crowdedTimer?.cancel();
+      this.#crowdedTimer = this.#parts.clock.timer(() => this.#accepted(), CROWDED_MS);
+    } else this.#settleLeaving();
+  }
+
+  /** No socket is left. After an ordinary end (idle, or brought about by us) the next request may open one. */
+  #emptied(failure: Error | undefined): void {
+    if (this.#closing || this.#checking) return;
+    const doubt = failure ?? this.#doubt;
+    if (doubt !== undefined) {
+      this.lost(doubt);
+      return;
+    }
+    const { clock, rng } = this.#parts;
+    const dueMs = this.#reopenedAtMs + REOPEN_MS * (1 + REOPEN_SPREAD * rng.next()) - clock.now();
+    this.#reopenTimer?.cancel();
+    this.#reopenTimer = clock.timer(
+      () => {
+        if (this.sockets.open + this.sockets.connecting === 0) this.#reopen();
+      },
+      Math.max(0, dueMs),
+    );
+  }
+
+  #reopen(): void {
+    this.#reopenTimer?.cancel();
+    this.#reopenedAtMs = this.#parts.clock.now();
+    this.sockets.connectAhead((error, socket) => {
+      if (error !== undefined) this.#refused(error, false);
+      else if (this.#closing) socket.destroy();
+      else {
+        this.#accepted();
+        this.sockets.setAside(socket);
+      }
+    });
+  }
+}

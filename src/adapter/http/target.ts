@@ -1,0 +1,35 @@
+import { isIP } from 'node:net';
+import { optionError, type Resolver, readClusterNames, staticEndpoints } from '../../index.js';
+import { bareHost } from './dial.js';
+import { OriginMatcher } from './origin.js';
+
+/**
+ * The matcher of a target, which learns the domain of the cluster by itself unless it is given.
+ * Throws EVENKEEL_OPTION for a domain that is none.
+ */
+export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatcher {
+  if (clusterDomain === undefined) {
+    const matcher = new OriginMatcher(origin);
+    void readClusterNames().then(({ domain }) => matcher.learnDomain(domain));
+    return matcher;
+  }
+  if (typeof clusterDomain !== 'string' || !/^[a-z0-9.-]+$/i.test(clusterDomain)) {
+    throw optionError('clusterDomain', 'a domain such as cluster.local', clusterDomain);
+  }
+  return new OriginMatcher(origin, clusterDomain);
+}
+
+/** Where the pods of an origin come from: an address is what it says, a name is a Service to be found. */
+export function resolverOf(origin: URL): Resolver | string {
+  const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
+  const host = bareHost(origin);
+  if (isIP(host) !== 0 || /(^|\.)localhost$/.test(host)) return staticEndpoints([{ address: host, port }]);
+  return `${origin.hostname}:${port}`;
+}
+
+/** Those of `names` that `from` has. */
+export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
+  const picked: Partial<T> = {};
+  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  return picked as Pick<T, K>;
+}
