@@ -5,21 +5,47 @@
  *   /bytes/<n>       n bytes                                       /hints         103, then 200
  *   /status/<code>   that status                                   /redirect?to=  302
  *   /hang            no answer, ever                               /hang-body     a head, a piece, then nothing
+ *   /drip/<n>/<ms>   n lines, one every ms, with trailers
  *   /reset           the connection is reset before any answer     /reset-body    … in the middle of the body
  *   anything else    200 and JSON about the request
  *
- * `x-id` of a request is counted, so that a test sees how often one request arrived.
+ * `x-id` of a request is counted, so that a test sees how often one request arrived. With `journal` each is also written
+ * to that file before it is answered, so that it is known of a pod that was killed or has left.
+ *
+ * With `graceMs`, SIGTERM ends it as it ends a good pod: it serves on for so long, then takes no new connection, says
+ * `Connection: close` or GOAWAY, and leaves when nothing runs.
  */
 import { createHash } from 'node:crypto';
+import { openSync, writeSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import { createServer as createTlsServer } from 'node:https';
 import { Server } from 'node:net';
 
-const { name, tls, http2 = false, port = 0, backlog = 511 } = JSON.parse(process.argv[2]);
+const {
+  name,
+  tls,
+  http2 = false,
+  host: listenAt = '127.0.0.1',
+  port = 0,
+  backlog = 511,
+  journal,
+  graceMs,
+} = JSON.parse(process.argv[2]);
+const journalFile = journal === undefined ? undefined : openSync(journal, 'a');
 
 /** What does not care for the body of a request. */
-const bodyless = new Set(['hang', 'hang-body', 'reset-body', 'bytes', 'cookies', 'hints', 'redirect', 'status']);
+const bodyless = new Set([
+  'hang',
+  'drip',
+  'hang-body',
+  'reset-body',
+  'bytes',
+  'cookies',
+  'hints',
+  'redirect',
+  'status',
+]);
 
 let behaviour = { delayMs: 0, status: 200, headers: {}, connection: 'keep-alive', hang: false, idleMs: 0 };
 const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
@@ -32,7 +58,11 @@ async function handle(request, response) {
   const host = request.headers.host ?? request.headers[':authority'];
   stats.hosts[host] = (stats.hosts[host] ?? 0) + 1;
   const id = request.headers['x-id'];
-  if (id !== undefined) stats.ids[id] = (stats.ids[id] ?? 0) + 1;
+  if (id !== undefined) {
+    stats.ids[id] = (stats.ids[id] ?? 0) + 1;
+    // The clock is the machine's own: a test can compare it with what it saw itself.
+    if (journalFile !== undefined) writeSync(journalFile, `${id} ${name} ${process.hrtime.bigint() / 1000n}\n`);
+  }
   if (request.headers.authorization !== undefined) stats.authorized++;
   const { socket } = request;
   clearTimeout(idle.get(socket));
@@ -68,6 +98,17 @@ async function handle(request, response) {
       response.writeHead(200, { 'content-length': 1000 });
       response.write('begun', () => setImmediate(() => request.socket.resetAndDestroy()));
       return;
+    case 'drip': {
+      const [, , , lines, pauseMs] = url.pathname.split('/').map(Number);
+      response.writeHead(200, { trailer: 'x-lines' });
+      for (let line = 1; line <= lines && !response.destroyed; line++) {
+        response.write(`${line}\n`);
+        await new Promise((resolve) => setTimeout(resolve, pauseMs));
+      }
+      response.addTrailers({ 'x-lines': String(lines) });
+      response.end();
+      return;
+    }
     case 'bytes':
       response.end(Buffer.alloc(Number(argument), 'x'));
       return;
@@ -184,4 +225,14 @@ process.on('message', ({ id, command, argument }) => {
   process.send({ id, result });
 });
 process.on('disconnect', () => process.exit());
-server.listen({ port, backlog, host: '127.0.0.1' }, () => process.send({ listening: server.address().port }));
+if (graceMs !== undefined) {
+  process.on('SIGTERM', () => {
+    setTimeout(() => {
+      behaviour.connection = 'close';
+      // Ends idle connections, and waits for the others.
+      server.close(() => process.exit());
+      commands.goaway();
+    }, graceMs);
+  });
+}
+server.listen({ port, backlog, host: listenAt }, () => process.send({ listening: server.address().port }));

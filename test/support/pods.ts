@@ -33,12 +33,18 @@ export interface PodBehaviour {
 
 export interface PodOptions {
   readonly name?: string;
+  /** @defaultValue '127.0.0.1' */
+  readonly host?: string;
   /** @defaultValue 0, any free one */
   readonly port?: number;
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly http2?: boolean;
   /** Connections the kernel accepts before the process does. With 1 and a frozen process the third one hangs. */
   readonly backlog?: number;
+  /** File to which every request that carries an `x-id` is written as it comes; several pods may share one. */
+  readonly journal?: string;
+  /** How long it serves on after SIGTERM. @defaultValue it is gone at once */
+  readonly graceMs?: number;
 }
 
 const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));
@@ -46,15 +52,20 @@ const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));
 /** An HTTP server in a process of its own, on loopback. What its paths do: `pod-process.mjs`. */
 export class Pod {
   readonly name: string;
+  readonly host: string;
   readonly port: number;
+  /** Resolves when the process is gone, whatever ended it. */
+  readonly exited: Promise<void>;
   readonly #child: ChildProcess;
   readonly #answers = new Map<number, (result: unknown) => void>();
   #commands = 0;
 
-  private constructor(name: string, port: number, child: ChildProcess) {
+  private constructor(name: string, host: string, port: number, child: ChildProcess) {
     this.name = name;
+    this.host = host;
     this.port = port;
     this.#child = child;
+    this.exited = new Promise((resolve) => child.once('exit', () => resolve()));
     child.on('message', (message: { id?: number; result?: unknown }) => {
       if (message.id === undefined) return;
       this.#answers.get(message.id)?.(message.result);
@@ -63,17 +74,17 @@ export class Pod {
   }
 
   static async start(options: PodOptions = {}): Promise<Pod> {
-    const { name = 'pod' } = options;
+    const { name = 'pod', host = '127.0.0.1' } = options;
     const child = fork(program, [JSON.stringify({ ...options, name })], { execArgv: [] });
     const port = await new Promise<number>((resolve, reject) => {
       child.once('message', (message: { listening: number }) => resolve(message.listening));
       child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
     });
-    return new Pod(name, port, child);
+    return new Pod(name, host, port, child);
   }
 
   get endpoint(): { readonly address: string; readonly port: number } {
-    return { address: '127.0.0.1', port: this.port };
+    return { address: this.host, port: this.port };
   }
 
   stats(): Promise<PodStats> {
@@ -113,13 +124,17 @@ export class Pod {
     this.#child.kill('SIGCONT');
   }
 
+  /** SIGTERM: see `graceMs`. */
+  terminate(): void {
+    this.#child.kill('SIGTERM');
+  }
+
   /** SIGKILL. Resolves when the process is gone. */
   async kill(): Promise<void> {
     const { exitCode, signalCode } = this.#child;
     if (exitCode !== null || signalCode !== null) return;
-    const gone = new Promise((resolve) => this.#child.once('exit', resolve));
     this.#child.kill('SIGKILL');
-    await gone;
+    await this.exited;
   }
 
   #command(command: string, argument?: unknown): Promise<unknown> {

@@ -1,0 +1,129 @@
+import { createServer } from 'node:net';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { dns } from '../../../src/resolver/dns.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createDnsServer } from '../../../src/testing/dns-server.js';
+import { connected } from '../../support/connected.js';
+import type { PodOptions } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+import { Cluster } from './support/cluster.js';
+import { PROOF, report } from './support/proof.js';
+import { Traffic, through } from './support/traffic.js';
+
+const PODS = PROOF ? 10 : 4;
+const CALLERS = PROOF ? 64 : 24;
+const ROLLS = PROOF ? 3 : 1;
+const LIMIT_MS = 180_000;
+
+const certificate = createCertificate({ hosts: ['orders.shop'] });
+const tls = { ca: certificate.cert };
+
+/** Elsewhere than on Linux only 127.0.0.1 can be bound, and headless DNS needs one port at several addresses. */
+const severalAddresses = await new Promise<boolean>((resolve) => {
+  const server = createServer();
+  server.once('error', () => resolve(false));
+  server.listen(0, '127.0.3.1', () => server.close(() => resolve(true)));
+});
+
+let cluster: Cluster;
+let orders: ServiceDispatcher;
+let tearDown: (() => Promise<void>)[];
+
+beforeEach(() => {
+  tearDown = [];
+});
+afterEach(async () => {
+  await orders.destroy();
+  for (const close of tearDown) await close();
+  await cluster[Symbol.asyncDispose]();
+});
+
+const start = async (pods: Omit<PodOptions, 'name'>, target: string, options: DispatcherOptions): Promise<void> => {
+  cluster = await Cluster.start(PODS, pods);
+  orders = createDispatcher(target, { resolver: cluster.resolver(), ...options });
+  await connected(orders.balancer, PODS);
+};
+
+/** Traffic that flows before, during and after the updates. Both sides are counted when it has ended. */
+const rollUnderTraffic = async (what: string): Promise<Traffic> => {
+  const traffic = new Traffic(CALLERS, through(orders));
+  await until('traffic flows', () => traffic.answered > 20 * CALLERS, 60_000);
+  const beganMs = performance.now();
+  const before = traffic.calls.length;
+  for (let roll = 0; roll < ROLLS; roll++) await cluster.roll();
+  const seconds = (performance.now() - beganMs) / 1_000;
+  const perSecond = Math.round((traffic.calls.length - before) / seconds);
+  const then = traffic.answered;
+  await until('traffic flows on', () => traffic.answered > then + 20 * CALLERS, 60_000);
+  await traffic.stop();
+  const arrivals = cluster.journal.read();
+  report(what, {
+    requests: traffic.calls.length,
+    'per second': perSecond,
+    'pods replaced': ROLLS * PODS,
+    'failed GETs': traffic.failed('GET').length,
+    'failed POSTs': traffic.failed('POST').length,
+    'pods killed': cluster.killed,
+  });
+  expect(traffic.contradictions(arrivals)).toEqual([]);
+  return traffic;
+};
+
+describe('a rolling update, seen in EndpointSlices', () => {
+  it('fails no request of any method', { timeout: LIMIT_MS }, async () => {
+    await start({}, 'http://orders.shop:8080', {});
+    const traffic = await rollUnderTraffic('rolling update, HTTP/1.1');
+    expect(traffic.failed()).toEqual([]);
+    expect(cluster.killed).toBe(0);
+    await connected(orders.balancer, PODS);
+  });
+
+  it('fails no request of any method over TLS', { timeout: LIMIT_MS }, async () => {
+    await start({ tls: certificate }, 'https://orders.shop:8443', { tls });
+    const traffic = await rollUnderTraffic('rolling update, TLS');
+    expect(traffic.failed()).toEqual([]);
+    expect(cluster.killed).toBe(0);
+  });
+
+  it.runIf(!coreTakesLegacyHandlers)(
+    'fails no request of any method over HTTP/2, where pods say GOAWAY',
+    { timeout: LIMIT_MS },
+    async () => {
+      await start({ tls: certificate, http2: true }, 'https://orders.shop:8443', { tls, allowH2: true });
+      const traffic = await rollUnderTraffic('rolling update, HTTP/2');
+      expect(traffic.failed()).toEqual([]);
+      expect(cluster.killed).toBe(0);
+    },
+  );
+});
+
+describe('a rolling update, seen in headless DNS', () => {
+  it.runIf(severalAddresses)('fails no GET', { timeout: LIMIT_MS }, async () => {
+    let last = 0;
+    cluster = await Cluster.start(PODS, {}, () => `127.0.3.${++last}`);
+    const names = await createDnsServer({ ttl: 1 });
+    tearDown.push(() => names.close());
+    cluster.list({
+      // A terminating pod is not ready, and leaves DNS at once; clients find out when their answer has aged.
+      changed: (pods) =>
+        names.kubernetes.set({
+          namespace: 'shop',
+          name: 'orders',
+          pods: pods.map(({ pod, ready, terminating }) => ({ address: pod.host, ready: ready && !terminating })),
+        }),
+    });
+    orders = createDispatcher('http://orders.shop:8080', {
+      resolver: dns({
+        host: 'orders.shop.svc.cluster.local',
+        port: cluster.pods[0]?.port as number,
+        servers: [names.address],
+        allowAddresses: ['loopback'],
+      }),
+    });
+    await connected(orders.balancer, PODS);
+    const traffic = await rollUnderTraffic('rolling update, headless DNS with a TTL of 1 s');
+    expect(traffic.failed('GET')).toEqual([]);
+  });
+});

@@ -1,0 +1,175 @@
+import { endpointSlices } from '../../../../src/resolver/kubernetes/endpoint-slices.js';
+import type { Resolver } from '../../../../src/resolver/resolver.js';
+import { type ApiServer, createApiServer } from '../../../../src/testing/api-server.js';
+import type { ServiceController } from '../../../../src/testing/api-server-service.js';
+import { Pod, type PodOptions } from '../../../support/pods.js';
+import { until } from '../../../support/until.js';
+import { Journal } from './journal.js';
+
+/** How long a pod serves on after SIGTERM, and when it is killed if it is still there. */
+const GRACE_MS = 1_000;
+const KILL_AFTER_MS = 5_000;
+/** How long after the SIGTERM its slice says so: both start from the same deletion, and neither waits for the other. */
+const SLICE_LAG_MS = 50;
+/** From the process's listening to the first probe that finds it ready. */
+const READINESS_DELAY_MS = 200;
+
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** A place that lists the pods of the Service. */
+export interface Listing {
+  changed(pods: readonly ListedPod[]): void;
+}
+
+export interface ListedPod {
+  readonly pod: Pod;
+  readonly ready: boolean;
+  readonly terminating: boolean;
+}
+
+/**
+ * The Service `orders` in the namespace `shop`: pods in processes of their own, a kubelet that starts and ends them, an
+ * API server that says so in EndpointSlices.
+ */
+export class Cluster implements AsyncDisposable {
+  readonly journal = new Journal();
+  readonly api: ApiServer;
+  readonly orders: ServiceController;
+  readonly #options: Omit<PodOptions, 'name'>;
+  readonly #nextHost: (() => string) | undefined;
+  readonly #members = new Map<string, ListedPod>();
+  readonly #everyPod: Pod[] = [];
+  readonly #listings: Listing[] = [];
+  readonly #leaving = new Set<Promise<void>>();
+  #started = 0;
+  #killed = 0;
+
+  private constructor(api: ApiServer, options: Omit<PodOptions, 'name'>, nextHost: (() => string) | undefined) {
+    this.api = api;
+    this.#options = { graceMs: GRACE_MS, journal: this.journal.file, ...options };
+    this.#nextHost = nextHost;
+    this.orders = api.service('shop', 'orders', { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] });
+  }
+
+  /** `nextHost` gives every pod an address of its own; without it all are on 127.0.0.1, with a port each. */
+  static async start(count: number, options: Omit<PodOptions, 'name'> = {}, nextHost?: () => string): Promise<Cluster> {
+    const cluster = new Cluster(await createApiServer(), options, nextHost);
+    // One after the other: where all share a port, the first one's is it.
+    for (let index = 0; index < count; index++) {
+      const pod = await cluster.startPod(nextHost && index > 0 ? { port: cluster.pods[0]?.port as number } : {});
+      cluster.set(pod, { ready: true });
+    }
+    return cluster;
+  }
+
+  /** Pods that are to stay: running and not told to leave. */
+  get pods(): readonly Pod[] {
+    return [...this.#members.values()].filter(({ terminating }) => !terminating).map(({ pod }) => pod);
+  }
+
+  /** How many pods had to be killed because they did not leave in time. */
+  get killed(): number {
+    return this.#killed;
+  }
+
+  resolver(): Resolver {
+    return endpointSlices({
+      apiServer: this.api.url,
+      namespace: 'shop',
+      service: 'orders',
+      port: 'http',
+      allowAddresses: ['loopback'],
+    });
+  }
+
+  /** Has another place follow the pods. */
+  list(listing: Listing): void {
+    this.#listings.push(listing);
+    listing.changed([...this.#members.values()]);
+  }
+
+  /** Starts a pod; it is not listed before `set`. */
+  async startPod(more: Partial<PodOptions> = {}): Promise<Pod> {
+    const host = this.#nextHost?.();
+    const pod = await Pod.start({
+      ...this.#options,
+      ...(host !== undefined && { host }),
+      name: `pod-${this.#started++}`,
+      ...more,
+    });
+    this.#everyPod.push(pod);
+    return pod;
+  }
+
+  /** Writes what is known of a pod into the slices. */
+  set(pod: Pod, { ready, terminating = false }: { readonly ready: boolean; readonly terminating?: boolean }): void {
+    this.#members.set(pod.name, { pod, ready, terminating });
+    this.orders.putPod({
+      name: pod.name,
+      address: pod.host,
+      ports: { http: pod.port },
+      ready,
+      terminating,
+    });
+    this.#changed();
+  }
+
+  remove(pod: Pod): void {
+    this.#members.delete(pod.name);
+    this.orders.removePod(pod.name);
+    this.#changed();
+  }
+
+  /** A new pod: starts, is listed as not ready, then as ready. */
+  async addPod(more: Partial<PodOptions> = {}): Promise<Pod> {
+    const pod = await this.startPod(more);
+    this.set(pod, { ready: false });
+    await pause(READINESS_DELAY_MS);
+    this.set(pod, { ready: true });
+    return pod;
+  }
+
+  /** Deletes a pod as a kubelet and the endpointslice controller do. Resolves when it is gone. */
+  async endPod(pod: Pod): Promise<void> {
+    const ending = this.#end(pod);
+    this.#leaving.add(ending);
+    await ending;
+    this.#leaving.delete(ending);
+  }
+
+  /** Replaces every pod: one more than wanted (surge 1), the next step when the new one is ready. */
+  async roll(): Promise<void> {
+    for (const old of this.pods) {
+      await this.addPod(old.host === '127.0.0.1' ? {} : { port: old.port });
+      void this.endPod(old);
+    }
+    await until('the old pods are gone', () => this.#leaving.size === 0, 30_000);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.#everyPod.map((pod) => pod.kill()));
+    await this.api.close();
+    this.journal[Symbol.dispose]();
+  }
+
+  async #end(pod: Pod): Promise<void> {
+    const member = this.#members.get(pod.name);
+    if (member !== undefined) this.#members.set(pod.name, { ...member, terminating: true });
+    pod.terminate();
+    const timer = setTimeout(() => {
+      this.#killed++;
+      void pod.kill();
+    }, KILL_AFTER_MS);
+    await pause(SLICE_LAG_MS);
+    // Its probe still passes: it serves.
+    this.set(pod, { ready: true, terminating: true });
+    await pod.exited;
+    clearTimeout(timer);
+    this.remove(pod);
+  }
+
+  #changed(): void {
+    const members = [...this.#members.values()];
+    for (const listing of this.#listings) listing.changed(members);
+  }
+}
