@@ -1,4 +1,4 @@
-import { Agent, Dispatcher, type Pool } from 'undici';
+import { Dispatcher, type Pool } from 'undici';
 import {
   type Balancer,
   type BalancingOptions,
@@ -7,7 +7,6 @@ import {
   checkFunction,
   checkKeys,
   createBalancer,
-  EvenkeelError,
   optionError,
   poolDefaults,
   systemClock,
@@ -16,6 +15,8 @@ import { tlsName } from '../http/dial.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import type { Call, CallOwner } from './call.js';
+import { resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
+import { Elsewhere } from './elsewhere.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
@@ -115,14 +116,14 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
   readonly balancer: Balancer<Pool>;
   readonly #parts: BalancedDispatcherParts;
   readonly #transport: PodTransport;
-  /** The Agent for other origins, if it is ours. */
-  #agent: Agent | undefined;
+  readonly #elsewhere: Elsewhere;
   #waiting = 0;
   #closing: Promise<void> | undefined;
 
   constructor(parts: BalancedDispatcherParts) {
     super();
     this.#parts = parts;
+    this.#elsewhere = new Elsewhere(parts);
     this.#transport = parts.transport((pool) => this.#forwardEvents(pool));
     this.balancer = parts.balancer(this.#transport);
   }
@@ -135,7 +136,7 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
     // The first test is all a request with a plain path and our own origin pays for.
     if (origin !== matcher.origin || typeof path !== 'string' || path.charCodeAt(0) !== SLASH) {
       const resolved = resolvePath(own);
-      if (!matcher.matches(resolved.origin)) return this.#elsewhere(resolved, handler);
+      if (!matcher.matches(resolved.origin)) return this.#elsewhere.dispatch(resolved, handler);
       own = resolved;
     }
     if (servername !== undefined) own = { ...own, servername } as Dispatcher.DispatchOptions;
@@ -159,7 +160,7 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
     this.#closing ??= ended;
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
-    void this.#agent?.destroy(typeof error === 'function' ? null : (error ?? null));
+    this.#elsewhere.destroy(typeof error === 'function' ? null : (error ?? null));
     return answer(ended, typeof error === 'function' ? error : callback);
   }
 
@@ -188,38 +189,8 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
       : new ModernCall(this, withoutDispatcher(options), key, new ModernisedHandler(legacy));
   }
 
-  #elsewhere(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if (this.#closing !== undefined) {
-      const error = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
-      if (typeof handler.onRequestStart === 'function') handler.onResponseError?.(undefined as never, error);
-      else handler.onError?.(error);
-      return true;
-    }
-    const target = this.#parts.otherwise ?? this.#ownAgent();
-    // Both undici 7 and 8 take the newer form, and it may be of either.
-    const modern =
-      typeof handler.onRequestStart === 'function' ? handler : new ModernisedHandler(handler as LegacyHandler);
-    return target.dispatch(withoutDispatcher(options), modern as Dispatcher.DispatchHandler);
-  }
-
-  #ownAgent(): Agent {
-    this.#agent ??= new Agent();
-    return this.#agent;
-  }
-
   async #end(signal: AbortSignal | undefined): Promise<void> {
-    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#closeAgent()]);
-  }
-
-  /** As the balancer does: what runs may finish, for as long as it may on a pod. */
-  async #closeAgent(): Promise<void> {
-    const agent = this.#agent;
-    if (agent === undefined || agent.destroyed) return;
-    const { clock, drainTimeoutMs } = this.#parts;
-    const timer = clock.timer(() => void agent.destroy(), drainTimeoutMs);
-    // Rejects only when it was destroyed meanwhile, which is what was wanted then.
-    await agent.close().catch(() => {});
-    timer.cancel();
+    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#elsewhere.close()]);
   }
 
   #forwardEvents(pool: Pool): void {
@@ -232,35 +203,6 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
 }
 
 const SLASH = 47;
-
-/** A path that is an absolute URL names the origin itself, whatever `origin` says. */
-function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
-  const { path, method } = options;
-  if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path)) return options;
-  // Whoever it means, it is not us: no origin matches it, and the Agent refuses it.
-  if (!URL.canParse(path)) return { ...options, origin: path };
-  const url = new URL(path);
-  return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
-}
-
-/**
- * The fetch of Node 20 and 22 adds its Content-Length to one the caller set, as `3, 3`, which undici from 7 on refuses.
- * A recipient may take a list of the same number for that number (RFC 9110, 8.6).
- */
-function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
-  const { headers } = options;
-  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) return options;
-  const length = (headers as Record<string, unknown>)['content-length'];
-  if (typeof length !== 'string' || !/^(\d+)(, \1)+$/.test(length)) return options;
-  return { ...options, headers: { ...headers, 'content-length': length.slice(0, length.indexOf(',')) } };
-}
-
-/** undici 7's functions leave their `dispatcher` in the options, undici 8's core refuses it there. */
-function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
-  if (!('dispatcher' in options)) return options;
-  const { dispatcher: _dispatcher, ...rest } = options;
-  return rest as Dispatcher.DispatchOptions;
-}
 
 function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {
   if (callback === undefined) return ended;

@@ -1,0 +1,53 @@
+import type { Dispatcher } from 'undici';
+
+/** A path that is an absolute URL names the origin itself, whatever `origin` says. */
+export function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const { path, method } = options;
+  if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path)) return options;
+  // Whoever it means, it is not us: no origin matches it, and the Agent refuses it.
+  if (!URL.canParse(path)) return { ...options, origin: path };
+  const url = new URL(path);
+  return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
+}
+
+/**
+ * The fetch of Node 20 and 22 adds its Content-Length to one the caller set, as `3, 3`, which undici from 7 on refuses.
+ * A recipient may take a list of the same number for that number (RFC 9110, 8.6).
+ */
+export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const { headers } = options;
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) return options;
+  const length = (headers as Record<string, unknown>)['content-length'];
+  if (typeof length !== 'string' || !/^(\d+)(, \1)+$/.test(length)) return options;
+  return { ...options, headers: { ...headers, 'content-length': length.slice(0, length.indexOf(',')) } };
+}
+
+/** undici 7's functions leave their `dispatcher` in the options, undici 8's core refuses it there. */
+export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  if (!('dispatcher' in options)) return options;
+  const { dispatcher: _dispatcher, ...rest } = options;
+  return rest as Dispatcher.DispatchOptions;
+}
+
+/** With a Host header, unless the caller has set one. Headers of a form undici refuses stay as they are. */
+export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
+  const headers = options.headers as unknown;
+  if (headers === undefined || headers === null) return { ...options, headers: { host } };
+  if (typeof headers !== 'object') return options;
+  if (Array.isArray(headers)) {
+    const names = headers.filter((_entry, index) => index % 2 === 0);
+    return names.some(isHost) ? options : { ...options, headers: ['host', host, ...headers] };
+  }
+  if (Symbol.iterator in headers) {
+    const pairs = [...(headers as Iterable<[string, string]>)];
+    return {
+      ...options,
+      headers: pairs.some((pair) => isHost(pair?.[0])) ? pairs : [['host', host], ...pairs],
+    } as never;
+  }
+  return Object.keys(headers).some(isHost) ? options : ({ ...options, headers: { host, ...headers } } as never);
+}
+
+function isHost(name: unknown): boolean {
+  return String(name).toLowerCase() === 'host';
+}

@@ -1,0 +1,69 @@
+import { Agent, type Dispatcher } from 'undici';
+import { type Clock, EvenkeelError } from '../../index.js';
+import { withoutDispatcher } from './dispatch-options.js';
+import type { LegacyHandler } from './legacy-call.js';
+import { ModernisedHandler } from './legacy-handler.js';
+
+export interface ElsewhereOptions {
+  /** The caller's dispatcher, which stays his to close. */
+  readonly otherwise: Dispatcher | undefined;
+  readonly clock: Clock;
+  /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
+  readonly drainTimeoutMs: number;
+  /** Told of the Agent, if one of ours is made. */
+  readonly opened?: (agent: Agent) => void;
+}
+
+/** Where requests go that are for no pod of ours: a dispatcher that was given, or an Agent of our own, made when first needed. */
+export class Elsewhere {
+  readonly #options: ElsewhereOptions;
+  #agent: Agent | undefined;
+  #closed = false;
+
+  constructor(options: ElsewhereOptions) {
+    this.#options = options;
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (this.#closed) {
+      refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
+      return true;
+    }
+    const target = this.#options.otherwise ?? this.#ownAgent();
+    // Both undici 7 and 8 take the newer form, and it may be of either.
+    const modern =
+      typeof handler.onRequestStart === 'function' ? handler : new ModernisedHandler(handler as LegacyHandler);
+    return target.dispatch(withoutDispatcher(options), modern as Dispatcher.DispatchHandler);
+  }
+
+  /** What runs may finish, for as long as it may on a pod. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const agent = this.#agent;
+    if (agent === undefined || agent.destroyed) return;
+    const { clock, drainTimeoutMs } = this.#options;
+    const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => void agent.destroy(), drainTimeoutMs) : undefined;
+    // Rejects only when it was destroyed meanwhile, which is what was wanted then.
+    await agent.close().catch(() => {});
+    timer?.cancel();
+  }
+
+  destroy(error: Error | null): void {
+    this.#closed = true;
+    void this.#agent?.destroy(error);
+  }
+
+  #ownAgent(): Agent {
+    if (this.#agent === undefined) {
+      this.#agent = new Agent();
+      this.#options.opened?.(this.#agent);
+    }
+    return this.#agent;
+  }
+}
+
+/** Tells a handler of either form that its request fails before it began. */
+export function refuse(handler: Dispatcher.DispatchHandler, error: Error): void {
+  if (typeof handler.onRequestStart === 'function') handler.onResponseError?.(undefined as never, error);
+  else handler.onError?.(error);
+}
