@@ -78,7 +78,9 @@ export type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
 export { type RetryBudgetOptions, retryBudgetDefaults } from './retry/budget.js';
-export { type EndedAttempt, type RetryOptions, type RetryPolicy, retryDefaults } from './retry/retry-policy.js';
+export type { EndedAttempt, RetryCandidate } from './retry/ended-attempt.js';
+export { type RetryOptions, retryDefaults } from './retry/retry-options.js';
+export type { RetryPolicy } from './retry/retry-policy.js';
 export { type Attempt, TriedEndpoints } from './retry/tried-endpoints.js';
 export {
   checkBoolean,

@@ -7,7 +7,7 @@ import { type PoolOptions, type ResolvedPoolOptions, resolvePoolOptions } from '
 import type { Transport } from '../pool/transport.js';
 import type { Resolver } from '../resolver/resolver.js';
 import { resolverFrom } from '../resolver/target.js';
-import { type RetryOptions, resolveRetryOptions } from '../retry/retry-policy.js';
+import { type RetryOptions, resolveRetryOptions } from '../retry/retry-options.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';

@@ -52,7 +52,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     const observer = withDiagnostics(options.observer, resolver.name);
     const warnings = new Warnings(observer, clock);
     this.observer = observer;
-    this.retries = new RetryPolicy(options.retry, clock);
+    this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.#stalls = new StallWatch(clock);
     this.#slot = new PickerSlot(options.picker, rng, warnings);
     this.#upkeep = new Upkeep({

@@ -48,7 +48,7 @@ export async function runCall<C, T>(
       lease.end(signal?.aborted ? outcomes.cancelled : outcomeOf(error, classify));
       // `use` may have ended it before, and knows best.
       const outcome = lease.outcome as Outcome;
-      const retrying = retries.allows({ outcome, idempotent, answered: lease.answered, tried: attempt });
+      const retrying = retries.allows({ outcome, idempotent, answered: lease.answered, tried: attempt, error });
       report(balancer, lease, attempt, retrying, error);
       if (!retrying) throw error;
       failure = error;

@@ -70,6 +70,11 @@ export class RetryBudget {
     return true;
   }
 
+  /** The retry paid for last could not be made. */
+  refund(): void {
+    this.#tokens = Math.min(this.#limit, this.#tokens + 1);
+  }
+
   #settle(): void {
     const nowMs = this.#clock.now();
     const calls = this.#calls;

@@ -1,53 +1,39 @@
-import type { Outcome } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
-import { RetryBudget, type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
-
-/** Which failed attempts are made again, elsewhere. */
-export interface RetryOptions {
-  /** Attempts per call at most, the first included; 1 = no retries. @defaultValue 3 */
-  readonly maxAttempts?: number;
-  readonly budget?: RetryBudgetOptions;
-}
-
-export const retryDefaults: { readonly maxAttempts: number } = Object.freeze({ maxAttempts: 3 });
-
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
-export function resolveRetryOptions(options: RetryOptions = {}): Required<RetryOptions> {
-  checkKeys('retry', options, ['maxAttempts', 'budget']);
-  return {
-    maxAttempts: checkNumber('retry.maxAttempts', options.maxAttempts, retryDefaults.maxAttempts, {
-      min: 1,
-      max: 100,
-      integer: true,
-    }),
-    budget: resolveRetryBudget(options.budget),
-  };
-}
-
-/** One attempt that ended, as the retry policy sees it. */
-export interface EndedAttempt {
-  readonly outcome: Outcome;
-  /** Whether the call may be done twice without harm (RFC 9110, 9.2.2) AND can be repeated (its body is still there). */
-  readonly idempotent: boolean;
-  /** Whether any part of the answer reached the caller. */
-  readonly answered: boolean;
-  /** Attempts made so far, this one included. */
-  readonly tried: number;
-}
+import { RetryBudget } from './budget.js';
+import { candidateOf, type EndedAttempt } from './ended-attempt.js';
+import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } from './retry-options.js';
 
 /**
- * Only what is provably safe: calls never sent go elsewhere, idempotent ones whose connection died before any answer
- * too. All from one budget per balancer. The caller then avoids the endpoints it has tried (`TriedEndpoints`).
+ * By default only what is provably safe: calls never sent go elsewhere, idempotent ones whose connection died before any
+ * answer too. Options add answers (`statuses`, `when`). All from one budget per balancer. The caller then avoids the
+ * endpoints it has tried (`TriedEndpoints`).
  */
 export class RetryPolicy {
   readonly maxAttempts: number;
+  readonly #options: ResolvedRetryOptions;
   readonly #budget: RetryBudget;
+  readonly #methods: ReadonlySet<string>;
+  readonly #statuses: ReadonlySet<number>;
+  readonly #warnings: Warnings | undefined;
 
-  constructor(options: RetryOptions, clock: Clock) {
-    const { maxAttempts, budget } = resolveRetryOptions(options);
-    this.maxAttempts = maxAttempts;
-    this.#budget = new RetryBudget(budget, clock);
+  constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
+    this.#options = resolveRetryOptions(options);
+    this.maxAttempts = this.#options.maxAttempts;
+    this.#budget = new RetryBudget(this.#options.budget, clock);
+    this.#methods = new Set(this.#options.methods);
+    this.#statuses = new Set(this.#options.statuses);
+    this.#warnings = warnings;
+  }
+
+  /** Whether answers may be left for those of other endpoints; where not, an answer is final and nobody need ask. */
+  get looksAtAnswers(): boolean {
+    return this.maxAttempts > 1 && (this.#statuses.size > 0 || this.#options.when !== undefined);
+  }
+
+  /** Whether a request with this HTTP method may be sent twice. */
+  allowsMethod(method: string): boolean {
+    return this.#methods.has(method);
   }
 
   /** A call began: deposits its share in the budget. Once per call, not per attempt. */
@@ -57,12 +43,37 @@ export class RetryPolicy {
 
   /** Whether this attempt may be followed by another; if so it is paid for. */
   allows(attempt: EndedAttempt): boolean {
-    return attempt.tried < this.maxAttempts && isSafe(attempt) && this.#budget.withdraw();
+    return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#budget.withdraw();
   }
-}
 
-function isSafe({ outcome, idempotent, answered }: EndedAttempt): boolean {
-  if (answered) return false;
-  if (outcome.kind === 'not-started') return true;
-  return idempotent && outcome.kind === 'failure' && (outcome.cause === 'reset' || outcome.cause === 'connect');
+  /** Whether a call with `tried` attempts that still run may have one more beside them; if so it is paid for. */
+  allowsHedge(tried: number): boolean {
+    return tried < this.maxAttempts && this.#budget.withdraw();
+  }
+
+  /** What was allowed could not be done, no other endpoint had room: its price comes back. */
+  refund(): void {
+    this.#budget.refund();
+  }
+
+  /** Whether this attempt had better be followed by another, whatever it costs and however many there were. */
+  wants(attempt: EndedAttempt): boolean {
+    const { outcome, idempotent, answered } = attempt;
+    if (answered || outcome.kind === 'cancelled') return false;
+    if (outcome.kind !== 'not-started' && !idempotent) return false;
+    const usual = this.#isUsual(attempt);
+    const { when } = this.#options;
+    if (when === undefined) return usual;
+    try {
+      return when(candidateOf(attempt, usual)) === true;
+    } catch (error) {
+      this.#warnings?.warn('retry.when threw', error);
+      return usual;
+    }
+  }
+
+  #isUsual({ outcome, status }: EndedAttempt): boolean {
+    if (status !== undefined) return this.#statuses.has(status);
+    return outcome.kind === 'not-started' || outcome.cause === 'reset' || outcome.cause === 'connect';
+  }
 }

@@ -15,6 +15,8 @@ export class TriedEndpoints<C> {
   readonly #tried = new Set<Subchannel<C>>();
   /** Endpoints that took no connection, each with the handle that was of no use. */
   readonly #refusing = new Map<Subchannel<C>, C>();
+  /** Endpoints that answered, or let the time pass: to ask them again is no retry elsewhere. */
+  readonly #asked = new Set<Subchannel<C>>();
 
   get avoid(): ReadonlySet<Subchannel<C>> {
     return this.#tried;
@@ -25,13 +27,17 @@ export class TriedEndpoints<C> {
     this.#tried.add(subchannel);
     if (outcome.cause === 'connect') this.#refusing.set(subchannel, handle);
     else this.#refusing.delete(subchannel);
+    const failedItself = outcome.kind === 'failure' && outcome.cause !== 'reset' && outcome.cause !== 'connect';
+    if (failedItself || outcome.kind === 'success') this.#asked.add(subchannel);
   }
 
   /**
-   * Whether the call may go there. Not where no connection could be opened: it would fail again at once. But a reused
-   * connection that died says little of its endpoint, and one that was connected to anew has earned another try.
+   * Whether the call may go there. Not where the endpoint itself failed it, and not where no connection could be opened:
+   * it would fail again at once. But a reused connection that died says little of its endpoint, and one that was
+   * connected to anew has earned another try.
    */
   allows({ subchannel, handle }: Attempt<C>): boolean {
+    if (this.#asked.has(subchannel)) return false;
     return this.#refusing.get(subchannel) !== handle || !this.#refusing.has(subchannel);
   }
 }

@@ -7,7 +7,7 @@ import { poolDefaults } from '../../../src/pool/pool-options.js';
 import { ApiFailure, resolveErrorOf } from '../../../src/resolver/kubernetes/api-failure.js';
 import { ambiguousPort } from '../../../src/resolver/kubernetes/service-ports.js';
 import { retryBudgetDefaults } from '../../../src/retry/budget.js';
-import { retryDefaults } from '../../../src/retry/retry-policy.js';
+import { retryDefaults } from '../../../src/retry/retry-options.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { BalancerHouse, failure } from '../../support/balancer-house.js';
 
@@ -152,7 +152,7 @@ describe('docs/reference/options.md', () => {
         .sort();
     expect(nested('pool.')).toEqual(Object.keys(poolDefaults).sort());
     expect(nested('retry.budget.')).toEqual(Object.keys(retryBudgetDefaults).sort());
-    expect(nested('retry.').filter(plain)).toEqual([...Object.keys(retryDefaults), 'budget'].sort());
+    expect(nested('retry.').filter(plain)).toEqual([...Object.keys(retryDefaults), 'budget', 'when'].sort());
   });
 
   it('has the defaults of the source', () => {
@@ -161,7 +161,8 @@ describe('docs/reference/options.md', () => {
     for (const [name, value] of Object.entries(retryDefaults)) defaults[`retry.${name}`] = value;
     for (const [name, value] of Object.entries(retryBudgetDefaults)) defaults[`retry.budget.${name}`] = value;
     for (const [name, value] of Object.entries(defaults)) {
-      expect(table.find((row) => row.name === name)?.byDefault, name).toBe(String(value));
+      const expected = Array.isArray(value) ? value.join(', ') || 'none' : String(value);
+      expect(table.find((row) => row.name === name)?.byDefault, name).toBe(expected);
     }
     const used = source('balancer/balancer-options.ts');
     for (const name of ['picker', 'load', 'stages']) {

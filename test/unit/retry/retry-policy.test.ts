@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
-import { type RetryOptions, RetryPolicy } from '../../../src/retry/retry-policy.js';
+import type { RetryOptions } from '../../../src/retry/retry-options.js';
+import { RetryPolicy } from '../../../src/retry/retry-policy.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 
 const policy = (options: RetryOptions = {}): RetryPolicy => new RetryPolicy(options, new FakeClock());
@@ -56,11 +57,156 @@ describe('the retry policy', () => {
     expect(fed.allows(ended(outcomes.notStarted))).toBe(false);
   });
 
+  it('gives the price of a retry that could not be made back', () => {
+    const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
+    limited.refund();
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(true);
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
+  });
+
+  it('pays for hedges from the same budget, and counts them as attempts', () => {
+    const limited = policy({ budget: { ratio: 0, minPerSecond: 1 } });
+    expect(limited.allowsHedge(3)).toBe(false);
+    expect(limited.allowsHedge(1)).toBe(true);
+    expect(limited.allows(ended(outcomes.notStarted))).toBe(false);
+    expect(limited.allowsHedge(1)).toBe(false);
+  });
+
   it('checks its options', () => {
-    for (const bad of [{ maxAttempts: 0 }, { maxAttempts: 1.5 }, { attempts: 2 }, { budget: { ratio: 2 } }, 5]) {
+    for (const bad of [
+      { maxAttempts: 0 },
+      { maxAttempts: 1.5 },
+      { attempts: 2 },
+      { budget: { ratio: 2 } },
+      { statuses: 503 },
+      { statuses: [200] },
+      { statuses: ['503'] },
+      { statuses: [undefined] },
+      { methods: 'GET' },
+      { methods: ['get'] },
+      { methods: ['GET POST'] },
+      { methods: [''] },
+      { when: true },
+      5,
+    ]) {
       expect(() => policy(bad as never), JSON.stringify(bad)).toThrowError(
         expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
       );
     }
+  });
+});
+
+describe('statuses', () => {
+  const answer = (status: number, more: Parameters<typeof ended>[1] = {}) => ({
+    ...ended(status >= 500 ? outcomes.status : outcomes.success, { idempotent: true, ...more }),
+    status,
+  });
+
+  it('names the answers that are given up, and no others', () => {
+    const asked = policy({ statuses: [503, 404] });
+    expect(asked.looksAtAnswers).toBe(true);
+    expect([503, 404, 500, 502, 429].map((status) => asked.allows(answer(status)))).toEqual([
+      true,
+      true,
+      false,
+      false,
+      false,
+    ]);
+    expect(policy().looksAtAnswers).toBe(false);
+    expect(policy({ statuses: [503], maxAttempts: 1 }).looksAtAnswers).toBe(false);
+  });
+
+  it('never of a request that may not be sent twice, nor of an answer that was passed on', () => {
+    expect(policy({ statuses: [503] }).allows(answer(503, { idempotent: false }))).toBe(false);
+    expect(policy({ statuses: [503] }).allows(answer(503, { answered: true }))).toBe(false);
+  });
+
+  it('are bounded by attempts and budget', () => {
+    expect(policy({ statuses: [503] }).allows(answer(503, { tried: 3 }))).toBe(false);
+    expect(policy({ statuses: [503], budget: { ratio: 0, minPerSecond: 0 } }).allows(answer(503))).toBe(false);
+  });
+});
+
+describe('methods', () => {
+  it('are the idempotent ones unless they are named', () => {
+    expect(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE'].every((m) => policy().allowsMethod(m))).toBe(true);
+    expect(['POST', 'PATCH', 'CONNECT', 'get', 'QUERY'].some((m) => policy().allowsMethod(m))).toBe(false);
+    const named = policy({ methods: ['GET', 'POST'] });
+    expect(['GET', 'POST', 'PUT'].map((m) => named.allowsMethod(m))).toEqual([true, true, false]);
+  });
+});
+
+describe('when', () => {
+  it('is told the facts', () => {
+    const seen: unknown[] = [];
+    const asked = policy({
+      statuses: [503],
+      when: ({ header, ...facts }) => {
+        seen.push({ ...facts, after: header('Retry-After'), missing: header('x') });
+        return false;
+      },
+    });
+    const header = (name: string): unknown => ({ 'retry-after': '7' })[name];
+    asked.allows({ ...ended(outcomes.overload, { idempotent: true }), method: 'GET', status: 503, header });
+    const error = Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    asked.allows({ ...ended(outcomes.reset, { idempotent: true, tried: 2 }), error });
+    expect(seen).toEqual([
+      {
+        outcome: outcomes.overload,
+        attempt: 1,
+        idempotent: true,
+        method: 'GET',
+        status: 503,
+        error: undefined,
+        code: undefined,
+        usual: true,
+        after: '7',
+        missing: undefined,
+      },
+      {
+        outcome: outcomes.reset,
+        attempt: 2,
+        idempotent: true,
+        method: undefined,
+        status: undefined,
+        error,
+        code: 'ECONNRESET',
+        usual: true,
+        after: undefined,
+        missing: undefined,
+      },
+    ]);
+  });
+
+  it('decides in place of the rules, both ways', () => {
+    const never = policy({ when: () => false });
+    expect(never.allows(ended(outcomes.notStarted))).toBe(false);
+    const always = policy({ when: () => true });
+    expect(always.allows(ended(outcomes.timeout, { idempotent: true }))).toBe(true);
+    expect(always.allows({ ...ended(outcomes.success, { idempotent: true }), status: 404 })).toBe(true);
+  });
+
+  it('cannot make what may be done only once happen twice', () => {
+    const asked: unknown[] = [];
+    const always = policy({ when: (attempt) => asked.push(attempt) > 0 });
+    for (const outcome of [outcomes.reset, outcomes.timeout, outcomes.status, outcomes.overload, outcomes.cancelled]) {
+      expect(always.allows(ended(outcome)), outcome.cause).toBe(false);
+      expect(always.allows(ended(outcome, { idempotent: true, answered: true })), outcome.cause).toBe(false);
+    }
+    expect(always.allows(ended(outcomes.cancelled, { idempotent: true }))).toBe(false);
+    expect(asked).toEqual([]);
+  });
+
+  it('that throws counts for the rules; a promise is no yes', () => {
+    const throwing = policy({
+      when: () => {
+        throw new Error('mine');
+      },
+    });
+    expect(throwing.allows(ended(outcomes.notStarted))).toBe(true);
+    expect(throwing.allows(ended(outcomes.timeout, { idempotent: true }))).toBe(false);
+    const promising = policy({ when: (async () => true) as never });
+    expect(promising.allows(ended(outcomes.notStarted))).toBe(false);
   });
 });

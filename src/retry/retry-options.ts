@@ -1,0 +1,86 @@
+import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
+import type { RetryCandidate } from './ended-attempt.js';
+
+/** Which attempts are made again, elsewhere. */
+export interface RetryOptions {
+  /** Attempts per call at most, the first and hedges included; 1 = no retries. @defaultValue 3 */
+  readonly maxAttempts?: number;
+  readonly budget?: RetryBudgetOptions;
+  /**
+   * HTTP: statuses, 400 to 599, of answers that are given up for that of another endpoint, such as `[502, 503, 504]`.
+   * Only of requests that may be sent twice. If no further attempt can be made the caller gets the answer as it is.
+   * @defaultValue none
+   */
+  readonly statuses?: readonly number[];
+  /**
+   * HTTP: methods of requests that may be sent twice. To name POST here is to say that the servers do a POST that comes
+   * twice only once, for instance by an idempotency key.
+   * @defaultValue GET, HEAD, OPTIONS, TRACE, PUT, DELETE
+   */
+  readonly methods?: readonly string[];
+  /**
+   * Decides about each attempt that can be repeated, in place of the rules; `usual` is what they say. HTTP: also about
+   * answers with a status of 400 or above. What throws counts for `usual`.
+   * @defaultValue the rules
+   */
+  readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;
+}
+
+/** The same, complete and checked. */
+export interface ResolvedRetryOptions {
+  readonly maxAttempts: number;
+  readonly budget: Required<RetryBudgetOptions>;
+  readonly statuses: readonly number[];
+  readonly methods: readonly string[];
+  readonly when: ((attempt: RetryCandidate) => boolean) | undefined;
+}
+
+/** `methods` are those that may be done twice without harm. Source: RFC 9110, 9.2.2. */
+export const retryDefaults: {
+  readonly maxAttempts: number;
+  readonly statuses: readonly number[];
+  readonly methods: readonly string[];
+} = Object.freeze({
+  maxAttempts: 3,
+  statuses: Object.freeze([]),
+  methods: Object.freeze(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']),
+});
+
+/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+export function resolveRetryOptions(options: RetryOptions = {}): ResolvedRetryOptions {
+  checkKeys('retry', options, [...Object.keys(retryDefaults), 'budget', 'when']);
+  const { maxAttempts, budget, statuses, methods, when } = options;
+  if (when !== undefined) checkFunction('retry.when', when);
+  return {
+    maxAttempts: checkNumber('retry.maxAttempts', maxAttempts, retryDefaults.maxAttempts, {
+      min: 1,
+      max: 100,
+      integer: true,
+    }),
+    budget: resolveRetryBudget(budget),
+    statuses: statuses === undefined ? retryDefaults.statuses : checkStatuses(statuses),
+    methods: methods === undefined ? retryDefaults.methods : checkMethods(methods),
+    when,
+  };
+}
+
+function checkStatuses(statuses: unknown): readonly number[] {
+  if (!Array.isArray(statuses)) throw optionError('retry.statuses', 'a list of statuses', statuses);
+  return statuses.map((status) =>
+    checkNumber('retry.statuses[]', status ?? Number.NaN, 0, { min: 400, max: 599, integer: true }),
+  );
+}
+
+/** A token (RFC 9110, 5.6.2); case counts, and methods that are known are in upper case. */
+const METHOD = /^[A-Z!#$%&'*+.^_`|~0-9-]+$/;
+
+function checkMethods(methods: unknown): readonly string[] {
+  if (!Array.isArray(methods)) throw optionError('retry.methods', 'a list of methods', methods);
+  for (const method of methods) {
+    if (typeof method !== 'string' || !METHOD.test(method)) {
+      throw optionError('retry.methods[]', 'a method in upper case', method);
+    }
+  }
+  return [...methods];
+}
