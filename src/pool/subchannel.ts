@@ -46,6 +46,11 @@ export class Subchannel<C> {
   started = 0;
   readonly #trackers: Trackers;
   #state: SubchannelState = 'idle';
+  /** Whether no tracker would learn from a success: with thousands of endpoints, looking at each of them costs most of a call. */
+  #trackersIgnoreSuccess = false;
+  /** When a call last ended otherwise than by a time-out, in whole ms modulo 2^32, and how many had begun by then. */
+  #heardAtMs: number;
+  #startedWhenHeard = 0;
   /** While draining: whether to close as soon as no call runs. */
   #closeWhenIdle = false;
   /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
@@ -74,6 +79,7 @@ export class Subchannel<C> {
     this.endpoint = endpoint;
     this.load = load;
     this.#owner = owner;
+    this.#heardAtMs = owner.clock.now() | 0;
     this.#trackers = new Trackers(trackers, owner.warnings);
     this.#recycle = new Recycle(owner, () => this.#replace());
     this.#drainLimits = new DrainLimits(
@@ -144,8 +150,19 @@ export class Subchannel<C> {
     }
     // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
     // They reckon from it when the call began, so a stream's is its whole length.
-    if (this.#state !== 'closed') this.#trackers.completed(outcome, startedMs, nowMs, this.started);
+    if (this.#state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
     this.#finishIfDone();
+  }
+
+  #track(outcome: Outcome, latencyMs: number, heardAtMs: number): void {
+    if (outcome.kind !== 'success' || !this.#trackersIgnoreSuccess) {
+      const silentMs = (heardAtMs - this.#heardAtMs) | 0;
+      this.#trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedWhenHeard);
+      this.#trackersIgnoreSuccess = this.#trackers.ignoreSuccess;
+    }
+    if (outcome.cause === 'timeout') return;
+    this.#heardAtMs = heardAtMs;
+    this.#startedWhenHeard = this.started;
   }
 
   /** Begins to connect; only the pool calls this, once. */
@@ -187,6 +204,7 @@ export class Subchannel<C> {
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);
     if (connection.ping === undefined) throw new EvenkeelError('EVENKEEL_OPTION', 'this transport has no ping');
     await connection.ping(signal);
+    this.#trackersIgnoreSuccess = false;
     this.#trackers.probed();
   }
 
@@ -197,7 +215,9 @@ export class Subchannel<C> {
       (connection) => {
         this.lastError = undefined;
         this.#adopt(connection);
-        if (this.#transition('ready')) this.#trackers.connected();
+        if (!this.#transition('ready')) return;
+        this.#trackersIgnoreSuccess = false;
+        this.#trackers.connected();
       },
       (error) => this.#lost(error, error),
     );
@@ -257,6 +277,7 @@ export class Subchannel<C> {
   #disconnected(error: Error | undefined): void {
     const { clock, options } = this.#owner;
     this.connection = undefined;
+    this.#trackersIgnoreSuccess = false;
     const livedMs = clock.now() - this.#connectedAtMs;
     if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, options.reconnect.maxMs)) this.#failures = 0;
     if (this.#state === 'draining') {
@@ -276,6 +297,7 @@ export class Subchannel<C> {
     const { clock, rng, options } = this.#owner;
     this.#failures++;
     this.lastError = reason;
+    this.#trackersIgnoreSuccess = false;
     this.#trackers.disconnected(error);
     if (!this.#transition('backoff', reason)) return;
     this.#backoffTimer = clock.timer(() => this.#connect(), backoffDelay(options.reconnect, this.#failures, rng));

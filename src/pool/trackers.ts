@@ -13,9 +13,6 @@ export class Trackers {
   /** Those that want to hear of calls. */
   readonly #listening: readonly Tracker[];
   readonly #warnings: Warnings;
-  /** When a call last ended otherwise than by a time-out, and how many had begun by then. */
-  #heardAtMs = Number.NEGATIVE_INFINITY;
-  #startedWhenHeard = 0;
 
   constructor(trackers: readonly Tracker[], warnings: Warnings) {
     this.#trackers = trackers;
@@ -31,21 +28,21 @@ export class Trackers {
     this.#tell((tracker) => tracker.disconnected?.(error));
   }
 
+  /** Whether a success would now change nothing for any of them. */
+  get ignoreSuccess(): boolean {
+    for (const tracker of this.#listening) if (tracker.ignoresSuccess !== true) return false;
+    return true;
+  }
+
   /**
-   * On the path of every call.
-   * @param started Calls begun on the subchannel so far.
+   * On the path of every call, but for successes all ignore.
+   * @param silentMs How long ago a call last ended otherwise than by a time-out.
+   * @param begunSince Calls begun on the subchannel since then.
    */
-  completed(outcome: Outcome, startedMs: number, nowMs: number, started: number): void {
+  completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number): void {
     const trackers = this.#listening;
-    if (trackers.length === 0) return;
-    const latencyMs = nowMs - startedMs;
-    let unanswered = 1;
-    if (outcome.cause !== 'timeout') {
-      this.#heardAtMs = nowMs;
-      this.#startedWhenHeard = started;
-    } else if (nowMs - this.#heardAtMs >= Math.max(SILENT_MS, SILENT_RATIO * latencyMs)) {
-      unanswered = started - this.#startedWhenHeard;
-    }
+    const isSilent = outcome.cause === 'timeout' && silentMs >= Math.max(SILENT_MS, SILENT_RATIO * latencyMs);
+    const unanswered = isSilent ? begunSince : 1;
     for (let index = 0; index < trackers.length; index++) {
       try {
         (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered);

@@ -19,6 +19,8 @@ export interface OutlierRules {
 
 /** Ejection times are moved by this much either way, so that clients do not come back together. */
 const JITTER_RATIO = 0.1;
+/** A share of failures below this is none. */
+const FORGOTTEN_RATIO = 0.0001;
 /** An endpoint that was good for this long, and for as long as its last ejection, starts again at the shortest. In ms. */
 const FORGIVE_AFTER_MS = 10_000;
 /** A trial without a verdict for this long, and as long as the ejection was, lets one more call try. In ms. */
@@ -78,6 +80,11 @@ export class OutlierRecord implements Tracker {
     this.#forget = forget;
     this.#maxCalls = rules.minCalls * 2;
     totals.records++;
+  }
+
+  /** It works, and not a failure is remembered. */
+  get ignoresSuccess(): boolean {
+    return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0 && this.#calls === this.#maxCalls;
   }
 
   completed(outcome: Outcome, latencyMs: number, unanswered: number): void {
@@ -221,7 +228,8 @@ export class OutlierRecord implements Tracker {
   /** One more call, failed (1) or not (0). */
   #count(failed: 0 | 1): void {
     if (this.#calls < this.#maxCalls) this.#calls++;
-    const change = (failed - this.#failing) / this.#calls;
+    const share = this.#failing + (failed - this.#failing) / this.#calls;
+    const change = (share < FORGOTTEN_RATIO ? 0 : share) - this.#failing;
     this.#failing += change;
     this.#totals.failing += change;
   }

@@ -30,6 +30,8 @@ export interface Tracker {
    * of. 1 if that was not long ago, against what this call took.
    */
   completed?(outcome: Outcome, latencyMs: number, unanswered: number): void;
+  /** True while a success would change nothing: it may then not be told of one. Looked at each time after it was told of a call. */
+  readonly ignoresSuccess?: boolean;
   /** The endpoint answered a `probe`, whoever sent it. */
   probed?(): void;
   /** The subchannel is gone for good: forget what was kept for it. */

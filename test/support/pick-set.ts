@@ -4,6 +4,7 @@ import type { LoadFactory } from '../../src/load/load.js';
 import { createPickRequest, type PickRequest, type PickSet } from '../../src/picker/picker.js';
 import { Subchannel, type SubchannelOwner } from '../../src/pool/subchannel.js';
 import type { Connection } from '../../src/pool/transport.js';
+import { FakeClock } from '../../src/testing/fake-clock.js';
 
 /** A connection of which a test only sets the capacity. */
 export class Slots implements Connection<Slots> {
@@ -25,7 +26,8 @@ export function subchannel(name: number | string, load: LoadFactory = inFlight()
     address: typeof name === 'number' ? `10.0.${name >> 8}.${name & 255}` : name,
     port: 80,
   });
-  const result = new Subchannel<Slots>(endpoint, {} as SubchannelOwner<Slots>, load(), []);
+  const owner = { clock: new FakeClock() } as unknown as SubchannelOwner<Slots>;
+  const result = new Subchannel<Slots>(endpoint, owner, load(), []);
   result.connection = new Slots();
   return result;
 }

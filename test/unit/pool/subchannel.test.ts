@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { Attributes } from '../../../src/endpoint/attributes.js';
 import { endpointConnectionAgeMs } from '../../../src/endpoint/connection-age.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
-import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { isEvenkeelError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { SubchannelHouse, type SubchannelHouseOptions } from '../../support/subchannel-house.js';
@@ -675,6 +675,48 @@ describe('what a subchannel counts', () => {
     house.subchannel.end(startedMs, house.clock.now(), outcomes.success, house.clock.now() - 20);
     expect(house.told).toEqual(['connected', 'completed success 500']);
     expect(measured).toEqual([20]);
+  });
+
+  it('tells trackers of no success they would ignore, and of all else', async () => {
+    const told: string[] = [];
+    const tracker = {
+      ignoresSuccess: false,
+      connected: () => told.push('connected'),
+      completed: ({ kind }: Outcome) => {
+        told.push(kind);
+        tracker.ignoresSuccess = told.length >= 3;
+      },
+    };
+    const house = await ready({ tracker });
+    for (let call = 0; call < 4; call++) house.call().end();
+    house.call().end(outcomes.status);
+    house.call().end();
+    expect(told).toEqual(['connected', 'success', 'success', 'failure']);
+    house.last.end(new Error('reset'));
+    await house.clock.advanceAsync(200);
+    house.call().end();
+    expect(told.slice(4)).toEqual(['connected', 'success']);
+  });
+
+  it('tells trackers of a time-out how many calls began since it was last heard of, by whatever end', async () => {
+    const ends = [outcomes.success, outcomes.status, outcomes.reset, outcomes.cancelled, outcomes.overload];
+    for (const ignoresSuccess of [false, true]) {
+      for (const outcome of ends) {
+        const unanswered: number[] = [];
+        const completed = (_outcome: Outcome, _latencyMs: number, count: number) => unanswered.push(count);
+        const house = await ready({ tracker: { completed, ignoresSuccess } });
+        // The first is heard of by everyone.
+        house.call().end();
+        house.call().end(outcome);
+        const calls = Array.from({ length: 7 }, () => house.call());
+        house.clock.advance(1_000);
+        calls[0]?.end(outcomes.timeout);
+        expect(unanswered.at(-1)).toBe(7);
+        calls[1]?.end(outcome);
+        calls[2]?.end(outcomes.timeout);
+        expect(unanswered.at(-1)).toBe(1);
+      }
+    }
   });
 
   it('has no capacity without a connection, and what the connection says with one', async () => {
