@@ -75,6 +75,12 @@ export { type DnsOptions, type DnsSettings, dns } from './resolver/dns.js';
 export type { DnsAddress, DnsClient, DnsClientFactory, DnsService } from './resolver/dns-client.js';
 export { type PollAnswer, type PollingOptions, type PollLook, polling } from './resolver/polling.js';
 export type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver/resolver.js';
+export {
+  type ServiceHostSnapshot,
+  ServiceHosts,
+  type ServiceHostsOptions,
+  type ServiceRule,
+} from './resolver/service-hosts.js';
 export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
 export { type RetryBudgetOptions, retryBudgetDefaults } from './retry/budget.js';
@@ -93,6 +99,7 @@ export {
 } from './runtime/check.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';
+export { type SharedTimer, SharedTimers, type Timed } from './runtime/shared-timers.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';

@@ -127,6 +127,29 @@ describe('run', () => {
     expect(uses).toBe(1);
   });
 
+  it('repeats elsewhere what `retry.when` wants repeated, and only there', async () => {
+    const house = new BalancerHouse({ retry: { when: ({ usual, outcome }) => usual || outcome.cause === 'overload' } });
+    await house.publish('10.0.0.1', '10.0.0.2');
+    const overloaded = new Error('not now');
+    const classify = (): typeof outcomes.overload => outcomes.overload;
+    for (const idempotent of [true, false]) {
+      const tried: string[] = [];
+      const error = await failure(
+        house.balancer.run(
+          ({ endpoint }) => {
+            tried.push(endpoint.address);
+            throw overloaded;
+          },
+          { idempotent, classify },
+        ),
+      );
+      expect(error).toBe(overloaded);
+      // Three attempts would be allowed, but both endpoints have said no.
+      expect(new Set(tried).size).toBe(tried.length);
+      expect(tried).toHaveLength(idempotent ? 2 : 1);
+    }
+  });
+
   it('takes the outcome `use` gave the lease, whether it returns or throws', async () => {
     const ended: ObserverEvents['attemptEnded'][] = [];
     const house = new BalancerHouse({ observer: { attemptEnded: (event) => ended.push(event) } });

@@ -41,6 +41,17 @@ describe('where a call was tried', () => {
     expect(tried.allows(first)).toBe(true);
   });
 
+  it.each(['status', 'overload', 'timeout', 'protocol', 'success'] as const)(
+    'is no place to go again after its own %s, over whatever connection',
+    (name) => {
+      const tried = new TriedEndpoints<object>();
+      const first = attempt('10.0.0.1');
+      tried.add(first, outcomes[name]);
+      expect(tried.allows(first)).toBe(false);
+      expect(tried.allows({ subchannel: first.subchannel, handle: {} })).toBe(false);
+    },
+  );
+
   it('knows endpoints apart, also where every handle is undefined', () => {
     const tried = new TriedEndpoints<undefined>();
     const one = { subchannel: subchannel('10.0.0.1') as never, handle: undefined };

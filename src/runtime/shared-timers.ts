@@ -1,0 +1,138 @@
+import type { Clock, Timer } from './clock.js';
+import { deadline } from './deadline.js';
+
+/** What is told when its time has come. */
+export interface Timed {
+  timedOut(): void;
+}
+
+/** A timer that runs; it holds on to nothing once it has fired or was cancelled. */
+export interface SharedTimer {
+  readonly delayMs: number;
+  cancel(): void;
+}
+
+/** So many different delays are kept to the millisecond; further ones are rounded up by at most a sixteenth. */
+const EXACT_DELAYS = 64;
+const STEPS_PER_DOUBLING = 16;
+
+/**
+ * Timers for things that are many, last equally long and mostly do not come to it, such as deadlines of requests: all of
+ * one delay share one timer of the clock, so that to start and to cancel one is a matter of two links in a list.
+ *
+ * They do not keep the process alive: whoever has a deadline has something else that does, a socket or a place in the
+ * waiting room. After a stall of the event loop they wait a moment longer, as `deadline` does.
+ */
+export class SharedTimers {
+  readonly #clock: Clock;
+  readonly #queues = new Map<number, Queue>();
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** @param delayMs Above 0, in ms. */
+  start(delayMs: number, timed: Timed): SharedTimer {
+    let queue = this.#queues.get(delayMs);
+    if (queue === undefined) {
+      const kept = this.#queues.size < EXACT_DELAYS ? delayMs : roundUp(delayMs);
+      queue = this.#queues.get(kept);
+      if (queue === undefined) {
+        queue = new Queue(this.#clock, kept, () => this.#queues.delete(kept));
+        this.#queues.set(kept, queue);
+      }
+    }
+    return queue.add(timed);
+  }
+
+  /** No timer fires any more. */
+  close(): void {
+    for (const queue of this.#queues.values()) queue.close();
+    this.#queues.clear();
+  }
+}
+
+function roundUp(delayMs: number): number {
+  const step = 2 ** Math.floor(Math.log2(delayMs)) / STEPS_PER_DOUBLING;
+  return Math.ceil(delayMs / step) * step;
+}
+
+/** Timers of one delay, in the order they were started, which is that in which they fall due: a ring with a head. */
+class Queue {
+  readonly delayMs: number;
+  readonly #clock: Clock;
+  readonly #emptied: () => void;
+  readonly #head: Entry = new Entry(this, 0, undefined);
+  /** Runs while anything waits, and may outlast it: a timer is not stopped for a queue that is about to fill again. */
+  #timer: Timer | undefined;
+
+  constructor(clock: Clock, delayMs: number, emptied: () => void) {
+    this.#clock = clock;
+    this.delayMs = delayMs;
+    this.#emptied = emptied;
+  }
+
+  add(timed: Timed): Entry {
+    const entry = new Entry(this, this.#clock.now() + this.delayMs, timed);
+    const head = this.#head;
+    entry.previous = head.previous;
+    entry.next = head;
+    head.previous.next = entry;
+    head.previous = entry;
+    if (this.#timer === undefined) this.#run();
+    return entry;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    while (this.#head.next !== this.#head) this.#head.next.cancel();
+  }
+
+  #run(): void {
+    const { dueMs } = this.#head.next;
+    this.#timer = deadline(this.#clock, () => this.#fire(), Math.max(0, dueMs - this.#clock.now()));
+  }
+
+  #fire(): void {
+    const nowMs = this.#clock.now();
+    try {
+      for (let { next } = this.#head; next !== this.#head && next.dueMs <= nowMs; { next } = this.#head) {
+        const { timed } = next;
+        next.cancel();
+        timed?.timedOut();
+      }
+    } finally {
+      this.#timer = undefined;
+      if (this.#head.next !== this.#head) this.#run();
+      else this.#emptied();
+    }
+  }
+}
+
+class Entry implements SharedTimer {
+  readonly dueMs: number;
+  /** Undefined once it is over: whoever keeps the entry must not keep the call. */
+  timed: Timed | undefined;
+  previous: Entry = this;
+  next: Entry = this;
+  readonly #queue: Queue;
+
+  constructor(queue: Queue, dueMs: number, timed: Timed | undefined) {
+    this.#queue = queue;
+    this.dueMs = dueMs;
+    this.timed = timed;
+  }
+
+  get delayMs(): number {
+    return this.#queue.delayMs;
+  }
+
+  cancel(): void {
+    this.previous.next = this.next;
+    this.next.previous = this.previous;
+    this.previous = this;
+    this.next = this;
+    this.timed = undefined;
+  }
+}
