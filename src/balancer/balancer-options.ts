@@ -35,7 +35,7 @@ export interface BalancingOptions {
   /** How long `ready()` waits for the first set, in ms. @defaultValue 10000 */
   readonly startTimeoutMs?: number;
   /**
-   * A call its caller gave up on, without a first byte, after more than this counts as a time-out of the endpoint, in ms.
+   * A call its caller gave up on, without a first byte, after about this long counts as a time-out of the endpoint, in ms.
    * Three times the 99th percentile of all calls, if that is larger. @defaultValue 1000
    */
   readonly stalledAfterMs?: number;

@@ -24,6 +24,12 @@ import { StartGate } from './start-gate.js';
 import { Upkeep, type UpkeepWork } from './upkeep.js';
 import { WaitingRoom } from './waiting-room.js';
 
+/**
+ * A caller's deadline of just `stalledAfterMs` has to count, and it began before his call was given to an endpoint; timers
+ * round besides. So this share of it is enough.
+ */
+const STALLED_ENOUGH = 0.95;
+
 /** The rooms of a balancer wired to one another. Its contract is `Balancer`, in `balancer.ts`. */
 export class Corridor<C> implements LeaseOwner<C> {
   readonly retries: RetryPolicy;
@@ -203,7 +209,7 @@ export class Corridor<C> implements LeaseOwner<C> {
 
   /** A caller's abort tells of the endpoint only if he had waited unusually long for a first byte, and not because of us. */
   #waitedTooLong(startedMs: number, nowMs: number): boolean {
-    const { stalledAfterMs } = this.#options;
+    const stalledAfterMs = STALLED_ENOUGH * this.#options.stalledAfterMs;
     if (nowMs - startedMs <= stalledAfterMs) return false;
     const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
     return waitedMs > stalledAfterMs && waitedMs > 3 * this.#latency.quantile(0.99);

@@ -227,6 +227,17 @@ describe('a balancer', () => {
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ failed: 1 });
   });
 
+  it('counts a call whose deadline was stalledAfterMs and began a little before it was given to the endpoint', async () => {
+    const { clock, resolver, balancer } = house();
+    resolver.update('10.0.0.1');
+    await balancer.ready();
+    await settle();
+    const stalled = await balancer.acquire();
+    clock.advance(980);
+    stalled.end(outcomes.cancelled);
+    expect(balancer.snapshot().endpoints[0]).toMatchObject({ failed: 1 });
+  });
+
   it('gives nothing out after close, and close waits for running calls', async () => {
     const { resolver, transport, balancer, clock } = house();
     resolver.update('10.0.0.1', '10.0.0.2');
