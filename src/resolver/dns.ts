@@ -179,7 +179,9 @@ export function dnsPolling(
       const asker = new Asker(name, options, context);
       return async (signal) => {
         const { found, client, absolute } = await asker.ask(signal);
-        return { endpoints: await endpointsOf(found, client, absolute), validForMs: found.ttlMs };
+        const records = options.srv === undefined ? 'address' : `SRV record ${options.srv}`;
+        const detail = `DNS has no ${records} for ${absolute} so far`;
+        return { endpoints: await endpointsOf(found, client, absolute), validForMs: found.ttlMs, detail };
       };
     },
   });

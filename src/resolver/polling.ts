@@ -12,6 +12,8 @@ export interface PollAnswer {
   readonly endpoints: readonly Endpoint[];
   /** How long the answer may be used before the next look, in ms; absent: `intervalMs`. */
   readonly validForMs?: number | undefined;
+  /** What was found where that is nothing, in words: for whoever waits for the first endpoint meanwhile. */
+  readonly detail?: string | undefined;
 }
 
 /** Looks once. Rejects when it could not look; never called while an earlier look runs. Should stop when `signal` aborts. */
@@ -154,7 +156,7 @@ class PollWatch implements Resolution {
     return answer;
   }
 
-  #answered({ endpoints, validForMs }: PollAnswer): void {
+  #answered({ endpoints, validForMs, detail }: PollAnswer): void {
     this.#failures = 0;
     const { intervalMs, minIntervalMs, maxIntervalMs, emptyAgreementMs } = this.#plan;
     const nowMs = this.#context.clock.now();
@@ -170,6 +172,10 @@ class PollWatch implements Resolution {
       // D7: not believed yet. The look that settles it comes as soon as it may.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
+        if (this.#last === undefined) {
+          const found = detail ?? `${this.#plan.name}: no endpoint so far`;
+          this.#tellFailure(new ResolveError(`${found} (believed once another look finds the same)`));
+        }
         return;
       }
     }
@@ -202,6 +208,10 @@ class PollWatch implements Resolution {
     const error = isResolveError(reason)
       ? reason
       : new ResolveError(`${name}: ${asError(reason).message}`, { cause: reason });
+    this.#tellFailure(error);
+  }
+
+  #tellFailure(error: ResolveError): void {
     if (error.message === this.#toldFailure) return;
     this.#toldFailure = error.message;
     this.#listener.fail(error);

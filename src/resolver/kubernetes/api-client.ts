@@ -38,6 +38,8 @@ export interface ApiReply {
 
 /** GETs against one API server. Knows HTTP and credentials, and nothing of lists and watches. */
 export interface ApiClient {
+  /** Where the last request went; undefined before the first. */
+  readonly server: string | undefined;
   /** Rejects with a ResolveError when there are no credentials, with what the network said, or with the signal's reason. */
   get(request: ApiRequest): Promise<ApiReply>;
   /** Closes every connection. */
@@ -52,12 +54,17 @@ export class HttpApiClient implements ApiClient {
   #agent: HttpAgent | HttpsAgent | undefined;
   /** What the agent's connections were made with; other material needs another agent. */
   #agentKey: string | undefined;
+  #server: string | undefined;
   #closed = false;
 
   constructor(session: ApiSession, clock: Clock, keepsProcessAlive: boolean) {
     this.#session = session;
     this.#clock = clock;
     this.#keepsProcessAlive = keepsProcessAlive;
+  }
+
+  get server(): string | undefined {
+    return this.#server;
   }
 
   async get(request: ApiRequest): Promise<ApiReply> {
@@ -79,6 +86,7 @@ export class HttpApiClient implements ApiClient {
   async #attempt(request: ApiRequest): Promise<ApiReply> {
     const sentAtMs = this.#clock.now();
     const target = await orAbort(this.#session.target(), request.signal);
+    this.#server = target.server;
     try {
       return await this.#send(request, target);
     } catch (error) {

@@ -100,8 +100,13 @@ export function failureOf(error: unknown): ApiFailure {
   return new ApiFailure('network', label, message || label, { cause: error });
 }
 
-/** A failure in a user's words. `verb` is what we tried. */
-export function resolveErrorOf(failure: ApiFailure, verb: 'list' | 'watch', namespace: string): ResolveError {
+/** A failure in a user's words. `verb` is what we tried, `server` where. */
+export function resolveErrorOf(
+  failure: ApiFailure,
+  verb: 'list' | 'watch',
+  namespace: string,
+  server?: string,
+): ResolveError {
   if (isResolveError(failure.cause)) return failure.cause;
   const what = `${verb} endpointslices.discovery.k8s.io in the namespace ${namespace}`;
   const { kind, message } = failure;
@@ -118,5 +123,7 @@ export function resolveErrorOf(failure: ApiFailure, verb: 'list' | 'watch', name
       cause: failure,
     });
   }
-  return new ResolveError(`could not ${what}: ${message}`, { cause: failure });
+  // Other failures name the server themselves, or it has answered.
+  const where = kind === 'timeout' && server !== undefined ? ` at ${server}` : '';
+  return new ResolveError(`could not ${what}${where}: ${message}`, { cause: failure });
 }

@@ -11,6 +11,8 @@ import { WatchBackoff } from './watch-backoff.js';
 import { parseWatchEvent } from './watch-event.js';
 
 const LIST_TIMEOUT_MS = 60_000;
+/** A first list that takes longer is told of: callers wait for it, and not as long as we do. */
+const SILENT_LIST_MS = 3_000;
 const HEADERS_TIMEOUT_MS = 30_000;
 /** W4: the server ends a watch after this, drawn anew for each so that clients do not come back together. */
 const WATCH_SECONDS = { min: 300, max: 600 };
@@ -127,6 +129,7 @@ export class ListWatch {
   async #list(): Promise<Step> {
     const { client, service, clock, rng, listener } = this.#options;
     const attempt = this.#begin(LIST_TIMEOUT_MS, 'list');
+    if (this.#version === undefined) attempt.after(SILENT_LIST_MS, () => void this.#tell('list', silentList));
     try {
       const path = await this.#path();
       const version = this.#consistent ? '' : (this.#version ?? '0');
@@ -313,7 +316,8 @@ export class ListWatch {
     if (this.#told.has(news)) return;
     this.#told.add(news);
     const namespace = await this.#options.namespace().catch(() => 'of this pod');
-    if (!this.#closed) this.#options.listener.failed(resolveErrorOf(failure, verb, namespace));
+    const { client, listener } = this.#options;
+    if (!this.#closed) listener.failed(resolveErrorOf(failure, verb, namespace, client.server));
   }
 
   #confirm(): void {
@@ -351,6 +355,8 @@ export class ListWatch {
     });
   }
 }
+
+const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);
 
 /** What follows `close`: nobody looks at it. */
 const again: Step = { next: 'list', pauseMs: 0 };

@@ -78,6 +78,7 @@ describe('addresses', () => {
     await clock.advanceAsync(5_000);
     await clock.advanceAsync(5_000);
     expect(listener.events).toEqual([
+      `fail DNS has no address for ${orders}. so far (believed once another look finds the same)`,
       `fail DNS has no answer for AAAA ${orders}.: the name server could not look (ESERVFAIL)`,
     ]);
   });
@@ -230,7 +231,10 @@ describe('SRV (D2)', () => {
   it('D7: NXDOMAIN for the SRV name is "no such records"', async () => {
     await watch({ srv: 'http' });
     await clock.advanceAsync(5_000);
-    expect(listener.events).toEqual(['∅']);
+    expect(listener.events).toEqual([
+      `fail DNS has no SRV record http for ${orders}. so far (believed once another look finds the same)`,
+      '∅',
+    ]);
   });
 });
 

@@ -101,6 +101,7 @@ export class PendingGet {
 export class FakeApiClient implements ApiClient {
   /** Every request ever made, in order. */
   readonly all: PendingGet[] = [];
+  readonly server: string = 'https://10.96.0.1:443';
   closed = false;
 
   get(request: ApiRequest): Promise<ApiReply> {

@@ -450,7 +450,21 @@ describe('W10 watchdogs', () => {
     await loop.client.last.answer(200, wireList(10, [], 'token'));
     await loop.clock.advanceAsync(20_000);
     expect(loop.client.last.aborted).toBe(true);
-    expect(loop.errors[0]?.message).toContain('no answer to the list within 60 s');
+    expect(loop.errors.at(-1)?.message).toContain('no answer to the list within 60 s');
+  });
+
+  it('tells of a first list that is not answered after 3 s, and goes on waiting for it', async () => {
+    const loop = new Loop(low);
+    await settle();
+    await loop.clock.advanceAsync(2_999);
+    expect(loop.errors).toEqual([]);
+    await loop.clock.advanceAsync(1);
+    expect(loop.errors.map(({ message }) => message)).toEqual([
+      'could not list endpointslices.discovery.k8s.io in the namespace shop at https://10.96.0.1:443: no answer for 3 s; still waiting',
+    ]);
+    expect(loop.client.last.aborted).toBe(false);
+    await loop.client.last.answer(200, wireList(10, []));
+    expect(loop.told.slice(1)).toEqual(['list', 'confirmed']);
   });
 });
 

@@ -34,6 +34,7 @@ const mutations = [
 
 /** An API server in memory whose every stream is spoilt in some way. Other writes go on meanwhile. */
 class SpoilingServer implements ApiClient {
+  readonly server = undefined;
   readonly store = new ObjectStore(60);
   streams = 0;
   /** Off: streams are as they should be and stay open. */

@@ -1,0 +1,264 @@
+import { expect, it } from 'vitest';
+import { ServiceHosts, type ServiceHostsOptions } from '../../../src/resolver/service-hosts.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { FakeDnsClient } from '../../support/fake-dns-client.js';
+
+const orders = 'orders.shop.svc.cluster.local.';
+
+class House {
+  readonly clock: FakeClock = new FakeClock(0);
+  readonly dns: FakeDnsClient = new FakeDnsClient();
+  readonly hosts: ServiceHosts;
+
+  constructor(options: Partial<ServiceHostsOptions> = {}) {
+    this.hosts = new ServiceHosts({
+      lookupTimeoutMs: 2_000,
+      clock: this.clock,
+      ...options,
+      dns: { clusterDomain: 'cluster.local', namespace: 'web', client: () => this.dns, ...options.dns },
+    });
+  }
+
+  judge(host: string): boolean | Promise<boolean> {
+    return this.hosts.judge(new URL(`http://${host}`));
+  }
+}
+
+const silent = new Promise<never>(() => {});
+const inPod = 'search web.svc.corp.example svc.corp.example corp.example\n';
+
+it.each([
+  ['orders.shop', orders],
+  ['orders.shop.svc', orders],
+  ['orders.shop.svc.cluster.local', orders],
+  ['ORDERS.shop.svc.cluster.local.:8080', orders],
+  ['orders', 'orders.web.svc.cluster.local.'],
+  ['orders.shop.svc.clusterset.local', 'orders.shop.svc.clusterset.local.'],
+])('%s is a Service if %s exists', async (host, name) => {
+  const house = new House();
+  expect(await house.judge(host)).toBe(false);
+  expect(house.dns.asked).toEqual([`A ${name}`]);
+  const other = new House();
+  other.dns.answers[`A ${name}`] = ['10.0.0.1'];
+  expect(await other.judge(host)).toBe(true);
+  expect(other.hosts.nameOf(new URL(`http://${host}`))).toBe(name);
+});
+
+it.each([
+  '127.0.0.1',
+  '[::1]:8080',
+  'localhost',
+  'api.localhost',
+  'api.example.com',
+  'example.com.',
+  'pod-0.mysql.shop.svc.cluster.local',
+  'a..b',
+  '-x.y',
+])('%s is left alone without a question', (host) => {
+  const house = new House();
+  expect(house.judge(host)).toBe(false);
+  expect(house.dns.asked).toEqual([]);
+});
+
+it('a Service of IPv6 addresses is one', async () => {
+  const house = new House();
+  house.dns.answers[`A ${orders}`] = 'ENODATA';
+  house.dns.answers[`AAAA ${orders}`] = ['fd00::1'];
+  expect(await house.judge('orders.shop')).toBe(true);
+});
+
+it('outside a cluster only names that say so are asked for', async () => {
+  const clusterFiles = { resolvConfPath: '/nowhere', namespacePath: '/nowhere' };
+  const dns = new FakeDnsClient();
+  const clock = new FakeClock(0);
+  const hosts = new ServiceHosts({ lookupTimeoutMs: 1, clock, dns: { clusterFiles, client: () => dns } });
+  for (const host of ['github.com', 'orders', 'orders.shop']) {
+    expect(await hosts.judge(new URL(`http://${host}`)), host).toBe(false);
+  }
+  expect(dns.asked).toEqual([]);
+  expect(await hosts.judge(new URL('http://orders.shop.svc.cluster.local'))).toBe(false);
+  expect(dns.asked).toEqual([`A ${orders}`]);
+});
+
+it('reads the domain and the namespace of its pod', async () => {
+  const { mkdtemp, rm, writeFile } = await import('node:fs/promises');
+  const folder = await mkdtemp(`${(await import('node:os')).tmpdir()}/evenkeel-`);
+  const resolvConfPath = `${folder}/resolv.conf`;
+  await writeFile(resolvConfPath, inPod);
+  const dns = new FakeDnsClient();
+  const clusterFiles = { resolvConfPath, namespacePath: '/nowhere' };
+  const hosts = new ServiceHosts({
+    lookupTimeoutMs: 1_000,
+    clock: new FakeClock(0),
+    dns: { clusterFiles, client: () => dns },
+  });
+  await hosts.judge(new URL('http://orders'));
+  await hosts.judge(new URL('http://github.com'));
+  expect(dns.asked).toEqual(['A orders.web.svc.corp.example.', 'A github.com.svc.corp.example.']);
+  await rm(folder, { recursive: true });
+});
+
+it('all who ask at once share one question, whatever spelling they use', async () => {
+  const house = new House();
+  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  await house.judge('warm.up');
+  const verdicts = ['orders.shop', 'orders.shop.svc', 'orders.shop'].map((host) => house.judge(host));
+  expect(await Promise.all(verdicts)).toEqual([true, true, true]);
+  expect(house.dns.asked).toEqual(['A warm.up.svc.cluster.local.', `A ${orders}`]);
+  expect(house.judge('orders.shop')).toBe(true);
+  await house.clock.advanceAsync(3_600_000);
+  expect(house.judge('orders.shop')).toBe(true);
+  expect(house.dns.asked).toHaveLength(2);
+});
+
+it('"no" holds for 30 s, and is asked about again while nobody waits', async () => {
+  const house = new House();
+  expect(await house.judge('orders.shop')).toBe(false);
+  await house.clock.advanceAsync(29_999);
+  expect(house.judge('orders.shop')).toBe(false);
+  expect(house.dns.asked).toHaveLength(1);
+  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  await house.clock.advanceAsync(1);
+  expect(house.judge('orders.shop')).toBe(false);
+  expect(house.dns.asked).toHaveLength(2);
+  await house.clock.advanceAsync(0);
+  expect(house.judge('orders.shop')).toBe(true);
+});
+
+it('asks nothing by itself', async () => {
+  const house = new House();
+  await house.judge('orders.shop');
+  await house.clock.advanceAsync(3_600_000);
+  expect(house.dns.asked).toHaveLength(1);
+});
+
+it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
+  '%s: the host is left alone, and asked for again 5 s later',
+  async (code) => {
+    const house = new House();
+    house.dns.answers[`A ${orders}`] = code;
+    expect(await house.judge('orders.shop')).toBe(false);
+    expect(house.hosts.snapshot()).toEqual([{ name: orders, service: false, trouble: expect.stringContaining(code) }]);
+    house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+    await house.clock.advanceAsync(4_999);
+    expect(house.judge('orders.shop')).toBe(false);
+    expect(house.dns.asked).toHaveLength(1);
+    await house.clock.advanceAsync(1);
+    expect(house.judge('orders.shop')).toBe(false);
+    await house.clock.advanceAsync(0);
+    expect(house.judge('orders.shop')).toBe(true);
+    expect(house.hosts.snapshot()).toEqual([{ name: orders, service: true }]);
+  },
+);
+
+it('silence: whoever waits is told no after the time-out, the question is called off, and nobody waits again', async () => {
+  const house = new House();
+  house.dns.answers[`A ${orders}`] = silent;
+  await house.judge('warm.up');
+  const verdict = house.judge('orders.shop');
+  let told: boolean | undefined;
+  void Promise.resolve(verdict).then((answer) => {
+    told = answer;
+  });
+  await house.clock.advanceAsync(1_999);
+  expect(told).toBe(undefined);
+  await house.clock.advanceAsync(1);
+  expect(told).toBe(false);
+  expect(house.dns.cancelled).toBe(1);
+  await house.clock.advanceAsync(5_000);
+  expect(house.judge('orders.shop')).toBe(false);
+  expect(house.dns.asked.filter((question) => question === `A ${orders}`)).toHaveLength(2);
+  await house.clock.advanceAsync(10_000);
+  expect(house.hosts.snapshot()).toContainEqual({ name: orders, service: false, trouble: expect.any(String) });
+});
+
+it('a client that cannot be made, or ignores being called off, does no harm', async () => {
+  const broken = new House({
+    dns: {
+      client: () => {
+        throw new Error('no name servers');
+      },
+    },
+  });
+  expect(await broken.judge('orders.shop')).toBe(false);
+  expect(broken.hosts.snapshot()).toEqual([{ name: orders, service: false, trouble: 'no name servers' }]);
+  const deaf = new House({
+    dns: {
+      client: () => ({ resolve4: () => silent, resolve6: () => silent, resolveSrv: () => silent, cancel: () => {} }),
+    },
+  });
+  await deaf.judge('127.0.0.1');
+  const verdict = deaf.judge('orders.shop');
+  await deaf.clock.advanceAsync(0);
+  await deaf.clock.advanceAsync(2_000);
+  expect(await verdict).toBe(false);
+});
+
+it('10,000 hosts: at most 100 questions at once, at most 2,000 hosts remembered', async () => {
+  const house = new House();
+  await house.judge('warm.up');
+  const verdicts = Array.from({ length: 10_000 }, (_, index) => house.judge(`host-${index}.example`));
+  expect(verdicts.filter((verdict) => verdict === false)).toHaveLength(9_900);
+  expect(await Promise.all(verdicts)).not.toContain(true);
+  expect(house.dns.peak).toBe(100);
+  for (let index = 0; index < 10_000; index++) await house.judge(`host-${index}.example`);
+  expect(house.hosts.snapshot()).toHaveLength(2_000);
+});
+
+it('a Service that is forgotten is asked for again', async () => {
+  const house = new House();
+  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  expect(await house.judge('orders.shop')).toBe(true);
+  house.hosts.forget(orders);
+  delete house.dns.answers[`A ${orders}`];
+  expect(await house.judge('orders.shop')).toBe(false);
+});
+
+it('closed: whoever waits is told no, and so is whoever comes', async () => {
+  const house = new House();
+  house.dns.answers[`A ${orders}`] = silent;
+  await house.judge('warm.up');
+  const verdict = house.judge('orders.shop');
+  await house.clock.advanceAsync(0);
+  house.hosts.close();
+  expect(await verdict).toBe(false);
+  expect(house.judge('orders.shop')).toBe(false);
+  expect(house.hosts.snapshot()).toEqual([]);
+});
+
+it('a list: these and no others, in every spelling, without a question', async () => {
+  const house = new House({ services: ['Orders.shop', 'stock', 'legacy.example.com'] });
+  for (const host of ['orders.shop', 'orders.shop.svc.cluster.local.', 'stock.web', 'legacy.example.com']) {
+    expect(await house.judge(host), host).toBe(true);
+  }
+  for (const host of ['stock.shop', 'billing.shop', 'orders.shop.svc.other.local', '10.0.0.1', 'localhost']) {
+    expect(await house.judge(host), host).toBe(false);
+  }
+  expect(house.dns.asked).toEqual([]);
+});
+
+it('a function: true and false decide, undefined leaves it to DNS', async () => {
+  const seen: string[] = [];
+  const house = new House({
+    services: (origin) => {
+      seen.push(origin.origin);
+      return { legacy: false, orders: true }[origin.hostname.split('.')[0] as string];
+    },
+  });
+  expect(house.judge('legacy.shop')).toBe(false);
+  expect(await house.judge('orders.shop:8080')).toBe(true);
+  expect(await house.judge('billing.shop')).toBe(false);
+  expect(house.dns.asked).toEqual(['A billing.shop.svc.cluster.local.']);
+  expect(seen).toEqual(['http://legacy.shop', 'http://orders.shop:8080', 'http://billing.shop']);
+});
+
+it('a function that answers with a promise is refused, since that would be a yes', () => {
+  const house = new House({ services: (async () => false) as never });
+  expect(() => house.judge('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+});
+
+it.each([[3], ['orders.shop'], [[3]], [['http://orders.shop']], [{}]])('refuses %j for services', (services) => {
+  expect(() => new House({ services: services as never })).toThrow(
+    expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('services') }),
+  );
+});
