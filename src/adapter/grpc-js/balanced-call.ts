@@ -16,6 +16,8 @@ export class MethodHistory {
   streaming = false;
 }
 
+const none: readonly Attempt[] = Object.freeze([]);
+
 /**
  * One call through all its attempts (retries, hedges, repeated picks). grpc-js takes it for two things: the pick
  * information of every attempt, and a filter that sees the answer begin and the call end.
@@ -23,7 +25,8 @@ export class MethodHistory {
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly history: MethodHistory;
   readonly clock: Clock;
-  readonly attempts: Attempt[] = [];
+  /** In the order they were made. */
+  attempts: readonly Attempt[] = none;
   /** When the answer began, on the balancer's clock. */
   answeredMs: number | undefined;
   messages = 0;
@@ -37,6 +40,11 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   get tried(): ReadonlySet<Subchannel<PodConnection>> | undefined {
     const { attempts } = this;
     return attempts.length === 0 ? undefined : new Set(attempts.map((attempt) => attempt.lease.subchannel));
+  }
+
+  /** Nearly all calls have one: an array that is pushed to would have room for 17. */
+  add(attempt: Attempt): void {
+    this.attempts = this.attempts === none ? [attempt] : [...this.attempts, attempt];
   }
 
   createFilter(): experimental.Filter {

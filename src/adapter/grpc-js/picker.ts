@@ -46,7 +46,7 @@ export class CorridorPicker implements experimental.Picker {
     }
     this.#admission.placed();
     const attempt = new Attempt(call, lease, leaf, this.#owner);
-    call.attempts.push(attempt);
+    call.add(attempt);
     return attempt;
   }
 

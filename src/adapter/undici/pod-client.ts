@@ -1,4 +1,4 @@
-import { Client } from 'undici';
+import { Client, type Dispatcher } from 'undici';
 
 /**
  * One socket of a pod's Pool. undici's Client answers false, "busy, wait for my drain", also for a request it refused
@@ -6,8 +6,8 @@ import { Client } from 'undici';
  * it again: a few refused requests leave no client at all, and all that follow wait for ever. Seen in undici 7 and 8.
  */
 export class PodClient extends Client {
-  override dispatch(...request: Parameters<Client['dispatch']>): boolean {
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     // The first versions of undici 7 do not tell the size; there it stays as undici made it.
-    return super.dispatch(...request) || this.stats?.size === 0;
+    return super.dispatch(options, handler) || this.stats?.size === 0;
   }
 }

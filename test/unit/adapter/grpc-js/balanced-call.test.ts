@@ -53,7 +53,7 @@ function world() {
       },
     } as unknown as Lease<PodConnection>;
     const made = new Attempt(call, lease, leaf as never, owner);
-    call.attempts.push(made);
+    call.add(made);
     return {
       attempt: made,
       ended: () => ended,
