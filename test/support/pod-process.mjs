@@ -47,7 +47,15 @@ const bodyless = new Set([
   'status',
 ]);
 
-let behaviour = { delayMs: 0, status: 200, headers: {}, connection: 'keep-alive', hang: false, idleMs: 0 };
+let behaviour = {
+  delayMs: 0,
+  status: 200,
+  headers: {},
+  connection: 'keep-alive',
+  hang: false,
+  reset: false,
+  idleMs: 0,
+};
 const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
 const sockets = new Set();
 /** Timers of idle connections. */
@@ -78,6 +86,10 @@ async function handle(request, response) {
   for (const [header, value] of Object.entries(behaviour.headers)) response.setHeader(header, value);
   if (behaviour.hang) {
     request.resume();
+    return;
+  }
+  if (behaviour.reset) {
+    socket.resetAndDestroy();
     return;
   }
   if (behaviour.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));

@@ -27,6 +27,8 @@ export interface PodBehaviour {
   readonly connection?: 'keep-alive' | 'close' | 'default';
   /** Accepts requests and never answers. */
   readonly hang?: boolean;
+  /** Resets the connection of every request. */
+  readonly reset?: boolean;
   /** After how long an idle connection is closed, in ms; 0 = never. */
   readonly idleMs?: number;
 }
@@ -43,6 +45,8 @@ export interface PodOptions {
   readonly backlog?: number;
   /** File to which every request that carries an `x-id` is written as it comes; several pods may share one. */
   readonly journal?: string;
+  /** A command to start it with, such as `['ip', 'netns', 'exec', 'elsewhere']`. It must become the process it starts. */
+  readonly command?: readonly string[];
   /** How long it serves on after SIGTERM. @defaultValue it is gone at once */
   readonly graceMs?: number;
 }
@@ -74,8 +78,9 @@ export class Pod {
   }
 
   static async start(options: PodOptions = {}): Promise<Pod> {
-    const { name = 'pod', host = '127.0.0.1' } = options;
-    const child = fork(program, [JSON.stringify({ ...options, name })], { execArgv: [] });
+    const { name = 'pod', host = '127.0.0.1', command: [execPath = process.execPath, ...before] = [] } = options;
+    const execArgv = execPath === process.execPath ? before : [...before, process.execPath];
+    const child = fork(program, [JSON.stringify({ ...options, name })], { execPath, execArgv });
     const port = await new Promise<number>((resolve, reject) => {
       child.once('message', (message: { listening: number }) => resolve(message.listening));
       child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));

@@ -92,6 +92,8 @@ describe('a rolling update, seen in EndpointSlices', () => {
     { timeout: LIMIT_MS },
     async () => {
       await start({ tls: certificate, http2: true }, 'https://orders.shop:8443', { tls, allowH2: true });
+      // A hundred streams on one connection.
+      expect(orders.balancer.snapshot().endpoints[0]?.capacity).toBe(100);
       const traffic = await rollUnderTraffic('rolling update, HTTP/2');
       expect(traffic.failed()).toEqual([]);
       expect(cluster.killed).toBe(0);
@@ -99,31 +101,48 @@ describe('a rolling update, seen in EndpointSlices', () => {
   );
 });
 
-describe('a rolling update, seen in headless DNS', () => {
-  it.runIf(severalAddresses)('fails no GET', { timeout: LIMIT_MS }, async () => {
+describe.runIf(severalAddresses)('a rolling update, seen in headless DNS', () => {
+  const startByName = async (
+    pods: Omit<PodOptions, 'name'>,
+    target: string,
+    options: DispatcherOptions,
+  ): Promise<void> => {
     let last = 0;
-    cluster = await Cluster.start(PODS, {}, () => `127.0.3.${++last}`);
+    cluster = await Cluster.start(PODS, pods, () => `127.0.3.${++last}`);
     const names = await createDnsServer({ ttl: 1 });
     tearDown.push(() => names.close());
     cluster.list({
       // A terminating pod is not ready, and leaves DNS at once; clients find out when their answer has aged.
-      changed: (pods) =>
+      changed: (listed) =>
         names.kubernetes.set({
           namespace: 'shop',
           name: 'orders',
-          pods: pods.map(({ pod, ready, terminating }) => ({ address: pod.host, ready: ready && !terminating })),
+          pods: listed.map(({ pod, ready, terminating }) => ({ address: pod.host, ready: ready && !terminating })),
         }),
     });
-    orders = createDispatcher('http://orders.shop:8080', {
-      resolver: dns({
-        host: 'orders.shop.svc.cluster.local',
-        port: cluster.pods[0]?.port as number,
-        servers: [names.address],
-        allowAddresses: ['loopback'],
-      }),
+    const resolver = dns({
+      host: 'orders.shop.svc.cluster.local',
+      port: cluster.pods[0]?.port as number,
+      servers: [names.address],
+      allowAddresses: ['loopback'],
     });
+    orders = createDispatcher(target, { resolver, ...options });
     await connected(orders.balancer, PODS);
-    const traffic = await rollUnderTraffic('rolling update, headless DNS with a TTL of 1 s');
+  };
+
+  it('fails no GET', { timeout: LIMIT_MS }, async () => {
+    await startByName({}, 'http://orders.shop:8080', {});
+    const traffic = await rollUnderTraffic('rolling update by headless DNS with a TTL of 1 s, HTTP/1.1');
     expect(traffic.failed('GET')).toEqual([]);
   });
+
+  it.runIf(!coreTakesLegacyHandlers)(
+    'fails no GET over HTTP/2, where pods say GOAWAY in the middle of the traffic',
+    { timeout: LIMIT_MS },
+    async () => {
+      await startByName({ tls: certificate, http2: true }, 'https://orders.shop:8443', { tls, allowH2: true });
+      const traffic = await rollUnderTraffic('rolling update by headless DNS with a TTL of 1 s, HTTP/2');
+      expect(traffic.failed('GET')).toEqual([]);
+    },
+  );
 });

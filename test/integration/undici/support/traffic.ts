@@ -102,14 +102,22 @@ export class Traffic extends Tally {
   }
 }
 
-/** Starts `perSecond` requests a second for `lengthMs`, whether earlier ones have ended or not; resolves when all have. */
+/**
+ * Starts `perSecond` requests a second, whether earlier ones have ended or not, for `lengthMs` or until it is `enough`;
+ * resolves when all have ended.
+ */
 export async function openLoop(
   tally: Tally,
   perSecond: number,
   lengthMs: number,
-  options: { readonly prefix: string; readonly methods?: readonly string[]; readonly tick?: () => void },
+  options: {
+    readonly prefix: string;
+    readonly methods?: readonly string[];
+    readonly tick?: () => void;
+    readonly enough?: () => boolean;
+  },
 ): Promise<void> {
-  const { prefix, methods = ['GET'], tick } = options;
+  const { prefix, methods = ['GET'], tick, enough } = options;
   const running = new Set<Promise<void>>();
   const beganMs = performance.now();
   let sent = 0;
@@ -127,7 +135,7 @@ export async function openLoop(
         void call.then(() => running.delete(call));
       }
       tick?.();
-      if (elapsedMs < lengthMs) return;
+      if (elapsedMs < lengthMs && !enough?.()) return;
       clearInterval(timer);
       resolve();
     }, 2);

@@ -1,0 +1,202 @@
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { connected } from '../../support/connected.js';
+import type { Pod } from '../../support/pods.js';
+import { Cluster } from './support/cluster.js';
+import { Elsewhere } from './support/elsewhere.js';
+import { machineMs, PROOF, quantile, report } from './support/proof.js';
+import { type CallRecord, openLoop, Tally } from './support/traffic.js';
+
+const DEADLINE_MS = 1_000;
+const PODS = PROOF ? 10 : 5;
+const PER_SECOND = PROOF ? 1_000 : 400;
+const HEALTHY_MS = PROOF ? 10_000 : 1_000;
+const WATCHED_MS = 2 * DEADLINE_MS + 60_000;
+/** How long an answer takes; ten times as much is far above what a busy machine adds. */
+const SERVICE_MS = 20;
+
+let cluster: Cluster;
+let orders: ServiceDispatcher;
+let faulty: Pod;
+let ejections: { readonly atMs: number; readonly address: string }[];
+
+beforeEach(async () => {
+  cluster = await Cluster.start(PODS - 1);
+  ejections = [];
+});
+afterEach(async () => {
+  faulty.thaw();
+  await orders.destroy();
+  await cluster[Symbol.asyncDispose]();
+});
+
+interface Run {
+  readonly faultMs: number;
+  /** From before the fault. */
+  readonly healthy: readonly CallRecord[];
+  /** From then on. */
+  readonly calls: readonly CallRecord[];
+  /** Calls that were running on the faulty pod when the fault began, or were given to it within a deadline. */
+  readonly exposed: number;
+  /** All that were given to it after that. */
+  readonly givenLater: number;
+}
+
+/**
+ * A steady rate of requests with a deadline and no retries, in the middle of which `fault` happens to one pod. Outside of
+ * a proof it is over when it has been `seen` for two deadlines.
+ */
+async function run(
+  fault: () => void | Promise<void>,
+  seen: () => boolean,
+  options: DispatcherOptions = {},
+): Promise<Run> {
+  for (const pod of cluster.pods) await pod.behave({ delayMs: SERVICE_MS });
+  orders = createDispatcher('http://orders.shop:8080', {
+    resolver: cluster.resolver(),
+    retry: { maxAttempts: 1 },
+    observer: {
+      ejected: ({ endpoint: { address, port } }) =>
+        ejections.push({ atMs: machineMs(), address: `${address}:${port}` }),
+    },
+    ...options,
+  });
+  await connected(orders.balancer, PODS);
+  const tally = new Tally(async (method, id) => {
+    const signal = AbortSignal.timeout(DEADLINE_MS);
+    const headers = { 'x-id': id };
+    const { statusCode, body } = await orders.request({ path: '/', method: method as 'GET', headers, signal });
+    await body.text();
+    return statusCode;
+  });
+  const onFaulty = (): { readonly started: number; readonly inFlight: number } => {
+    const { endpoints } = orders.balancer.snapshot();
+    return endpoints.find(({ address }) => address === addressOf(faulty)) ?? { started: 0, inFlight: 0 };
+  };
+  // The first calls compile what they run through.
+  await openLoop(tally, PER_SECOND, 500, { prefix: 'warm-up' });
+  tally.calls.length = 0;
+  await openLoop(tally, PER_SECOND, HEALTHY_MS, { prefix: 'healthy' });
+  const healthy = tally.calls.splice(0);
+  let faultMs = Number.NaN;
+  let seenMs = Number.NaN;
+  let before = { started: 0, inFlight: 0 };
+  let startedWithin: number | undefined;
+  const begins = async (): Promise<void> => {
+    before = onFaulty();
+    await fault();
+    faultMs = machineMs();
+  };
+  const began = begins();
+  await openLoop(tally, PER_SECOND, WATCHED_MS + 200, {
+    prefix: 'faulty',
+    tick: () => {
+      if (machineMs() >= faultMs + DEADLINE_MS) startedWithin ??= onFaulty().started;
+      if (Number.isNaN(seenMs) && seen()) seenMs = machineMs();
+    },
+    enough: () => !PROOF && machineMs() > seenMs + 2 * DEADLINE_MS,
+  });
+  await began;
+  startedWithin ??= onFaulty().started;
+  return {
+    faultMs,
+    healthy,
+    calls: tally.calls,
+    exposed: startedWithin - before.started + before.inFlight,
+    givenLater: onFaulty().started - startedWithin,
+  };
+}
+
+const addressOf = ({ host, port }: Pod): string => `${host}:${port}`;
+const failed = (calls: readonly CallRecord[]): readonly CallRecord[] =>
+  calls.filter(({ failure }) => failure !== undefined);
+const p99 = (calls: readonly CallRecord[]): number =>
+  quantile(
+    calls.filter(({ failure }) => failure === undefined).map(({ startedMs, endedMs }) => endedMs - startedMs),
+    0.99,
+  );
+
+/** Two deadlines after the fault and later. */
+const settled = ({ calls, faultMs }: Run): readonly CallRecord[] =>
+  calls.filter(({ startedMs }) => startedMs >= faultMs + 2 * DEADLINE_MS);
+
+function print(what: string, run: Run): void {
+  const later = settled(run);
+  report(what, {
+    'failed within two deadlines': `${failed(run.calls).length - failed(later).length} (${run.exposed} exposed)`,
+    'failed later': `${failed(later).length} of ${later.length}`,
+    'p99 healthy': `${p99(run.healthy).toFixed(1)} ms`,
+    'p99 later': `${p99(later).toFixed(1)} ms`,
+    'given to the pod after one deadline': run.givenLater,
+    ejections: ejections.length,
+  });
+}
+
+describe('one pod goes wrong, with a deadline and no retries: only single trials fail two deadlines later', () => {
+  const faults: readonly [string, () => void | Promise<void>][] = [
+    ['answers 500 at once', () => faulty.behave({ status: 500, delayMs: 1 })],
+    ['resets every connection', () => faulty.behave({ reset: true })],
+    ['accepts and never answers', () => faulty.behave({ hang: true })],
+    ['is frozen: its kernel accepts, nobody reads', () => faulty.freeze()],
+  ];
+  const judge = async (what: string, fault: () => void | Promise<void>): Promise<void> => {
+    const result = await run(fault, () => ejections.length > 0);
+    print(`one pod ${what}`, result);
+    const { healthy, calls, exposed, givenLater } = result;
+    expect(failed(healthy)).toEqual([]);
+    expect(failed(calls).length).toBeLessThanOrEqual(exposed + givenLater);
+    expect(new Set(ejections.map(({ address }) => address))).toEqual(new Set([addressOf(faulty)]));
+    // Each ejection is followed by a trial of one call.
+    const ejectedMs = ejections[0]?.atMs as number;
+    const trials = failed(calls).filter(({ startedMs }) => startedMs > ejectedMs);
+    expect(trials.length).toBeLessThanOrEqual(ejections.length);
+    if (!PROOF) return;
+    const later = settled(result);
+    expect(failed(later).length / later.length).toBeLessThanOrEqual(0.001);
+    expect(failed(calls).length - failed(later).length).toBeLessThanOrEqual(exposed + 5);
+  };
+
+  for (const [what, fault] of faults) {
+    it(`it ${what}`, { timeout: 150_000 }, async () => {
+      faulty = await cluster.addPod();
+      await judge(what, fault);
+    });
+  }
+
+  const elsewhere = Elsewhere.create();
+  afterAll(() => elsewhere?.[Symbol.dispose]());
+  it.skipIf(elsewhere === undefined)(
+    'its machine is gone: no FIN, no reset (needs root and network namespaces)',
+    { timeout: 150_000 },
+    async () => {
+      const { address, command } = elsewhere as Elsewhere;
+      faulty = await cluster.addPod({ host: address, command });
+      await judge('is gone with its machine', () => (elsewhere as Elsewhere).pullCable());
+    },
+  );
+});
+
+describe('one pod of several is ten times as slow as it was', () => {
+  for (const [name, load] of [
+    ['peakEwma', peakEwma()],
+    ['inFlight', inFlight()],
+  ] as const) {
+    it(`by ${name}: no call fails`, { timeout: 150_000 }, async () => {
+      faulty = await cluster.addPod();
+      const result = await run(
+        () => faulty.behave({ delayMs: 10 * SERVICE_MS }),
+        () => true,
+        { load },
+      );
+      print(`one pod is 10 × slow, ${name}`, result);
+      expect(failed([...result.healthy, ...result.calls])).toEqual([]);
+      if (name !== 'peakEwma') return;
+      const later = settled(result);
+      // So few that the 99th percentile is not theirs.
+      expect(result.givenLater / result.calls.length).toBeLessThan(0.01);
+      if (PROOF) expect(p99(later)).toBeLessThanOrEqual(2 * p99(result.healthy));
+    });
+  }
+});
