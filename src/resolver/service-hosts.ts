@@ -1,3 +1,4 @@
+import { asError } from '../errors.js';
 import { optionError } from '../runtime/check.js';
 import { type Clock, inBackground } from '../runtime/clock.js';
 import { absoluteName, type ClusterNames, parseServiceHost, plainName, readClusterNames } from './cluster-domain.js';
@@ -61,7 +62,8 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
-  readonly #clients = new Set<DnsClient>();
+  /** Calls off the questions that are running. */
+  readonly #questions = new Set<() => void>();
   /** What short names are completed with, once it is read. */
   #names: ClusterNames | undefined;
   #reading: Promise<void> | undefined;
@@ -114,7 +116,7 @@ export class ServiceHosts {
   /** Ends all questions; whoever waits is told no. */
   close(): void {
     this.#closed = true;
-    for (const client of this.#clients) client.cancel();
+    for (const callOff of this.#questions) callOff();
     this.#known.clear();
   }
 
@@ -146,11 +148,11 @@ export class ServiceHosts {
     if (known?.verdict === true) return true;
     if (known?.verdict === false && this.#clock.now() < known.askAgainMs) return false;
     if (known === undefined) {
-      if (this.#clients.size >= MAX_ASKING) return false;
+      if (this.#questions.size >= MAX_ASKING) return false;
       known = { verdict: undefined, trouble: undefined, askAgainMs: 0, asking: undefined };
       this.#remember(name, known);
     }
-    if (known.asking === undefined && this.#clients.size < MAX_ASKING) {
+    if (known.asking === undefined && this.#questions.size < MAX_ASKING) {
       const asked = known;
       // Not in the context of the request that happens to be the first.
       known.asking = inBackground(() => this.#ask(name, asked));
@@ -169,31 +171,30 @@ export class ServiceHosts {
 
   async #ask(name: string, known: Known): Promise<boolean> {
     let client: DnsClient | undefined;
-    let giveUp = (): void => {};
-    const late = new Promise<never>((_resolve, reject) => {
-      giveUp = () => reject(new Error(`DNS is silent about ${name}`));
+    let callOff = (): void => {};
+    const calledOff = new Promise<never>((_resolve, reject) => {
+      callOff = () => reject(new Error(`DNS is silent about ${name}`));
     });
-    const timer = this.#clock.timer(giveUp, this.#lookupTimeoutMs);
+    this.#questions.add(callOff);
+    const timer = this.#clock.timer(callOff, this.#lookupTimeoutMs);
     // Somebody waits for the first answer, nobody for a later one.
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();
-      this.#clients.add(client);
       const question = { name, port: 1, srv: undefined, family: undefined };
-      const { targets } = await Promise.race([lookUp(client, question), late]);
+      const { targets } = await Promise.race([lookUp(client, question), calledOff]);
       known.verdict = targets.length > 0;
       known.trouble = undefined;
       known.askAgainMs = this.#clock.now() + NEGATIVE_MS;
     } catch (error) {
-      known.verdict ??= false;
-      known.trouble = (error as Error).message;
-      known.askAgainMs = this.#clock.now() + TROUBLE_MS;
       client?.cancel();
-    } finally {
-      timer.cancel();
-      known.asking = undefined;
-      if (client !== undefined) this.#clients.delete(client);
+      known.verdict ??= false;
+      known.trouble = asError(error).message;
+      known.askAgainMs = this.#clock.now() + TROUBLE_MS;
     }
+    timer.cancel();
+    this.#questions.delete(callOff);
+    known.asking = undefined;
     return known.verdict && !this.#closed;
   }
 }

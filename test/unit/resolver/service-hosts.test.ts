@@ -2,6 +2,7 @@ import { expect, it } from 'vitest';
 import { ServiceHosts, type ServiceHostsOptions } from '../../../src/resolver/service-hosts.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeDnsClient } from '../../support/fake-dns-client.js';
+import { until } from '../../support/until.js';
 
 const orders = 'orders.shop.svc.cluster.local.';
 
@@ -182,14 +183,22 @@ it('a client that cannot be made, or ignores being called off, does no harm', as
   });
   expect(await broken.judge('orders.shop')).toBe(false);
   expect(broken.hosts.snapshot()).toEqual([{ name: orders, service: false, trouble: 'no name servers' }]);
+  let asked = false;
   const deaf = new House({
     dns: {
-      client: () => ({ resolve4: () => silent, resolve6: () => silent, resolveSrv: () => silent, cancel: () => {} }),
+      client: () => ({
+        resolve4: () => {
+          asked = true;
+          return silent;
+        },
+        resolve6: () => silent,
+        resolveSrv: () => silent,
+        cancel: () => {},
+      }),
     },
   });
-  await deaf.judge('127.0.0.1');
   const verdict = deaf.judge('orders.shop');
-  await deaf.clock.advanceAsync(0);
+  await until('it is asked', () => asked);
   await deaf.clock.advanceAsync(2_000);
   expect(await verdict).toBe(false);
 });
