@@ -40,7 +40,14 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly clusterDomain?: string;
 }
 
-const ownOptionNames = ['otherwise', 'key', 'clusterDomain'] as const;
+/** Names of `DispatcherOptions`. */
+export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
+  ...balancingOptionNames,
+  ...undiciConnectionOptionNames,
+  'otherwise',
+  'key',
+  'clusterDomain',
+] as const);
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
@@ -62,7 +69,7 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
  */
 export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
   const origin = serviceOrigin('target', target);
-  checkKeys('options', options, [...balancingOptionNames, ...undiciConnectionOptionNames, ...ownOptionNames]);
+  checkKeys('options', options, dispatcherOptionNames);
   const { otherwise, key, clusterDomain, tls } = options;
   if (key !== undefined) checkFunction('key', key);
   if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
