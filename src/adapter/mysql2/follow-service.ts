@@ -1,0 +1,126 @@
+import {
+  type Balancer,
+  type BalancerSnapshot,
+  combineObservers,
+  createBalancer,
+  type Observer,
+  outcomes,
+} from '../../index.js';
+import type { AnyPoolCluster } from './cluster-face.js';
+import type { ClusterNode } from './cluster-node.js';
+import { ClusterNodes } from './cluster-nodes.js';
+import { type FollowServiceOptions, resolveFollowOptions } from './follow-options.js';
+import { logIn } from './log-in.js';
+
+/** Keeps a user's own PoolCluster in step with a Service. */
+export interface ServiceFollower extends AsyncDisposable {
+  /**
+   * Resolves once every endpoint of the first set was tried and at least one is in the cluster. Rejects with
+   * EVENKEEL_NO_ENDPOINTS, _NOT_READY, _RESOLVE or _FORBIDDEN, or the signal's reason; following goes on.
+   */
+  ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+  /** Which endpoints there are and which of them are in the cluster (`ready`). */
+  snapshot(): BalancerSnapshot;
+  /** The ids of the nodes in the cluster now, those that are leaving included. */
+  readonly nodeIds: readonly string[];
+  /**
+   * Stops following. Nodes stay in the cluster, which is the caller's to end; those that were leaving are waited for, at
+   * most `drainTimeoutMs`, or until `signal` aborts; then they are removed. Idempotent.
+   */
+  close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+}
+
+/**
+ * Adds a node to `cluster` for every endpoint of a Service and removes those that leave, for as long as it lives. A node
+ * mysql2 itself gave up (`removeNodeErrorCount`) is added again once its server takes log-ins. Uses mysql2's public
+ * interface alone, so the cluster still chooses by RR, RANDOM or ORDER and takes no part in ejection; `createPoolCluster`
+ * does. Throws EVENKEEL_OPTION.
+ *
+ * Give the cluster a `restoreNodeTimeout` (1000, say): without one mysql2 ends the pool of a leaving node, and the
+ * transactions on it, before they are through.
+ *
+ * @example
+ * const cluster = mysql.createPoolCluster({ restoreNodeTimeout: 1_000 });
+ * const follower = followService(cluster, {
+ *   resolver: 'mysql-read.shop:3306',
+ *   node: () => ({ user, password, database }),
+ * });
+ * await follower.ready();
+ */
+export function followService(cluster: AnyPoolCluster, options: FollowServiceOptions): ServiceFollower {
+  return new Follower(cluster, options);
+}
+
+class Follower implements ServiceFollower {
+  readonly #balancer: Balancer<ClusterNode>;
+  readonly #nodes: ClusterNodes;
+  /** Those who wait for something to change. */
+  readonly #waiting = new Set<() => void>();
+  #closing: Promise<void> | undefined;
+
+  constructor(cluster: AnyPoolCluster, options: FollowServiceOptions) {
+    const resolved = resolveFollowOptions(cluster, options);
+    this.#nodes = new ClusterNodes(cluster, resolved, logIn, resolved.observer);
+    const ours: Observer = {
+      subchannelChanged: () => {
+        for (const wake of this.#waiting) wake();
+      },
+    };
+    this.#balancer = createBalancer({
+      ...resolved.balancing,
+      observer: combineObservers([ours, resolved.observer]),
+      transport: this.#nodes,
+    });
+  }
+
+  get nodeIds(): readonly string[] {
+    return this.#nodes.ids;
+  }
+
+  async ready({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    await this.#balancer.ready({ signal });
+    // A cluster with some of its nodes would send them everything at first.
+    while (this.#balancer.snapshot().endpoints.some(({ state }) => state === 'idle' || state === 'connecting')) {
+      await this.#change(signal);
+    }
+    // Picked for the errors a wait in vain is told by; nothing is done with it.
+    const lease = await this.#balancer.acquire({ signal });
+    lease.end(outcomes.notStarted);
+  }
+
+  snapshot(): BalancerSnapshot {
+    return this.#balancer.snapshot();
+  }
+
+  close({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    this.#closing ??= this.#close();
+    if (signal !== undefined) this.#nodes.removeLeavingOn(signal);
+    return this.#closing;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  async #close(): Promise<void> {
+    this.#nodes.abandon();
+    await this.#balancer.close();
+    await this.#nodes.left();
+  }
+
+  /** Resolves at the next change of any endpoint's state; rejects with the signal's reason. */
+  #change(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const over = (settle: () => void) => (): void => {
+        this.#waiting.delete(changed);
+        signal?.removeEventListener('abort', aborted);
+        settle();
+      };
+      const changed = over(resolve);
+      const aborted = over(() => reject(signal?.reason));
+      this.#waiting.add(changed);
+      signal?.addEventListener('abort', aborted);
+      if (signal?.aborted) aborted();
+    });
+  }
+}
