@@ -13,6 +13,7 @@ export {
   checkBalancingOptions,
 } from './balancer/balancer-options.js';
 export { classifyError } from './balancer/classify.js';
+export { LatencyQuantile } from './balancer/latency-quantile.js';
 export type { Lease } from './balancer/lease.js';
 export type { BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
 export { hostPort, normalizeAddress } from './endpoint/address.js';
@@ -100,6 +101,7 @@ export {
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from './runtime/shared-timers.js';
+export { afterPendingIo } from './runtime/turn.js';
 export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js';
 export { conditions } from './stage/conditions.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';

@@ -111,7 +111,7 @@ export class PodSockets {
     this.#spare = undefined;
   }
 
-  destroyAll(error: Error): void {
+  destroyAll(error?: Error): void {
     for (const socket of this.#sockets) socket.destroy(error);
   }
 

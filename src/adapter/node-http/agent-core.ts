@@ -1,0 +1,112 @@
+import type { Agent, ClientRequest } from 'node:http';
+import type { Socket } from 'node:net';
+import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
+import type { OriginMatcher } from '../http/origin.js';
+import { Call, type CallOwner } from './call.js';
+import type { Elsewhere } from './elsewhere.js';
+import { endWithoutSocket, type RequestOptions } from './node-agent.js';
+import type { PodAgent } from './pod-agent.js';
+import type { PodTransport } from './transport.js';
+
+/** What an agent is made of. */
+export interface AgentCoreParts {
+  readonly origin: URL;
+  readonly matcher: OriginMatcher;
+  readonly elsewhere: Elsewhere;
+  readonly key: ((request: ClientRequest) => string | undefined) | undefined;
+  readonly clock: Clock;
+  readonly transport: PodTransport;
+  readonly balancer: Balancer<PodAgent>;
+}
+
+/** Sockets or requests by name, as Node's Agent shows them. */
+export type ByName<T> = Record<string, T[]>;
+
+/** What an agent of ours does, whichever of Node's two Agent classes it is. */
+export class AgentCore implements CallOwner {
+  readonly balancer: Balancer<PodAgent>;
+  readonly clock: Clock;
+  readonly waiting: Set<ClientRequest> = new Set();
+  readonly #parts: AgentCoreParts;
+  /** Of the target, as requests name it. */
+  readonly #host: string;
+  readonly #port: number;
+  #closing: Promise<void> | undefined;
+
+  constructor(parts: AgentCoreParts) {
+    this.#parts = parts;
+    this.balancer = parts.balancer;
+    this.clock = parts.clock;
+    const { hostname, port, protocol } = parts.origin;
+    this.#host = hostname;
+    this.#port = Number(port || (protocol === 'https:' ? 443 : 80));
+  }
+
+  get isClosing(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  addRequest(request: ClientRequest, options: RequestOptions): void {
+    // Its caller gave it up, say by a signal that had aborted before.
+    if (request.destroyed) endWithoutSocket(request);
+    else if (!this.#isOurs(request, options)) this.#parts.elsewhere.addRequest(request, options);
+    else if (this.isClosing) endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    else new Call(this, request, this.#parts.key?.(request)).begin();
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#end(undefined);
+    return this.#closing;
+  }
+
+  destroy(): void {
+    const cut = new AbortController();
+    const ended = this.#end(cut.signal);
+    this.#closing ??= ended;
+    // Only now: a balancer that is closing already looks for the abort to come.
+    cut.abort();
+    this.#parts.elsewhere.destroy();
+  }
+
+  /** All sockets of one kind, by the pod's address, and those for other hosts by Node's name for them. */
+  socketsOf(kind: 'sockets' | 'freeSockets'): ByName<Socket> {
+    const all: ByName<Socket> = {};
+    const { transport, elsewhere } = this.#parts;
+    const agents: Agent[] = [...transport.open];
+    if (elsewhere.own !== undefined) agents.push(elsewhere.own);
+    for (const agent of agents) {
+      for (const [name, sockets] of Object.entries(agent[kind])) all[name] = [...(all[name] ?? []), ...(sockets ?? [])];
+    }
+    return all;
+  }
+
+  /** The requests that wait for a pod, under the name of the target. */
+  get requests(): ByName<ClientRequest> {
+    return this.waiting.size === 0 ? {} : { [`${this.#host}:${this.#port}:`]: [...this.waiting] };
+  }
+
+  /** Whether a request is for the target. Anybody else must not receive what was meant for it, nor the reverse. */
+  #isOurs(request: ClientRequest, options: RequestOptions): boolean {
+    const { matcher, origin } = this.#parts;
+    const { host, port, socketPath } = options;
+    if (socketPath) return false;
+    const { path, method } = request;
+    // A path that is a URL is a request to a proxy.
+    if (path.charCodeAt(0) !== SLASH && method !== 'CONNECT' && !namesOrigin(path, matcher)) return false;
+    // Nearly every request names the target as it was given.
+    if (host === this.#host && Number(port) === this.#port) return true;
+    const name = host?.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
+    return matcher.matches(`${origin.protocol}//${name}:${port}`);
+  }
+
+  async #end(signal: AbortSignal | undefined): Promise<void> {
+    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#parts.elsewhere.close()]);
+  }
+}
+
+const SLASH = 47;
+
+/** `*` is the target itself; anything else that is no path must be one of its URLs. */
+function namesOrigin(path: string, matcher: OriginMatcher): boolean {
+  return !/^[a-z][a-z0-9+.-]*:/i.test(path) || (URL.canParse(path) && matcher.matches(new URL(path).origin));
+}

@@ -1,0 +1,127 @@
+import { type ClientRequest, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import {
+  type Balancer,
+  type BalancingOptions,
+  balancingOptionNames,
+  checkFunction,
+  checkKeys,
+  createBalancer,
+  optionError,
+  poolDefaults,
+  systemClock,
+} from '../../index.js';
+import { serviceOrigin } from '../http/origin.js';
+import { originMatcher, pickNames, resolverOf } from '../http/target.js';
+import { AgentCore } from './agent-core.js';
+import { Elsewhere } from './elsewhere.js';
+import { takesRequests } from './node-agent.js';
+import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
+
+/** Options of `createAgent`. */
+export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOptions {
+  /**
+   * Where requests for any other origin go (redirects, a client shared by several hosts). It stays the caller's to
+   * destroy.
+   * @defaultValue a keep-alive Agent of our own, made when first needed
+   */
+  readonly otherwise?: HttpAgent;
+  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. */
+  readonly key?: (request: ClientRequest) => string | undefined;
+  /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
+  readonly clusterDomain?: string;
+}
+
+/** What an agent for one Service has besides what Node's Agents have. */
+export interface BalancedAgent extends AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<HttpAgent>;
+  /** No new requests; running ones finish, for at most `pool.drainTimeoutMs`. Resolves when every socket is closed. */
+  close(): Promise<void>;
+  /** Ends every socket at once, as on Node's Agents, and closes for good. */
+  destroy(): void;
+}
+
+/** An `http.Agent` that spreads the requests of one Service over its pods. */
+export interface HttpServiceAgent extends HttpAgent, BalancedAgent {
+  destroy(): void;
+}
+
+/** An `https.Agent` that spreads the requests of one Service over its pods. */
+export interface HttpsServiceAgent extends HttpsAgent, BalancedAgent {
+  destroy(): void;
+}
+
+/**
+ * Makes an agent for one Service, for `http.request` and every client built on it: axios, got, node-fetch, superagent,
+ * ws. It finds the pods, keeps connections to them and picks one for every request. Host header and TLS name stay the
+ * Service's. Requests for another origin never reach a pod. Must be closed.
+ *
+ * @param target `http://name:port` gives an `http.Agent`, `https://name:port` an `https.Agent`. An IP address or
+ * `localhost` is one fixed endpoint.
+ * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @example
+ * const orders = createAgent('http://orders.shop:8080');
+ * const client = axios.create({ baseURL: 'http://orders.shop:8080', httpAgent: orders, proxy: false });
+ * await client.get('/v1/orders/42');
+ * await orders.close();
+ */
+export function createAgent(target: `https://${string}`, options?: AgentOptions): HttpsServiceAgent;
+export function createAgent(target: string | URL, options?: AgentOptions): HttpServiceAgent;
+export function createAgent(target: string | URL, options: AgentOptions = {}): HttpServiceAgent {
+  const origin = serviceOrigin('target', target);
+  checkKeys('options', options, [
+    ...balancingOptionNames,
+    ...nodeHttpConnectionOptionNames,
+    'otherwise',
+    'key',
+    'clusterDomain',
+  ]);
+  const { otherwise, key, clusterDomain, clock = systemClock, rng, pool } = options;
+  if (key !== undefined) checkFunction('key', key);
+  if (otherwise !== undefined && !takesRequests(otherwise)) throw optionError('otherwise', 'an Agent', otherwise);
+  const matcher = originMatcher(origin, clusterDomain);
+  const transport = new PodTransport({
+    ...pickNames(options, nodeHttpConnectionOptionNames),
+    origin,
+    clock,
+    ...(rng && { rng }),
+    ...(pool?.connectTimeoutMs !== undefined && { connectTimeoutMs: pool.connectTimeoutMs }),
+  });
+  const { protocol } = origin;
+  const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
+  const core = new AgentCore({
+    origin,
+    matcher,
+    elsewhere: new Elsewhere({ otherwise, protocol, clock, drainTimeoutMs }),
+    key,
+    clock,
+    transport,
+    balancer: createBalancer({
+      ...pickNames(options, balancingOptionNames),
+      resolver: options.resolver ?? resolverOf(origin),
+      transport,
+    }),
+  });
+  return agentOf(protocol, core);
+}
+
+/** Node's own Agent, which requests and clients ask about, doing what `core` does. */
+function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
+  // Without `keepAlive` Node would ask every pod to hang up after each answer.
+  const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
+  const methods = {
+    addRequest: core.addRequest.bind(core),
+    close: core.close.bind(core),
+    destroy: core.destroy.bind(core),
+    [Symbol.asyncDispose]: core.close.bind(core),
+  };
+  Object.assign(agent, methods);
+  Object.defineProperties(agent, {
+    balancer: { value: core.balancer, enumerable: true },
+    sockets: { get: () => core.socketsOf('sockets') },
+    freeSockets: { get: () => core.socketsOf('freeSockets') },
+    requests: { get: () => core.requests },
+  });
+  return agent as HttpServiceAgent;
+}

@@ -1,0 +1,223 @@
+import { errorMonitor } from 'node:events';
+import type { ClientRequest } from 'node:http';
+import {
+  type Balancer,
+  type Clock,
+  type Lease,
+  loadReportHeader,
+  notify,
+  type Outcome,
+  observes,
+  outcomes,
+  TriedEndpoints,
+} from '../../index.js';
+import { outcomeOfAnswer } from '../http/answer.js';
+import { isDialError } from '../http/dial.js';
+import { endWithoutSocket, responseOf } from './node-agent.js';
+import { outcomeOfBroken } from './outcome.js';
+import { PendingRequest } from './pending-request.js';
+import type { PodAgent, SocketSeeker } from './pod-agent.js';
+
+/** What the calls of one agent share. */
+export interface CallOwner {
+  readonly balancer: Balancer<PodAgent>;
+  readonly clock: Clock;
+  /** Requests that wait for a pod. */
+  readonly waiting: Set<ClientRequest>;
+  /** The agent is being closed: what has a pod stays there. */
+  readonly isClosing: boolean;
+}
+
+/**
+ * One request of a caller, from its start to the end of its lease. Until it has a socket it can go to another pod, as
+ * often as the retry budget pays for it; from then on it is Node's, and only watched: no listener of ours changes what
+ * happens when the caller has none.
+ */
+export class Call implements SocketSeeker {
+  readonly request: ClientRequest;
+  readonly #owner: CallOwner;
+  readonly #key: string | undefined;
+  #lease: Lease<PodAgent> | undefined;
+  #attempt = 0;
+  /** Where it was tried; undefined before the first retry. */
+  #tried: TriedEndpoints<PodAgent> | undefined;
+  /** While it has no socket. */
+  #pending: PendingRequest | undefined;
+  /** Ends the waiting for a pod. */
+  #waiting: AbortController | undefined;
+  /** It has its socket, or failed, or its caller gave it up: it wants none any more. */
+  #settled = false;
+  /** What the request emitted. */
+  #error: Error | undefined;
+
+  constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
+    this.#owner = owner;
+    this.request = request;
+    this.#key = key;
+  }
+
+  get wanted(): boolean {
+    return !this.#settled;
+  }
+
+  get movable(): boolean {
+    return !this.#owner.isClosing;
+  }
+
+  begin(): void {
+    const { balancer } = this.#owner;
+    balancer.retries.started();
+    const lease = balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
+    if (lease === undefined) this.#wait(undefined);
+    else this.#seek(lease);
+  }
+
+  served(): void {
+    this.#settled = true;
+    this.#pending?.release();
+    this.request.once(errorMonitor, (error: Error) => {
+      this.#error = error;
+    });
+    this.request.once('information', () => this.#lease?.progressed());
+    this.request.once('close', () => this.#closed());
+  }
+
+  refused(error: Error): void {
+    const lease = this.#lease as Lease<PodAgent>;
+    const outcome = isDialError(error) ? outcomes.notConnected : outcomes.notStarted;
+    const { retries } = this.#owner.balancer;
+    lease.end(outcome);
+    const { method } = this.request;
+    const retrying = retries.allows({
+      outcome,
+      idempotent: true,
+      answered: false,
+      tried: this.#attempt,
+      method,
+      error,
+    });
+    this.#report(lease, outcome, retrying, error);
+    if (retrying) this.#moveOn(lease, outcome, error);
+    else this.#fail(error);
+  }
+
+  #seek(lease: Lease<PodAgent>): void {
+    this.#lease = lease;
+    this.#attempt++;
+    lease.handle.serve(this);
+    this.#hold();
+  }
+
+  #moveOn(failed: Lease<PodAgent>, outcome: Outcome, error: Error): void {
+    this.#lease = undefined;
+    this.#tried ??= new TriedEndpoints();
+    this.#tried.add(failed, outcome);
+    const { avoid } = this.#tried;
+    const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
+    if (lease !== undefined && !avoid.has(lease.subchannel)) {
+      this.#seek(lease);
+      return;
+    }
+    lease?.end(outcomes.notStarted);
+    this.#wait(error);
+  }
+
+  /** Waits for a pod; with `failure`, the error of the attempt before, for one to try again on. */
+  #wait(failure: Error | undefined): void {
+    const { balancer, waiting } = this.#owner;
+    const giveUp = new AbortController();
+    this.#waiting = giveUp;
+    waiting.add(this.request);
+    this.#hold();
+    const acquire = async (): Promise<Lease<PodAgent>> => {
+      // A pod that failed just now is taken out within this turn; only then is it clear who is left.
+      if (failure !== undefined) await undefined;
+      return balancer.acquire({ key: this.#key, avoid: this.#tried?.avoid, signal: giveUp.signal });
+    };
+    acquire().then(
+      (lease) => {
+        waiting.delete(this.request);
+        this.#waiting = undefined;
+        if (!this.#settled && this.#tried?.allows(lease) !== false) {
+          this.#seek(lease);
+          return;
+        }
+        lease.end(outcomes.notStarted);
+        if (failure !== undefined) this.#fail(failure);
+      },
+      (error: Error) => {
+        waiting.delete(this.request);
+        this.#fail(failure ?? error);
+      },
+    );
+  }
+
+  /** From here on the caller may give up before there is a socket. */
+  #hold(): void {
+    if (this.#settled) return;
+    this.#pending ??= new PendingRequest(this.request, this.#owner.clock, () => this.#abandoned());
+  }
+
+  /** The caller destroyed the request before it had a socket. */
+  #abandoned(): void {
+    if (this.#settled) return;
+    this.#settle(undefined);
+    this.#waiting?.abort();
+    const lease = this.#lease;
+    if (lease === undefined) return;
+    lease.end(outcomes.cancelled);
+    this.#report(lease, outcomes.cancelled, false, undefined);
+  }
+
+  #fail(error: Error): void {
+    if (!this.#settled) this.#settle(error);
+  }
+
+  #settle(error: Error | undefined): void {
+    this.#settled = true;
+    this.#pending?.release();
+    endWithoutSocket(this.request, error);
+  }
+
+  /** The request is over, in one way or another: Node says so exactly once. */
+  #closed(): void {
+    const lease = this.#lease as Lease<PodAgent>;
+    const response = responseOf(this.request);
+    const { socket } = this.request;
+    if (response !== undefined) lease.progressed();
+    if (response !== undefined && socket !== null && lease.handle.isDetached(socket)) {
+      // The connection is the caller's own from now on; it stays a call on the pod until it is closed.
+      const outcome = outcomeOfAnswer(response.statusCode ?? 0, (name) => response.headers[name], undefined);
+      const answeredMs = this.#owner.clock.now() - lease.startedMs;
+      const over = (): void => this.#end(lease, outcome, answeredMs);
+      if (socket.destroyed) over();
+      else socket.once('close', over);
+      return;
+    }
+    if (response?.complete) {
+      const report = response.headers[loadReportHeader];
+      this.#end(
+        lease,
+        outcomeOfAnswer(response.statusCode ?? 0, (name) => response.headers[name], report),
+      );
+      return;
+    }
+    const error = this.#error;
+    const endedByPod = socket?.readableEnded === true;
+    const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
+    this.#end(lease, outcome);
+    if (outcome.cause === 'reset') lease.handle.lost(error ?? new Error('the pod ended the connection'));
+  }
+
+  #end(lease: Lease<PodAgent>, outcome: Outcome, latencyMs?: number): void {
+    lease.end(outcome, latencyMs);
+    this.#report(lease, outcome, false, this.#error);
+  }
+
+  #report(lease: Lease<PodAgent>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
+    const { observer } = this.#owner.balancer;
+    if (!observes(observer, 'attemptEnded')) return;
+    const { endpoint } = lease;
+    notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, error });
+  }
+}

@@ -1,0 +1,62 @@
+import { type ClientRequest, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { type Clock, EvenkeelError } from '../../index.js';
+import { endWithoutSocket, type RequestOptions, type RequestTaker } from './node-agent.js';
+
+export interface ElsewhereOptions {
+  /** The caller's agent, which stays his to destroy. */
+  readonly otherwise: RequestTaker | undefined;
+  readonly protocol: string;
+  readonly clock: Clock;
+  /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
+  readonly drainTimeoutMs: number;
+}
+
+/** Where requests go that are for no pod of ours: an agent that was given, or one of our own, made when first needed. */
+export class Elsewhere {
+  readonly #options: ElsewhereOptions;
+  #agent: HttpAgent | undefined;
+  #closed = false;
+
+  constructor(options: ElsewhereOptions) {
+    this.#options = options;
+  }
+
+  /** The one of our own, if it was needed. */
+  get own(): HttpAgent | undefined {
+    return this.#agent;
+  }
+
+  addRequest(request: ClientRequest, options: RequestOptions): void {
+    if (this.#closed) endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    else (this.#options.otherwise ?? this.#ownAgent()).addRequest(request, options);
+  }
+
+  /** What runs may finish, for as long as it may on a pod. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const agent = this.#agent;
+    if (agent === undefined) return;
+    const { clock, drainTimeoutMs } = this.#options;
+    agent.keepSocketAlive = () => false;
+    for (const idle of Object.values(agent.freeSockets).flat()) idle?.destroy();
+    const busy = Object.values(agent.sockets).flat();
+    const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => agent.destroy(), drainTimeoutMs) : undefined;
+    await Promise.all(busy.map((socket) => new Promise((resolve) => socket?.once('close', resolve))));
+    timer?.cancel();
+  }
+
+  destroy(): void {
+    this.#closed = true;
+    this.#agent?.destroy();
+  }
+
+  #ownAgent(): RequestTaker {
+    // As Node's own global ones.
+    this.#agent ??= new (this.#options.protocol === 'https:' ? HttpsAgent : HttpAgent)({
+      keepAlive: true,
+      timeout: 5_000,
+    });
+    return this.#agent as HttpAgent & RequestTaker;
+  }
+}

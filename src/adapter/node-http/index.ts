@@ -1,0 +1,8 @@
+export {
+  type AgentOptions,
+  type BalancedAgent,
+  createAgent,
+  type HttpServiceAgent,
+  type HttpsServiceAgent,
+} from './agent.js';
+export { type NodeHttpConnectionOptions, type NodeHttpTransportOptions, nodeHttpTransport } from './transport.js';

@@ -1,0 +1,39 @@
+import { type Outcome, outcomes } from '../../index.js';
+
+/** Errors of a connection that died after the request may have been sent, by code. */
+const RESET_CODES: ReadonlySet<string> = new Set([
+  'ECONNRESET',
+  'ECONNABORTED',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'ENETDOWN',
+]);
+
+/** How the connection of a request that did not complete looked at its end. */
+export interface BrokenExchange {
+  /** What the request emitted, if anything. */
+  readonly error: Error | undefined;
+  /** The pod had ended the connection. */
+  readonly endedByPod: boolean;
+  /** We had cut it. */
+  readonly cut: boolean;
+}
+
+/**
+ * How a request ended that got no complete answer. Node gives an abort by the caller and a connection the pod closed the
+ * same error, "socket hang up": the pod is held responsible only where it shows, by an error of the system, an end of
+ * its side, or bytes that are no HTTP. All else was the caller's doing, or ours.
+ */
+export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Outcome {
+  if (cut) return outcomes.cancelled;
+  const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
+  if (typeof code === 'string') {
+    if (code.startsWith('HPE_')) return outcomes.protocol;
+    // Of the system: a caller may end a request with an error that has such a code too.
+    if (RESET_CODES.has(code) && syscall !== undefined) return outcomes.reset;
+    if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return outcomes.reset;
+  }
+  return endedByPod ? outcomes.reset : outcomes.cancelled;
+}

@@ -1,0 +1,133 @@
+import type { Agent } from 'node:http';
+import type { ConnectionOptions } from 'node:tls';
+import {
+  type Clock,
+  checkKeys,
+  checkNumber,
+  type Endpoint,
+  optionError,
+  poolDefaults,
+  type Rng,
+  systemClock,
+  systemRng,
+  type Transport,
+} from '../../index.js';
+import type { DialErrors } from '../http/dial.js';
+import { serviceOrigin } from '../http/origin.js';
+import { checkTls } from '../http/tls-options.js';
+import type { PodAgent } from './pod-agent.js';
+import { openPodConnection, type PodConnection, type PodConnectionParts } from './pod-connection.js';
+
+/** How the sockets to each pod are opened and used. */
+export interface NodeHttpConnectionOptions {
+  /** Sockets per pod at most; each carries one request at a time. @defaultValue 32 */
+  readonly connections?: number;
+  /**
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request
+   * have no effect. The name that is sent and checked is the Service's unless `servername` says otherwise.
+   */
+  readonly tls?: ConnectionOptions;
+  /**
+   * How long an idle socket is kept, in ms. A pod that says `Keep-Alive: timeout=…` is left 2 s before it would hang up
+   * (1 s where it says less than 4).
+   * @defaultValue 60000
+   */
+  readonly keepAliveTimeoutMs?: number;
+  /** Idle time after which TCP begins to ask whether the peer is alive, in ms. @defaultValue 15000 */
+  readonly tcpKeepAliveMs?: number;
+  /**
+   * What active health checks ask for, such as `/healthz`; a status below 400 is healthy.
+   * @defaultValue nothing: a check then opens a connection
+   */
+  readonly healthPath?: string;
+}
+
+/** Options of `nodeHttpTransport`. */
+export interface NodeHttpTransportOptions extends NodeHttpConnectionOptions {
+  /** The Service as `http://name:port` or `https://name:port`: over TLS its name is sent and checked. */
+  readonly origin: string | URL;
+  /** Time to open one connection, in ms. @defaultValue 2000 */
+  readonly connectTimeoutMs?: number;
+  /** For tests. */
+  readonly clock?: Clock;
+  /** For tests. */
+  readonly rng?: Rng;
+}
+
+/** Names of `NodeHttpConnectionOptions`. */
+export const nodeHttpConnectionOptionNames: readonly (keyof NodeHttpConnectionOptions)[] = Object.freeze([
+  'connections',
+  'tls',
+  'keepAliveTimeoutMs',
+  'tcpKeepAliveMs',
+  'healthPath',
+] as const);
+
+const dialErrors: DialErrors = {
+  timedOut: (message) => Object.assign(new Error(message), { code: 'ETIMEDOUT' }),
+  closed: (message) => Object.assign(new Error(message), { code: 'ECONNRESET' }),
+};
+
+/**
+ * Opens one keep-alive Agent per pod: whatever host its requests name, its sockets go to the pod's address. The first
+ * socket is opened ahead of the first request.
+ *
+ * @param options Throws EVENKEEL_OPTION for what does not fit.
+ */
+export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<Agent> {
+  return new PodTransport(options);
+}
+
+/** The same for `createAgent`, which asks more of an Agent of ours, and wants to know them all. */
+export class PodTransport implements Transport<PodAgent> {
+  readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
+  readonly #open = new Set<PodAgent>();
+
+  constructor(options: NodeHttpTransportOptions) {
+    this.#parts = connectionParts(options);
+  }
+
+  /** The Agents of all pods whose connection is open. */
+  get open(): Iterable<PodAgent> {
+    return this.#open;
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection> {
+    const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
+    const { handle } = connection;
+    this.#open.add(handle);
+    void connection.closed.then(() => this.#open.delete(handle));
+    return connection;
+  }
+}
+
+function connectionParts(options: NodeHttpTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
+  checkKeys('options', options, [...nodeHttpConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
+  const origin = serviceOrigin('origin', options.origin);
+  const { tls = {}, healthPath, clock = systemClock, rng = systemRng } = options;
+  checkTls(origin, options.tls);
+  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
+    throw optionError('healthPath', 'a path that begins with /', healthPath);
+  }
+  const time = { min: 1, max: 86_400_000, integer: true };
+  const { connections, keepAliveTimeoutMs, tcpKeepAliveMs, connectTimeoutMs } = options;
+  return {
+    dial: {
+      origin,
+      connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
+        min: 1,
+        max: 600_000,
+      }),
+      tcpKeepAliveMs: checkNumber('tcpKeepAliveMs', tcpKeepAliveMs, 15_000, { ...time, min: 1_000 }),
+      allowH2: false,
+      tls,
+      clock,
+      errors: dialErrors,
+    },
+    connections: checkNumber('connections', connections, 32, { min: 1, max: 100_000, integer: true }),
+    keepAliveTimeoutMs: checkNumber('keepAliveTimeoutMs', keepAliveTimeoutMs, 60_000, time),
+    healthPath,
+    clock,
+    rng,
+  };
+}
