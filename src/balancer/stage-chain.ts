@@ -2,6 +2,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
+import { makeStage } from './plugged-in.js';
 
 /** The stages of one balancer, in order. One that throws is skipped and told of: it must not take all calls with it. */
 export class StageChain {
@@ -12,7 +13,7 @@ export class StageChain {
   constructor(factories: readonly StageFactory[], context: StageContext, warnings: Warnings) {
     this.#warnings = warnings;
     try {
-      for (const factory of factories) this.#stages.push(factory(context));
+      for (const [index, factory] of factories.entries()) this.#stages.push(makeStage(factory, index, context));
     } catch (error) {
       this.close();
       throw error;

@@ -1,4 +1,4 @@
-import { checkNumber, checkPort, checkString } from '../runtime/check.js';
+import { checkNumber, checkPort, checkString, optionError } from '../runtime/check.js';
 import { hostPort, normalizeAddress } from './address.js';
 import { Attributes } from './attributes.js';
 
@@ -52,6 +52,7 @@ const readyConditions: EndpointConditions = Object.freeze({ ready: true, serving
 
 /** Makes an endpoint. Throws EVENKEEL_OPTION for an empty address, a port outside 1–65535 or a weight not above 0. */
 export function createEndpoint(init: EndpointInit): Endpoint {
+  if (typeof init !== 'object' || init === null) throw optionError('endpoint', 'an object with address and port', init);
   const address = normalizeAddress(checkString('address', init.address));
   const port = checkPort('port', init.port);
   const weight = checkNumber('weight', init.weight, 1, { above: 0 });

@@ -52,7 +52,9 @@ const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
  */
 export function resolverFrom(target: string | Resolver, options: TargetOptions = {}): Resolver {
   if (typeof target !== 'string') {
-    checkFunction('resolver.watch', (target as Resolver | undefined)?.watch);
+    if (typeof target !== 'object' || target === null)
+      throw optionError('target', 'a resolver or a target string', target);
+    checkFunction('resolver.watch', target.watch);
     return target;
   }
   checkKeys('options', options, [

@@ -77,5 +77,6 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
 function describe(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
+  if (typeof value === 'function') return value.name === '' ? 'a function' : `the function ${value.name}`;
   return String(value);
 }

@@ -1,5 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { createBalancer } from '../../../src/balancer/balancer.js';
 import { checkBalancingOptions, resolveBalancerOptions } from '../../../src/balancer/balancer-options.js';
+import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { p2c } from '../../../src/picker/p2c.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { conditions } from '../../../src/stage/conditions.js';
+import { panic } from '../../../src/stage/panic.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 
@@ -28,9 +34,27 @@ describe('options of a balancer', () => {
     [{ stages: [{}] }, 'stages[] must be a function'],
     [{ pool: { maxAge: 1 } }, 'pool has no option "maxAge"'],
     [{ resolver: 'nonsense' }, 'target must be'],
+    [{ load: peakEwma }, 'load must be a load such as inFlight(), with its parentheses, got the function peakEwma'],
+    [{ load: () => ({}) }, 'load must be a load such as inFlight(), with its parentheses'],
+    [{ picker: p2c }, 'picker must be a picker such as p2c(), with its parentheses'],
+    [{ picker: roundRobin }, 'picker must be a picker such as p2c(), with its parentheses'],
     [{ waitForEndpoints: 'yes' }, 'waitForEndpoints must be true or false'],
   ])('%o is refused', (options, words) => {
     expect(message(options)).toContain(words);
+  });
+
+  it('a stage without its parentheses is refused, by its place', () => {
+    const made = (): unknown => createBalancer({ ...parts, stages: [conditions(), panic as never] });
+    expect(made).toThrow(
+      'stages[1] must be a stage such as conditions(), with its parentheses, got the function panic',
+    );
+  });
+
+  it('a picker or load that throws when it is tried is left to the balancer, which can do without', () => {
+    const broken = (): never => {
+      throw new Error('broken');
+    };
+    expect(message({ load: broken, picker: broken })).toBe('taken');
   });
 
   it('takes observers that are instances, with fields of their own, and hooks that are not there', () => {

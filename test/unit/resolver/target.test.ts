@@ -22,7 +22,7 @@ function watch(target: string, client = new FakeDnsClient(), options: object = {
 it('returns a resolver as it is', () => {
   const resolver = new FakeResolver();
   expect(resolverFrom(resolver)).toBe(resolver);
-  expect(() => resolverFrom(7 as never)).toThrow('resolver.watch must be a function');
+  expect(() => resolverFrom(7 as never)).toThrow('target must be a resolver or a target string');
 });
 
 it('static: publishes the list', async () => {
