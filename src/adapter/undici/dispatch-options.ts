@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
 
 /** A path that is an absolute URL names the origin itself, whatever `origin` says. */
@@ -39,13 +40,21 @@ export function withHost(options: Dispatcher.DispatchOptions, host: string): Dis
     return names.some(isHost) ? options : { ...options, headers: ['host', host, ...headers] };
   }
   if (Symbol.iterator in headers) {
-    const pairs = [...(headers as Iterable<[string, string]>)];
-    return {
-      ...options,
-      headers: pairs.some((pair) => isHost(pair?.[0])) ? pairs : [['host', host], ...pairs],
-    } as never;
+    const pairs = [...(headers as Iterable<unknown>)];
+    // undici refuses these; the iterator may be used up.
+    if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
+      return { ...options, headers: new Set(pairs) } as never;
+    // undici takes an array for names and values in turn.
+    return withHost({ ...options, headers: (pairs as [string, string][]).flat() }, host);
   }
   return Object.keys(headers).some(isHost) ? options : ({ ...options, headers: { host, ...headers } } as never);
+}
+
+/** The body, if it is a stream. */
+export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
+  const stream = body as Partial<Readable> | null | undefined;
+  const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
+  return isStream ? (stream as Readable) : undefined;
 }
 
 function isHost(name: unknown): boolean {

@@ -1,5 +1,14 @@
 export { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
+export { createServiceAgent, type ServiceAgent } from './service-agent.js';
+export { type ServiceInterceptor, serviceInterceptor } from './service-interceptor.js';
+export {
+  type ServiceAgentOptions,
+  type ServiceInterceptorOptions,
+  type ServiceOptions,
+  serviceAgentDefaults,
+} from './service-options.js';
+export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-router.js';
 export {
   type UndiciConnectionOptions,
   type UndiciTransportOptions,

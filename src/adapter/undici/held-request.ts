@@ -1,0 +1,161 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type Dispatcher, errors } from 'undici';
+import { bodyOf } from './dispatch-options.js';
+import type { ModernHandler } from './modern-call.js';
+
+/** Takes the request once it is known where it goes; a `dispatch`. */
+export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
+
+/**
+ * A request for which it is not yet known where it goes. Its caller hears of its start at once, so that he can abort it
+ * while it waits, too. Later it stands between the caller and whoever has the request: it does not tell of the start
+ * again, and passes the caller's wishes on.
+ */
+export class HeldRequest implements ModernHandler, Dispatcher.DispatchController {
+  readonly #options: Dispatcher.DispatchOptions;
+  readonly #handler: ModernHandler;
+  readonly #left: (request: HeldRequest) => void;
+  /** That of whoever has the request now. */
+  #controller: Dispatcher.DispatchController | undefined;
+  #pausedEarly = false;
+  #reason: Error | undefined;
+  #isHeld = true;
+  /** The caller heard of the end before anybody else could tell. */
+  #done = false;
+
+  /** `left` is told once, when the request is held no longer. */
+  constructor(options: Dispatcher.DispatchOptions, handler: ModernHandler, left: (request: HeldRequest) => void) {
+    this.#options = options;
+    this.#handler = handler;
+    this.#left = left;
+  }
+
+  get aborted(): boolean {
+    return this.#reason !== undefined;
+  }
+
+  get reason(): Error | null {
+    return this.#reason ?? null;
+  }
+
+  get paused(): boolean {
+    return this.#controller?.paused ?? this.#pausedEarly;
+  }
+
+  get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
+    return this.#controller?.rawHeaders ?? null;
+  }
+
+  get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
+    return this.#controller?.rawTrailers ?? null;
+  }
+
+  /** Tells the caller that his request begins; he may abort it from within. */
+  begin(): void {
+    // undici watches the body only once it has the request: nobody else would hear it fail meanwhile.
+    bodyOf(this.#options)?.on('error', this.#bodyFailed);
+    try {
+      this.#handler.onRequestStart(this);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  /** Hands the request on, unless it has ended meanwhile. */
+  release(onward: Onward): void {
+    if (!this.#leave()) return;
+    try {
+      onward(this.#options, this as Dispatcher.DispatchHandler);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  fail(error: Error): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#leave();
+    if (this.#handler.onResponseError === undefined) throw error;
+    this.#handler.onResponseError(this, error);
+  }
+
+  abort(reason?: Error): void {
+    if (this.#done || this.#reason !== undefined) return;
+    this.#reason = reason ?? new errors.RequestAbortedError();
+    // Whoever has it may be opening a connection, and would tell only then.
+    if (this.#controller === undefined) this.fail(this.#reason);
+    else this.#controller.abort(this.#reason);
+  }
+
+  pause(): void {
+    if (this.#controller === undefined) this.#pausedEarly = true;
+    else this.#controller.pause();
+  }
+
+  resume(): void {
+    this.#pausedEarly = false;
+    this.#controller?.resume();
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.#done) {
+      controller.abort(this.#reason ?? new errors.RequestAbortedError());
+      return;
+    }
+    this.#controller = controller;
+    if (this.#pausedEarly) controller.pause();
+  }
+
+  onResponseStarted(): void {
+    this.#handler.onResponseStarted?.();
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText?: string,
+  ): void {
+    this.#handler.onResponseStart?.(this, status, headers, statusText);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#handler.onResponseData?.(this, chunk);
+  }
+
+  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#handler.onResponseEnd?.(this, trailers);
+  }
+
+  onRequestUpgrade(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    socket: Duplex,
+  ): void {
+    this.#handler.onRequestUpgrade?.(this, status, headers, socket);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+
+  readonly #bodyFailed = (error: Error): void => this.abort(error);
+
+  #leave(): boolean {
+    if (!this.#isHeld) return false;
+    this.#isHeld = false;
+    bodyOf(this.#options)?.off('error', this.#bodyFailed);
+    this.#left(this);
+    return !this.#done;
+  }
+}

@@ -1,0 +1,123 @@
+import { Dispatcher, type Pool } from 'undici';
+import { type Balancer, checkKeys, optionError, poolDefaults } from '../../index.js';
+import { pickNames } from '../http/target.js';
+import { Elsewhere } from './elsewhere.js';
+import {
+  type ResolvedServiceOptions,
+  resolveServiceOptions,
+  type ServiceAgentOptions,
+  serviceInterceptorOptionNames,
+} from './service-options.js';
+import { type ServiceAgentSnapshot, ServiceRouter } from './service-router.js';
+
+/** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
+export interface ServiceAgent extends Dispatcher, AsyncDisposable {
+  /** The balancers of the Services in use, by the origin each was first called by. */
+  readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
+  /** What is balanced, what is not, and why. */
+  snapshot(): ServiceAgentSnapshot;
+}
+
+/**
+ * Makes a dispatcher for a whole app. A host that is a Kubernetes Service gets a balanced dispatcher of its own when it
+ * is first used; requests for every other host go to a plain Agent. Which hosts are Services DNS tells, once per host,
+ * or the option `services`. Redirects are routed like any request. Should be closed; an idle one lets the process exit.
+ *
+ * @throws EVENKEEL_OPTION for an option that does not fit.
+ * @example
+ * setGlobalDispatcher(createServiceAgent());
+ * await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
+ * await fetch('https://example.com/'); // as ever
+ */
+export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
+  checkKeys('options', options, [...serviceInterceptorOptionNames, 'otherwise']);
+  const { otherwise } = options;
+  if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
+    throw optionError('otherwise', 'an undici Dispatcher', otherwise);
+  }
+  return new RoutingAgent(resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames)), otherwise);
+}
+
+const forwardedEvents = ['connect', 'disconnect', 'connectionError', 'drain'] as const;
+
+class RoutingAgent extends Dispatcher implements ServiceAgent {
+  readonly #router: ServiceRouter;
+  readonly #elsewhere: Elsewhere;
+  readonly #onward: Elsewhere['dispatch'];
+  #closing: Promise<void> | undefined;
+
+  constructor(options: ResolvedServiceOptions, otherwise: Dispatcher | undefined) {
+    super();
+    this.#elsewhere = new Elsewhere({
+      otherwise,
+      clock: options.clock,
+      drainTimeoutMs: poolDefaults.drainTimeoutMs,
+      opened: (agent) => this.#forwardEvents(agent),
+    });
+    this.#onward = (own, handler) => this.#elsewhere.dispatch(own, handler);
+    this.#router = new ServiceRouter(options, {
+      opened: (dispatcher) => this.#forwardEvents(dispatcher),
+      drained: (origin) => void this.emit('drain', origin),
+    });
+  }
+
+  get balancers(): ReadonlyMap<string, Balancer<Pool>> {
+    return this.#router.balancers;
+  }
+
+  snapshot(): ServiceAgentSnapshot {
+    return this.#router.snapshot();
+  }
+
+  /** False when the request waits for its pod, or to hear whether its host is a Service; `drain` follows. */
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return this.#router.dispatch(options, handler, this.#onward);
+  }
+
+  override close(): Promise<void>;
+  override close(callback: () => void): void;
+  override close(callback?: () => void): Promise<void> | void {
+    this.#closing ??= this.#end(() => this.#router.close());
+    return answer(this.#closing, callback);
+  }
+
+  override destroy(): Promise<void>;
+  override destroy(error: Error | null): Promise<void>;
+  override destroy(callback: () => void): void;
+  override destroy(error: Error | null, callback: () => void): void;
+  override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
+    const reason = typeof error === 'function' ? null : (error ?? null);
+    const ended = this.#end(() => this.#router.destroy(reason));
+    this.#closing ??= ended;
+    this.#elsewhere.destroy(reason);
+    return answer(ended, typeof error === 'function' ? error : callback);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  async #end(router: () => Promise<void>): Promise<void> {
+    // First, so that requests the router lets go of are refused and not sent.
+    const elsewhere = this.#elsewhere.close();
+    await Promise.all([router(), elsewhere]);
+  }
+
+  #forwardEvents(dispatcher: Dispatcher): void {
+    for (const event of forwardedEvents) {
+      dispatcher.on(event as 'disconnect', (origin, targets, error) => {
+        this.emit(
+          event as 'disconnect',
+          origin,
+          targets === undefined ? (undefined as never) : [this, ...targets],
+          error,
+        );
+      });
+    }
+  }
+}
+
+function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {
+  if (callback === undefined) return ended;
+  void ended.then(callback);
+}

@@ -1,0 +1,139 @@
+import type { Dispatcher } from 'undici';
+import {
+  balancingOptionNames,
+  type Clock,
+  checkBalancingOptions,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  optionError,
+  resolverFrom,
+  type ServiceRule,
+  systemClock,
+  type TargetOptions,
+} from '../../index.js';
+import { pickNames } from '../http/target.js';
+import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
+import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
+
+/** How one Service is balanced. Requests for other hosts never come to it, so it has no `otherwise`. */
+export type ServiceOptions = Omit<DispatcherOptions, 'otherwise'>;
+
+/** Options of `serviceInterceptor`. */
+export interface ServiceInterceptorOptions {
+  /**
+   * Which hosts are Services: a list of their names, in any of their spellings, and no others; or a function that says
+   * true, false, or undefined for "ask DNS".
+   * @defaultValue DNS decides: a host is a Service if `<host>.svc.<cluster domain>.` exists
+   */
+  readonly services?: ServiceRule;
+  /**
+   * How Services are balanced: for all of them alike (without a resolver), or a function that is asked once for each
+   * origin when it is first used; undefined = the defaults.
+   */
+  readonly options?: ServiceOptions | ((origin: URL) => ServiceOptions | undefined);
+  /** How Services and their pods are found. @defaultValue what this pod's environment says */
+  readonly discovery?: TargetOptions;
+  /** A Service that was not used for this long, up to twice as long, and on which nothing runs is closed, in ms. @defaultValue 600000 */
+  readonly idleTimeoutMs?: number;
+  /** How many Services (scheme, name and port) are balanced at once; further ones are left alone. @defaultValue 500 */
+  readonly maxServices?: number;
+  /** How long DNS may take to tell whether a host is a Service before it is left alone, in ms. @defaultValue 2000 */
+  readonly lookupTimeoutMs?: number;
+  /** For tests. */
+  readonly clock?: Clock;
+}
+
+/** Options of `createServiceAgent`. */
+export interface ServiceAgentOptions extends ServiceInterceptorOptions {
+  /**
+   * Where requests for everything that is no Service go. It stays the caller's to close.
+   * @defaultValue an undici Agent of our own, made when first needed
+   */
+  readonly otherwise?: Dispatcher;
+}
+
+/** Defaults of the numeric options; see `docs/reference/options.md`. */
+export const serviceAgentDefaults: {
+  readonly idleTimeoutMs: number;
+  readonly maxServices: number;
+  readonly lookupTimeoutMs: number;
+} = Object.freeze({ idleTimeoutMs: 600_000, maxServices: 500, lookupTimeoutMs: 2_000 });
+
+/** Names of `ServiceInterceptorOptions`. */
+export const serviceInterceptorOptionNames: readonly (keyof ServiceInterceptorOptions)[] = Object.freeze([
+  'services',
+  'options',
+  'discovery',
+  'idleTimeoutMs',
+  'maxServices',
+  'lookupTimeoutMs',
+  'clock',
+] as const);
+
+/** The same, complete and checked; `services` is checked by what it is for. */
+export interface ResolvedServiceOptions {
+  readonly services: ServiceRule | undefined;
+  /** May throw, for a function of the user's or what it returns. */
+  readonly optionsOf: (origin: URL) => ServiceOptions;
+  readonly discovery: TargetOptions | undefined;
+  readonly idleTimeoutMs: number;
+  readonly maxServices: number;
+  readonly lookupTimeoutMs: number;
+  readonly clock: Clock;
+}
+
+/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+export function resolveServiceOptions(options: ServiceInterceptorOptions): ResolvedServiceOptions {
+  checkKeys('options', options, serviceInterceptorOptionNames);
+  const { services, discovery, clock = systemClock } = options;
+  checkFunction('clock.timer', clock?.timer);
+  // It says what is wrong with them.
+  if (discovery !== undefined) resolverFrom('service.namespace:80', discovery);
+  const ms = { min: 1, max: 86_400_000 };
+  const { idleTimeoutMs, maxServices, lookupTimeoutMs } = serviceAgentDefaults;
+  return {
+    services,
+    optionsOf: resolveOptionsOf(options.options),
+    discovery,
+    idleTimeoutMs: checkNumber('idleTimeoutMs', options.idleTimeoutMs, idleTimeoutMs, ms),
+    maxServices: checkNumber('maxServices', options.maxServices, maxServices, { min: 1, max: 100_000, integer: true }),
+    lookupTimeoutMs: checkNumber('lookupTimeoutMs', options.lookupTimeoutMs, lookupTimeoutMs, {
+      min: 1,
+      max: 600_000,
+    }),
+    clock,
+  };
+}
+
+function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origin: URL) => ServiceOptions {
+  if (typeof options === 'function') {
+    return (origin) => {
+      const own = options(new URL(origin)) ?? {};
+      // It has no keys of its own, and would pass for the defaults.
+      if (own instanceof Promise) throw optionError('options()', 'options, not a promise of them', own);
+      checkServiceKeys('options()', own);
+      return own;
+    };
+  }
+  if (options === undefined) return () => ({});
+  checkServiceKeys('options', options);
+  if (options.resolver !== undefined) {
+    throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
+  }
+  const { key } = options;
+  if (key !== undefined) checkFunction('options.key', key);
+  checkBalancingOptions(pickNames(options, balancingOptionNames));
+  undiciTransport({ origin: 'https://service.namespace', ...pickNames(options, undiciConnectionOptionNames) });
+  const { tls: _tls, allowH2: _allowH2, ...plain } = options;
+  // These are for Services over TLS, and refused for others.
+  return ({ protocol }) => (protocol === 'https:' ? options : plain);
+}
+
+function checkServiceKeys(name: string, options: unknown): void {
+  checkKeys(
+    name,
+    options,
+    dispatcherOptionNames.filter((key) => key !== 'otherwise'),
+  );
+}

@@ -1,0 +1,209 @@
+import type { Dispatcher, Pool } from 'undici';
+import { type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
+import { type BalancedService, BalancedServices } from './balanced-services.js';
+import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
+import type { ServiceDispatcher } from './dispatcher.js';
+import { refuse } from './elsewhere.js';
+import { HeldRequest, type Onward } from './held-request.js';
+import type { LegacyHandler } from './legacy-call.js';
+import { ModernisedHandler } from './legacy-handler.js';
+import type { ModernHandler } from './modern-call.js';
+import type { ResolvedServiceOptions } from './service-options.js';
+
+/** What a human wants to see of an agent: plain JSON, made when asked for. */
+export interface ServiceAgentSnapshot {
+  /** Services being balanced. */
+  readonly services: readonly BalancedServiceSnapshot[];
+  /** Hosts DNS was asked about, those that are no Services included. */
+  readonly hosts: readonly ServiceHostSnapshot[];
+  /** Requests that wait to hear whether their host is a Service. */
+  readonly held: number;
+  /** Requests to Services that were left alone because `maxServices` are being balanced. */
+  readonly overflow: number;
+}
+
+export interface BalancedServiceSnapshot {
+  /** The origin it was first called by. */
+  readonly origin: string;
+  /** Its absolute name. */
+  readonly name: string;
+  readonly balancer: BalancerSnapshot;
+}
+
+export interface ServiceRouterOwner {
+  /** A Service's dispatcher was made. */
+  opened(dispatcher: ServiceDispatcher): void;
+  /** No request is held any more; the last was for `origin`. */
+  drained(origin: URL): void;
+}
+
+/** Where requests that name an origin go: known spellings of Services, worked out once. */
+interface Route {
+  readonly service: BalancedService;
+  /** The origin of the dispatcher, where it is another text. */
+  readonly origin: string | undefined;
+  /** The Host header, where the dispatcher would say another. */
+  readonly host: string | undefined;
+}
+
+/** How many spellings of origins are remembered. */
+const MAX_ROUTES = 2_000;
+/** How many requests may wait to hear where they go; further ones are left alone. */
+const MAX_HELD = 1_000;
+const SLASH = 47;
+
+/** Sends requests to Services to their dispatchers, and all others onward. What is closed lets everything pass. */
+export class ServiceRouter {
+  readonly #owner: ServiceRouterOwner;
+  readonly #hosts: ServiceHosts;
+  readonly #services: BalancedServices;
+  readonly #routes = new Map<string, Route>();
+  readonly #held = new Map<HeldRequest, Onward>();
+  #closed = false;
+
+  constructor(options: ResolvedServiceOptions, owner: ServiceRouterOwner) {
+    this.#owner = owner;
+    this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
+    this.#services = new BalancedServices({
+      options,
+      opened: (dispatcher) => owner.opened(dispatcher),
+      left: (service) => this.#forget(service),
+    });
+  }
+
+  get balancers(): ReadonlyMap<string, Balancer<Pool>> {
+    return new Map([...this.#services.all].map(({ origin, dispatcher }) => [origin.origin, dispatcher.balancer]));
+  }
+
+  /** False when the request waits: for its pod, or to hear where it goes. */
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, onward: Onward): boolean {
+    const { origin, path } = options;
+    // All that a request with a plain path to a known Service pays for.
+    if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
+      const route = this.#routes.get(origin);
+      if (route !== undefined) return send(route, options, handler);
+    }
+    const own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
+    const resolved = resolvePath(own);
+    const url = httpOrigin(resolved.origin);
+    if (url === undefined || this.#closed) return onward(resolved, handler);
+    try {
+      const verdict = this.#hosts.judge(url);
+      if (verdict === false) return onward(resolved, handler);
+      if (verdict === true) return this.#balance(url, resolved, handler, onward);
+      if (this.#held.size >= MAX_HELD) {
+        // The verdict is still wanted, for those who come later.
+        return onward(resolved, handler);
+      }
+      this.#hold(url, verdict, resolved, handler, onward);
+      return false;
+    } catch (error) {
+      refuse(handler, error as Error);
+      return true;
+    }
+  }
+
+  snapshot(): ServiceAgentSnapshot {
+    return {
+      services: [...this.#services.all].map(({ origin, dispatcher }) => ({
+        origin: origin.origin,
+        name: this.#hosts.nameOf(origin),
+        balancer: dispatcher.balancer.snapshot(),
+      })),
+      hosts: this.#hosts.snapshot(),
+      held: this.#held.size,
+      overflow: this.#services.overflow,
+    };
+  }
+
+  close(): Promise<void> {
+    this.#shut();
+    return this.#services.close();
+  }
+
+  destroy(error: Error | null): Promise<void> {
+    this.#shut();
+    return this.#services.destroy(error);
+  }
+
+  #shut(): void {
+    this.#closed = true;
+    this.#routes.clear();
+    this.#hosts.close();
+    for (const [request, onward] of this.#held) request.release(onward);
+  }
+
+  #balance(
+    url: URL,
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    onward: Onward,
+  ): boolean {
+    const service = this.#services.get(this.#keyOf(url), url);
+    if (service === undefined) return onward(options, handler);
+    const text = String(options.origin);
+    const same = url.host === service.origin.host;
+    const route: Route = {
+      service,
+      origin: text === service.origin.origin ? undefined : service.origin.origin,
+      host: same ? undefined : url.host,
+    };
+    if (this.#routes.size < MAX_ROUTES) this.#routes.set(text, route);
+    return send(route, options, handler);
+  }
+
+  /**
+   * All spellings of a Service are one, with each scheme and port. Over TLS each spelling is one of its own: the name
+   * that is sent and checked in the certificate is the one that was written.
+   */
+  #keyOf(url: URL): string {
+    const { protocol, hostname, port } = url;
+    const written = protocol === 'https:' ? hostname.replace(/\.$/, '') : '';
+    return `${protocol}${written}/${this.#hosts.nameOf(url)}:${port}`;
+  }
+
+  #hold(
+    url: URL,
+    verdict: Promise<boolean>,
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    onward: Onward,
+  ): void {
+    const modern: ModernHandler =
+      typeof handler.onRequestStart === 'function'
+        ? (handler as ModernHandler)
+        : new ModernisedHandler(handler as LegacyHandler);
+    const request = new HeldRequest(options, modern, (left) => {
+      this.#held.delete(left);
+      if (this.#held.size === 0) this.#owner.drained(url);
+    });
+    this.#held.set(request, onward);
+    void verdict.then((isService) => {
+      const balanced = isService && !this.#closed;
+      request.release(balanced ? (own, relay) => this.#balance(url, own, relay, onward) : onward);
+    });
+    request.begin();
+  }
+
+  #forget(service: BalancedService): void {
+    this.#hosts.forget(this.#hosts.nameOf(service.origin));
+    for (const [text, route] of this.#routes) if (route.service === service) this.#routes.delete(text);
+  }
+}
+
+function send(route: Route, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+  const { service, origin, host } = route;
+  service.used = true;
+  if (origin === undefined) return service.dispatcher.dispatch(options, handler);
+  const own = { ...options, origin };
+  return service.dispatcher.dispatch(host === undefined ? own : withHost(own, host), handler);
+}
+
+/** Undefined for what is no http or https origin. */
+function httpOrigin(origin: string | URL | undefined): URL | undefined {
+  if (origin === undefined) return undefined;
+  const text = String(origin);
+  if (!URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return url.protocol === 'http:' || url.protocol === 'https:' ? url : undefined;
+}

@@ -1,0 +1,486 @@
+import { once } from 'node:events';
+import { createServer, type Server } from 'node:http';
+import { Readable } from 'node:stream';
+import * as undici from 'undici';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import {
+  createServiceAgent,
+  type ServiceAgent,
+  type ServiceAgentOptions,
+  serviceInterceptor,
+} from '../../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../../src/resolver/static.js';
+import type { TargetOptions } from '../../../../src/resolver/target.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+import { FakeDnsClient } from '../../../support/fake-dns-client.js';
+import { until } from '../../../support/until.js';
+
+const silent = new Promise<never>(() => {});
+const exists = ['10.0.0.1'];
+const nameOf = (service: string): string => `A ${service}.shop.svc.cluster.local.`;
+
+/** Stands for everything outside: answers with what it was asked for. */
+class Outside extends undici.Dispatcher {
+  readonly origins: string[] = [];
+
+  override dispatch(options: undici.Dispatcher.DispatchOptions, handler: undici.Dispatcher.DispatchHandler): boolean {
+    this.origins.push(String(options.origin));
+    const controller = { abort() {}, pause() {}, resume() {}, rawHeaders: null, rawTrailers: null } as never;
+    handler.onRequestStart?.(controller, {});
+    handler.onResponseStart?.(controller, 200, { 'x-pod': 'outside' }, 'OK');
+    handler.onResponseEnd?.(controller, {});
+    return true;
+  }
+  override async close(): Promise<void> {}
+  override async destroy(): Promise<void> {}
+}
+
+let clock: FakeClock;
+let dns: FakeDnsClient;
+let outside: Outside;
+let pod: Server;
+/** Host headers the pod got. */
+let hosts: string[];
+let agent: ServiceAgent;
+
+beforeEach(async () => {
+  clock = new FakeClock(0);
+  dns = new FakeDnsClient();
+  dns.answers[nameOf('orders')] = exists;
+  dns.answers[nameOf('stock')] = exists;
+  outside = new Outside();
+  hosts = [];
+  pod = createServer((request, response) => {
+    hosts.push(request.headers.host ?? '');
+    if (request.url === '/hang') return;
+    response.setHeader('x-pod', 'pod').end('from the pod');
+  });
+  pod.listen(0, '127.0.0.1');
+  await once(pod, 'listening');
+});
+afterEach(async () => {
+  await agent?.destroy();
+  pod.closeAllConnections();
+  await new Promise((resolve) => pod.close(resolve));
+});
+
+const toThePod = () => {
+  const { port } = pod.address() as { port: number };
+  return { resolver: staticEndpoints([{ address: '127.0.0.1', port }]) };
+};
+const discovery = (): TargetOptions => ({
+  dns: { clusterDomain: 'cluster.local', namespace: 'web', client: () => dns },
+});
+function open(options: ServiceAgentOptions = {}): ServiceAgent {
+  agent = createServiceAgent({ clock, otherwise: outside, discovery: discovery(), options: toThePod, ...options });
+  return agent;
+}
+
+const get = async (url: string, options: Record<string, unknown> = {}): Promise<string> => {
+  const { headers, body } = await undici.request(url, { dispatcher: agent, ...options } as never);
+  await body.dump();
+  return String(headers['x-pod']);
+};
+const balanced = (): string[] => [...agent.balancers.keys()];
+
+describe('where a request goes', () => {
+  it('to the pods of its Service, or outside', async () => {
+    open();
+    expect(await get('http://orders.shop:8080/')).toBe('pod');
+    expect(await get('http://github.com/')).toBe('outside');
+    expect(await get('http://10.0.0.1/')).toBe('outside');
+    expect(balanced()).toEqual(['http://orders.shop:8080']);
+    expect(outside.origins).toEqual(['http://github.com', 'http://10.0.0.1']);
+  });
+
+  it('all spellings of a Service share its balancer, and each keeps its Host header', async () => {
+    open();
+    const names = ['orders.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local', 'orders.shop.svc.cluster.local.'];
+    for (const name of [...names, ...names]) expect(await get(`http://${name}:8080/`)).toBe('pod');
+    expect(balanced()).toEqual(['http://orders.shop:8080']);
+    expect(hosts).toEqual([...names, ...names].map((name) => `${name}:8080`));
+    expect(dns.asked).toEqual([nameOf('orders')]);
+  });
+
+  it.each([
+    ['an object', { host: 'mine' }],
+    ['a list', ['x-a', '1', 'Host', 'mine']],
+    ['pairs', new Map([['host', 'mine']])],
+  ])('a Host header of the caller stays, in %s', async (_form, headers) => {
+    open();
+    await get('http://orders.shop/');
+    await get('http://orders.shop.svc/', { headers });
+    await get('http://orders.shop.svc/', { headers: Array.isArray(headers) ? ['x-a', '1'] : new Map([['x-a', '1']]) });
+    expect(hosts).toEqual(['orders.shop', 'mine', 'orders.shop.svc']);
+  });
+
+  it('each scheme and port is a Service of its own; over TLS so is each spelling', async () => {
+    open({ options: () => ({ ...toThePod(), waitTimeoutMs: 0 }) });
+    await get('http://orders.shop/').catch(() => {});
+    await get('http://orders.shop:8080/').catch(() => {});
+    await get('https://orders.shop/').catch(() => {});
+    await get('https://orders.shop.svc/').catch(() => {});
+    await get('https://orders.shop.svc/').catch(() => {});
+    expect(balanced()).toEqual([
+      'http://orders.shop',
+      'http://orders.shop:8080',
+      'https://orders.shop',
+      'https://orders.shop.svc',
+    ]);
+  });
+
+  it('an absolute URL as the path decides, whatever the origin says', async () => {
+    open();
+    await get('http://orders.shop/');
+    const { headers } = await agent.request({
+      origin: 'http://orders.shop',
+      path: 'http://example.com/x',
+      method: 'GET',
+    });
+    expect(headers['x-pod']).toBe('outside');
+    const back = await agent.request({ origin: 'http://example.com', path: 'http://orders.shop/x', method: 'GET' });
+    expect(back.headers['x-pod']).toBe('pod');
+    await back.body.dump();
+    expect(outside.origins).toEqual(['http://example.com']);
+  });
+
+  it('what has no origin, or one that is none, is for the dispatcher outside to refuse', async () => {
+    open({ otherwise: new undici.Agent() });
+    for (const origin of [undefined, '', 'orders.shop', 'ftp://orders.shop', 'http://[', 3]) {
+      await expect(agent.request({ origin, path: '/', method: 'GET' } as never)).rejects.toThrow();
+    }
+    expect(balanced()).toEqual([]);
+  });
+
+  it('a list of Services or a function decides without DNS', async () => {
+    open({ services: ['orders.shop'] });
+    expect(await get('http://orders.shop.svc.cluster.local/')).toBe('pod');
+    expect(await get('http://stock.shop/')).toBe('outside');
+    await agent.destroy();
+    open({ services: ({ hostname }) => (hostname === 'orders.shop' ? false : undefined) });
+    expect(await get('http://orders.shop/')).toBe('outside');
+    expect(await get('http://stock.shop/')).toBe('pod');
+    expect(dns.asked).toEqual([nameOf('stock')]);
+  });
+});
+
+describe('options of a Service', () => {
+  it('are asked for once per origin', async () => {
+    const asked: string[] = [];
+    open({
+      options: (origin) => {
+        asked.push(origin.href);
+        return toThePod();
+      },
+    });
+    for (let request = 0; request < 3; request++) await get('http://orders.shop:8080/');
+    await get('http://orders.shop.svc:8080/');
+    await get('http://stock.shop/');
+    expect(asked).toEqual(['http://orders.shop:8080/', 'http://stock.shop/']);
+  });
+
+  it.each([
+    [
+      'what the function throws',
+      () => {
+        throw new Error('no options today');
+      },
+      'no options today',
+    ],
+    ['an unknown option', () => ({ ...toThePod(), otherwise: outside }), 'options() has no option "otherwise"'],
+    ['one that does not fit', () => ({ connections: 0 }), 'connections'],
+    ['a promise', async () => toThePod(), 'options() must be options'],
+  ])('%s fails the request, and the next one asks again', async (_what, wrong, message) => {
+    let right = false;
+    open({ options: () => (right ? toThePod() : (wrong as () => object)()) });
+    await expect(get('http://orders.shop/')).rejects.toThrow(message);
+    right = true;
+    expect(await get('http://orders.shop/')).toBe('pod');
+  });
+
+  it('what the function for Services throws fails the request', async () => {
+    open({
+      services: () => {
+        throw new Error('no idea');
+      },
+    });
+    await expect(get('http://orders.shop/')).rejects.toThrow('no idea');
+    await expect(fetch('http://orders.shop/', { dispatcher: agent } as unknown as RequestInit)).rejects.toMatchObject({
+      cause: { message: 'no idea' },
+    });
+  });
+
+  it.each([
+    [{ options: { resolver: 'orders.shop:80' } }, 'options.resolver'],
+    [{ options: { otherwise: {} } }, 'options has no option "otherwise"'],
+    [{ options: { connections: 0 } }, 'connections'],
+    [{ options: { waitTimeoutMs: -1 } }, 'waitTimeoutMs'],
+    [{ options: { key: 'x' } }, 'options.key'],
+    [{ options: 3 }, 'options'],
+    [{ services: 'orders' }, 'services'],
+    [{ otherwise: {} }, 'otherwise'],
+    [{ discovery: { dns: { servers: [] } } }, 'servers'],
+    [{ discovery: { allowAddresses: ['all'] } }, 'allowAddresses'],
+    [{ idleTimeoutMs: 0 }, 'idleTimeoutMs'],
+    [{ maxServices: 0 }, 'maxServices'],
+    [{ lookupTimeoutMs: 0 }, 'lookupTimeoutMs'],
+    [{ target: 'x' }, '"target"'],
+    [{ clock: {} }, 'clock'],
+  ])('refuses %j at once', (options, part) => {
+    const error = expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(part) });
+    expect(() => createServiceAgent(options as never)).toThrow(error);
+    if (!('otherwise' in options)) expect(() => serviceInterceptor(options as never)).toThrow(error);
+  });
+});
+
+describe('while DNS is being asked', () => {
+  beforeEach(() => {
+    dns.answers[nameOf('orders')] = silent;
+  });
+
+  it('requests wait, and go outside when it stays silent', async () => {
+    open();
+    const drains: string[] = [];
+    agent.on('drain', (origin) => drains.push(String(origin)));
+    const answers = [get('http://orders.shop/'), get('http://orders.shop/')];
+    await until('both wait', () => agent.snapshot().held === 2 && dns.asked.length === 1);
+    await clock.advanceAsync(2_000);
+    expect(await Promise.all(answers)).toEqual(['outside', 'outside']);
+    expect(agent.snapshot().held).toBe(0);
+    expect(drains).toEqual(['http://orders.shop/']);
+    expect(await get('http://orders.shop/')).toBe('outside');
+    expect(dns.asked).toHaveLength(1);
+  });
+
+  it.each([
+    ['undici.request', (signal: AbortSignal) => get('http://orders.shop/', { signal })],
+    ['undici.fetch', (signal: AbortSignal) => undici.fetch('http://orders.shop/', { dispatcher: agent, signal })],
+    [
+      'global fetch',
+      (signal: AbortSignal) => fetch('http://orders.shop/', { dispatcher: agent, signal } as unknown as RequestInit),
+    ],
+  ])('an abort works at once (%s)', async (_client, send) => {
+    open();
+    const controller = new AbortController();
+    const answer = send(controller.signal);
+    answer.catch(() => {});
+    await until('it waits', () => agent.snapshot().held === 1);
+    controller.abort();
+    await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
+    expect(agent.snapshot().held).toBe(0);
+    await clock.advanceAsync(2_000);
+    expect(outside.origins).toEqual([]);
+  });
+
+  it('a body that fails ends its request', async () => {
+    open();
+    const body = new Readable({ read() {} });
+    const answer = get('http://orders.shop/', { method: 'POST', body });
+    answer.catch(() => {});
+    await until('it waits', () => agent.snapshot().held === 1);
+    body.destroy(new Error('the body broke'));
+    await expect(answer).rejects.toThrow('the body broke');
+    expect(agent.snapshot().held).toBe(0);
+    expect(body.listenerCount('error')).toBeLessThan(2);
+  });
+
+  it('at most 1,000 wait; further ones go outside at once', async () => {
+    open();
+    const started = vi.fn();
+    const handler = { onRequestStart: started, onResponseError: () => {} };
+    for (let request = 0; request < 1_100; request++) {
+      agent.dispatch({ origin: 'http://orders.shop', path: '/', method: 'GET' }, handler);
+    }
+    expect(agent.snapshot().held).toBe(1_000);
+    expect(outside.origins).toHaveLength(100);
+    // Each hears of its start at once, or could not abort.
+    expect(started).toHaveBeenCalledTimes(1_100);
+  });
+
+  it('a handler that throws when told of the start hears what it threw, once', async () => {
+    open();
+    const errors: string[] = [];
+    const handler = {
+      onRequestStart() {
+        throw new Error('not me');
+      },
+      onResponseError(_controller: unknown, error: Error) {
+        errors.push(error.message);
+      },
+    };
+    expect(agent.dispatch({ origin: 'http://orders.shop', path: '/', method: 'GET' }, handler)).toBe(false);
+    expect(errors).toEqual(['not me']);
+    await until('it is asked', () => dns.asked.length === 1);
+    await clock.advanceAsync(2_000);
+    expect(errors).toEqual(['not me']);
+    expect(outside.origins).toEqual([]);
+  });
+
+  it.each(['close', 'destroy'] as const)('%s refuses those who wait, and ends the question', async (how) => {
+    open();
+    const answer = get('http://orders.shop/');
+    answer.catch(() => {});
+    await until('it is asked', () => dns.asked.length === 1);
+    await agent[how]();
+    await expect(answer).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(dns.cancelled).toBe(1);
+    await expect(get('http://github.com/')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    await expect(get('http://stock.shop/')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(outside.origins).toEqual([]);
+  });
+});
+
+describe('a Service nobody uses', () => {
+  it('is closed between one and two idle time-outs later, and comes back when it is used again', async () => {
+    open({ idleTimeoutMs: 10_000 });
+    await get('http://orders.shop/');
+    const balancer = agent.balancers.get('http://orders.shop');
+    await clock.advanceAsync(10_000);
+    expect(balanced()).toEqual(['http://orders.shop']);
+    await get('http://orders.shop/');
+    await clock.advanceAsync(10_000);
+    expect(balanced()).toEqual(['http://orders.shop']);
+    await clock.advanceAsync(10_000);
+    expect(balanced()).toEqual([]);
+    expect(balancer?.snapshot().state).toBe('closed');
+    expect(agent.snapshot().hosts).toEqual([]);
+    await until('its connections are closed', async () => {
+      const open = await new Promise<number>((resolve) => pod.getConnections((_error, count) => resolve(count)));
+      return open === 0;
+    });
+    expect(await get('http://orders.shop/')).toBe('pod');
+    expect(dns.asked).toHaveLength(2);
+  });
+
+  it('is not closed while a request runs on it', async () => {
+    open({ idleTimeoutMs: 10_000 });
+    const controller = new AbortController();
+    const hanging = get('http://orders.shop/hang', { signal: controller.signal });
+    hanging.catch(() => {});
+    await until('it runs', () => hosts.length === 1);
+    for (let step = 0; step < 5; step++) await clock.advanceAsync(10_000);
+    expect(balanced()).toEqual(['http://orders.shop']);
+    controller.abort();
+    await expect(hanging).rejects.toThrow();
+    for (let step = 0; step < 2; step++) await clock.advanceAsync(10_000);
+    expect(balanced()).toEqual([]);
+  });
+
+  it('makes room; without room further Services are left alone', async () => {
+    open({ maxServices: 1, idleTimeoutMs: 10_000 });
+    expect(await get('http://orders.shop/')).toBe('pod');
+    expect(await get('http://stock.shop/')).toBe('outside');
+    expect(await get('http://stock.shop/')).toBe('outside');
+    expect(agent.snapshot()).toMatchObject({ overflow: 2, services: [{ origin: 'http://orders.shop' }] });
+    for (let step = 0; step < 2; step++) await clock.advanceAsync(10_000);
+    expect(await get('http://stock.shop/')).toBe('pod');
+  });
+});
+
+describe('an agent', () => {
+  it('shows what it balances, and which hosts it leaves alone and why', async () => {
+    dns.answers['A sick.shop.svc.cluster.local.'] = 'ESERVFAIL';
+    open();
+    await get('http://orders.shop:8080/');
+    await get('http://github.com/');
+    await get('http://sick.shop/');
+    const snapshot = agent.snapshot();
+    expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot);
+    expect(snapshot).toMatchObject({
+      services: [
+        {
+          origin: 'http://orders.shop:8080',
+          name: 'orders.shop.svc.cluster.local.',
+          balancer: { state: 'ready', endpoints: [{ started: 1 }] },
+        },
+      ],
+      hosts: [
+        { name: 'orders.shop.svc.cluster.local.', service: true },
+        { name: 'github.com.svc.cluster.local.', service: false },
+        { name: 'sick.shop.svc.cluster.local.', service: false, trouble: expect.stringContaining('ESERVFAIL') },
+      ],
+      held: 0,
+      overflow: 0,
+    });
+    expect(agent.balancers.get('http://orders.shop:8080')?.snapshot().endpoints).toHaveLength(1);
+  });
+
+  it('may be given another agent for what is outside', async () => {
+    const inner = createServiceAgent({
+      clock,
+      otherwise: outside,
+      discovery: discovery(),
+      options: toThePod,
+      services: ['stock.shop'],
+    });
+    open({ services: ['orders.shop'], otherwise: inner });
+    expect(await get('http://orders.shop/')).toBe('pod');
+    expect(await get('http://stock.shop/')).toBe('pod');
+    expect(await get('http://example.com/')).toBe('outside');
+    expect([...inner.balancers.keys()]).toEqual(['http://stock.shop']);
+    // The inner one is its owner's to close.
+    await agent.close();
+    expect(inner.snapshot().services).toHaveLength(1);
+    await inner.close();
+  });
+
+  it('tells what a dispatcher outside says that its owner has closed', async () => {
+    const otherwise = new undici.Agent();
+    open({ otherwise });
+    await otherwise.close();
+    await expect(get('http://127.0.0.1:1/')).rejects.toMatchObject({
+      code: expect.stringMatching(/^UND_ERR_(CLOSED|DESTROYED)$/),
+    });
+    await expect(get('http://github.com/')).rejects.toMatchObject({
+      code: expect.stringMatching(/^UND_ERR_(CLOSED|DESTROYED)$/),
+    });
+    expect(await get('http://orders.shop/')).toBe('pod');
+  });
+
+  it('passes on the events of its dispatchers', async () => {
+    open();
+    const targets: unknown[][] = [];
+    agent.on('connect', (_origin, path) => targets.push([...path]));
+    await get('http://orders.shop/');
+    expect(targets).toHaveLength(1);
+    expect(targets[0]?.[0]).toBe(agent);
+  });
+
+  it('closes once, also with a callback, and can be disposed of', async () => {
+    open();
+    await get('http://orders.shop/');
+    await new Promise<void>((resolve) => agent.close(resolve));
+    await agent[Symbol.asyncDispose]();
+    await new Promise<void>((resolve) => agent.destroy(null, resolve));
+  });
+});
+
+describe('the interceptor', () => {
+  it('sends Services to their pods and lets everything else pass', async () => {
+    const services = serviceInterceptor({ clock, discovery: discovery(), options: toThePod });
+    const composed = outside.compose(services);
+    const ask = async (origin: string): Promise<unknown> => {
+      const { headers, body } = await composed.request({ origin, path: '/', method: 'GET' });
+      await body.dump();
+      return headers['x-pod'];
+    };
+    expect(await ask('http://orders.shop')).toBe('pod');
+    expect(await ask('http://github.com')).toBe('outside');
+    expect([...services.balancers.keys()]).toEqual(['http://orders.shop']);
+    expect(services.snapshot().services).toHaveLength(1);
+    expect(services((_options, _handler) => true)).toHaveLength(2);
+    await services.close();
+    expect(services.snapshot().services[0]?.balancer.state).toBe('closed');
+    // As if it were not there.
+    expect(await ask('http://orders.shop')).toBe('outside');
+  });
+
+  it('close lets those who wait pass', async () => {
+    dns.answers[nameOf('orders')] = silent;
+    await using services = serviceInterceptor({ clock, discovery: discovery(), options: toThePod });
+    const answer = outside.compose(services).request({ origin: 'http://orders.shop', path: '/', method: 'GET' });
+    await until('it is asked', () => dns.asked.length === 1);
+    await services.destroy();
+    expect((await answer).headers['x-pod']).toBe('outside');
+  });
+});
