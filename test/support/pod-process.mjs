@@ -101,6 +101,7 @@ async function handle(request, response) {
     case 'hang':
       return;
     case 'hang-body':
+      response.statusCode = behaviour.status;
       response.write('begun');
       return;
     case 'reset':
@@ -111,7 +112,7 @@ async function handle(request, response) {
       response.write('begun', () => setImmediate(() => request.socket.resetAndDestroy()));
       return;
     case 'drip': {
-      const [, , , lines, pauseMs] = url.pathname.split('/').map(Number);
+      const [, , lines, pauseMs] = url.pathname.split('/').map(Number);
       response.writeHead(200, { trailer: 'x-lines' });
       for (let line = 1; line <= lines && !response.destroyed; line++) {
         response.write(`${line}\n`);
@@ -122,6 +123,7 @@ async function handle(request, response) {
       return;
     }
     case 'bytes':
+      response.statusCode = behaviour.status;
       response.end(Buffer.alloc(Number(argument), 'x'));
       return;
     case 'cookies':
