@@ -27,7 +27,7 @@ function addCounts(into, from) {
   for (const [key, count] of Object.entries(from)) into.set(key, (into.get(key) ?? 0) + count);
 }
 
-/** @param {Totals} into @param {import('./recorder.js').Tally} tally */
+/** @param {Totals} into @param {import('./clients/recorder.js').Tally} tally */
 function addTally(into, tally) {
   into.requests += tally.requests;
   addCounts(into.pods, tally.pods);
@@ -51,7 +51,7 @@ export function maxOverMean(answers, pods) {
   return Math.max(...answers.values()) / (total / pods.length);
 }
 
-/** @typedef {{ at: number, tallies: readonly import('./recorder.js').Tally[], lateMs: number }} Tick one report, when it came */
+/** @typedef {{ at: number, tallies: readonly import('./clients/recorder.js').Tally[], lateMs: number }} Tick one report, when it came */
 
 /** The live view of one client. @typedef {ReturnType<Board['live']>} ClientView */
 
@@ -70,7 +70,7 @@ export class Board {
   /** How late the client itself ever sent. */
   latestMs = 0;
 
-  /** @param {import('./client.js').Report} report @param {number} now */
+  /** @param {import('./clients/client.js').Report} report @param {number} now */
   add(report, now) {
     this.#inFlight = report.inFlight;
     this.setAside = report.setAside;
@@ -96,6 +96,11 @@ export class Board {
       this.#segments.set(segment, totals);
     }
     return totals;
+  }
+
+  /** Requests and errors since the start. */
+  sums() {
+    return { requests: this.#all.requests, errors: errorCount(this.#all) };
   }
 
   /**

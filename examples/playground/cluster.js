@@ -1,10 +1,11 @@
 // @ts-check
 /**
- * A small cluster on loopback: one Deployment with its pods, one Service in front of them.
+ * A small cluster on loopback: one workload with its pods, one Service in front of them.
  * Pods, service proxy and API server are real processes and sockets; scheduler, controllers and kubelet are a few lines here.
  */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { canHaveOwnAddresses, createAddresses } from './addresses.js';
 import { createControlPlane } from './control-plane.js';
 import { createKubelet } from './kubelet.js';
 
@@ -19,6 +20,7 @@ const NAME_LETTERS = 'bcdfghjklmnpqrstvwxz2456789';
 const randomName = (length) =>
   Array.from({ length }, () => NAME_LETTERS[Math.floor(Math.random() * NAME_LETTERS.length)]).join('');
 
+/** @typedef {Awaited<ReturnType<typeof createCluster>>} Cluster */
 /** What everybody may see of a pod. @typedef {ReturnType<typeof describePod>} PodView */
 
 /** @param {Pod} pod */
@@ -49,12 +51,13 @@ function stateOf(pod) {
 
 /**
  * @param {object} options
+ * @param {import('./workloads.js').Workload} options.workload what runs here
  * @param {number} options.pods
  * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
  * @param {(text: string) => void} options.onEvent called with what happened, in words
  * @param {(reason: string) => void} options.onDeath called when the service proxy ended by itself
  */
-export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent, onDeath }) {
+export async function createCluster({ workload, pods: initialPods, serviceTimeMs, onEvent, onDeath }) {
   /** @type {Pod[]} */
   let pods = [];
   let desired = initialPods;
@@ -65,21 +68,34 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent,
   let readySince = performance.now();
   let closed = false;
 
-  const controlPlane = await createControlPlane();
-  const proxy = fork(fileURLToPath(new URL('service-proxy-process.js', import.meta.url)), {
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-  });
-  const proxyPort = await new Promise((resolve, reject) => {
+  const ownAddresses = await canHaveOwnAddresses();
+  const controlPlane = await createControlPlane(workload, ownAddresses);
+  const proxy = fork(
+    fileURLToPath(new URL('service-proxy-process.js', import.meta.url)),
+    workload.ports.map(({ name }) => name),
+    { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] },
+  );
+  /** Where the Service listens on 127.0.0.1, by protocol. @type {Readonly<Record<string, number>>} */
+  const servicePorts = await new Promise((resolve, reject) => {
     proxy.on('exit', () => {
       reject(new Error('the service proxy did not start'));
       if (!closed) onDeath('the service proxy ended by itself');
     });
     proxy.on('message', (/** @type {any} */ message) => {
-      if (message.type === 'listening') resolve(message.port);
+      if (message.type === 'listening') resolve(message.ports);
     });
   });
+  // Pods with an address of their own all listen on the same ports, as pods do. They are the Service's, whose address is
+  // another: what is free there is free at all of them, or nearly always.
+  const podPorts = ownAddresses ? servicePorts : Object.fromEntries(workload.ports.map(({ name }) => [name, 0]));
 
-  const kubelet = createKubelet({ serviceTimeMs, onChange: changed, onEvent });
+  const kubelet = createKubelet({
+    addresses: createAddresses(ownAddresses),
+    ports: podPorts,
+    serviceTimeMs,
+    onChange: changed,
+    onEvent,
+  });
 
   /** A pod's state changed: the Deployment acts, then the endpoints are published, once for all changes of this turn. */
   function changed() {
@@ -95,7 +111,7 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent,
   }
 
   function startPod() {
-    pods.push(kubelet.start(`orders-${templateHash}-${randomName(5)}`, revision));
+    pods.push(kubelet.start(`${workload.name}-${templateHash}-${randomName(5)}`, revision));
   }
 
   /** The Deployment controller: as many pods as wished for, all of the newest revision, never fewer ready than wished for. */
@@ -123,11 +139,18 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent,
 
   /** The EndpointSlice controller and kube-proxy. */
   function publish() {
-    const listed = pods.filter((pod) => pod.port !== 0);
+    const listed = pods.filter((pod) => pod.ports !== undefined);
     controlPlane.publish(listed);
     const ready = listed.filter(isReady);
     const usable = ready.length > 0 ? ready : listed.filter((pod) => pod.phase === 'terminating' && pod.serving);
-    if (proxy.connected) proxy.send({ type: 'pods', ports: usable.map(({ port }) => port) });
+    /** @param {string} protocol */
+    const addressesOf = (protocol) => usable.map(({ address, ports }) => ({ host: address, port: ports?.[protocol] }));
+    if (proxy.connected) {
+      proxy.send({
+        type: 'pods',
+        pods: Object.fromEntries(workload.ports.map(({ name }) => [name, addressesOf(name)])),
+      });
+    }
     const key = ready.map(({ name, restarts }) => `${name}/${restarts}`).join();
     if (key !== readyKey) {
       readyKey = key;
@@ -142,7 +165,7 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent,
     return pod;
   }
 
-  /** @param {string | undefined} name @param {import('./pod.js').Fault} fault @param {string} words */
+  /** @param {string | undefined} name @param {import('./pods/work.js').Fault} fault @param {string} words */
   function inflict(name, fault, words) {
     const pod = find(name);
     if (!kubelet.setFault(pod, fault)) throw new Error(`${pod.name} is not running`);
@@ -151,10 +174,14 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent,
 
   changed();
   return {
-    serviceUrl: `http://127.0.0.1:${proxyPort}`,
-    apiServerUrl: controlPlane.url,
-    namespace: controlPlane.namespace,
-    service: controlPlane.service,
+    /** What a client has to know. @type {import('./clients/client.js').ClientContext} */
+    context: {
+      servicePorts,
+      apiServerUrl: controlPlane.url,
+      namespace: controlPlane.namespace,
+      service: workload.name,
+      ...(controlPlane.headless && { headless: { ...controlPlane.headless, ports: podPorts } }),
+    },
 
     pods: () => pods.map(describePod),
     readySince: () => readySince,
@@ -187,7 +214,7 @@ export async function createCluster({ pods: initialPods, serviceTimeMs, onEvent,
     /** @param {string | undefined} name */
     slow: (name) => inflict(name, 'slow', 'became ten times as slow'),
     /** @param {string | undefined} name */
-    fail: (name) => inflict(name, 'failing', 'answers every request with a 500 after 1 ms'),
+    fail: (name) => inflict(name, 'failing', 'fails every request after 1 ms'),
     /** @param {string | undefined} name */
     unready: (name) => inflict(name, 'unready', 'fails its readiness probe from now on'),
     heal() {

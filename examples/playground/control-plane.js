@@ -1,33 +1,46 @@
 // @ts-check
 /**
- * The API server, and the controller that writes a Service's EndpointSlices from its pods. The pods share 127.0.0.1 and
- * differ by port, as pods behind a named `targetPort` may: one slice per port number.
+ * The API server, the controller that writes a Service's EndpointSlices from its pods, and the cluster's DNS.
+ *
+ * Where pods share 127.0.0.1 and differ by port, as pods behind a named `targetPort` may, there is one slice per port
+ * number, and no headless Service: the answers of DNS hold addresses alone.
  */
-import { createApiServer } from 'evenkeel/testing';
+import { createApiServer, createDnsServer } from 'evenkeel/testing';
 
 const NAMESPACE = 'shop';
-const SERVICE = 'orders';
 
-export async function createControlPlane() {
+/** @param {import('./workloads.js').Workload} workload @param {boolean} withDns */
+export async function createControlPlane({ name, ports }, withDns) {
   const apiServer = await createApiServer();
-  const service = apiServer.service(NAMESPACE, SERVICE, { ports: [{ name: 'http', port: 80, targetPort: 'http' }] });
+  const service = apiServer.service(NAMESPACE, name, {
+    ports: ports.map((port) => ({ ...port, targetPort: port.name })),
+  });
+  const dns = withDns ? await createDnsServer() : undefined;
+  // A second Service for the same pods, without a cluster IP: its name resolves to theirs.
+  const headless = { namespace: NAMESPACE, name: `${name}-headless` };
   return {
     url: apiServer.url,
     namespace: NAMESPACE,
-    service: SERVICE,
+    headless: dns && { host: dns.kubernetes.nameOf(headless), dnsServer: dns.address },
     /** Writes what changed since the last call. @param {readonly import('./kubelet.js').Pod[]} pods */
     publish(pods) {
       service.setPods(
-        pods.map(({ name, uid, port, serving, phase }) => ({
-          name,
-          uid,
-          address: '127.0.0.1',
-          ports: { http: port },
-          ready: serving,
-          terminating: phase === 'terminating',
+        pods.map((pod) => ({
+          name: pod.name,
+          uid: pod.uid,
+          address: pod.address,
+          ports: pod.ports ?? {},
+          ready: pod.serving,
+          terminating: pod.phase === 'terminating',
         })),
       );
+      dns?.kubernetes.set({
+        ...headless,
+        pods: pods.map(({ address, serving, phase }) => ({ address, ready: serving && phase === 'running' })),
+      });
     },
-    close: () => apiServer.close(),
+    async close() {
+      await Promise.all([apiServer.close(), dns?.close()]);
+    },
   };
 }

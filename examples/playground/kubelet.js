@@ -13,10 +13,11 @@ import { fileURLToPath } from 'node:url';
  * @property {string} name
  * @property {string} uid
  * @property {number} revision the version of the Deployment it belongs to
- * @property {number} port on 127.0.0.1; 0 until it listens, then the same for life
+ * @property {string} address
+ * @property {Readonly<Record<string, number>> | undefined} ports by protocol; undefined until it listens, then the same for life
  * @property {'starting' | 'running' | 'restarting' | 'terminating' | 'gone'} phase
  * @property {boolean} serving the readiness probe's verdict
- * @property {import('./pod.js').Fault} fault what was done to it
+ * @property {import('./pods/work.js').Fault} fault what was done to it
  * @property {boolean} alive whether its process runs
  * @property {number} restarts
  * @property {Record<string, number>} connections open connections by client, as the pod counts them
@@ -32,26 +33,28 @@ const NOTICE_MS = 400;
 const RESTART_MS = 600;
 const KILL_AFTER_MS = 5_000;
 
-const podFile = fileURLToPath(new URL('pod.js', import.meta.url));
+const podFile = fileURLToPath(new URL('pods/pod.js', import.meta.url));
 
 /**
  * @param {object} options
+ * @param {ReturnType<typeof import('./addresses.js').createAddresses>} options.addresses where pods get theirs from
+ * @param {Readonly<Record<string, number>>} options.ports what pods listen on, by protocol; 0 takes a free one. One of them is `http`, for the probe
  * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
  * @param {() => void} options.onChange called when a pod's state changed
  * @param {(text: string) => void} options.onEvent called with what happened, in words
  */
-export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
+export function createKubelet({ addresses, ports, serviceTimeMs, onChange, onEvent }) {
   /** @type {Set<Running>} */
   const pods = new Set();
   let closed = false;
 
   const probing = setInterval(() => {
-    for (const pod of pods) if (pod.port !== 0 && pod.phase !== 'restarting') void probe(pod);
+    for (const pod of pods) if (pod.ports !== undefined && pod.phase !== 'restarting') void probe(pod);
   }, PROBE_MS);
 
   /** @param {Running} pod */
   async function probe(pod) {
-    const healthy = await getReadyz(pod.port);
+    const healthy = await getReadyz(pod.address, pod.ports?.http ?? 0);
     if (pod.phase === 'gone' || closed) return;
     pod.misses = healthy ? 0 : pod.misses + 1;
     const serving = healthy ? pod.child !== undefined : pod.serving && pod.misses < PROBES_TO_FAIL;
@@ -64,15 +67,16 @@ export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
 
   /** @param {Running} pod */
   function run(pod) {
-    const child = fork(podFile, [pod.name, String(pod.port), String(serviceTimeMs)], {
-      stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    });
+    const { name, address } = pod;
+    /** @type {import('./pods/pod.js').PodOptions} */
+    const options = { name, address, ports: pod.ports ?? ports, serviceTimeMs };
+    const child = fork(podFile, [JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
     pod.child = child;
     pod.alive = true;
     child.on('message', (/** @type {any} */ message) => {
       if (message.type === 'connections') pod.connections = message.connections;
       if (message.type !== 'listening') return;
-      pod.port = message.port;
+      pod.ports = message.ports;
       if (pod.phase === 'restarting') pod.phase = 'starting';
       void probe(pod);
     });
@@ -90,6 +94,7 @@ export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
       pod.phase = 'gone';
       pod.serving = false;
       pods.delete(pod);
+      addresses.giveBack(pod.address);
       onEvent(`${pod.name} has left`);
       onChange();
       return;
@@ -119,7 +124,8 @@ export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
         name,
         uid: randomUUID(),
         revision,
-        port: 0,
+        address: addresses.take(),
+        ports: undefined,
         phase: 'starting',
         serving: false,
         fault: 'none',
@@ -158,7 +164,7 @@ export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
       return child !== undefined;
     },
 
-    /** @param {Pod} pod @param {import('./pod.js').Fault} fault */
+    /** @param {Pod} pod @param {import('./pods/work.js').Fault} fault */
     setFault(pod, fault) {
       const { child } = /** @type {Running} */ (pod);
       if (child === undefined) return false;
@@ -183,10 +189,10 @@ export function createKubelet({ serviceTimeMs, onChange, onEvent }) {
   };
 }
 
-/** @param {number} port @returns {Promise<boolean>} */
-function getReadyz(port) {
+/** @param {string} host @param {number} port @returns {Promise<boolean>} */
+function getReadyz(host, port) {
   return new Promise((resolve) => {
-    const probe = request({ host: '127.0.0.1', port, path: '/readyz', agent: false, timeout: PROBE_TIMEOUT_MS });
+    const probe = request({ host, port, path: '/readyz', agent: false, timeout: PROBE_TIMEOUT_MS });
     probe.on('response', (response) => {
       response.resume();
       resolve(response.statusCode === 200);

@@ -2,22 +2,15 @@
 /** `npm start`: reads the options, starts everything, ends everything. */
 import { spawn } from 'node:child_process';
 import { actions } from './actions.js';
-import { createCluster } from './cluster.js';
 import { Log } from './log.js';
 import { readOptions, USAGE, UsageError } from './options.js';
 import { startPageServer } from './page-server.js';
+import { createPlayground } from './playground.js';
 import { playScenario } from './scenario.js';
-import { busiestPod, busyMachineNote, describeState } from './state.js';
-import { formatSums, formatTable, judge } from './table.js';
+import { busiestPod, busyMachineNote } from './state.js';
+import { formatSums, formatTables, judge } from './table.js';
 import { startTerminal } from './terminal.js';
-import { startTraffic } from './traffic.js';
 
-// The mean work of a pod on one request. At the default rate five pods are a fifth busy, if the work is spread.
-const SERVICE_TIME_MS = 5;
-// Beyond this share of what the pods can do, chance alone makes queues that say nothing about either client.
-const BUSY_RATIO = 0.7;
-const SEED = 20_190_401;
-const READY_TIMEOUT_MS = 20_000;
 const LOOK_MS = 1_000;
 
 /** @typedef {import('./options.js').Options} Options */
@@ -47,52 +40,21 @@ function fail(reason) {
   void end(1);
 }
 
-/** @param {Options} options @param {Log} log */
-async function start(options, log) {
-  const capacity = Math.floor((options.pods * 1_000) / SERVICE_TIME_MS);
-  if (options.perSecond > capacity * BUSY_RATIO) {
-    log.add(
-      `${options.pods} pods can answer ${capacity} requests/s of each client: expect queues, or errors, on both sides`,
-    );
-  }
-  const cluster = await createCluster({
-    pods: options.pods,
-    serviceTimeMs: SERVICE_TIME_MS,
-    onEvent: (text) => log.add(text),
-    onDeath: fail,
-  });
-  endings.push(() => cluster.close());
-  const deadline = performance.now() + READY_TIMEOUT_MS;
-  while (!cluster.settled()) {
-    if (performance.now() > deadline) throw new Error(`the pods were not ready in ${READY_TIMEOUT_MS / 1_000} s`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-  const { serviceUrl, apiServerUrl, namespace, service } = cluster;
-  const traffic = await startTraffic({
-    context: { serviceUrl, apiServerUrl, namespace, service, ...(options.picker && { picker: options.picker }) },
-    perSecond: options.perSecond,
-    serviceTimeMs: SERVICE_TIME_MS,
-    lowerRate: options.lowerRate,
-    seed: SEED,
-    onEvent: (text) => log.add(text),
-    onDeath: fail,
-  });
-  endings.push(() => traffic.close());
-  return { cluster, traffic };
-}
-
 /** @param {Options} options */
 async function once(options) {
   const log = new Log();
   log.listen(({ at, text }) => console.error(`${at.toFixed(1).padStart(5)} s  ${text}`));
-  log.add(`starting ${options.pods} pods and two clients with ${options.perSecond} requests/s each`);
-  const { cluster, traffic } = await start(options, log);
-  const rows = await playScenario(cluster, traffic, options.perSecond / traffic.perSecond, (text) => log.add(text));
-  const failures = judge(rows, options.picker);
-  console.log(`\n${formatTable(rows)}\n\n${formatSums(rows)}`);
+  const names = options.protocols.map(({ title }) => title).join(' and ');
+  log.add(`starting ${options.pods} pods and the clients for ${names}`);
+  const playground = createPlayground(options, log, fail);
+  endings.push(() => playground.close());
+  const started = await Promise.all(options.protocols.map((protocol) => playground.start(protocol)));
+  const results = await playScenario(started, options.perSecondOf, (text) => log.add(text));
+  const failures = results.flatMap(({ rows }) => judge(rows, options.picker));
+  console.log(`\n${formatTables(results)}\n\n${formatSums(results)}`);
   for (const failure of failures) console.error(failure);
-  const { ordinary, evenkeel } = traffic.boards;
-  const note = busyMachineNote(Math.max(ordinary.latestMs, evenkeel.latestMs));
+  const latest = started.flatMap(({ traffic }) => traffic.clients.map(({ name }) => traffic.boardOf(name).latestMs));
+  const note = busyMachineNote(Math.max(...latest));
   if (note !== '') console.error(note);
   await end(failures.length === 0 ? 0 : 1);
 }
@@ -100,15 +62,17 @@ async function once(options) {
 /** @param {Options} options */
 async function live(options) {
   const log = new Log();
-  console.log(`starting ${options.pods} pods and two clients …`);
-  const { cluster, traffic } = await start(options, log);
+  console.log(`starting ${options.pods} pods and the clients …`);
+  const playground = createPlayground(options, log, fail);
+  endings.push(() => playground.close());
+  await playground.show(options.protocols[0]?.name ?? '');
   let lastLook = performance.now();
-  const state = () => describeState(cluster, traffic);
+  const { state } = playground;
   /** @param {string} name @param {string} [pod] */
-  const act = (name, pod) => {
+  const act = async (name, pod) => {
     lastLook = performance.now();
     const action = actions[name];
-    action?.run(cluster, pod ?? (action.needsPod ? busiestPod(state())?.name : undefined));
+    await action?.run(playground, pod ?? (action.needsPod ? busiestPod([state()])?.name : undefined));
   };
 
   const page = options.page
@@ -122,19 +86,15 @@ async function live(options) {
     log,
     head: page?.url ?? 'in the terminal only',
     act: (name) => {
-      try {
-        act(name);
-      } catch (error) {
-        log.add(error instanceof Error ? error.message : String(error));
-      }
+      act(name).catch((error) => log.add(error instanceof Error ? error.message : String(error)));
     },
     quit: () => void end(0),
   });
   endings.push(() => {
     closeTerminal();
-    const { ordinary, evenkeel } = state();
-    console.log(`ordinary  ${ordinary.requests} requests, ${ordinary.errors} failed`);
-    console.log(`evenkeel  ${evenkeel.requests} requests, ${evenkeel.errors} failed`);
+    for (const { protocol, name, requests, errors } of playground.totals()) {
+      console.log(`${protocol.title.padEnd(5)} ${name.padEnd(11)}  ${requests} ${protocol.requests}, ${errors} failed`);
+    }
   });
   if (page && options.open) openBrowser(page.url);
 

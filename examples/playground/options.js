@@ -1,20 +1,27 @@
 // @ts-check
 /** The command line. */
 import { parseArgs } from 'node:util';
+import { pickers } from './clients/pickers.js';
 import { MAX_PODS } from './cluster.js';
-import { pickers } from './pickers.js';
+import { protocolOf, protocols } from './protocols.js';
 
 const PICKERS = Object.keys(pickers);
+const PROTOCOLS = [...protocols.map(({ name }) => name), 'all'];
 
-export const USAGE = `evenkeel playground: the same requests through an ordinary keep-alive client and through evenkeel
+/** With `--once` all clients of all protocols send at the same time. */
+const ONCE_PER_SECOND = 120;
+
+export const USAGE = `evenkeel playground: the same traffic through ordinary clients and through evenkeel
 
   npm start                     live, here and on a web page, until Ctrl-C
-  npm start -- --once           about ten seconds: steady, scale up, kill -9, rolling update; then a table
+  npm start -- --once           a quarter of a minute: steady, scale up, kill -9, rolling update; then tables
                                 (exit code 0, or 1 when evenkeel lost a request or spread unevenly)
 
 Options, after "npm start --":
+  --protocol <p>   what is shown: ${PROTOCOLS.join(', ')}  (all; live one at a time, keys ${protocols.map(({ key }) => key).join(' ')})
   --pods <n>       pods to begin with, 1 to ${MAX_PODS}                   (5; with --once 3, at most ${MAX_PODS - 2})
-  --rate <n>       requests per second of each client, 10 to 2000  (200; with --once 300; fewer on a busy machine)
+  --rate <n>       requests per second of each client, 10 to 2000
+                   (${protocols.map(({ title, perSecond }) => `${title} ${perSecond}`).join(', ')}; with --once ${ONCE_PER_SECOND}; fewer on a busy machine)
   --picker <name>  how evenkeel chooses: ${PICKERS.join(', ')}
                    (the library's default, p2c over requests in flight)
   --port <n>       port of the web page on 127.0.0.1        (8080, or any free one if that is taken)
@@ -43,13 +50,20 @@ export function readOptions(args) {
   if (picker !== undefined && !PICKERS.includes(picker)) {
     throw new UsageError(`--picker must be one of ${PICKERS.join(', ')}, not "${picker}"`);
   }
+  const { protocol = 'all' } = values;
+  if (!PROTOCOLS.includes(protocol)) {
+    throw new UsageError(`--protocol must be one of ${PROTOCOLS.join(', ')}, not "${protocol}"`);
+  }
+  const asked = values.rate === undefined ? undefined : number('rate', values.rate, 0, 10, 2_000);
   return {
+    /** Those that can be shown, the first to begin with. */
+    protocols: protocol === 'all' ? protocols : [protocolOf(protocol)],
     help: values.help ?? false,
     once,
     pods: number('pods', values.pods, once ? 3 : 5, 1, once ? MAX_PODS - 2 : MAX_PODS),
-    perSecond: number('rate', values.rate, once ? 300 : 200, 10, 2_000),
-    /** A rate that was asked for stands; the default is lowered on a busy machine. */
-    lowerRate: values.rate === undefined,
+    /** Of each client. A rate that was asked for stands; the default is lowered on a busy machine. @param {import('./protocols.js').Protocol} protocol */
+    perSecondOf: (protocol) => asked ?? (once ? ONCE_PER_SECOND : protocol.perSecond),
+    lowerRate: asked === undefined,
     picker,
     /** Undefined = 8080, or any other when that is taken. */
     port: values.port === undefined ? undefined : number('port', values.port, 0, 0, 65_535),
@@ -68,6 +82,7 @@ function parse(args) {
       options: {
         help: { type: 'boolean', short: 'h' },
         once: { type: 'boolean' },
+        protocol: { type: 'string' },
         pods: { type: 'string' },
         rate: { type: 'string' },
         picker: { type: 'string' },

@@ -15,6 +15,7 @@ const FILES = new Map([
   ['/', { file: 'index.html', type: 'text/html; charset=utf-8' }],
   ['/style.css', { file: 'style.css', type: 'text/css; charset=utf-8' }],
   ['/app.js', { file: 'app.js', type: 'text/javascript; charset=utf-8' }],
+  ['/tabs.js', { file: 'tabs.js', type: 'text/javascript; charset=utf-8' }],
   ['/panel.js', { file: 'panel.js', type: 'text/javascript; charset=utf-8' }],
   ['/scene.js', { file: 'scene.js', type: 'text/javascript; charset=utf-8' }],
   ['/drawing.js', { file: 'drawing.js', type: 'text/javascript; charset=utf-8' }],
@@ -39,7 +40,7 @@ const SECURITY_HEADERS = {
  * @param {object} options
  * @param {number | undefined} options.port undefined: 8080, or any other when that is taken
  * @param {() => object} options.state what every viewer sees
- * @param {(action: string, pod: string | undefined) => void} options.act throws what the user should read
+ * @param {(action: string, pod: string | undefined) => Promise<void>} options.act rejects with what the user should read
  */
 export async function startPageServer({ port, state, act }) {
   /** @type {Set<Response>} */
@@ -73,7 +74,7 @@ export async function startPageServer({ port, state, act }) {
     if (action === undefined) return reply(response, 404, `there is no action ${name}`);
     const pod = new URLSearchParams(await readBody(request)).get('pod') ?? undefined;
     try {
-      act(name, pod);
+      await act(name, pod);
     } catch (error) {
       return reply(response, 409, error instanceof Error ? error.message : String(error));
     }

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm start -- --once`: what happens to a Service on an ordinary day, in about ten seconds.
+ * `npm start -- --once`: what happens to a Service on an ordinary day, in a quarter of a minute.
  *
  * Every phase has two parts. First something happens, until all pods are ready again. Then comes a window in which all
  * pods are ready: the spread is counted there alone. Requests, latency and errors are those of the whole phase.
@@ -8,9 +8,8 @@
 import { errorCount, maxOverMean } from './board.js';
 import { Histogram } from './histogram.js';
 import { busiestPod, describeState } from './state.js';
-import { CLIENTS } from './traffic.js';
 
-const WINDOW_MS = 1_500;
+const WINDOW_MS = 2_000;
 const SETTLE_TIMEOUT_MS = 30_000;
 const LAST_ANSWERS_TIMEOUT_MS = 5_000;
 const POLL_MS = 20;
@@ -19,65 +18,82 @@ const NEWS_TIMEOUT_MS = 15_000;
 // The clients hear of the last ready pod a moment after the cluster knows it.
 const NEWS_MS = 250;
 
-/** @typedef {Awaited<ReturnType<typeof import('./cluster.js').createCluster>>} Cluster */
-/** @typedef {Awaited<ReturnType<typeof import('./traffic.js').startTraffic>>} Traffic */
-/** @typedef {import('./traffic.js').ClientName} ClientName */
+/** @typedef {import('./cluster.js').Cluster} Cluster */
+/** @typedef {import('./traffic.js').Traffic} Traffic */
 
-/** @type {{ name: string, act: (cluster: Cluster, traffic: Traffic) => void }[]} */
+/** @type {{ name: string, act: (cluster: Cluster, traffics: readonly Traffic[]) => void }[]} */
 const PHASES = [
   { name: 'start, steady', act: () => {} },
   { name: 'scale up', act: (cluster) => cluster.scale(cluster.desired() + 2) },
-  { name: 'kill -9', act: (cluster, traffic) => cluster.kill(busiestPod(describeState(cluster, traffic))?.name) },
+  {
+    name: 'kill -9',
+    act: (cluster, traffics) =>
+      cluster.kill(busiestPod(traffics.map((traffic) => describeState(cluster, traffic)))?.name),
+  },
   { name: 'rolling update', act: (cluster) => cluster.roll() },
 ];
 
 /** One client in one phase. @typedef {ReturnType<typeof sumUp>} Row */
 
+/** @typedef {{ protocol: import('./protocols.js').Protocol, rows: Row[] }} Result */
+
 /**
- * Plays all phases. Each row is one client in one phase.
- * @param {Cluster} cluster
- * @param {Traffic} traffic
- * @param {number} stretch how many times longer the windows are, so that a lower rate fills them with as many requests
+ * Plays all phases, for all protocols at the same time. Each row is one client in one phase.
+ * @param {readonly import('./playground.js').Started[]} started all of one cluster
+ * @param {(protocol: import('./protocols.js').Protocol) => number} perSecondOf the rate that was wanted: where it was lowered, the
+ *   windows are longer and hold as many requests
  * @param {(text: string) => void} progress
+ * @returns {Promise<Result[]>}
  */
-export async function playScenario(cluster, traffic, stretch, progress) {
-  /** @type {{ name: string, before: number, window: number, pods: string[] }[]} */
+export async function playScenario(started, perSecondOf, progress) {
+  const traffics = started.map(({ traffic }) => traffic);
+  const cluster = /** @type {import('./playground.js').Started} */ (started[0]).cluster;
+  const stretch = Math.max(...traffics.map((traffic) => perSecondOf(traffic.protocol) / traffic.perSecond));
+  const nextSegment = async () => (await Promise.all(traffics.map((traffic) => traffic.nextSegment())))[0] ?? 0;
+  /** @type {Phase[]} */
   const phases = [];
   for (const { name, act } of PHASES) {
     progress(`== ${name}`);
     // The first phase began with the traffic.
-    const before = phases.length === 0 ? 0 : await traffic.nextSegment();
+    const before = phases.length === 0 ? 0 : await nextSegment();
     await sleep(CALM_MS); // requests of the last phase end before anything happens in this one
-    act(cluster, traffic);
+    act(cluster, traffics);
     await until(() => cluster.settled(), SETTLE_TIMEOUT_MS, `the pods did not all become ready (${name})`);
     // On a busy machine the news travels slowly: the window begins when evenkeel is connected to every pod.
-    await until(() => cluster.pods().every(connected), NEWS_TIMEOUT_MS, `no connection to every pod (${name})`);
+    const connected = () => cluster.pods().every((pod) => traffics.every((traffic) => isConnected(pod, traffic)));
+    await until(connected, NEWS_TIMEOUT_MS, `no connection to every pod (${name})`);
     await sleep(NEWS_MS);
-    const window = await traffic.nextSegment();
+    const window = await nextSegment();
     await sleep(WINDOW_MS * stretch);
     phases.push({ name, before, window, pods: cluster.pods().map((pod) => pod.name) });
   }
-  const after = await traffic.nextSegment();
+  const after = await nextSegment();
+  const segments = Array.from({ length: after }, (_, segment) => segment);
   const allEnded = () =>
-    CLIENTS.every((client) =>
-      Array.from({ length: after }, (_, segment) => unended(traffic, client, segment)).every((n) => n === 0),
+    traffics.every((traffic) =>
+      traffic.clients.every(({ name }) => segments.every((segment) => unended(traffic, name, segment) === 0)),
     );
   await until(allEnded, LAST_ANSWERS_TIMEOUT_MS, 'some requests never ended');
-  return phases.flatMap((phase) => CLIENTS.map((client) => sumUp(traffic, client, phase)));
+  return traffics.map((traffic) => ({
+    protocol: traffic.protocol,
+    rows: phases.flatMap((phase) => traffic.clients.map(({ name }) => sumUp(traffic, name, phase))),
+  }));
 }
 
-/** @param {ReturnType<Cluster['pods']>[number]} pod */
-const connected = (pod) => (pod.connections.evenkeel ?? 0) > 0;
+/** @param {ReturnType<Cluster['pods']>[number]} pod @param {Traffic} traffic */
+const isConnected = (pod, { protocol }) => (pod.connections[`${protocol.name}/evenkeel`] ?? 0) > 0;
 
-/** @param {Traffic} traffic @param {ClientName} client @param {number} segment */
+/** @param {Traffic} traffic @param {string} client @param {number} segment */
 function unended(traffic, client, segment) {
-  const totals = traffic.boards[client].segment(segment);
+  const totals = traffic.boardOf(client).segment(segment);
   return totals.requests - totals.latency.total - errorCount(totals);
 }
 
-/** @param {Traffic} traffic @param {ClientName} client @param {{ name: string, before: number, window: number, pods: string[] }} phase */
+/** @typedef {{ name: string, before: number, window: number, pods: string[] }} Phase before, window: segments of time */
+
+/** @param {Traffic} traffic @param {string} client @param {Phase} phase */
 function sumUp(traffic, client, { name, before, window, pods }) {
-  const parts = [before, window].map((segment) => traffic.boards[client].segment(segment));
+  const parts = [before, window].map((segment) => traffic.boardOf(client).segment(segment));
   const latency = new Histogram();
   /** @type {Map<string, number>} */
   const errorKinds = new Map();
@@ -85,11 +101,12 @@ function sumUp(traffic, client, { name, before, window, pods }) {
     latency.addPairs(part.latency.pairs());
     for (const [kind, count] of part.errors) errorKinds.set(kind, (errorKinds.get(kind) ?? 0) + count);
   }
-  const counts = traffic.boards[client].segment(window).pods;
+  const counts = traffic.boardOf(client).segment(window).pods;
   const perPod = pods.map((pod) => counts.get(pod) ?? 0);
   const meanPerPod = perPod.reduce((total, count) => total + count, 0) / pods.length;
   return {
     phase: name,
+    protocol: traffic.protocol,
     client,
     requests: parts.reduce((total, part) => total + part.requests, 0),
     perPod,

@@ -1,13 +1,23 @@
 // @ts-check
-/** `service-proxy.js` in a process of its own, so that nothing else the playground does slows it down. */
+/**
+ * `service-proxy.js` in a process of its own, so that nothing else the playground does slows it down: one for each port
+ * of the Service named as an argument.
+ */
 import { createServiceProxy } from './service-proxy.js';
 
-const proxy = createServiceProxy();
+const proxies = new Map(process.argv.slice(2).map((name) => [name, createServiceProxy()]));
 
-process.on('message', (/** @type {{ type: string, ports: number[] }} */ message) => {
-  if (message.type === 'pods') proxy.setPods(message.ports);
-});
+process.on(
+  'message',
+  (/** @type {{ type: string, pods: Record<string, import('./service-proxy.js').PodAddress[]> }} */ message) => {
+    if (message.type !== 'pods') return;
+    for (const [name, pods] of Object.entries(message.pods)) proxies.get(name)?.setPods(pods);
+  },
+);
 process.on('SIGINT', () => {});
 process.on('disconnect', () => process.exit(0));
 
-process.send?.({ type: 'listening', port: await proxy.listen() });
+/** @type {Record<string, number>} */
+const ports = {};
+for (const [name, proxy] of proxies) ports[name] = await proxy.listen();
+process.send?.({ type: 'listening', ports });

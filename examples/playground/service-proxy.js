@@ -8,24 +8,27 @@
  */
 import { connect, createServer } from 'node:net';
 
+/** @typedef {{ host: string, port: number }} PodAddress */
+
 /**
+ * One port of a Service.
  * @param {object} [options]
  * @param {() => number} [options.random] uniform in [0, 1)
  */
 export function createServiceProxy({ random = Math.random } = {}) {
-  /** Ports on 127.0.0.1. @type {readonly number[]} */
+  /** @type {readonly PodAddress[]} */
   let pods = [];
   /** @type {Set<import('node:net').Socket>} */
   const sockets = new Set();
 
   // Half-open both ways: a FIN is passed on as a FIN, a reset as a reset.
   const server = createServer({ allowHalfOpen: true, noDelay: true, pauseOnConnect: true }, (client) => {
-    const port = pods[Math.floor(random() * pods.length)];
-    if (port === undefined) {
+    const drawn = pods[Math.floor(random() * pods.length)];
+    if (drawn === undefined) {
       client.resetAndDestroy(); // kube-proxy rejects connections to a Service without ready pods
       return;
     }
-    const pod = connect({ host: '127.0.0.1', port, allowHalfOpen: true, noDelay: true });
+    const pod = connect({ ...drawn, allowHalfOpen: true, noDelay: true });
     sockets.add(client).add(pod);
     client.on('error', () => pod.resetAndDestroy());
     pod.on('error', () => client.resetAndDestroy());
@@ -43,7 +46,7 @@ export function createServiceProxy({ random = Math.random } = {}) {
   });
 
   return {
-    /** Resolves with the port it listens on. */
+    /** Resolves with the port it listens on. @returns {Promise<number>} */
     listen() {
       return new Promise((resolve, reject) => {
         server.on('error', reject);
@@ -53,9 +56,9 @@ export function createServiceProxy({ random = Math.random } = {}) {
         });
       });
     },
-    /** Where new connections may go: ports on 127.0.0.1. Existing connections are left alone. @param {readonly number[]} ports */
-    setPods(ports) {
-      pods = ports;
+    /** Where new connections may go. Existing connections are left alone. @param {readonly PodAddress[]} next */
+    setPods(next) {
+      pods = next;
     },
     close() {
       server.close();

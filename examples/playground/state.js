@@ -2,29 +2,38 @@
 /** Everything the views show, at one moment: plain data, the same for terminal and page. */
 
 /** @typedef {ReturnType<typeof describeState>} State */
+/** @typedef {State['clients'][number]} ClientState */
 
 /**
- * @param {Awaited<ReturnType<typeof import('./cluster.js').createCluster>>} cluster
- * @param {Awaited<ReturnType<typeof import('./traffic.js').startTraffic>>} traffic
+ * @param {import('./cluster.js').Cluster} cluster
+ * @param {import('./traffic.js').Traffic} traffic
  */
 export function describeState(cluster, traffic) {
+  const { protocol } = traffic;
   const now = performance.now();
   // By name, which is random: old and new pods stand mixed while a rolling update replaces them.
   const pods = cluster.pods().sort((a, b) => (a.shortName < b.shortName ? -1 : 1));
   const ready = pods.filter((pod) => pod.ready).map((pod) => pod.name);
-  /** @param {import('./traffic.js').ClientName} name */
-  const client = (name) => {
-    const live = traffic.boards[name].live(now, ready, cluster.readySince());
+  const clients = traffic.clients.map((client) => {
+    const live = traffic.boardOf(client.name).live(now, ready, cluster.readySince());
     return {
+      ...client,
       ...live,
       answers: Object.fromEntries(pods.map((pod) => [pod.name, live.answers[pod.name] ?? 0])),
-      connections: Object.fromEntries(pods.map((pod) => [pod.name, pod.connections[name] ?? 0])),
+      openConnections: Object.fromEntries(
+        pods.map((pod) => [pod.name, pod.connections[`${protocol.name}/${client.name}`] ?? 0]),
+      ),
     };
+  });
+  return {
+    protocol: protocol.name,
+    requests: protocol.requests,
+    perSecond: traffic.perSecond,
+    desired: cluster.desired(),
+    pods,
+    clients,
+    busyMachine: busyMachineNote(Math.max(...clients.map(({ lateMs }) => lateMs))),
   };
-  const ordinary = client('ordinary');
-  const evenkeel = client('evenkeel');
-  const busyMachine = busyMachineNote(Math.max(ordinary.lateMs, evenkeel.lateMs));
-  return { perSecond: traffic.perSecond, desired: cluster.desired(), pods, ordinary, evenkeel, busyMachine };
 }
 
 // Later than this, what the figures say is about the machine.
@@ -36,9 +45,10 @@ export const busyMachineNote = (lateMs) =>
     ? ''
     : `this machine is busy: a client sent up to ${Math.round(lateMs)} ms late, so latency and errors say little`;
 
-/** The pod the ordinary client keeps busiest: the one whose end is most interesting. @param {State} state */
-export function busiestPod({ pods, ordinary }) {
-  const candidates = pods.filter((pod) => pod.state !== 'leaving' && pod.state !== 'dead');
-  candidates.sort((a, b) => (ordinary.perSecond[b.name] ?? 0) - (ordinary.perSecond[a.name] ?? 0));
-  return candidates[0];
+/** The pod the ordinary clients keep busiest: the one whose end is most interesting. @param {readonly State[]} states */
+export function busiestPod(states) {
+  /** @param {string} pod */
+  const load = (pod) => states.reduce((sum, { clients }) => sum + (clients[0]?.perSecond[pod] ?? 0), 0);
+  const candidates = (states[0]?.pods ?? []).filter((pod) => pod.state !== 'leaving' && pod.state !== 'dead');
+  return candidates.sort((a, b) => load(b.name) - load(a.name))[0];
 }

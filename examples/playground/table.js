@@ -7,8 +7,12 @@ const ROUND_ROBIN_LIMIT = 1.01;
 
 /** @typedef {import('./scenario.js').Row} Row */
 
+/** One table for each protocol, under its name. @param {readonly import('./scenario.js').Result[]} results */
+export const formatTables = (results) =>
+  results.map(({ protocol, rows }) => `${protocol.title}\n\n${formatTable(rows)}`).join('\n\n');
+
 /** @param {readonly Row[]} rows @returns {string} */
-export function formatTable(rows) {
+function formatTable(rows) {
   const head = ['phase', 'client', 'requests', 'p50 ms', 'p99 ms', 'errors', 'max/mean', 'requests per pod, all ready'];
   const cells = rows.map((row, index) => [
     row.phase === rows[index - 1]?.phase ? '' : row.phase,
@@ -40,34 +44,44 @@ export function judge(rows, picker) {
   const failures = [];
   for (const row of rows) {
     if (row.client !== 'evenkeel') continue;
+    const { title, requests } = row.protocol;
     const limit = picker === 'round-robin' ? ROUND_ROBIN_LIMIT : row.maxOverMeanLimit;
     if (row.errors > 0)
-      failures.push(`${row.phase}: evenkeel lost ${row.errors} of ${row.requests} requests (${kinds(row)})`);
+      failures.push(
+        `${title}, ${row.phase}: evenkeel lost ${row.errors} of ${row.requests} ${requests} (${kinds(row)})`,
+      );
     // Not a number means that nothing was answered, which is no even spread either.
     if (!(row.maxOverMean <= limit)) {
-      failures.push(`${row.phase}: evenkeel's max/mean is ${row.maxOverMean.toFixed(3)}, above ${limit.toFixed(3)}`);
+      failures.push(
+        `${title}, ${row.phase}: evenkeel's max/mean is ${row.maxOverMean.toFixed(3)}, above ${limit.toFixed(3)}`,
+      );
     }
   }
   return failures;
 }
 
-/** One line for each client: everything sent, everything lost. @param {readonly Row[]} rows @returns {string} */
-export function formatSums(rows) {
-  return [...new Set(rows.map((row) => row.client))]
-    .map((client) => {
-      const own = rows.filter((row) => row.client === client);
-      const requests = own.reduce((sum, row) => sum + row.requests, 0);
-      const errors = own.reduce((sum, row) => sum + row.errors, 0);
-      const reasons =
-        errors === 0
-          ? ''
-          : ` (${own
-              .filter((row) => row.errors > 0)
-              .map((row) => `${row.phase}: ${kinds(row)}`)
-              .join('; ')})`;
-      return `${client.padEnd(8)}  ${requests} requests, ${errors} lost${reasons}`;
+/** One line for each client: everything sent, everything lost. @param {readonly import('./scenario.js').Result[]} results @returns {string} */
+export const formatSums = (results) =>
+  results
+    .flatMap(({ protocol, rows }) => {
+      const clients = [...new Set(rows.map((row) => row.client))];
+      return clients.map((client) =>
+        sumLine(
+          protocol,
+          client,
+          rows.filter((row) => row.client === client),
+        ),
+      );
     })
     .join('\n');
+
+/** @param {import('./protocols.js').Protocol} protocol @param {string} client @param {readonly Row[]} rows */
+function sumLine({ title, requests: what }, client, rows) {
+  const requests = rows.reduce((sum, row) => sum + row.requests, 0);
+  const errors = rows.reduce((sum, row) => sum + row.errors, 0);
+  const reasons = rows.filter((row) => row.errors > 0).map((row) => `${row.phase}: ${kinds(row)}`);
+  const why = errors === 0 ? '' : ` (${reasons.join('; ')})`;
+  return `${title.padEnd(5)} ${client.padEnd(11)}  ${requests} ${what}, ${errors} lost${why}`;
 }
 
 /** @param {Row} row */

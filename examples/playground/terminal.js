@@ -1,9 +1,9 @@
 // @ts-check
 /** The live view in the terminal: redrawn in place on a TTY, a few plain lines now and then elsewhere. */
 import { actions } from './actions.js';
-import { CLIENTS } from './traffic.js';
 
-/** @typedef {import('./state.js').State} State */
+/** @typedef {ReturnType<import('./playground.js').Playground['state']>} State */
+/** @typedef {import('./state.js').ClientState} ClientState */
 /** @typedef {NodeJS.WriteStream} Output */
 
 const REDRAW_MS = 250;
@@ -11,9 +11,10 @@ const PLAIN_LINE_MS = 5_000;
 const LOG_LINES = 4;
 // Title, summary, keys and the empty lines between them.
 const OTHER_LINES = 7;
+const MAX_WIDTH = 150;
+// A column narrower than this tells a pod's state with fewer letters.
+const WIDE_COLUMN = 48;
 const UNEVEN = 1.5;
-
-const TITLES = { ordinary: 'ordinary keep-alive client', evenkeel: 'evenkeel' };
 
 /** Escape codes, or nothing where colour is not wanted. @param {boolean} on */
 function palette(on) {
@@ -36,27 +37,28 @@ function bar(share, width) {
 
 /**
  * @param {State} state
- * @param {import('./traffic.js').ClientName} name
+ * @param {ClientState} client
  * @param {number} width cells
  * @param {ReturnType<typeof palette>} paint
  */
-function column(state, name, width, paint) {
-  const client = state[name];
+function column(state, client, width, paint) {
   const ready = state.pods.filter((pod) => pod.ready).length;
   const fair = ready === 0 ? 0 : Object.values(client.perSecond).reduce((sum, rate) => sum + rate, 0) / ready;
-  const connections = Object.values(client.connections).reduce((sum, count) => sum + count, 0);
-  const barWidth = Math.max(6, width - 29);
+  const connections = Object.values(client.openConnections).reduce((sum, count) => sum + count, 0);
+  const labelWidth = width < WIDE_COLUMN ? 9 : 15;
+  const barWidth = Math.max(4, width - labelWidth - 14);
   const rows = state.pods.map((pod) => {
     const rate = client.perSecond[pod.name] ?? 0;
     const filled = bar(fair === 0 ? 0 : rate / (fair * 3), barWidth);
     const colour = fair > 0 && rate > fair * UNEVEN ? paint.red : rate < fair / UNEVEN ? paint.yellow : paint.cyan;
     const label = pod.state !== 'ready' ? pod.state : client.setAside.includes(pod.name) ? 'set aside' : '';
-    return `${pod.shortName} ${colour(filled)} ${rate.toFixed(0).padStart(4)}/s ${paint.dim(label.padEnd(15))}`;
+    return `${pod.shortName} ${colour(filled)} ${rate.toFixed(0).padStart(4)}/s ${paint.dim(label.slice(0, labelWidth).padEnd(labelWidth))}`;
   });
   const spread = `${formatRatio(client.maxOverMean)} ×`;
   const even = client.maxOverMean !== undefined && client.maxOverMean < UNEVEN;
   return [
-    paint.bold(TITLES[name]),
+    paint.bold(client.title),
+    paint.dim(client.how),
     paint.dim(`${connections} connections, ${client.inFlight} in flight`),
     ...rows,
     `busiest pod ${(even ? paint.green : paint.red)(spread)} the mean`,
@@ -69,19 +71,33 @@ function column(state, name, width, paint) {
 // biome-ignore lint/suspicious/noControlCharactersInRegex: escape codes begin with a control character
 const seenLength = (text) => text.replace(/\x1b\[\d+m/g, '').length;
 
+/** @param {string} text @param {number} width */
+const padTo = (text, width) => text + ' '.repeat(Math.max(0, width - seenLength(text)));
+
+/** The protocols there are, the shown one in bold; nothing when there is only one. @param {State} state @param {ReturnType<typeof palette>} paint */
+function tabs({ protocols, protocol }, paint) {
+  if (protocols.length < 2) return '';
+  const titles = protocols.map(({ name, title, starting }) => {
+    if (starting) return paint.yellow(`${title} …`);
+    return name === protocol ? paint.bold(title) : paint.dim(title);
+  });
+  return `${titles.join(' | ')}  `;
+}
+
 /** @param {State} state @param {readonly import('./log.js').LogEntry[]} log @param {{ columns: number, rows: number, colour: boolean, head: string }} look */
 function draw(state, log, { columns, rows, colour, head }) {
   const paint = palette(colour);
-  const width = Math.max(36, Math.floor(Math.min(columns, 150) / 2) - 2);
-  const [left = [], right = []] = CLIENTS.map((name) => column(state, name, width, paint));
+  const width = Math.max(24, Math.floor(Math.min(columns, MAX_WIDTH) / state.clients.length) - 2);
+  const sides = state.clients.map((client) => column(state, client, width, paint));
+  const height = sides[0]?.length ?? 0;
   const ready = state.pods.filter((pod) => pod.ready).length;
   // On a low screen the log gives way to the pods.
-  const logLines = Math.max(0, Math.min(LOG_LINES, rows - left.length - OTHER_LINES));
+  const logLines = Math.max(0, Math.min(LOG_LINES, rows - height - OTHER_LINES));
   return [
-    `${paint.bold('evenkeel playground')}  ${head}`,
-    paint.dim(`${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`),
+    `${paint.bold('evenkeel playground')}  ${tabs(state, paint)}${head}`,
+    paint.dim(`${ready} of ${state.desired} pods ready, ${state.perSecond} ${state.requests}/s from each client`),
     paint.yellow(state.busyMachine),
-    ...left.map((line, index) => line + ' '.repeat(Math.max(0, width + 2 - seenLength(line))) + (right[index] ?? '')),
+    ...Array.from({ length: height }, (_, index) => sides.map((side) => padTo(side[index] ?? '', width)).join('  ')),
     '',
     ...log
       .slice(log.length - logLines)
@@ -104,8 +120,10 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
 
   function redrawing() {
     const colour = process.env.NO_COLOR === undefined && output.hasColors();
-    const keys = Object.values(actions)
-      .map(({ key, label }) => `${key} ${label}`)
+    const offered = new Set(state().protocols.map(({ title }) => title));
+    const keys = Object.entries(actions)
+      .filter(([name, { label }]) => !name.startsWith('show-') || (offered.size > 1 && offered.has(label)))
+      .map(([, { key, label }]) => `${key} ${label}`)
       .join('  ');
     const redraw = () => {
       const { columns = 80, rows = 24 } = output;
@@ -147,16 +165,15 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
     log.listen((entry) => output.write(`${entry.at.toFixed(1)} s  ${entry.text}\n`));
     const timer = setInterval(() => {
       const now = state();
-      for (const name of CLIENTS) output.write(`${plainLine(now, name)}\n`);
+      for (const client of now.clients) output.write(`${plainLine(now, client)}\n`);
       if (now.busyMachine !== '') output.write(`${now.busyMachine}\n`);
     }, PLAIN_LINE_MS);
     return () => clearInterval(timer);
   }
 }
 
-/** One client in one line. @param {State} state @param {import('./traffic.js').ClientName} name */
-function plainLine(state, name) {
-  const client = state[name];
+/** One client in one line. @param {State} state @param {ClientState} client */
+function plainLine(state, client) {
   const pods = state.pods.map((pod) => `${pod.shortName} ${(client.perSecond[pod.name] ?? 0).toFixed(0)}/s`).join(', ');
-  return `${name.padEnd(8)}  max/mean ${formatRatio(client.maxOverMean)}  p50 ${formatMs(client.p50Ms)} ms  p99 ${formatMs(client.p99Ms)} ms  errors ${client.errors}  (${pods})`;
+  return `${state.protocol} ${client.name.padEnd(11)}  max/mean ${formatRatio(client.maxOverMean)}  p50 ${formatMs(client.p50Ms)} ms  p99 ${formatMs(client.p99Ms)} ms  errors ${client.errors}  (${pods})`;
 }

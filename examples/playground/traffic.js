@@ -1,13 +1,9 @@
 // @ts-check
-/** Both clients, each in a process of its own, under the same arrivals; and what is known of each. */
+/** All clients of one protocol, each in a process of its own, under the same arrivals; and what is known of each. */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { epochNow } from './arrivals.js';
 import { Board } from './board.js';
-
-/** The clients, in the order they are shown. */
-export const CLIENTS = /** @type {const} */ (['ordinary', 'evenkeel']);
-/** @typedef {(typeof CLIENTS)[number]} ClientName */
+import { epochNow } from './clients/arrivals.js';
 
 const PREPARE_MS = 15_000;
 // Both clients get the moment to begin, or to count anew, ahead of time, so that it is the same request for both.
@@ -17,9 +13,15 @@ const AHEAD_MS = 60;
 const OVERHEAD_MS = 7;
 const MIN_RATE_RATIO = 0.1;
 
+// Read by grpc-js when it is loaded: its DNS resolver asks the server named in the target.
+const ENVIRONMENT = { ...process.env, GRPC_NODE_USE_ALTERNATIVE_RESOLVER: 'true' };
+
+/** @typedef {Awaited<ReturnType<typeof startTraffic>>} Traffic */
+
 /**
  * @param {object} options
- * @param {import('./client.js').ClientContext} options.context
+ * @param {import('./protocols.js').Protocol} options.protocol
+ * @param {import('./clients/client.js').ClientContext} options.context
  * @param {number} options.perSecond requests per second of each client
  * @param {number} options.serviceTimeMs the mean work of a pod on one request
  * @param {boolean} options.lowerRate whether to send fewer on a machine that is busy with other things
@@ -27,26 +29,37 @@ const MIN_RATE_RATIO = 0.1;
  * @param {(text: string) => void} options.onEvent called with what a client did about a pod, in words
  * @param {(reason: string) => void} options.onDeath called when a client's process ended by itself
  */
-export async function startTraffic({ context, perSecond: wanted, serviceTimeMs, lowerRate, seed, onEvent, onDeath }) {
+export async function startTraffic(options) {
+  const { protocol, context, perSecond: wanted, serviceTimeMs, lowerRate, seed, onEvent, onDeath } = options;
   let closed = false;
   let segment = 0;
-  const boards = { ordinary: new Board(), evenkeel: new Board() };
-  const children = CLIENTS.map((name) => {
-    const child = fork(fileURLToPath(new URL('client.js', import.meta.url)), [name], {
+  // Without a headless Service there is nobody to ask for the pods' addresses.
+  const clients = protocol.clients.filter(({ name }) => name !== 'round-robin' || context.headless !== undefined);
+  const boards = new Map(clients.map(({ name }) => [name, new Board()]));
+  /** @param {string} name */
+  const boardOf = (name) => {
+    const board = boards.get(name);
+    if (board === undefined) throw new Error(`there is no client ${name}`);
+    return board;
+  };
+  const children = clients.map(({ name, title }) => {
+    const child = fork(fileURLToPath(new URL('clients/client.js', import.meta.url)), [protocol.name, name], {
+      env: ENVIRONMENT,
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     child.on('message', (/** @type {any} */ message) => {
       if (message.type !== 'report') return;
-      const known = boards[name].setAside;
-      boards[name].add(message, performance.now());
-      const { setAside } = boards[name];
-      for (const pod of setAside) if (!known.includes(pod)) onEvent(`${name} sets ${pod} aside: it fails too often`);
-      for (const pod of known) if (!setAside.includes(pod)) onEvent(`${name} no longer sets ${pod} aside`);
+      const board = boardOf(name);
+      const known = board.setAside;
+      board.add(message, performance.now());
+      for (const pod of board.setAside)
+        if (!known.includes(pod)) onEvent(`${name} sets ${pod} aside: it fails too often`);
+      for (const pod of known) if (!board.setAside.includes(pod)) onEvent(`${name} no longer sets ${pod} aside`);
     });
     child.on('exit', () => {
-      if (!closed) onDeath(`the ${name} client ended by itself`);
+      if (!closed) onDeath(`the client ${protocol.title}: ${title} ended by itself`);
     });
-    return { name, child };
+    return { name: `${protocol.title} client ${name}`, child };
   });
 
   const close = () => {
@@ -60,24 +73,35 @@ export async function startTraffic({ context, perSecond: wanted, serviceTimeMs, 
     const ratio = (serviceTimeMs + OVERHEAD_MS) / Math.max(...meansMs);
     if (lowerRate && ratio < 1) {
       perSecond = Math.round(wanted * Math.max(ratio, MIN_RATE_RATIO));
-      onEvent(`this machine is busy with other things: ${perSecond} requests/s from each client, not ${wanted}`);
+      onEvent(
+        `this machine is busy with other things: ${perSecond} ${protocol.requests}/s from each ${protocol.title} client, not ${wanted}`,
+      );
     }
   } catch (error) {
     close();
     throw error;
   }
-  const startAt = epochNow() + AHEAD_MS;
-  for (const { child } of children) child.send({ type: 'begin', startAt, perSecond, seed });
+  /** @param {object} message */
+  const tellAll = (message) => {
+    for (const { child } of children) if (child.connected) child.send(message);
+  };
+  const begin = () => tellAll({ type: 'begin', startAt: epochNow() + AHEAD_MS, perSecond, seed });
+  begin();
 
   return {
-    boards,
+    protocol,
+    clients,
+    boardOf,
     /** Requests per second of each client. */
     perSecond,
+    /** Sends nothing from now on; connections stay as they are. */
+    rest: () => tellAll({ type: 'rest' }),
+    /** Sends again. */
+    resume: begin,
     /** Requests due from a moment ahead on are counted apart; resolves with that count's number once the moment has come. */
     async nextSegment() {
       segment += 1;
-      const mark = { type: 'mark', segment, from: epochNow() + AHEAD_MS };
-      for (const { child } of children) if (child.connected) child.send(mark);
+      tellAll({ type: 'mark', segment, from: epochNow() + AHEAD_MS });
       await new Promise((resolve) => setTimeout(resolve, AHEAD_MS));
       return segment;
     },
@@ -86,25 +110,25 @@ export async function startTraffic({ context, perSecond: wanted, serviceTimeMs, 
 }
 
 /**
- * @param {ClientName} name
+ * @param {string} name
  * @param {import('node:child_process').ChildProcess} child
- * @param {import('./client.js').ClientContext} context
+ * @param {import('./clients/client.js').ClientContext} context
  * @returns {Promise<number>} what one request takes, in ms
  */
 function prepare(name, child, context) {
   return new Promise((resolve, reject) => {
     const timer = setTimeout(
-      () => reject(new Error(`the ${name} client was not ready in ${PREPARE_MS / 1000} s`)),
+      () => reject(new Error(`the ${name} was not ready in ${PREPARE_MS / 1000} s`)),
       PREPARE_MS,
     );
     child.once('message', (/** @type {any} */ message) => {
       clearTimeout(timer);
       if (message.type === 'prepared') resolve(message.meanMs);
-      else reject(new Error(`the ${name} client could not start: ${message.message}`));
+      else reject(new Error(`the ${name} could not start: ${message.message}`));
     });
     child.once('exit', () => {
       clearTimeout(timer);
-      reject(new Error(`the ${name} client ended before it was ready`));
+      reject(new Error(`the ${name} ended before it was ready`));
     });
     child.send({ type: 'prepare', context });
   });

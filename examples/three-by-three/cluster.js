@@ -15,13 +15,15 @@ export async function startCluster() {
     new Promise((resolve, reject) => {
       const child = fork(fileURLToPath(new URL(file, import.meta.url)), args);
       children.push(child);
-      child.once('message', (/** @type {{ port: number }} */ { port }) => resolve({ child, port }));
+      child.once('message', (/** @type {{ ports: { http: number } }} */ { ports }) =>
+        resolve({ child, port: ports.http }),
+      );
       child.once('exit', () => reject(new Error(`${file} ended before it listened`)));
     });
 
   const pods = await Promise.all(PODS.map((name) => start('pod.js', name)));
-  const proxy = await start('../playground/service-proxy-process.js');
-  proxy.child.send({ type: 'pods', ports: pods.map(({ port }) => port) });
+  const proxy = await start('../playground/service-proxy-process.js', 'http');
+  proxy.child.send({ type: 'pods', pods: { http: pods.map(({ port }) => ({ host: '127.0.0.1', port })) } });
 
   const apiServer = await createApiServer();
   const service = apiServer.service('shop', 'orders', { ports: [{ name: 'http', port: 80, targetPort: 'http' }] });

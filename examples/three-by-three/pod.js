@@ -10,7 +10,7 @@ const server = createServer((request, response) => {
 });
 server.listen(0, '127.0.0.1', () => {
   const address = server.address();
-  process.send?.({ type: 'listening', port: typeof address === 'object' ? address?.port : 0 });
+  process.send?.({ type: 'listening', ports: { http: typeof address === 'object' ? address?.port : 0 } });
 });
 process.on('SIGINT', () => {});
 process.on('disconnect', () => process.exit(0));

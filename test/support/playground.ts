@@ -2,6 +2,13 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { until } from './until.js';
 
+const { canHaveOwnAddresses } = (await import(
+  new URL('../../examples/playground/addresses.js', import.meta.url).href
+)) as { canHaveOwnAddresses: () => Promise<boolean> };
+
+/** Whether pods can have addresses of their own here, which headless DNS needs. */
+export const severalAddresses: boolean = await canHaveOwnAddresses();
+
 const main = fileURLToPath(new URL('../../examples/playground/main.js', import.meta.url));
 
 /** How a run of the playground ended. */

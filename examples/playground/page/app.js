@@ -1,8 +1,9 @@
 // @ts-check
 /** The page: takes the live data, keeps the panels in step with it, sends what the buttons ask for. */
 import { createPanel } from './panel.js';
+import { showTabs } from './tabs.js';
 
-/** @typedef {import('../state.js').State & { log: import('../log.js').LogEntry[] }} PageState */
+/** @typedef {ReturnType<import('../playground.js').Playground['state']> & { log: import('../log.js').LogEntry[] }} PageState */
 
 const KEEP_LOG_LINES = 60;
 const NOTICE_MS = 3_500;
@@ -37,32 +38,43 @@ function choose(pod) {
   render();
 }
 
-const panels = [
-  createPanel(get('#ordinary', HTMLElement), 'ordinary', choose),
-  createPanel(get('#evenkeel', HTMLElement), 'evenkeel', choose),
-];
+const stage = get('#panels', HTMLElement);
+const tabs = get('#tabs', HTMLElement);
+/** The clients that are shown, from left to right. @type {ReturnType<typeof createPanel>[]} */
+let panels = [];
+let shown = '';
+
+/** Another protocol has other clients. @param {PageState} now */
+function keepPanels({ protocol, clients }) {
+  const wanted = `${protocol}: ${clients.map(({ name }) => name).join()}`;
+  if (wanted === shown) return;
+  shown = wanted;
+  for (const panel of panels) panel.remove();
+  panels = clients.map((client) => createPanel(stage, client, choose));
+  stage.dataset.count = String(clients.length);
+}
 
 /** The pod the buttons mean: the chosen one, else the one the ordinary client keeps busiest. @param {PageState} now */
-function targetOf({ pods, ordinary }) {
+function targetOf({ pods, clients: [ordinary] }) {
   const alive = pods.filter((pod) => pod.state !== 'leaving' && pod.state !== 'dead');
   const found = alive.find((pod) => pod.name === chosen);
   if (found !== undefined) return found;
   chosen = undefined;
-  return alive.reduce(
-    (best, pod) => ((ordinary.perSecond[pod.name] ?? 0) > (ordinary.perSecond[best?.name ?? ''] ?? 0) ? pod : best),
-    alive[0],
-  );
+  const rates = ordinary?.perSecond ?? {};
+  return alive.reduce((best, pod) => ((rates[pod.name] ?? 0) > (rates[best?.name ?? ''] ?? 0) ? pod : best), alive[0]);
 }
 
 function render() {
   if (state === undefined) return;
   const pod = targetOf(state);
   const ready = state.pods.filter(({ ready }) => ready).length;
-  summary.textContent = `${ready} of ${state.desired} pods ready, ${state.perSecond} requests/s from each client`;
+  summary.textContent = `${ready} of ${state.desired} pods ready, ${state.perSecond} ${state.requests}/s from each client`;
+  showTabs(tabs, state, (name) => void act(`show-${name}`));
   busyMachine.textContent = state.busyMachine;
+  busyMachine.title = state.busyMachine;
   target.replaceChildren(chosen === undefined ? 'Busiest pod' : 'Chosen pod', bold(pod?.shortName ?? '–'));
-  // Both latencies on one scale, or the eye compares what is not comparable.
-  const highestP99 = Math.max(10, ...state.ordinary.p99PerSecond, ...state.evenkeel.p99PerSecond);
+  // All latencies on one scale, or the eye compares what is not comparable.
+  const highestP99 = Math.max(10, ...state.clients.flatMap(({ p99PerSecond }) => p99PerSecond));
   for (const panel of panels) panel.show(state, { target: pod?.name, chosen, highestP99 });
   renderLog(state.log);
 }
@@ -101,13 +113,13 @@ function say(text) {
   }, NOTICE_MS);
 }
 
-/** @param {HTMLButtonElement} button */
-async function act(button) {
+/** @param {string} action */
+async function act(action) {
   const body = new URLSearchParams();
   const pod = state && targetOf(state);
   if (pod) body.set('pod', pod.name);
   try {
-    const response = await fetch(`/actions/${button.dataset.action}`, { method: 'POST', body });
+    const response = await fetch(`/actions/${action}`, { method: 'POST', body });
     if (!response.ok) say(await response.text());
   } catch {
     say('the playground does not answer');
@@ -118,12 +130,13 @@ async function act(button) {
 const byKey = new Map();
 for (const button of document.querySelectorAll('button[data-action]')) {
   if (!(button instanceof HTMLButtonElement)) continue;
-  button.addEventListener('click', () => void act(button));
+  button.addEventListener('click', () => void act(button.dataset.action ?? ''));
   byKey.set(button.querySelector('kbd')?.textContent ?? '', button);
 }
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || about.open) return;
-  byKey.get(event.key)?.click();
+  const button = byKey.get(event.key) ?? tabs.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
+  if (button instanceof HTMLButtonElement) button.click();
 });
 get('#about-open', HTMLButtonElement).addEventListener('click', () => about.showModal());
 get('#about-close', HTMLButtonElement).addEventListener('click', () => about.close());
@@ -145,6 +158,7 @@ events.addEventListener('open', () => {
 events.addEventListener('error', () => showLink('ended', 'the playground has ended; npm start begins a new one'));
 events.addEventListener('message', (event) => {
   state = /** @type {PageState} */ (JSON.parse(event.data));
+  keepPanels(state);
   for (const panel of panels) panel.fly(state, still.matches ? undefined : PUSH_MS);
   render();
   if (still.matches) for (const panel of panels) panel.draw(performance.now(), 0, true);

@@ -10,7 +10,8 @@ export function layoutOf(width, height) {
   const hullHeight = Math.min(Math.max(height * 0.15, 26), 56);
   const deckY = seaY - hullHeight * 0.62;
   const tankTop = small ? 58 : 104;
-  const half = Math.min(width * 0.455, 430);
+  // A narrow one leaves room for the words beside the bow.
+  const half = Math.min(width * (width < 430 ? 0.43 : 0.455), 430);
   return {
     width,
     height,

@@ -24,20 +24,25 @@ const formatCount = (count) => (count < 10_000 ? String(count) : `${Math.floor(c
 const get = (root, selector) => /** @type {HTMLElement} */ (root.querySelector(selector));
 
 /**
- * @param {HTMLElement} root
- * @param {'ordinary' | 'evenkeel'} client
+ * @param {HTMLElement} stage where it is put
+ * @param {PageState['clients'][number]} client
  * @param {(pod: string) => void} choose called when a pod is clicked
  */
-export function createPanel(root, client, choose) {
-  const template = /** @type {HTMLTemplateElement} */ (document.querySelector('#panel-body'));
+export function createPanel(stage, { name: clientName, title, connections: kind, how, throughService }, choose) {
+  const template = /** @type {HTMLTemplateElement} */ (document.querySelector('#panel'));
   const body = /** @type {DocumentFragment} */ (template.content.cloneNode(true));
-  get(root, '.head').append(get(body, '.figures'));
-  root.append(get(body, '.scene'));
+  const root = get(body, '.panel');
+  root.id = clientName;
+  root.setAttribute('aria-label', title);
+  setText(get(root, 'h2'), title);
+  setText(get(root, '.how'), how);
+  stage.append(root);
 
   const holds = get(root, '.holds');
   const canvas = /** @type {HTMLCanvasElement} */ (root.querySelector('canvas'));
-  const scene = new Scene(canvas, client === 'ordinary');
-  new ResizeObserver(() => scene.resize()).observe(canvas);
+  const scene = new Scene(canvas, throughService);
+  const resized = new ResizeObserver(() => scene.resize());
+  resized.observe(canvas);
   const spread = get(root, '.spread');
   const errors = get(root, '.errors');
   /** @type {Map<string, HTMLLIElement>} */
@@ -65,9 +70,13 @@ export function createPanel(root, client, choose) {
     return item;
   }
 
+  /** @param {PageState} state */
+  const ownOf = (state) => state.clients.find(({ name }) => name === clientName);
+
   /** @param {PageState} state @param {{ target: string | undefined, chosen: string | undefined }} aim */
   function showPods(state, { target, chosen }) {
-    const own = state[client];
+    const own = ownOf(state);
+    if (own === undefined) return;
     const ready = state.pods.filter((pod) => pod.ready).length;
     const even = Object.values(own.perSecond).reduce((sum, rate) => sum + rate, 0) / Math.max(ready, 1);
     const items = state.pods.map((pod) => {
@@ -84,7 +93,7 @@ export function createPanel(root, client, choose) {
       button.setAttribute('aria-pressed', String(pod.name === chosen));
       button.setAttribute(
         'aria-label',
-        `pod ${pod.shortName}, ${badge || 'ready'}, ${Math.round(rate)} requests per second`,
+        `pod ${pod.shortName}, ${badge || 'ready'}, ${Math.round(rate)} ${state.requests} per second`,
       );
       setText(get(item, '.rate'), String(Math.round(rate)));
       setText(get(item, '.name'), pod.shortName);
@@ -104,7 +113,7 @@ export function createPanel(root, client, choose) {
         name: pod.name,
         state: pod.state,
         perSecond: own.perSecond[pod.name] ?? 0,
-        connections: own.connections[pod.name] ?? 0,
+        connections: own.openConnections[pod.name] ?? 0,
       })),
       ready,
     );
@@ -112,9 +121,11 @@ export function createPanel(root, client, choose) {
 
   /** @param {PageState} state @param {number} highest the top of the scale, in ms */
   function showFigures(state, highest) {
-    const own = state[client];
-    const connections = Object.values(own.connections).reduce((sum, count) => sum + count, 0);
+    const own = ownOf(state);
+    if (own === undefined) return;
+    const connections = Object.values(own.openConnections).reduce((sum, count) => sum + count, 0);
     setText(get(root, '.connections'), String(connections));
+    setText(get(root, '.kind'), connections === 1 ? kind.replace(/s(?=,?$)/, '') : kind);
     const ratio = own.maxOverMean;
     spread.dataset.level = ratio === undefined ? 'none' : levelOf(ratio);
     setText(get(spread, '.value'), ratio === undefined ? '–' : `${ratio.toFixed(ratio < HIGH_RATIO ? 2 : 1)}×`);
@@ -166,7 +177,8 @@ export function createPanel(root, client, choose) {
     },
     /** A dot for each request that ended since the last message; none without `spreadMs`. @param {PageState} state @param {number | undefined} spreadMs */
     fly(state, spreadMs) {
-      const own = state[client];
+      const own = ownOf(state);
+      if (own === undefined) return;
       if (seen !== undefined && spreadMs !== undefined && !document.hidden) {
         const { answers } = seen;
         const news = Object.entries(own.answers).map(([pod, count]) => [pod, Math.max(0, count - (answers[pod] ?? 0))]);
@@ -177,6 +189,10 @@ export function createPanel(root, client, choose) {
     /** What was seen belongs to another run. */
     forget() {
       seen = undefined;
+    },
+    remove() {
+      resized.disconnect();
+      root.remove();
     },
     recolour: () => scene.resize(),
     /** @param {number} now @param {number} dtMs @param {boolean} still */

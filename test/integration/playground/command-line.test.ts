@@ -21,7 +21,17 @@ describe('options of the playground', () => {
   test('--help tells all of them and ends well', async () => {
     const { code, stdout } = await start('--help').ended;
     expect(code).toBe(0);
-    for (const option of ['--once', '--pods', '--rate', '--picker', '--port', '--no-page', '--open', '--minutes']) {
+    for (const option of [
+      '--once',
+      '--protocol',
+      '--pods',
+      '--rate',
+      '--picker',
+      '--port',
+      '--no-page',
+      '--open',
+      '--minutes',
+    ]) {
       expect(stdout).toContain(option);
     }
   });
@@ -35,6 +45,7 @@ describe('options of the playground', () => {
     [['--pods', '99'], 'not "99"'],
     [['--port', '70000'], '--port'],
     [['--picker', 'best'], '--picker must be one of p2c,'],
+    [['--protocol', 'smtp'], '--protocol must be one of http, grpc'],
     [['--once', '--port', '8080'], '--once'],
     [['--no-page', '--open'], '--no-page'],
   ])('%j ends with code 2 and says why', async (options, message) => {

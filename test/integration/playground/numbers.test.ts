@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 interface Row {
+  readonly protocol: { readonly title: string; readonly requests: string };
   readonly phase: string;
   readonly client: string;
   readonly requests: number;
@@ -31,11 +32,11 @@ interface Recorder {
 const load = (file: string): Promise<unknown> =>
   import(new URL(`../../../examples/playground/${file}`, import.meta.url).href);
 const { Histogram } = (await load('histogram.js')) as { Histogram: new () => Histogram };
-const { Recorder } = (await load('recorder.js')) as { Recorder: new () => Recorder };
+const { Recorder } = (await load('clients/recorder.js')) as { Recorder: new () => Recorder };
 const { maxOverMean } = (await load('board.js')) as {
   maxOverMean: (answers: ReadonlyMap<string, number>, pods: readonly string[]) => number | undefined;
 };
-const { seededRandom } = (await load('arrivals.js')) as { seededRandom: (seed: number) => () => number };
+const { seededRandom } = (await load('clients/arrivals.js')) as { seededRandom: (seed: number) => () => number };
 const { judge } = (await load('table.js')) as { judge: (rows: readonly Row[], picker?: string) => string[] };
 
 describe('the figures the playground shows', () => {
@@ -74,7 +75,7 @@ describe('the figures the playground shows', () => {
     expect(recorder.take()).toEqual([]);
   });
 
-  test('both clients draw the same arrivals from one seed', () => {
+  test('all clients draw the same arrivals from one seed', () => {
     const [one, other] = [seededRandom(7), seededRandom(7)];
     const drawn = Array.from({ length: 1_000 }, one);
     expect(Array.from({ length: 1_000 }, other)).toEqual(drawn);
@@ -85,6 +86,7 @@ describe('the figures the playground shows', () => {
 
 describe('the verdict over --once', () => {
   const good: Row = {
+    protocol: { title: 'HTTP', requests: 'requests' },
     phase: 'kill -9',
     client: 'evenkeel',
     requests: 900,
@@ -108,7 +110,7 @@ describe('the verdict over --once', () => {
     expect(judge([{ ...good, ...change }], picker).join()).toContain(message);
   });
 
-  test('is about evenkeel alone: the ordinary client may lose what it loses', () => {
-    expect(judge([{ ...good, client: 'ordinary', errors: 9, maxOverMean: 3 }])).toEqual([]);
+  test.each(['ordinary', 'round-robin'])('is about evenkeel alone: %s may lose what it loses', (client) => {
+    expect(judge([{ ...good, client, errors: 9, maxOverMean: 3 }])).toEqual([]);
   });
 });

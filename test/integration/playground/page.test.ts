@@ -1,10 +1,17 @@
 import type { Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
-import { type Playground, pageUrl, startPlayground, stopPlayground } from '../../support/playground.js';
+import {
+  type Playground,
+  pageUrl,
+  severalAddresses,
+  startPlayground,
+  stopPlayground,
+} from '../../support/playground.js';
 import { until } from '../../support/until.js';
 
 interface ClientState {
+  readonly name: string;
   readonly perSecond: Readonly<Record<string, number>>;
   readonly answers: Readonly<Record<string, number>>;
   readonly errors: number;
@@ -14,9 +21,16 @@ interface ClientState {
 interface State {
   readonly desired: number;
   readonly pods: readonly { readonly name: string; readonly state: string; readonly restarts: number }[];
-  readonly ordinary: ClientState;
-  readonly evenkeel: ClientState;
+  readonly protocol: string;
+  readonly clients: readonly ClientState[];
   readonly log: readonly { readonly text: string }[];
+}
+
+/** What is known of one client. */
+function clientOf({ clients }: State, name: string): ClientState {
+  const found = clients.find((client) => client.name === name);
+  if (found === undefined) throw new Error(`no client ${name} is shown`);
+  return found;
 }
 
 const PODS = 4;
@@ -188,7 +202,8 @@ describe.skipIf(chromiumPath === undefined)(title, () => {
     const name = await choose(2);
     await press('slow');
     await stateOnPage(name, 'slow');
-    await inCluster('it gets less than half the mean', ({ evenkeel }) => {
+    await inCluster('it gets less than half the mean', (state) => {
+      const evenkeel = clientOf(state, 'evenkeel');
       const total = Object.values(evenkeel.perSecond).reduce((sum, rate) => sum + rate, 0);
       return (evenkeel.perSecond[name] ?? 0) < total / PODS / 2;
     });
@@ -239,12 +254,63 @@ describe.skipIf(chromiumPath === undefined)(title, () => {
     await until(
       'errors stop',
       async () => {
-        const { evenkeel } = await readState(url);
-        return !evenkeel.setAside.includes(name);
+        return !clientOf(await readState(url), 'evenkeel').setAside.includes(name);
       },
       WAIT_MS * 2,
     );
     await allServe(PODS);
+  });
+
+  test('gRPC: three clients side by side, and the one that rests sends nothing', async () => {
+    await page.locator('[data-protocol="grpc"]').click();
+    await inCluster('gRPC is shown', ({ protocol }) => protocol === 'grpc');
+    await page.locator('[data-protocol="grpc"][aria-pressed="true"]').waitFor();
+    expect(await page.locator('.panel').count()).toBe(severalAddresses ? 3 : 2);
+    await allServe(PODS);
+    expect(await page.locator('#ordinary .connections').textContent()).toBe('1');
+    await until(
+      'each pod has a connection of evenkeel',
+      async () => (await page.locator('#evenkeel .connections').textContent()) === String(PODS),
+    );
+    const fits =
+      'document.documentElement.scrollHeight <= innerHeight && document.documentElement.scrollWidth <= innerWidth';
+    expect(await page.evaluate(fits)).toBe(true);
+  });
+
+  test('gRPC, scale up: evenkeel uses the new pod, stock grpc-js does not', async () => {
+    const before = new Set((await readState(url)).pods.map(({ name }) => name));
+    await press('scale-up');
+    await allServe(PODS + 1);
+    const state = await readState(url);
+    const fresh = state.pods.find(({ name }) => !before.has(name))?.name as string;
+    expect(clientOf(state, 'evenkeel').answers[fresh]).toBeGreaterThan(0);
+    for (const { name, answers } of state.clients) if (name !== 'evenkeel') expect(answers[fresh], name).toBe(0);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('gRPC, kill -9 and roll all: evenkeel loses no call', async () => {
+    const name = await choose(1);
+    await press('kill');
+    await inCluster('it was restarted', (state) => podIn(state, name)?.restarts === 1);
+    await allServe(PODS + 1);
+    const before = new Set((await readState(url)).pods.map((pod) => pod.name));
+    await press('roll');
+    await inCluster(
+      'none of the old pods is left',
+      (state) => state.pods.length === PODS + 1 && !state.pods.some((pod) => before.has(pod.name)),
+    );
+    await allServe(PODS + 1);
+    expect(await errorsOf('evenkeel')).toBe(0);
+  });
+
+  test('back to HTTP, by its key: its clients go on where they were', async () => {
+    await page.locator('h1').click();
+    await page.keyboard.press('1');
+    await inCluster('HTTP is shown', ({ protocol }) => protocol === 'http');
+    await allServe(PODS + 1);
+    expect(await page.locator('.panel').count()).toBe(2);
+    await press('scale-down');
+    await inCluster('one pod less', ({ pods }) => pods.length === PODS);
   });
 
   test('tells why a button can do nothing', async () => {

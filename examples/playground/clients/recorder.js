@@ -1,13 +1,13 @@
 // @ts-check
 /** What one client counts, in its own process, until it is sent to the playground. */
-import { Histogram } from './histogram.js';
+import { Histogram } from '../histogram.js';
 
 /**
  * @typedef {object} Tally what happened to the requests that were due in one segment of time
  * @property {number} segment
  * @property {number} requests that were due
  * @property {Record<string, number>} pods answers by pod, answers with an error status included
- * @property {import('./histogram.js').HistogramPairs} latency of good answers
+ * @property {import('../histogram.js').HistogramPairs} latency of good answers
  * @property {Record<string, number>} errors by kind
  */
 

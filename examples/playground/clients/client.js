@@ -1,22 +1,26 @@
 // @ts-check
 /**
- * One client in a process of its own: `client-ordinary.js` or `client-evenkeel.js`, whichever is named as the argument,
- * under traffic that is the same for both. Counts what comes back and reports ten times a second.
+ * One client in a process of its own, under traffic that is the same for all of its protocol. Which one it is, its
+ * arguments say: `http evenkeel` is what `http-evenkeel.js` makes. Counts what comes back and reports ten times a second.
  */
 import { epochNow, startArrivals } from './arrivals.js';
 import { Recorder } from './recorder.js';
 
 /**
  * @typedef {object} ClientContext
- * @property {string} serviceUrl the Service's cluster IP: every connection to it goes to a pod drawn at random
+ * @property {Readonly<Record<string, number>>} servicePorts where the Service's cluster IP stand-in listens on 127.0.0.1, by
+ *   protocol: every connection to it goes to a pod drawn at random
  * @property {string} apiServerUrl
  * @property {string} namespace
  * @property {string} service
+ * @property {{ host: string, dnsServer: string, ports: Readonly<Record<string, number>> }} [headless] the name that resolves to
+ *   the addresses of all ready pods, who resolves it, and the ports of the pods; absent where pods share an address
  * @property {string} [picker] the name of a picker; evenkeel's default when absent
  */
+/** @typedef {{ pod?: string | undefined, error?: string }} Answer who answered, and what was wrong if something was, in a few words */
 /**
  * @typedef {object} Client
- * @property {(path: string, init: { signal: AbortSignal, headers: Record<string, string> }) => Promise<Response>} send
+ * @property {(options: { lane: string, deadlineMs: number }) => Promise<Answer>} ask sends one request; never rejects
  * @property {() => string[]} [setAside] names of the pods it leaves out because of what it saw of them
  */
 /** @typedef {(context: ClientContext) => Promise<Client>} CreateClient */
@@ -28,6 +32,7 @@ import { Recorder } from './recorder.js';
  * @property {number} perSecond
  * @property {number} seed
  */
+/** @typedef {{ type: 'rest' }} Rest sends nothing from now on, until it begins again */
 /** @typedef {{ type: 'mark', segment: number, from: number }} Mark */
 /** @typedef {{ type: 'prepare', context: ClientContext }} Prepare */
 
@@ -47,14 +52,13 @@ const MAX_IN_FLIGHT = 512;
 
 // Sent one by one and not counted, so that neither client is measured while Node still compiles it.
 const WARM_UP_REQUESTS = 100;
-const PATH = '/v1/orders/42';
 
-const mode = process.argv[2] ?? 'ordinary';
+const [protocol = 'http', name = 'ordinary'] = process.argv.slice(2);
+/** Pods work on the requests of each lane apart. */
+const lane = `${protocol}/${name}`;
 const recorder = new Recorder();
 let inFlight = 0;
 let lateMs = 0;
-
-const options = () => ({ signal: AbortSignal.timeout(DEADLINE_MS), headers: { 'x-lane': mode } });
 
 /** The result is what one request took in the second half, in ms: how fast the machine is just now. @param {Client} client */
 async function warmUp(client) {
@@ -62,8 +66,8 @@ async function warmUp(client) {
   let halfAt = 0;
   for (let index = 0; index < WARM_UP_REQUESTS; index++) {
     if (index === half) halfAt = performance.now();
-    const response = await client.send(PATH, options());
-    await response.json();
+    const { error } = await client.ask({ lane, deadlineMs: DEADLINE_MS });
+    if (error !== undefined) throw new Error(error);
   }
   return (performance.now() - halfAt) / half;
 }
@@ -77,31 +81,31 @@ async function sendOne(client, dueAt) {
     return;
   }
   inFlight += 1;
-  try {
-    const response = await client.send(PATH, options());
-    const { pod } = /** @type {{ pod: string }} */ (await response.json());
-    if (response.ok) recorder.succeed(segment, pod, epochNow() - dueAt);
-    else recorder.fail(segment, `status ${response.status}`, pod);
-  } catch (error) {
-    recorder.fail(segment, kindOf(error));
-  } finally {
-    inFlight -= 1;
-  }
-}
-
-/** A short name for what went wrong. @param {any} error @returns {string} */
-function kindOf(error) {
-  if (error?.name === 'TimeoutError') return `no answer in ${DEADLINE_MS / 1000} s`;
-  return error?.cause?.code ?? error?.code ?? error?.cause?.message ?? String(error?.message ?? error);
+  const { pod, error } = await client.ask({ lane, deadlineMs: DEADLINE_MS });
+  inFlight -= 1;
+  if (error === undefined) recorder.succeed(segment, pod ?? 'unknown', epochNow() - dueAt);
+  else recorder.fail(segment, error, pod);
 }
 
 /** @type {Client | undefined} */
 let client;
-process.on('message', async (/** @type {Prepare | Begin | Mark} */ message) => {
+let stopArrivals = () => {};
+let reporting = false;
+
+/** @param {Client} own */
+function report(own) {
+  const tallies = recorder.take();
+  const setAside = own.setAside?.() ?? [];
+  process.send?.({ type: 'report', tallies, inFlight, setAside, lateMs });
+  lateMs = 0;
+}
+
+process.on('message', async (/** @type {Prepare | Begin | Rest | Mark} */ message) => {
   if (message.type === 'mark') recorder.mark(message.segment, message.from);
+  if (message.type === 'rest') stopArrivals();
   if (message.type === 'prepare') {
     try {
-      const module = await import(`./client-${mode}.js`);
+      const module = await import(`./${protocol}-${name}.js`);
       client = await /** @type {CreateClient} */ (module.createClient)(message.context);
       const meanMs = await warmUp(client);
       process.send?.({ type: 'prepared', meanMs });
@@ -110,13 +114,11 @@ process.on('message', async (/** @type {Prepare | Begin | Mark} */ message) => {
     }
   }
   if (message.type === 'begin' && client !== undefined) {
-    const ready = client;
-    startArrivals({ ...message, send: (dueAt) => void sendOne(ready, dueAt) });
-    setInterval(() => {
-      const setAside = ready.setAside?.() ?? [];
-      process.send?.({ type: 'report', tallies: recorder.take(), inFlight, setAside, lateMs });
-      lateMs = 0;
-    }, REPORT_MS);
+    const own = client;
+    stopArrivals();
+    stopArrivals = startArrivals({ ...message, send: (dueAt) => void sendOne(own, dueAt) });
+    if (!reporting) setInterval(() => report(own), REPORT_MS);
+    reporting = true;
   }
 });
 process.on('SIGINT', () => {});

@@ -1,5 +1,5 @@
 // @ts-check
-/** @typedef {{ arrivedAt: number, response: import('node:http').ServerResponse, done: () => void }} Waiting */
+/** @typedef {{ arrivedAt: number, isGone: () => boolean, done: () => void }} Waiting */
 
 /** A worker that does one request after the other. */
 export class Lane {
@@ -14,17 +14,17 @@ export class Lane {
     this.#drawTime = drawTime;
   }
 
-  /** Resolves when the worker has done this request; never, when its client gave up before its turn. @param {Waiting['response']} response @returns {Promise<void>} */
-  work(response) {
+  /** Resolves when the worker has done this request; never, when its client had given up (`isGone`) before its turn. @param {Waiting['isGone']} isGone @returns {Promise<void>} */
+  work(isGone) {
     return new Promise((done) => {
-      this.#queue.push({ arrivedAt: performance.now(), response, done });
+      this.#queue.push({ arrivedAt: performance.now(), isGone, done });
       if (!this.#busy) this.#next();
     });
   }
 
   #next() {
     let next = this.#queue.shift();
-    while (next?.response.destroyed) next = this.#queue.shift();
+    while (next?.isGone()) next = this.#queue.shift();
     this.#busy = next !== undefined;
     if (next === undefined) return;
     const { arrivedAt, done } = next;

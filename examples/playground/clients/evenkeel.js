@@ -1,0 +1,7 @@
+// @ts-check
+/** Names of the pods a balancer leaves out because of what it saw of them. @param {{ snapshot(): { endpoints: readonly { name?: string | undefined, doubted: boolean }[] } }} balancer */
+export const podsSetAside = (balancer) =>
+  balancer
+    .snapshot()
+    .endpoints.filter(({ doubted }) => doubted)
+    .map(({ name }) => name ?? '');

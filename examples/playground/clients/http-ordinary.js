@@ -1,0 +1,8 @@
+// @ts-check
+/** The ordinary client: Node's own fetch, no option set. It keeps its connections alive, as everybody's does. */
+import { askOver } from './http.js';
+
+/** @type {import('./client.js').CreateClient} */
+export const createClient = async ({ servicePorts }) => ({
+  ask: askOver((path, init) => fetch(new URL(path, `http://127.0.0.1:${servicePorts.http}`), init)),
+});

@@ -1,0 +1,143 @@
+// @ts-check
+/** The clusters and the clients of all protocols. One protocol is shown at a time; the clients of the others rest. */
+import { createCluster } from './cluster.js';
+import { describeState } from './state.js';
+import { startTraffic } from './traffic.js';
+
+// The mean work of a pod on one request. At the default rate five pods are a fifth busy, if the work is spread.
+const SERVICE_TIME_MS = 5;
+// Beyond this share of what the pods can do, chance alone makes queues that say nothing about either client.
+const BUSY_RATIO = 0.7;
+const SEED = 20_190_401;
+const READY_TIMEOUT_MS = 20_000;
+
+/** @typedef {import('./cluster.js').Cluster} Cluster */
+/** @typedef {import('./traffic.js').Traffic} Traffic */
+/** @typedef {{ cluster: Cluster, traffic: Traffic }} Started */
+/** @typedef {ReturnType<typeof createPlayground>} Playground */
+
+/**
+ * @param {import('./options.js').Options} options
+ * @param {import('./log.js').Log} log
+ * @param {(reason: string) => void} onDeath called when a part of it ended by itself
+ */
+export function createPlayground(options, log, onDeath) {
+  const onEvent = (/** @type {string} */ text) => log.add(text);
+  /** By workload. @type {Map<string, Promise<Cluster>>} */
+  const clusters = new Map();
+  /** By protocol. @type {Map<string, Promise<Started>>} */
+  const started = new Map();
+  /** @type {Traffic[]} */
+  const traffics = [];
+  /** @type {Started | undefined} */
+  let shown;
+  /** Its clients are being started. @type {string | undefined} */
+  let starting;
+  let closed = false;
+
+  const capacity = Math.floor((options.pods * 1_000) / SERVICE_TIME_MS);
+  if (Math.max(...options.protocols.map(options.perSecondOf)) > capacity * BUSY_RATIO) {
+    log.add(
+      `${options.pods} pods can answer ${capacity} requests/s of each client: expect queues, or errors, on all sides`,
+    );
+  }
+
+  /** The cluster that runs a workload, once all its pods are ready. @param {import('./workloads.js').Workload} workload */
+  async function startCluster(workload) {
+    // What nobody asks for is not served either. The kubelet's probe needs HTTP.
+    const ports = workload.ports.filter(
+      ({ name }) => name === 'http' || options.protocols.some((protocol) => protocol.name === name),
+    );
+    const cluster = await createCluster({
+      workload: { ...workload, ports },
+      pods: options.pods,
+      serviceTimeMs: SERVICE_TIME_MS,
+      onEvent,
+      onDeath,
+    });
+    if (closed) await cluster.close();
+    const deadline = performance.now() + READY_TIMEOUT_MS;
+    while (!cluster.settled() && !closed) {
+      if (performance.now() > deadline) throw new Error(`the pods were not ready in ${READY_TIMEOUT_MS / 1_000} s`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    return cluster;
+  }
+
+  /** @param {import('./protocols.js').Protocol} protocol */
+  async function startProtocol(protocol) {
+    const { workload } = protocol;
+    const known = clusters.get(workload.name) ?? startCluster(workload);
+    clusters.set(workload.name, known);
+    const cluster = await known;
+    const traffic = await startTraffic({
+      protocol,
+      context: { ...cluster.context, ...(options.picker && { picker: options.picker }) },
+      perSecond: options.perSecondOf(protocol),
+      serviceTimeMs: SERVICE_TIME_MS,
+      lowerRate: options.lowerRate,
+      seed: SEED,
+      onEvent,
+      onDeath,
+    });
+    traffics.push(traffic);
+    if (closed) traffic.close();
+    return { cluster, traffic };
+  }
+
+  /** Starts the clients of a protocol under traffic; the same ones when they run already. @param {import('./protocols.js').Protocol} protocol */
+  function start(protocol) {
+    const running = started.get(protocol.name) ?? startProtocol(protocol);
+    started.set(protocol.name, running);
+    return running;
+  }
+
+  function current() {
+    if (shown === undefined) throw new Error('nothing is shown yet');
+    return shown;
+  }
+
+  return {
+    start,
+    /** Shows a protocol and lets the others rest. @param {string} name */
+    async show(name) {
+      const protocol = options.protocols.find((candidate) => candidate.name === name);
+      if (protocol === undefined) throw new Error(`this playground was started without ${name}`);
+      if (starting !== undefined) throw new Error('one thing after the other: clients are being started');
+      if (shown?.traffic.protocol === protocol) return;
+      const isNew = !started.has(name);
+      shown?.traffic.rest();
+      starting = name;
+      if (isNew && shown !== undefined) log.add(`starting the ${protocol.title} clients`);
+      try {
+        shown = await start(protocol);
+        if (!isNew) shown.traffic.resume();
+      } catch (error) {
+        started.delete(name);
+        shown?.traffic.resume();
+        throw error;
+      } finally {
+        starting = undefined;
+      }
+    },
+    /** The cluster that is shown. */
+    cluster: () => current().cluster,
+    state: () => ({
+      ...describeState(current().cluster, current().traffic),
+      protocols: options.protocols.map(({ name, title }) => ({ name, title, starting: name === starting })),
+    }),
+    /** Everything each client counted so far, also of protocols not shown. */
+    totals: () =>
+      traffics.flatMap((traffic) =>
+        traffic.clients.map(({ name, title }) => {
+          const { requests, errors } = traffic.boardOf(name).sums();
+          return { protocol: traffic.protocol, name, title, requests, errors };
+        }),
+      ),
+    async close() {
+      closed = true; // what is still being started ends itself
+      for (const traffic of traffics) traffic.close();
+      for (const cluster of clusters.values()) await cluster.then((own) => own.close()).catch(() => {});
+    },
+  };
+}

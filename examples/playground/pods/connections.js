@@ -1,0 +1,33 @@
+// @ts-check
+/** Open connections of a pod, each counted for the client whose first request it carried. */
+
+const REPORT_MS = 100;
+
+export class Connections {
+  /** @type {Map<import('node:net').Socket, string>} */
+  #lanes = new Map();
+  #changed = false;
+
+  /** @param {import('node:net').Socket} socket @param {string} lane */
+  count(socket, lane) {
+    if (this.#lanes.has(socket) || socket.destroyed) return;
+    this.#lanes.set(socket, lane);
+    this.#changed = true;
+    socket.once('close', () => {
+      this.#lanes.delete(socket);
+      this.#changed = true;
+    });
+  }
+
+  /** Tells the numbers by client whenever they changed, at most ten times a second. @param {(byLane: Record<string, number>) => void} tell */
+  report(tell) {
+    setInterval(() => {
+      if (!this.#changed) return;
+      this.#changed = false;
+      /** @type {Record<string, number>} */
+      const byLane = {};
+      for (const lane of this.#lanes.values()) byLane[lane] = (byLane[lane] ?? 0) + 1;
+      tell(byLane);
+    }, REPORT_MS);
+  }
+}

@@ -1,0 +1,67 @@
+// @ts-check
+/**
+ * One pod: a process of its own that serves the protocols it is told to, started by `kubelet.js`.
+ *
+ * Ends as a well-behaved service does: after SIGTERM it serves on for a second, because clients hear of it a little
+ * later; then it says so on its connections (`Connection: close`, GOAWAY), and leaves once nobody asks any more.
+ */
+import { Connections } from './connections.js';
+import { Work } from './work.js';
+
+/**
+ * @typedef {object} PodOptions
+ * @property {string} name
+ * @property {string} address
+ * @property {Readonly<Record<string, number>>} ports by protocol; 0 takes a free one
+ * @property {number} serviceTimeMs how long a request takes, in the mean
+ */
+
+/**
+ * @typedef {object} Served one port
+ * @property {(address: string, port: number) => Promise<number>} listen resolves with the port
+ * @property {() => Promise<void>} leave tells clients to go; resolves when there is nothing to wait for
+ */
+/** @typedef {(pod: { name: string, work: Work, connections: Connections }) => Served} Serve */
+
+const GRACE_MS = 1_000;
+const QUIET_MS = 400;
+
+/** @type {PodOptions} */
+const { name, address, ports, serviceTimeMs } = JSON.parse(process.argv[2] ?? '{}');
+const work = new Work(serviceTimeMs);
+const connections = new Connections();
+connections.report((byLane) => process.send?.({ type: 'connections', connections: byLane }));
+
+/** What a protocol needs is loaded only where it is served. @type {Readonly<Record<string, () => Promise<Serve>>>} */
+const protocols = {
+  http: async () => (await import('./http.js')).serveHttp,
+  grpc: async () => (await import('./grpc.js')).serveGrpc,
+};
+
+/** @type {{ protocol: string, server: Served, port: number }[]} */
+let served = [];
+
+process.on('SIGTERM', () => {
+  setTimeout(async () => {
+    await Promise.all(served.map(({ server }) => server.leave()));
+    setInterval(() => {
+      if (work.quietFor(QUIET_MS)) process.exit(0);
+    }, 50);
+  }, GRACE_MS);
+});
+process.on('message', (/** @type {{ type: string, fault: import('./work.js').Fault }} */ message) => {
+  if (message.type === 'fault') work.fault = message.fault;
+});
+// Ctrl-C reaches the whole process group; the playground ends its pods itself, in order.
+process.on('SIGINT', () => {});
+process.on('disconnect', () => process.exit(0));
+
+served = await Promise.all(
+  Object.entries(ports).map(async ([protocol, port]) => {
+    const serve = await protocols[protocol]?.();
+    if (serve === undefined) throw new Error(`pod ${name}: nothing here serves ${protocol}`);
+    const server = serve({ name, work, connections });
+    return { protocol, server, port: await server.listen(address, port) };
+  }),
+);
+process.send?.({ type: 'listening', ports: Object.fromEntries(served.map(({ protocol, port }) => [protocol, port])) });

@@ -1,0 +1,90 @@
+// @ts-check
+/** What is compared: for each protocol its clients, in the order they are shown. evenkeel is the last, the ordinary one the first. */
+import { orders } from './workloads.js';
+
+/**
+ * @typedef {object} Shown how a client is presented
+ * @property {string} name
+ * @property {string} title
+ * @property {string} connections what it keeps, in the plural
+ * @property {string} how where its requests go
+ * @property {boolean} throughService
+ */
+
+/**
+ * @typedef {object} Protocol
+ * @property {string} name
+ * @property {string} title
+ * @property {string} key of the keyboard
+ * @property {string} requests what is sent, in the plural
+ * @property {number} perSecond how many of them each client sends, if nothing else was asked for. One pod alone can answer 200
+ * @property {import('./workloads.js').Workload} workload who serves it
+ * @property {readonly Shown[]} clients
+ */
+
+/** @type {readonly Protocol[]} */
+export const protocols = [
+  {
+    name: 'http',
+    title: 'HTTP',
+    key: '1',
+    requests: 'requests',
+    perSecond: 200,
+    workload: orders,
+    clients: [
+      {
+        name: 'ordinary',
+        title: 'Ordinary client',
+        connections: 'keep-alive connections',
+        how: 'through the Service',
+        throughService: true,
+      },
+      {
+        name: 'evenkeel',
+        title: 'evenkeel',
+        connections: 'keep-alive connections,',
+        how: 'a pod picked per request',
+        throughService: false,
+      },
+    ],
+  },
+  {
+    name: 'grpc',
+    title: 'gRPC',
+    key: '2',
+    requests: 'calls',
+    // One pod alone can just do it: pick_first is slow by that, and not failing all the time.
+    perSecond: 120,
+    workload: orders,
+    clients: [
+      {
+        name: 'ordinary',
+        title: 'Stock grpc-js',
+        connections: 'HTTP/2 connections',
+        how: 'through the Service',
+        throughService: true,
+      },
+      {
+        name: 'round-robin',
+        title: 'Stock round_robin',
+        connections: 'HTTP/2 connections',
+        how: 'over headless DNS',
+        throughService: false,
+      },
+      {
+        name: 'evenkeel',
+        title: 'evenkeel',
+        connections: 'HTTP/2 connections,',
+        how: 'a pod picked per call',
+        throughService: false,
+      },
+    ],
+  },
+];
+
+/** @param {string} name */
+export function protocolOf(name) {
+  const found = protocols.find((protocol) => protocol.name === name);
+  if (found === undefined) throw new Error(`there is no protocol ${name}`);
+  return found;
+}
