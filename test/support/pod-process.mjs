@@ -5,7 +5,7 @@
  *   /bytes/<n>       n bytes                                       /hints         103, then 200
  *   /status/<code>   that status                                   /redirect?to=  302
  *   /hang            no answer, ever                               /hang-body     a head, a piece, then nothing
- *   /drip/<n>/<ms>   n lines, one every ms, with trailers
+ *   /drip/<n>/<ms>   n lines, one every ms, with trailers        /gzip          a compressed body
  *   /reset           the connection is reset before any answer     /reset-body    … in the middle of the body
  *   anything else    200 and JSON about the request
  *
@@ -21,6 +21,7 @@ import { createServer } from 'node:http';
 import { createSecureServer } from 'node:http2';
 import { createServer as createTlsServer } from 'node:https';
 import { Server } from 'node:net';
+import { gzipSync } from 'node:zlib';
 
 const {
   name,
@@ -38,6 +39,7 @@ const journalFile = journal === undefined ? undefined : openSync(journal, 'a');
 const bodyless = new Set([
   'hang',
   'drip',
+  'gzip',
   'hang-body',
   'reset-body',
   'bytes',
@@ -129,6 +131,10 @@ async function handle(request, response) {
     case 'cookies':
       response.setHeader('set-cookie', ['a=1', 'b=2']);
       response.end();
+      return;
+    case 'gzip':
+      response.setHeader('content-encoding', 'gzip');
+      response.end(gzipSync('unpacked'));
       return;
     case 'hints':
       response.writeEarlyHints({ link: '</style.css>; rel=preload' });
