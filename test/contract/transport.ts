@@ -57,7 +57,7 @@ export function transportContract<C>({
       inWorld(async ({ transport, endpoint, open: opened, call }) => {
         const limit = new AbortController();
         const connection = await transport.connect(endpoint, limit.signal);
-        expect(opened()).toBe(1);
+        await until('one is open', () => opened() === 1);
         expect(connection.capacity).toBeGreaterThan(0);
         expect(await isPending(connection.closed)).toBe(true);
         expect(getEventListeners(limit.signal, 'abort')).toHaveLength(0);
@@ -188,7 +188,7 @@ export function transportContract<C>({
           transport.connect(endpoint, never),
           transport.connect(endpoint, never),
         ])) as [Connection<C>, Connection<C>];
-        expect(opened()).toBe(2);
+        await until('both are open', () => opened() === 2);
         await one.close();
         await until('one is left', () => opened() === 1);
         const { ended, finish } = await call(other.handle);
