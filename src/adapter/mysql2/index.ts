@@ -1,3 +1,15 @@
 export type { AnyPoolCluster } from './cluster-face.js';
 export type { FollowServiceOptions } from './follow-options.js';
 export { followService, type ServiceFollower } from './follow-service.js';
+export type { Mysql2ConnectionOptions } from './options.js';
+export {
+  createPoolCluster,
+  type PoolCluster,
+  type PoolClusterEvent,
+  type PoolClusterOptions,
+} from './pool-cluster.js';
+export type { CheckoutOptions, ConnectionCallback, QueryCallback } from './queryable.js';
+export type { ServiceSelector } from './route.js';
+export type { ServiceOptions } from './service.js';
+export type { StatementOptions } from './statement.js';
+export { type Mysql2TransportOptions, mysql2Transport } from './transport.js';

@@ -1,0 +1,320 @@
+import type { Pool, PoolConnection } from 'mysql2';
+import {
+  EvenkeelError,
+  type Lease,
+  notify,
+  type Outcome,
+  observes,
+  outcomes,
+  type Timer,
+  TriedEndpoints,
+} from '../../index.js';
+import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
+import type { Borrower } from './server-connection.js';
+import type { Service } from './service.js';
+import { type Answer, queryTimeout, type Session, type SessionHolder } from './session.js';
+import type { Statement } from './statement.js';
+
+/** Where the calls of one name (a service, or a pattern over several) may go. */
+export interface Route {
+  /** For what has to be said before a service is chosen. */
+  readonly first: Service;
+  pick(key: string | undefined, avoid: TriedEndpoints<Pool>['avoid'] | undefined): Lease<Pool> | undefined;
+  acquire(
+    key: string | undefined,
+    avoid: TriedEndpoints<Pool>['avoid'] | undefined,
+    signal: AbortSignal,
+    timeoutMs: number,
+  ): Promise<Lease<Pool>>;
+  /** Whose endpoint it is. */
+  serviceOf(lease: Lease<Pool>): Service;
+}
+
+/** What a call is to end in: the answer to a statement, or a connection for a caller to keep for a while. */
+export type Task =
+  | { readonly kind: 'statement'; readonly statement: Statement; readonly done: Answer }
+  | {
+      readonly kind: 'checkout';
+      readonly key: string | undefined;
+      readonly done: (error: Error | null, connection?: PoolConnection) => void;
+    };
+
+/**
+ * One call over all its attempts: picks a server, borrows a connection, runs the statement or hands the connection out,
+ * reports how it went, and goes elsewhere with what is safe to repeat. `done` is called exactly once, never before
+ * `begin` has returned.
+ */
+export class Call implements Borrower, SessionHolder {
+  readonly #route: Route;
+  readonly #task: Task;
+  readonly #key: string | undefined;
+  /** The time-out of the statement, from here to its answer, in ms. */
+  readonly #timeoutMs: number;
+  #attempt = 0;
+  #lease: Lease<Pool> | undefined;
+  /** While the statement runs on it. */
+  #session: Session | undefined;
+  /** How the attempt under way ended. */
+  #outcome: Outcome = outcomes.success;
+  #tried: TriedEndpoints<Pool> | undefined;
+  /** Ends the waiting for a server. */
+  #waiting: AbortController | undefined;
+  /** When a connection must have been found, on the clock; unset while there was no need to wait. */
+  #obtainByMs: number | undefined;
+  #obtainTimer: Timer | undefined;
+  #statementTimer: Timer | undefined;
+  #done = false;
+
+  constructor(route: Route, task: Task) {
+    this.#route = route;
+    this.#task = task;
+    this.#key = task.kind === 'statement' ? task.statement.key : task.key;
+    this.#timeoutMs =
+      task.kind === 'statement'
+        ? (task.statement.timeoutMs ?? route.first.settings.queryTimeoutMs)
+        : Number.POSITIVE_INFINITY;
+  }
+
+  begin(): void {
+    if (Number.isFinite(this.#timeoutMs)) {
+      this.#statementTimer = this.#route.first.clock.timer(() => this.#tookTooLong(), this.#timeoutMs);
+      this.#statementTimer.ref();
+    }
+    const lease = this.#route.pick(this.#key, undefined);
+    if (lease === undefined) this.#wait(undefined);
+    else this.#use(lease);
+  }
+
+  lent(session: Session): void {
+    const lease = this.#lease as Lease<Pool>;
+    if (this.#done) {
+      // The caller has been told by now that it took too long.
+      this.#outcome = outcomes.cancelled;
+      session.release(this);
+      return;
+    }
+    this.#obtainTimer?.cancel();
+    const task = this.#task;
+    if (task.kind === 'checkout') {
+      this.#finish(null);
+      session.checkOut(new Checkout(this.#route.serviceOf(lease), lease, this.#attempt));
+      task.done(null, session.connection);
+      return;
+    }
+    this.#session = session;
+    const { method, sql, values } = task.statement;
+    try {
+      session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
+    } catch (error) {
+      // What the caller asks for cannot be sent: nobody else could do it, either.
+      this.#session = undefined;
+      this.#outcome = outcomes.cancelled;
+      session.release(this);
+      this.#report(lease, outcomes.cancelled, false, error as Error);
+      this.#fail(error as Error);
+    }
+  }
+
+  notLent(error: EvenkeelError, unresponsive: boolean): void {
+    const lease = this.#lease as Lease<Pool>;
+    this.#obtainTimer?.cancel();
+    // A server that is merely full is no reason to avoid it for good.
+    const full = lease.handle === undefined || lease.subchannel.capacity > 0;
+    const safe = unresponsive || full ? outcomes.notStarted : outcomes.notConnected;
+    this.#attemptFailed(lease, unresponsive ? outcomes.timeout : outcomes.notConnected, safe, error);
+  }
+
+  /** A handshake or a ping is under way: it counts as waiting. */
+  waits(): void {
+    const { clock } = this.#route.first;
+    if (this.#obtainTimer !== undefined || this.#done) return;
+    this.#obtainTimer = clock.timer(() => this.#obtainedNothing(), this.#restMs());
+    this.#obtainTimer.ref();
+  }
+
+  /** The session is free again, or gone. */
+  released(): void {
+    this.#lease?.end(this.#outcome);
+  }
+
+  #use(lease: Lease<Pool>): void {
+    const service = this.#route.serviceOf(lease);
+    if (this.#attempt++ === 0) service.balancer.retries.started();
+    this.#lease = lease;
+    const server = service.transport.serverOf(lease.handle);
+    if (server === undefined) {
+      const { address } = lease.endpoint;
+      this.notLent(new EvenkeelError('EVENKEEL_CONNECT', `${address} is not connected to`), false);
+    } else server.borrow(this);
+  }
+
+  #answered(session: Session, error: Error | null, rows: unknown, fields: unknown): void {
+    if (this.#session !== session) return; // timed out meanwhile
+    this.#session = undefined;
+    const lease = this.#lease as Lease<Pool>;
+    if (!error) {
+      this.#outcome = outcomes.success;
+      session.release(this);
+      this.#report(lease, outcomes.success, false, undefined);
+      this.#finish(null);
+      (this.#task.done as Answer)(null, rows, fields);
+      return;
+    }
+    const verdict = verdictOf(error);
+    this.#outcome = verdict.outcome;
+    if (!verdict.usable) session.kill(error);
+    session.release(this);
+    const safe = this.#isRefusedUnsent(verdict, lease) ? outcomes.notStarted : verdict.outcome;
+    this.#attemptFailed(lease, verdict.outcome, safe, error);
+  }
+
+  /** A writer that has become read-only refuses a statement as a whole; of several in one, the first may have been done. */
+  #isRefusedUnsent({ unsent, outcome }: Verdict, lease: Lease<Pool>): boolean {
+    if (!unsent || outcome !== readOnlyOutcome) return unsent;
+    const { writable, settings } = this.#route.serviceOf(lease);
+    return writable && settings.mysql.multipleStatements !== true;
+  }
+
+  /** `outcome` is for the stages and the load, `safe` says whether it may be repeated. */
+  #attemptFailed(lease: Lease<Pool>, outcome: Outcome, safe: Outcome, error: Error): void {
+    lease.end(outcome);
+    const { balancer } = this.#route.serviceOf(lease);
+    const retrying =
+      !this.#done &&
+      balancer.retries.allows({
+        outcome: safe,
+        idempotent: this.#isIdempotent(lease),
+        answered: false,
+        tried: this.#attempt,
+      });
+    this.#report(lease, outcome, retrying, error);
+    if (!retrying) {
+      this.#fail(error);
+      return;
+    }
+    this.#tried ??= new TriedEndpoints();
+    this.#tried.add(lease, safe);
+    this.#wait(error);
+  }
+
+  #isIdempotent(lease: Lease<Pool>): boolean {
+    const task = this.#task;
+    if (task.kind === 'checkout') return false;
+    return task.statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
+  }
+
+  /** Waits for a server; with `failure`, the error of the attempt before, for one to try again on. */
+  #wait(failure: Error | undefined): void {
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    const acquire = async (): Promise<Lease<Pool>> => {
+      // A server that failed just now is taken out within this turn; only then is it clear who is left.
+      if (failure !== undefined) await undefined;
+      return this.#route.acquire(this.#key, this.#tried?.avoid, waiting.signal, this.#restMs());
+    };
+    acquire().then(
+      (lease) => {
+        this.#waiting = undefined;
+        if (!this.#done && this.#tried?.allows(lease) !== false) {
+          this.#use(lease);
+          return;
+        }
+        lease.end(outcomes.notStarted);
+        if (failure !== undefined) this.#fail(failure);
+      },
+      (error) => {
+        this.#waiting = undefined;
+        this.#fail(failure ?? error);
+      },
+    );
+  }
+
+  /** What is left of the time for finding a connection, in ms. */
+  #restMs(): number {
+    const { clock, waitTimeoutMs } = this.#route.first;
+    const nowMs = clock.now();
+    this.#obtainByMs ??= nowMs + waitTimeoutMs;
+    return Math.max(0, this.#obtainByMs - nowMs);
+  }
+
+  /** A server was picked, but a connection could not be had in time. */
+  #obtainedNothing(): void {
+    const lease = this.#lease as Lease<Pool>;
+    const { waitTimeoutMs } = this.#route.first;
+    const address = lease.subchannel.endpoint.key;
+    const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${address} within ${waitTimeoutMs} ms`, {
+      endpoint: address,
+    });
+    lease.end(outcomes.cancelled);
+    this.#report(lease, outcomes.cancelled, false, error);
+    this.#fail(error);
+  }
+
+  /** The statement's own time is over, wherever it stands. */
+  #tookTooLong(): void {
+    const session = this.#session;
+    const lease = this.#lease;
+    if (session === undefined || lease === undefined) {
+      const where = lease === undefined || this.#waiting !== undefined ? 'no server' : lease.endpoint.key;
+      this.#waiting?.abort();
+      const error = queryTimeout(where, this.#timeoutMs);
+      if (this.#waiting === undefined) lease?.end(outcomes.cancelled);
+      this.#fail(error);
+      return;
+    }
+    const error = queryTimeout(lease.endpoint.key, this.#timeoutMs);
+    this.#session = undefined;
+    // First, so that the connection is not used again: whatever the server still sends on it belongs to this statement.
+    session.kill(error);
+    lease.end(outcomes.timeout);
+    this.#report(lease, outcomes.timeout, false, error);
+    this.#fail(error);
+  }
+
+  #fail(error: Error): void {
+    if (this.#done) return;
+    this.#finish(error);
+    this.#task.done(error);
+  }
+
+  #finish(_error: Error | null): void {
+    this.#done = true;
+    this.#statementTimer?.cancel();
+    this.#obtainTimer?.cancel();
+  }
+
+  #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
+    report(this.#route.serviceOf(lease), lease, this.#attempt, outcome, retrying, error);
+  }
+}
+
+/** A connection a caller has: its lease lasts until it is given back or gone. */
+class Checkout implements SessionHolder {
+  readonly #service: Service;
+  readonly #lease: Lease<Pool>;
+  readonly #attempt: number;
+
+  constructor(service: Service, lease: Lease<Pool>, attempt: number) {
+    this.#service = service;
+    this.#lease = lease;
+    this.#attempt = attempt;
+  }
+
+  released(verdict: Outcome): void {
+    this.#lease.end(verdict);
+    report(this.#service, this.#lease, this.#attempt, verdict, false, undefined);
+  }
+}
+
+function report(
+  service: Service,
+  { endpoint }: Lease<Pool>,
+  attempt: number,
+  outcome: Outcome,
+  retrying: boolean,
+  error: Error | undefined,
+): void {
+  const { observer } = service.balancer;
+  if (!observes(observer, 'attemptEnded')) return;
+  notify(observer, 'attemptEnded', { endpoint, outcome, attempt, retrying, ...(error !== undefined && { error }) });
+}

@@ -1,0 +1,308 @@
+import { isIP } from 'node:net';
+import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
+import * as mysql2 from 'mysql2';
+import {
+  type BalancingOptions,
+  balancerDefaults,
+  balancingOptionNames,
+  checkBoolean,
+  checkKeys,
+  checkNumber,
+  checkPort,
+  EvenkeelError,
+  optionError,
+  poolDefaults,
+} from '../../index.js';
+import type { DialOptions } from './dial.js';
+
+/** Options of mysql2 that are ours to decide, or that have another name here. */
+type Decided =
+  | 'stream'
+  | 'socketPath'
+  | 'pool'
+  | 'isServer'
+  | 'uri'
+  | 'Promise'
+  | 'gracefulEnd'
+  | 'ssl'
+  | 'host'
+  | 'port'
+  | 'waitForConnections';
+
+/** Options of mysql2's own pool and its connections: `user`, `password`, `database`, `charset`, `timezone`, `typeCast` … */
+export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;
+
+/** How the connections to each server are opened and used. */
+export interface Mysql2ConnectionOptions extends MysqlOptions {
+  /**
+   * The Service's name. Without `target` and `resolver` it is also what is looked for. Over TLS it is sent and checked.
+   * @defaultValue the host of the target
+   */
+  readonly host?: string;
+  /** The Service's port, beside `host`. @defaultValue 3306 */
+  readonly port?: number;
+  /**
+   * TLS settings, or the name of a profile of mysql2. The server must have a certificate for `host` of an authority in
+   * `ca`, unless `rejectUnauthorized` or `verifyIdentity` is set to false. @defaultValue none: plain TCP
+   */
+  readonly ssl?: MysqlPoolOptions['ssl'];
+  /** Connections per server at most; one is kept however idle. @defaultValue 10 */
+  readonly connectionLimit?: number;
+  /** Idle connections per server at most; further ones are closed when they are given back. @defaultValue connectionLimit */
+  readonly maxIdle?: number;
+  /** How long a connection may be idle before it is closed, in ms; the last one of a server stays. @defaultValue 60000 */
+  readonly idleTimeout?: number;
+  /** A connection that was idle for so long is asked whether it is still good before it is used, in ms. @defaultValue 5000 */
+  readonly validateAfterMs?: number;
+  /** How long it may take to answer, in ms. @defaultValue 1000 */
+  readonly validateTimeoutMs?: number;
+  /** How long a statement without a `timeout` of its own may take, in ms; Infinity = no limit. @defaultValue Infinity */
+  readonly queryTimeoutMs?: number;
+}
+
+/** The same, complete: what a `ServerConnection` goes by. */
+export interface ServerSettings {
+  /** For mysql2, `host` included. */
+  readonly mysql: MysqlPoolOptions;
+  readonly connectionLimit: number;
+  readonly maxIdle: number;
+  readonly idleTimeoutMs: number;
+  readonly validateAfterMs: number;
+  readonly validateTimeoutMs: number;
+  readonly queryTimeoutMs: number;
+  readonly connectTimeoutMs: number;
+  readonly maxConnectionAgeMs: number;
+  readonly dial: DialOptions;
+}
+
+/** Defaults of the options above; see `docs/reference/options.md`. */
+export const mysql2Defaults: {
+  readonly connectionLimit: number;
+  readonly idleTimeout: number;
+  readonly validateAfterMs: number;
+  readonly validateTimeoutMs: number;
+  readonly queryTimeoutMs: number;
+} = Object.freeze({
+  connectionLimit: 10,
+  idleTimeout: 60_000,
+  validateAfterMs: 5_000,
+  validateTimeoutMs: 1_000,
+  queryTimeoutMs: Number.POSITIVE_INFINITY,
+});
+
+const PORT = 3_306;
+
+/** What mysql2 reads and we pass on as it is. */
+const passedOn = [
+  'user',
+  'password',
+  'password1',
+  'password2',
+  'password3',
+  'passwordSha1',
+  'database',
+  'charset',
+  'charsetNumber',
+  'timezone',
+  'stringifyObjects',
+  'insecureAuth',
+  'infileStreamFactory',
+  'typeCast',
+  'queryFormat',
+  'supportBigNumbers',
+  'bigNumberStrings',
+  'decimalNumbers',
+  'dateStrings',
+  'debug',
+  'trace',
+  'multipleStatements',
+  'flags',
+  'rowsAsArray',
+  'nestTables',
+  'namedPlaceholders',
+  'compress',
+  'authPlugins',
+  'authSwitchHandler',
+  'connectAttributes',
+  'maxPreparedStatements',
+  'jsonStrings',
+  'disableEval',
+  'enableCleartextPlugin',
+  'resetOnRelease',
+] as const;
+
+const ownNames = [
+  'host',
+  'port',
+  'ssl',
+  'connectionLimit',
+  'maxIdle',
+  'idleTimeout',
+  'validateAfterMs',
+  'validateTimeoutMs',
+  'queryTimeoutMs',
+  'enableKeepAlive',
+  'keepAliveInitialDelay',
+  'localAddress',
+] as const;
+
+/** Names of `Mysql2ConnectionOptions`. */
+export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([...passedOn, ...ownNames]);
+
+/** Names that mysql2 has for what is a balancing option here. */
+const renamed = ['connectTimeout', 'queueLimit', 'waitForConnections'] as const;
+
+/** What cannot be had here, and what to do instead. */
+const refused: Readonly<Record<string, string>> = {
+  stream: 'the sockets are opened to the servers that are found',
+  socketPath: 'a Service has no socket file',
+  uri: 'give host, port, user, password and database',
+  pool: 'it holds evenkeel’s own options here, see `pool` in the reference',
+};
+
+/** The options of mysql2's names for waiting, as ours. Throws EVENKEEL_OPTION where both are given. */
+export function withOwnNames<T extends object>(options: T): T & BalancingOptions {
+  const { connectTimeout, queueLimit, waitForConnections, ...rest } = options as T & {
+    readonly connectTimeout?: unknown;
+    readonly queueLimit?: unknown;
+    readonly waitForConnections?: unknown;
+  };
+  const own = rest as BalancingOptions;
+  const both = (theirs: string, ours: string): EvenkeelError =>
+    new EvenkeelError('EVENKEEL_OPTION', `${theirs} and ${ours} are the same: give one of them`);
+  const changed: { -readonly [Name in keyof BalancingOptions]: BalancingOptions[Name] } = {};
+  if (connectTimeout !== undefined) {
+    if (own.pool?.connectTimeoutMs !== undefined) throw both('connectTimeout', 'pool.connectTimeoutMs');
+    const limit = { min: 1, max: 600_000 };
+    changed.pool = { ...own.pool, connectTimeoutMs: checkNumber('connectTimeout', connectTimeout, 0, limit) };
+  }
+  const count = { min: 0, max: 1_000_000, integer: true };
+  if (queueLimit !== undefined || waitForConnections !== undefined) {
+    if (own.maxWaiting !== undefined) throw both('queueLimit or waitForConnections', 'maxWaiting');
+    // mysql2 takes 0 for no limit; ours always has one.
+    const limit = checkNumber('queueLimit', queueLimit, 0, count) || balancerDefaults.maxWaiting;
+    changed.maxWaiting = checkBoolean('waitForConnections', waitForConnections, true) ? limit : 0;
+  }
+  return { ...(rest as unknown as T), ...changed };
+}
+
+/** Throws EVENKEEL_OPTION for a name nobody knows. No value is shown: it may be a secret under a name with a slip. */
+export function checkNames(name: string, options: unknown, more: readonly string[]): void {
+  if (typeof options === 'object' && options !== null) {
+    for (const [key, instead] of Object.entries(refused)) {
+      if (key in options && !more.includes(key)) {
+        throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "${key}": ${instead}`);
+      }
+    }
+  }
+  checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames, ...renamed, ...balancingOptionNames]);
+}
+
+/** Fills in defaults and checks what we use ourselves. Throws EVENKEEL_OPTION; secrets are in no message. */
+export function resolveServerSettings(
+  options: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
+  host: string | undefined,
+): ServerSettings {
+  for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
+    const value: unknown = options[name];
+    if (value !== undefined && typeof value !== 'string') {
+      throw new EvenkeelError(
+        'EVENKEEL_OPTION',
+        `${name} must be a string, got ${value === null ? 'null' : typeof value}`,
+      );
+    }
+  }
+  const mysql: Record<string, unknown> = {};
+  for (const name of passedOn) {
+    const value = (options as Record<string, unknown>)[name];
+    if (value !== undefined) mysql[name] = value;
+  }
+  mysql.ssl = resolveTls(options.ssl, host);
+  if (mysql.ssl === undefined) delete mysql.ssl;
+  mysql.host = host ?? 'the-service.invalid';
+  const ms = { min: 1, max: 86_400_000 };
+  const connectionLimit = checkNumber('connectionLimit', options.connectionLimit, mysql2Defaults.connectionLimit, {
+    min: 1,
+    max: 100_000,
+    integer: true,
+  });
+  const { idleTimeout, validateAfterMs, validateTimeoutMs, queryTimeoutMs, localAddress } = options;
+  if (localAddress !== undefined && isIP(localAddress) === 0) {
+    throw optionError('localAddress', 'an IP address', localAddress);
+  }
+  return {
+    mysql: mysql as MysqlPoolOptions,
+    connectionLimit,
+    maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
+    idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),
+    validateAfterMs: checkNumber('validateAfterMs', validateAfterMs, mysql2Defaults.validateAfterMs, {
+      min: 0,
+      max: 86_400_000,
+      infinite: true,
+    }),
+    validateTimeoutMs: checkNumber('validateTimeoutMs', validateTimeoutMs, mysql2Defaults.validateTimeoutMs, ms),
+    queryTimeoutMs: checkNumber('queryTimeoutMs', queryTimeoutMs, mysql2Defaults.queryTimeoutMs, {
+      ...ms,
+      infinite: true,
+    }),
+    connectTimeoutMs: options.pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
+    maxConnectionAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
+    dial: {
+      keepAlive: checkBoolean('enableKeepAlive', options.enableKeepAlive, true),
+      keepAliveDelayMs: checkNumber('keepAliveInitialDelay', options.keepAliveInitialDelay, 15_000, {
+        min: 0,
+        max: 86_400_000,
+      }),
+      localAddress,
+    },
+  };
+}
+
+/** mysql2 checks the certificate's name only when told to, and needs the name for it. */
+function resolveTls(ssl: unknown, host: string | undefined): unknown {
+  if (ssl === undefined || ssl === false) return undefined;
+  if (typeof ssl !== 'string' && (typeof ssl !== 'object' || ssl === null)) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'ssl must be an object of TLS settings, or the name of a profile');
+  }
+  const settings = typeof ssl === 'string' ? profile(ssl) : (ssl as Record<string, unknown>);
+  const verified = { verifyIdentity: true, ...settings };
+  checkBoolean('ssl.verifyIdentity', verified.verifyIdentity, true);
+  checkBoolean('ssl.rejectUnauthorized', (verified as { rejectUnauthorized?: unknown }).rejectUnauthorized, true);
+  if (verified.verifyIdentity && (host === undefined || isIP(host) !== 0)) {
+    throw new EvenkeelError(
+      'EVENKEEL_OPTION',
+      'ssl needs `host`, the name the certificates of the servers are made out to' +
+        (host === undefined ? '' : `; ${host} is an address`),
+    );
+  }
+  return verified;
+}
+
+function profile(name: string): Record<string, unknown> {
+  const { ConnectionConfig } = mysql2 as unknown as {
+    readonly ConnectionConfig: { getSSLProfile(name: string): Record<string, unknown> };
+  };
+  try {
+    return ConnectionConfig.getSSLProfile(name);
+  } catch {
+    throw optionError('ssl', 'TLS settings, or the name of a profile of mysql2', name);
+  }
+}
+
+/** A target's host, for TLS and for messages; undefined where it has none. */
+export function hostOfTarget(target: string): string | undefined {
+  const [, scheme, rest = target] = /^(kubernetes|dns|static):(?!\d+$)(.*)$/.exec(target.trim()) ?? [];
+  if (scheme === 'static') return undefined;
+  const host = rest
+    .trim()
+    .replace(/:[^:\]]*$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '');
+  return host === '' ? undefined : host;
+}
+
+/** `host` and `port` as a target string. */
+export function targetOfHost(host: string, port: number | undefined): string {
+  const checked = checkPort('port', port ?? PORT);
+  return isIP(host) === 6 ? `[${host}]:${checked}` : `${host}:${checked}`;
+}

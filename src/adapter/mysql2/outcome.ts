@@ -1,0 +1,86 @@
+import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
+
+/** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */
+export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
+
+/** What an error says of a statement that was sent: how it ended, and whether the server provably did nothing. */
+export interface Verdict {
+  readonly outcome: Outcome;
+  /** The statement had no effect and may be sent elsewhere, whatever it was. */
+  readonly unsent: boolean;
+  /** Whether the connection can take another statement. */
+  readonly usable: boolean;
+}
+
+const verdict = (outcome: Outcome, unsent: boolean, usable: boolean): Verdict =>
+  Object.freeze({ outcome, unsent, usable });
+
+const answered = verdict(outcomes.success, false, true);
+const readOnly = verdict(readOnlyOutcome, true, true);
+const lost = verdict(outcomes.reset, false, false);
+const timedOut = verdict(outcomes.timeout, false, false);
+const refused = verdict(outcomes.notStarted, true, false);
+const broken = verdict(outcomes.protocol, false, false);
+
+/** Error numbers of servers that do not speak of the statement but of the server or the connection. */
+const byNumber: Readonly<Record<number, Verdict>> = {
+  1021: verdict(outcomes.status, false, true), // ER_DISK_FULL
+  1037: verdict(outcomes.status, false, true), // ER_OUTOFMEMORY
+  1038: verdict(outcomes.status, false, true), // ER_OUT_OF_SORTMEMORY
+  1041: verdict(outcomes.status, false, true), // ER_OUT_OF_RESOURCES
+  1053: lost, // ER_SERVER_SHUTDOWN: it may have been half done
+  1152: lost, // ER_ABORTING_CONNECTION
+  1158: lost, // ER_NET_READ_ERROR
+  1159: lost, // ER_NET_READ_INTERRUPTED
+  1160: lost, // ER_NET_ERROR_ON_WRITE
+  1161: lost, // ER_NET_WRITE_INTERRUPTED
+  1184: lost, // ER_NEW_ABORTING_CONNECTION
+  1836: readOnly, // ER_READ_ONLY_MODE
+  1927: lost, // ER_CONNECTION_KILLED (MariaDB)
+  3169: lost, // ER_SESSION_WAS_KILLED (MySQL)
+  4031: refused, // ER_CLIENT_INTERACTION_TIMEOUT: it had hung up before the statement came
+};
+
+/** ER_OPTION_PREVENTS_STATEMENT: some option of the server forbids it; of interest is only one of them. */
+const OPTION_PREVENTS = 1290;
+/** ER_UNKNOWN_COM_ERROR: a Galera node that is not in step says so before it looks at the statement. */
+const UNKNOWN_COMMAND = 1047;
+
+/** Codes of mysql2 and of the system. */
+const byCode: Readonly<Record<string, Verdict>> = {
+  PROTOCOL_SEQUENCE_TIMEOUT: timedOut,
+  PROTOCOL_CONNECTION_LOST: lost,
+  ECONNRESET: lost,
+  ECONNABORTED: lost,
+  EPIPE: lost,
+  // The kernel gave up on the peer.
+  ETIMEDOUT: lost,
+  EHOSTUNREACH: lost,
+  ENETUNREACH: lost,
+};
+
+/**
+ * What an error of a statement says. An error the server answers with (a duplicate key, a deadlock, a syntax error) is
+ * the application's: the server did its work.
+ */
+export function verdictOf(error: unknown): Verdict {
+  if (typeof error !== 'object' || error === null) return broken;
+  const { code, errno, message, sqlState } = error as {
+    readonly code?: unknown;
+    readonly errno?: unknown;
+    readonly message?: unknown;
+    readonly sqlState?: unknown;
+  };
+  // Errors of the system have a number, too, but a negative one and no state.
+  if (typeof errno === 'number' && errno > 0 && typeof sqlState === 'string') {
+    if (errno === OPTION_PREVENTS) return /read.only/i.test(String(message)) ? readOnly : answered;
+    if (errno === UNKNOWN_COMMAND && /wsrep/i.test(String(message))) return verdict(outcomes.status, true, true);
+    return byNumber[errno] ?? answered;
+  }
+  if (isEvenkeelError(error))
+    return error.code === 'EVENKEEL_CLOSED' ? verdict(outcomes.cancelled, false, false) : lost;
+  const known = typeof code === 'string' ? byCode[code] : undefined;
+  if (known !== undefined) return known;
+  // What mysql2 says without a code when the connection was closed before.
+  return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
+}

@@ -1,0 +1,108 @@
+import { AsyncResource } from 'node:async_hooks';
+import { EventEmitter } from 'node:events';
+import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
+import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
+import { Call, type Route } from './call.js';
+import type { Answer } from './session.js';
+import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
+
+/** What a callback of `query` and `execute` is given. */
+export type QueryCallback<T extends QueryResult> = (error: QueryError | null, result: T, fields: FieldPacket[]) => void;
+
+/** What a callback of `getConnection` is given. */
+export type ConnectionCallback = (error: NodeJS.ErrnoException | null, connection: MysqlPoolConnection) => void;
+
+/** Which server a connection is taken from. */
+export interface CheckoutOptions {
+  /** For hash pickers: callers with one key get connections to one server. */
+  readonly key?: string;
+}
+
+/**
+ * Statements and connections of one route. Every method has both forms of mysql2: with a callback it calls that, without
+ * one it returns a promise, as `mysql2/promise` does.
+ */
+export abstract class Queryable extends EventEmitter {
+  /** @internal */
+  protected abstract route(): Route;
+
+  /** Runs a statement on the server that is picked for it, as mysql2's `query`. */
+  query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
+  query<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
+  query<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
+  query(...args: StatementArguments): unknown {
+    return this.#run('query', args);
+  }
+
+  /** Runs a statement as a prepared one, as mysql2's `execute`; it is prepared once per connection. */
+  execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
+  execute<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
+  execute<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
+  execute(...args: StatementArguments): unknown {
+    return this.#run('execute', args);
+  }
+
+  /**
+   * A connection to keep until its `release()`: for transactions, and for whatever else belongs to one session. Without a
+   * callback it is one of `mysql2/promise`, with one it is one of `mysql2`.
+   */
+  getConnection(options?: CheckoutOptions): Promise<PromisePoolConnection>;
+  getConnection(callback: ConnectionCallback): void;
+  getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
+  getConnection(first?: CheckoutOptions | ConnectionCallback, second?: ConnectionCallback): unknown {
+    const callback = typeof first === 'function' ? first : second;
+    const key = typeof first === 'function' ? undefined : first?.key;
+    if (callback === undefined) return this.#checkOut(key);
+    const told = AsyncResource.bind(callback);
+    new Call(this.route(), {
+      kind: 'checkout',
+      key,
+      done: (error, connection) => told(error, connection as MysqlPoolConnection),
+    }).begin();
+  }
+
+  #run(method: 'query' | 'execute', args: StatementArguments): unknown {
+    const callback = callbackOf(args);
+    if (callback === undefined) return this.#promised(method, args);
+    const statement = parseStatement(method, args);
+    // The callback belongs to the caller's async context, not to that of the connection it happens to come by.
+    const done = AsyncResource.bind(callback) as Answer;
+    new Call(this.route(), { kind: 'statement', statement, done }).begin();
+  }
+
+  #promised(method: 'query' | 'execute', args: StatementArguments): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const statement = parseStatement(method, args);
+      const route = this.route();
+      const here = route.first.settings.mysql.trace === false ? undefined : placeOfCall(this[method]);
+      const done: Answer = (error, rows, fields) => {
+        if (error) reject(here === undefined ? error : comingFrom(error, here));
+        else resolve([rows, fields]);
+      };
+      new Call(route, { kind: 'statement', statement, done }).begin();
+    });
+  }
+
+  #checkOut(key: string | undefined): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      new Call(this.route(), {
+        kind: 'checkout',
+        key,
+        done: (error, connection) => (error ? reject(error) : resolve(connection?.promise())),
+      }).begin();
+    });
+  }
+}
+
+/** The stack of whoever called `method`: an error that comes from a socket has none that helps. */
+function placeOfCall(method: (...args: never[]) => unknown): { readonly stack?: string } {
+  const place = {};
+  Error.captureStackTrace(place, method);
+  return place;
+}
+
+function comingFrom(error: Error, { stack }: { readonly stack?: string }): Error {
+  const frames = stack?.slice(stack.indexOf('\n'));
+  if (frames !== undefined) error.stack = `${error.name}: ${error.message}${frames}`;
+  return error;
+}

@@ -1,0 +1,125 @@
+import type { Pool } from 'mysql2';
+import { EvenkeelError, isEvenkeelError, type Lease, outcomes } from '../../index.js';
+import type { Route } from './call.js';
+import type { Service } from './service.js';
+
+/** In which order the services a pattern names are asked. Within a service its picker decides. */
+export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
+
+type Avoid = Parameters<Route['pick']>[1];
+
+/** One service. */
+export class SingleRoute implements Route {
+  readonly first: Service;
+
+  constructor(service: Service) {
+    this.first = service;
+  }
+
+  pick(key: string | undefined, avoid: Avoid): Lease<Pool> | undefined {
+    const { balancer } = this.first;
+    return key === undefined && avoid === undefined ? balancer.pick() : balancer.pick({ key, avoid });
+  }
+
+  acquire(key: string | undefined, avoid: Avoid, signal: AbortSignal, timeoutMs: number): Promise<Lease<Pool>> {
+    return this.first.balancer.acquire({ key, avoid, signal, timeoutMs });
+  }
+
+  serviceOf(): Service {
+    return this.first;
+  }
+}
+
+/**
+ * Several services: each call goes to the first, in the order of the selector, that has a server free. If none has, the
+ * call waits for all of them at once.
+ */
+export class JoinedRoute implements Route {
+  readonly first: Service;
+  readonly #services: readonly Service[];
+  readonly #selector: ServiceSelector;
+  readonly #draw: () => number;
+  #turn = 0;
+
+  constructor(services: readonly Service[], selector: ServiceSelector, draw: () => number) {
+    this.first = services[0] as Service;
+    this.#services = services;
+    this.#selector = selector;
+    this.#draw = draw;
+  }
+
+  pick(key: string | undefined, avoid: Avoid): Lease<Pool> | undefined {
+    const { length } = this.#services;
+    const start = this.#start(length);
+    let avoided: Lease<Pool> | undefined;
+    for (let step = 0; step < length; step++) {
+      const service = this.#services[(start + step) % length] as Service;
+      const lease = service.balancer.pick({ key, avoid });
+      if (lease === undefined) continue;
+      if (avoid?.has(lease.subchannel) !== true) {
+        avoided?.end(outcomes.notStarted);
+        return lease;
+      }
+      // It was tried before: only if nobody else has one that was not.
+      if (avoided === undefined) avoided = lease;
+      else lease.end(outcomes.notStarted);
+    }
+    return avoided;
+  }
+
+  async acquire(key: string | undefined, avoid: Avoid, signal: AbortSignal, timeoutMs: number): Promise<Lease<Pool>> {
+    const atOnce = this.pick(key, avoid);
+    if (atOnce !== undefined) return atOnce;
+    const limit = new AbortController();
+    const stop = (): void => limit.abort(signal.reason);
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
+    let winner: Lease<Pool> | undefined;
+    const waits = this.#services.map(async ({ balancer }) => {
+      const lease = await balancer.acquire({ key, avoid, signal: limit.signal, timeoutMs });
+      // Two may be served at the same moment.
+      if (winner !== undefined) lease.end(outcomes.notStarted);
+      winner ??= lease;
+      limit.abort();
+      return winner;
+    });
+    try {
+      return await Promise.any(waits);
+    } catch (error) {
+      signal.throwIfAborted();
+      throw worst((error as AggregateError).errors);
+    } finally {
+      signal.removeEventListener('abort', stop);
+    }
+  }
+
+  serviceOf(lease: Lease<Pool>): Service {
+    return this.#services.find(({ transport }) => transport.serverOf(lease.handle) !== undefined) ?? this.first;
+  }
+
+  #start(length: number): number {
+    if (this.#selector === 'ORDER') return 0;
+    if (this.#selector === 'RANDOM') return Math.floor(this.#draw() * length);
+    this.#turn = (this.#turn + 1) % length;
+    return this.#turn;
+  }
+}
+
+/** Of what several services said, what tells most: one that has servers but none to spare, before one that has none. */
+function worst(errors: readonly unknown[]): unknown {
+  const coded = errors.filter((error): error is EvenkeelError => isEvenkeelError(error));
+  return coded.find(({ code }) => code === 'EVENKEEL_NOT_READY') ?? coded[0] ?? errors[0];
+}
+
+/** A pattern as mysql2 has them: a name, in which `*` stands for anything. */
+export function matches(pattern: string, name: string): boolean {
+  const source = pattern.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replace(/\*/g, '.*');
+  return new RegExp(`^${source}$`).test(name);
+}
+
+export function noService(pattern: string, names: readonly string[]): EvenkeelError {
+  return new EvenkeelError(
+    'EVENKEEL_OPTION',
+    `no service is called ${JSON.stringify(pattern)}; there are ${names.join(', ')}`,
+  );
+}

@@ -1,0 +1,443 @@
+import type { Socket } from 'node:net';
+import { createPool, type Pool, type PoolConnection } from 'mysql2';
+import {
+  type Clock,
+  type Connection,
+  type Endpoint,
+  EvenkeelError,
+  endpointAddress,
+  endpointConnectionAgeMs,
+  type Rng,
+  type Timer,
+} from '../../index.js';
+import { type DialOptions, dial } from './dial.js';
+import type { ServerSettings } from './options.js';
+import { Session, type SessionOwner } from './session.js';
+import { Upkeep } from './upkeep.js';
+
+/** What a `ServerConnection` is made of. */
+export interface ServerConnectionParts {
+  readonly endpoint: Endpoint;
+  readonly settings: ServerSettings;
+  readonly dial: DialOptions;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** Something odd that was handled. */
+  readonly warn: (error: Error) => void;
+  /** A pool was made: for those who want its events. */
+  readonly opened: (pool: Pool) => void;
+}
+
+/** Whoever asked for a session: exactly one is called, never before `borrow` has returned. */
+export interface Borrower {
+  lent(session: Session): void;
+  /** It takes a while: a handshake or a ping. May be called again. */
+  waits(): void;
+  /** `unresponsive`: the server takes connections but does not answer. Nothing was sent in any case. */
+  notLent(error: EvenkeelError, unresponsive: boolean): void;
+}
+
+/** A socket on its way to a session. */
+interface Dialling {
+  readonly socket: Socket;
+  readonly timer: Timer;
+}
+
+/** How long a server that takes no further connection is held to those it has, in ms. */
+const CROWDED_MS = 5_000;
+/** How long a server may take to hang up, or to answer a reset, in ms. */
+const PATIENCE_MS = 1_000;
+
+/** Refusals that say nothing against the connections there are: too many of them, or a password that has just changed. */
+const CROWDED: ReadonlySet<string | number> = new Set([
+  1040, // ER_CON_COUNT_ERROR
+  1044, // ER_DBACCESS_DENIED_ERROR
+  1045, // ER_ACCESS_DENIED_ERROR
+  1049, // ER_BAD_DB_ERROR
+  1129, // ER_HOST_IS_BLOCKED
+  1203, // ER_TOO_MANY_USER_CONNECTIONS
+  1226, // ER_USER_LIMIT_REACHED
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
+  'EADDRNOTAVAIL',
+]);
+
+/** Opens the first connection to a server. Rejects with what went wrong; after an abort nothing is open. */
+export function openServerConnection(parts: ServerConnectionParts, signal: AbortSignal): Promise<ServerConnection> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      reject(signal.reason);
+      return;
+    }
+    const server = new ServerConnection(parts);
+    const onAbort = (): void => {
+      reject(signal.reason);
+      void server.close(AbortSignal.abort());
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    server.warm((error) => {
+      signal.removeEventListener('abort', onAbort);
+      if (error === undefined) resolve(server);
+      else {
+        reject(error);
+        void server.close();
+      }
+    });
+  });
+}
+
+/**
+ * One server as mysql2 knows it: a Pool whose host is the Service and whose sockets go to the pod's address. Its first
+ * connection is opened ahead of the first query; one is kept, however idle.
+ */
+export class ServerConnection implements Connection<Pool>, SessionOwner {
+  readonly handle: Pool;
+  readonly closed: Promise<Error | undefined>;
+  readonly leaving: Promise<void>;
+  readonly clock: Clock;
+  readonly address: string;
+  readonly queryTimeoutMs: number;
+  readonly patienceMs: number = PATIENCE_MS;
+
+  readonly #parts: ServerConnectionParts;
+  readonly #maxAgeMs: number;
+  readonly #upkeep: Upkeep;
+  readonly #sessions = new Map<PoolConnection, Session>();
+  readonly #dialling = new Set<Dialling>();
+  /** The one mysql2 asked for last: it does so within `getConnection`. */
+  #dialled: Dialling | undefined;
+  #capacity: number;
+  /** When a session was last given back. */
+  #heardAtMs = Number.NEGATIVE_INFINITY;
+  #crowdedTimer: Timer | undefined;
+  #closing: Promise<void> | undefined;
+  #allClosed: (() => void) | undefined;
+  #settleClosed!: (error: Error | undefined) => void;
+  #settleLeaving!: () => void;
+
+  constructor(parts: ServerConnectionParts) {
+    const { endpoint, settings, clock } = parts;
+    this.#parts = parts;
+    this.clock = clock;
+    this.address = endpointAddress(endpoint);
+    this.queryTimeoutMs = settings.queryTimeoutMs;
+    this.#capacity = settings.connectionLimit;
+    this.#maxAgeMs = Math.min(
+      settings.maxConnectionAgeMs,
+      endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY,
+    );
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = resolve;
+    });
+    this.leaving = new Promise((resolve) => {
+      this.#settleLeaving = resolve;
+    });
+    this.#upkeep = new Upkeep(this, settings, () => this.#sessions.values());
+    this.handle = createPool(this.#poolOptions());
+    this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
+    this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
+    this.handle.on('release', (connection: PoolConnection) => this.#sessions.get(connection)?.returned());
+    parts.opened(this.handle);
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** Lends a session that is fit for use. */
+  borrow(borrower: Borrower): void {
+    const isAtHand = this.#take((error, session) => {
+      if (session === undefined) borrower.notLent(this.#refused(error), false);
+      else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
+      else this.#validate(session, borrower);
+    });
+    if (!isAtHand) borrower.waits();
+  }
+
+  /** Opens a connection if there is none, and puts it in the pool. */
+  warm(done: (error: EvenkeelError | undefined) => void): void {
+    this.#take((error, session) => {
+      session?.release(undefined);
+      done(session === undefined ? this.#refused(error) : undefined);
+    });
+  }
+
+  /** Puts a new connection in the place of the only one, which is idle. `done`: whether it could be had. */
+  replaceLast(done: (replaced: boolean) => void): void {
+    this.#take((_, old) => {
+      // Somebody was faster: then there are more than one by now, or none.
+      if (old === undefined) {
+        done(true);
+        return;
+      }
+      this.#take((error, fresh) => {
+        if (fresh === undefined) {
+          this.#parts.warn(this.#refused(error));
+          old.release(undefined);
+        } else {
+          old.quit();
+          fresh.release(undefined);
+        }
+        done(fresh !== undefined);
+      });
+    });
+  }
+
+  /** MySQL's ping, on an idle connection or a new one. */
+  ping(signal: AbortSignal): Promise<void> {
+    return this.#use(signal, (session, resolve, reject) => {
+      session.connection.ping((error) => (error ? reject(error) : resolve()));
+    });
+  }
+
+  /** Asks the server something, beside the calls that are counted. */
+  ask(sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
+    return this.#use(signal, (session, resolve, reject) => {
+      session.send('query', { sql, rowsAsArray: false, nestTables: false, typeCast: true }, undefined, (error, rows) =>
+        error ? reject(error) : resolve(rows as Record<string, unknown>[]),
+      );
+    });
+  }
+
+  close(signal?: AbortSignal): Promise<void> {
+    this.#closing ??= this.#finish();
+    if (signal !== undefined) {
+      const cut = (): void => this.#cut();
+      if (signal.aborted) cut();
+      else {
+        signal.addEventListener('abort', cut, { once: true });
+        void this.#closing.then(() => signal.removeEventListener('abort', cut));
+      }
+    }
+    return this.#closing;
+  }
+
+  isSuperfluous(session: Session): boolean {
+    return this.#closing !== undefined || this.#upkeep.isDue(session);
+  }
+
+  becameIdle(session: Session): void {
+    this.#heardAtMs = session.idleSinceMs;
+    this.#upkeep.look(session);
+  }
+
+  ended(session: Session, error: Error | undefined): void {
+    this.#sessions.delete(session.connection);
+    if (this.#sessions.size + this.#dialling.size > 0) return;
+    this.#allClosed?.();
+    if (this.#closing === undefined) this.#gone(error);
+  }
+
+  /** Whether this one may go: one is always kept. */
+  get hasMoreThanOne(): boolean {
+    let alive = 0;
+    for (const session of this.#sessions.values()) if (session.isAlive) alive++;
+    return alive > 1;
+  }
+
+  /** mysql2's own limits are out of the way: leases are what is counted, and a connection just lost must not block one. */
+  #poolOptions(): Record<string, unknown> {
+    const { mysql, connectionLimit } = this.#parts.settings;
+    const limit = 2 * connectionLimit + 2;
+    return {
+      ...mysql,
+      // A cache of TLS sessions hangs on this object: a new pod behind an old address must never see them (U7).
+      ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
+      stream: () => this.#dial(),
+      connectTimeout: 0,
+      waitForConnections: true,
+      connectionLimit: limit,
+      maxIdle: limit,
+      queueLimit: 0,
+    };
+  }
+
+  #dial(): Socket {
+    const { endpoint, settings, clock } = this.#parts;
+    const socket = dial(endpoint, this.#parts.dial);
+    const timer = clock.timer(() => {
+      const message = `${this.address} did not finish the handshake within ${settings.connectTimeoutMs} ms`;
+      socket.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT', syscall: 'connect' }));
+    }, settings.connectTimeoutMs);
+    const dialling: Dialling = { socket, timer };
+    this.#dialling.add(dialling);
+    socket.once('close', () => this.#undialled(dialling));
+    this.#dialled = dialling;
+    return socket;
+  }
+
+  #undialled(dialling: Dialling): void {
+    dialling.timer.cancel();
+    if (!this.#dialling.delete(dialling)) return;
+    if (this.#sessions.size + this.#dialling.size === 0) this.#allClosed?.();
+  }
+
+  /** A handshake is done: mysql2 tells of the connection, and we find the socket it came by. */
+  #established(connection: PoolConnection): void {
+    const { localAddress, localPort } = (connection as unknown as { readonly stream: Socket }).stream;
+    for (const dialling of this.#dialling) {
+      const { socket } = dialling;
+      if (socket.localPort !== localPort || socket.localAddress !== localAddress) continue;
+      dialling.timer.cancel();
+      this.#dialling.delete(dialling);
+      const session = new Session(connection, socket, this.#upkeep.expiry(this.#maxAgeMs, this.#parts.rng), this);
+      this.#sessions.set(connection, session);
+      return;
+    }
+  }
+
+  /** Takes a connection from the pool. True if one lies there, false if it has to be opened. */
+  #take(taken: (error: Error | undefined, session: Session | undefined) => void): boolean {
+    if (this.#closing !== undefined) {
+      this.clock.defer(() => taken(new Error('it is being closed'), undefined));
+      return false;
+    }
+    let dialling: Dialling | undefined;
+    this.#dialled = undefined;
+    this.handle.getConnection((error, connection) => {
+      if (error) {
+        // Without an error: mysql2 would tell of it once more, and nobody hears.
+        dialling?.socket.destroy();
+        if (dialling !== undefined) this.#undialled(dialling);
+        taken(error, undefined);
+        return;
+      }
+      const session = this.#sessions.get(connection);
+      if (session?.isAlive) taken(undefined, session);
+      else taken(new Error('the connection was lost'), undefined);
+    });
+    dialling = this.#dialled;
+    return dialling === undefined;
+  }
+
+  /** A connection that was idle for long may be dead without anybody knowing. */
+  #validate(session: Session, borrower: Borrower): void {
+    const { validateTimeoutMs } = this.#parts.settings;
+    borrower.waits();
+    session.ping(validateTimeoutMs, (error, late) => {
+      if (error === undefined && session.isAlive) {
+        borrower.lent(session);
+        return;
+      }
+      session.kill(error ?? new Error('the connection was lost'));
+      if (!late) {
+        this.borrow(borrower);
+        return;
+      }
+      this.#killStale();
+      borrower.notLent(error as EvenkeelError, true);
+    });
+  }
+
+  /** A server that does not answer on one idle connection will not do so on the others. */
+  #killStale(): void {
+    const staleSinceMs = this.clock.now() - this.#parts.settings.validateAfterMs;
+    for (const session of [...this.#sessions.values()]) {
+      if (session.isIdle && session.idleSinceMs <= staleSinceMs) session.kill(new Error('the server does not answer'));
+    }
+  }
+
+  /** Uses a connection beside the calls; an abort kills it. */
+  #use<T>(
+    signal: AbortSignal,
+    use: (session: Session, resolve: (value: T) => void, reject: (error: Error) => void) => void,
+  ): Promise<T> {
+    return new Promise((resolve, reject) => {
+      if (signal.aborted) {
+        reject(signal.reason);
+        return;
+      }
+      let used: Session | undefined;
+      const onAbort = (): void => {
+        reject(signal.reason);
+        used?.kill(new Error('the question was called off'));
+      };
+      signal.addEventListener('abort', onAbort, { once: true });
+      const over = (): void => signal.removeEventListener('abort', onAbort);
+      this.#take((error, session) => {
+        if (session === undefined) {
+          over();
+          reject(this.#refused(error));
+        } else if (signal.aborted) session.release(undefined);
+        else {
+          used = session;
+          const end = (): void => {
+            over();
+            session.release(undefined);
+          };
+          use(
+            session,
+            (value) => {
+              end();
+              resolve(value);
+            },
+            (failure) => {
+              end();
+              reject(failure);
+            },
+          );
+        }
+      });
+    });
+  }
+
+  /**
+   * The server took no further connection. If none is left it is gone. If it is merely full, it is held to those it has
+   * for a while. Otherwise it is shutting down (its listener is closed, what it has it finishes), or it hangs.
+   */
+  #refused(cause: Error | undefined): EvenkeelError {
+    const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
+    const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
+    if (this.#closing !== undefined) return error;
+    const { code, errno } = (cause ?? {}) as { readonly code?: string; readonly errno?: number };
+    if (this.#sessions.size === 0) {
+      if (this.#dialling.size === 0) this.#gone(error);
+    } else if (CROWDED.has(errno ?? 0) || CROWDED.has(code ?? '')) this.#crowded(error);
+    else if (code === 'ECONNREFUSED') this.#settleLeaving();
+    else if (code === 'ETIMEDOUT') {
+      // It accepts but does not greet: it hangs, unless it still answers others.
+      if (this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs) this.#crowded(error);
+      else this.#settleLeaving();
+    }
+    return error;
+  }
+
+  #crowded(error: Error): void {
+    this.#capacity = Math.max(1, this.#sessions.size);
+    this.#crowdedTimer?.cancel();
+    this.#crowdedTimer = this.clock.timer(() => {
+      this.#capacity = this.#parts.settings.connectionLimit;
+    }, CROWDED_MS);
+    this.#parts.warn(error);
+  }
+
+  /** Nothing of ours is open any more. */
+  #gone(error: Error | undefined): void {
+    this.#settleClosed(error);
+    void this.close();
+  }
+
+  async #finish(): Promise<void> {
+    this.#crowdedTimer?.cancel();
+    this.#upkeep.close();
+    for (const { socket } of this.#dialling) socket.destroy(new Error('called off'));
+    for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();
+    if (this.#sessions.size + this.#dialling.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#allClosed = resolve;
+      });
+    }
+    this.handle.end(() => {});
+    this.#settleClosed(undefined);
+  }
+
+  #cut(): void {
+    for (const session of [...this.#sessions.values()]) {
+      session.kill(
+        new EvenkeelError('EVENKEEL_CLOSED', `the connection to ${this.address} was cut`, { endpoint: this.address }),
+      );
+    }
+  }
+}

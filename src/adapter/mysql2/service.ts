@@ -1,0 +1,140 @@
+import { isIP } from 'node:net';
+import type { Pool } from 'mysql2';
+import {
+  type Balancer,
+  type BalancingOptions,
+  balancerDefaults,
+  balancingOptionNames,
+  type Clock,
+  checkBoolean,
+  checkString,
+  createBalancer,
+  EvenkeelError,
+  poolDefaults,
+  type Resolver,
+  staticEndpoints,
+  systemClock,
+  systemRng,
+} from '../../index.js';
+import {
+  checkNames,
+  hostOfTarget,
+  type Mysql2ConnectionOptions,
+  resolveServerSettings,
+  type ServerSettings,
+  targetOfHost,
+  withOwnNames,
+} from './options.js';
+import { ServerTransport } from './transport.js';
+
+/** One Service of a cluster: where its servers are, who we are there, how they are chosen. */
+export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
+  /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. */
+  readonly target?: string;
+  /**
+   * Whether every statement that is sent without being checked out may be done twice: for services that are only read.
+   * @defaultValue false
+   */
+  readonly idempotent?: boolean;
+  /**
+   * Whether the servers have to take writes. One that says it is read-only stands by until it no longer is.
+   * @defaultValue false
+   */
+  readonly writable?: boolean;
+}
+
+export const serviceOptionNames: readonly string[] = Object.freeze(['target', 'idempotent', 'writable']);
+
+/** What the cluster hears of a service. */
+export interface ServiceEvents {
+  readonly warn: (error: Error) => void;
+  readonly opened: (pool: Pool) => void;
+  readonly observer: BalancingOptions['observer'];
+}
+
+/** A Service that is followed: its servers, one mysql2 Pool each, and the balancer over them. */
+export interface Service {
+  readonly name: string;
+  readonly balancer: Balancer<Pool>;
+  readonly transport: ServerTransport;
+  readonly settings: ServerSettings;
+  readonly clock: Clock;
+  readonly waitTimeoutMs: number;
+  readonly idempotent: boolean;
+  readonly writable: boolean;
+  /** How long `end` waits for what runs, in ms. */
+  readonly endTimeoutMs: number;
+  /** Chance, from 0 to 1. */
+  readonly draw: () => number;
+}
+
+/** Throws EVENKEEL_OPTION for options that do not fit. */
+export function createService(name: string, given: ServiceOptions, events: ServiceEvents): Service {
+  checkNames(name === '' ? 'options' : `services.${name}`, given, serviceOptionNames);
+  const options = withOwnNames(given);
+  const { resolver, host } = whereabouts(options);
+  const settings = resolveServerSettings(options, host);
+  const { clock = systemClock, rng = systemRng } = options;
+  const { warn, opened, observer } = events;
+  const transport = new ServerTransport({ settings, clock, rng, warn, opened });
+  const idempotent = checkBoolean('idempotent', options.idempotent, false);
+  const writable = checkBoolean('writable', options.writable, false);
+  const balancing: Record<string, unknown> = {};
+  for (const option of balancingOptionNames) if (options[option] !== undefined) balancing[option] = options[option];
+  const balancer = createBalancer<Pool>({
+    ...balancing,
+    resolver,
+    transport,
+    ...(observer !== undefined && { observer }),
+    pool: {
+      // A transaction has no time limit of ours: the server decides.
+      drainTimeoutMs: Number.POSITIVE_INFINITY,
+      ...options.pool,
+      // Connections are replaced one by one within a server's pool, never all of it.
+      maxConnectionAgeMs: Number.POSITIVE_INFINITY,
+    },
+  });
+  const waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
+  // A caller who never gives a connection back must not keep a process from ending.
+  const endTimeoutMs = options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
+  const draw = (): number => rng.next();
+  return { name, balancer, transport, settings, clock, waitTimeoutMs, idempotent, writable, endTimeoutMs, draw };
+}
+
+/** Where the servers are, and what TLS knows them by. */
+function whereabouts(options: ServiceOptions): {
+  readonly resolver: Resolver | string;
+  readonly host: string | undefined;
+} {
+  const { target, resolver, port } = options;
+  const host = options.host === undefined ? undefined : checkString('host', options.host);
+  if (target !== undefined && resolver !== undefined) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
+  }
+  const given = target ?? resolver;
+  if (given === undefined) {
+    if (host === undefined) {
+      throw new EvenkeelError(
+        'EVENKEEL_OPTION',
+        'where are the servers? Give `target` (mysql-read.shop:3306), `resolver`, or `host` and `port`',
+      );
+    }
+    return { resolver: resolverOf(targetOfHost(host, port), host, port ?? 3_306), host };
+  }
+  if (port !== undefined) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'port goes with host alone: a target and a resolver have their own');
+  }
+  if (target !== undefined) checkString('target', target);
+  if (typeof given !== 'string') return { resolver: given, host };
+  const named = hostOfTarget(given);
+  const [, number] = /:(\d+)$/.exec(given) ?? [];
+  return { resolver: resolverOf(given, named, Number(number)), host: host ?? named };
+}
+
+/** An address is what it says; a name is a Service to be found. */
+function resolverOf(target: string, host: string | undefined, port: number): Resolver | string {
+  const isPlain = host !== undefined && !/^(kubernetes|dns|static):(?!\d+$)/.test(target.trim());
+  if (!isPlain || !(port >= 1 && port <= 65_535)) return target;
+  if (isIP(host) === 0 && !/(^|\.)localhost$/.test(host)) return target;
+  return staticEndpoints([{ address: host, port }]);
+}

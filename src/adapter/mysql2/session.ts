@@ -1,0 +1,326 @@
+import type { Socket } from 'node:net';
+import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
+import { type Clock, EvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { verdictOf } from './outcome.js';
+
+/** How a statement ended. */
+export type Answer = (error: Error | null, rows?: unknown, fields?: unknown) => void;
+
+/** Whoever has a session: told once when it is his no more. */
+export interface SessionHolder {
+  /** `verdict`: what the statements he ran himself say of the server. */
+  released(verdict: Outcome): void;
+}
+
+/** What a session tells its server connection. */
+export interface SessionOwner {
+  readonly clock: Clock;
+  readonly address: string;
+  /** Statements of a checked-out connection without a time-out of their own may take this long, in ms; Infinity = no limit. */
+  readonly queryTimeoutMs: number;
+  /** How long a reset or a farewell may take, in ms. */
+  readonly patienceMs: number;
+  /** Whether it is to be closed rather than kept when it is given back. */
+  isSuperfluous(session: Session): boolean;
+  becameIdle(session: Session): void;
+  /** It is gone. `error`: it ended badly. Once per session. */
+  ended(session: Session, error: Error | undefined): void;
+}
+
+type Method = 'query' | 'execute';
+type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: Answer) => Command;
+
+/** The command object mysql2 returns. */
+interface Command {
+  onResult?: Answer;
+  once(event: 'end' | 'error', listener: (error: Error) => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+}
+
+/**
+ * One connection of a mysql2 pool, from its handshake to its end: who has it, since when it is idle, whether it may be
+ * used again. It puts its own `release`, `destroy`, `query` and `execute` on the connection, so that it knows what a
+ * caller who has it checked out does with it.
+ */
+export class Session {
+  readonly connection: PoolConnection;
+  /** When it is to be replaced, on the clock. */
+  expiresAtMs: number;
+  idleSinceMs: number;
+  readonly #socket: Socket;
+  readonly #owner: SessionOwner;
+  readonly #original: {
+    readonly release: () => void;
+    readonly destroy: () => void;
+    readonly query: Send;
+    readonly execute: Send;
+  };
+  #state: 'busy' | 'idle' | 'leaving' | 'dead' = 'busy';
+  #holder: SessionHolder | undefined;
+  /** Statements of the present holder that run. */
+  #running = 0;
+  /** Given back while statements of it still ran. */
+  #givenBack = false;
+  /** The worst the statements of the present holder said of the server. */
+  #verdict: Outcome = outcomes.success;
+
+  constructor(connection: PoolConnection, socket: Socket, expiresAtMs: number, owner: SessionOwner) {
+    this.connection = connection;
+    this.expiresAtMs = expiresAtMs;
+    this.idleSinceMs = owner.clock.now();
+    this.#socket = socket;
+    this.#owner = owner;
+    this.#original = {
+      release: connection.release,
+      destroy: connection.destroy,
+      query: connection.query as unknown as Send,
+      execute: connection.execute as unknown as Send,
+    };
+    Object.assign(connection, {
+      release: () => this.release(undefined),
+      destroy: () => this.#destroyed(),
+      query: (...args: [unknown, unknown, Answer?]) => this.#track('query', args),
+      execute: (...args: [unknown, unknown, Answer?]) => this.#track('execute', args),
+    });
+    // For good: mysql2 may report more than one error, and one that nobody hears ends the process.
+    connection.on('error', (error: Error) => this.#end(error));
+    connection.on('end', () => this.#end(undefined));
+    socket.once('close', () => this.#end(undefined));
+  }
+
+  get isIdle(): boolean {
+    return this.#state === 'idle';
+  }
+
+  /** Whether it is open and can take statements. */
+  get isAlive(): boolean {
+    return this.#state === 'busy' || this.#state === 'idle';
+  }
+
+  /** The pool hands it out. */
+  acquired(): void {
+    if (this.#state !== 'idle') return;
+    this.#state = 'busy';
+    this.#socket.ref();
+  }
+
+  /** It is back in the pool. */
+  returned(): void {
+    if (this.#state !== 'busy') return;
+    this.#state = 'idle';
+    this.#socket.unref();
+    this.idleSinceMs = this.#owner.clock.now();
+    this.#owner.becameIdle(this);
+    this.#letGo();
+  }
+
+  /** A caller has it until he gives it back. */
+  checkOut(holder: SessionHolder): void {
+    this.#holder = holder;
+    if (!this.isAlive) this.#letGo();
+  }
+
+  /** Runs one statement for a caller who has only that. May throw, for what the caller asks for; then nothing was sent. */
+  send(method: Method, sql: unknown, values: unknown, answer: Answer): void {
+    this.#original[method].call(this.connection, sql, values, answer);
+  }
+
+  /** Given back: it may be used again, unless it is superfluous. `holder` is told when it is free. */
+  release(holder: SessionHolder | undefined): void {
+    if (holder !== undefined) this.#holder = holder;
+    if (this.#state !== 'busy') {
+      if (!this.isAlive) this.#letGo();
+      return;
+    }
+    if (this.#running > 0) {
+      this.#givenBack = true;
+      return;
+    }
+    this.#givenBack = false;
+    if (this.#owner.isSuperfluous(this)) {
+      this.quit();
+      return;
+    }
+    this.#original.release.call(this.connection);
+    // With `resetOnRelease` it is not back before the server has answered.
+    if (this.#state === 'busy') this.#orElse(() => this.#state !== 'busy', 'did not answer a reset');
+  }
+
+  /** Ends it in order: the server is told, so that it does not log a client that went away. Only while nothing runs. */
+  quit(): void {
+    if (!this.isAlive) return;
+    this.#state = 'leaving';
+    const { connection } = this;
+    (BaseConnection.prototype.end as (this: PoolConnection) => void).call(connection);
+    this.#original.destroy.call(connection);
+    this.#orElse(() => this.#socket.destroyed, 'did not hang up');
+    this.#letGo();
+  }
+
+  /** Ends it at once, by our own decision; what runs on it fails with `error`. */
+  kill(error: Error): void {
+    if (this.#state === 'dead') return;
+    // mysql2 tells those who wait of an error, but of nothing after `destroy`.
+    if (this.#state === 'busy') this.#socket.destroy(error);
+    else {
+      this.#original.destroy.call(this.connection);
+      this.#socket.destroy();
+    }
+    this.#state = 'leaving';
+    this.#end(undefined);
+  }
+
+  /** Asks the server whether it is there. Answers once: with an error when it does not answer in time. */
+  ping(timeoutMs: number, answer: (error: Error | undefined, late: boolean) => void): void {
+    let over = false;
+    const end = (error: Error | undefined, late: boolean): void => {
+      if (over) return;
+      over = true;
+      timer.cancel();
+      answer(error, late);
+    };
+    const timer = this.#owner.clock.timer(
+      () => end(this.#error('EVENKEEL_DEADLINE', `did not answer a ping within ${timeoutMs} ms`), true),
+      timeoutMs,
+    );
+    this.connection.ping((error) => end(error ?? undefined, false));
+  }
+
+  #error(code: 'EVENKEEL_DEADLINE' | 'EVENKEEL_CLOSED', what: string): EvenkeelError {
+    const { address } = this.#owner;
+    return new EvenkeelError(code, `${address} ${what}`, { endpoint: address });
+  }
+
+  /** A server that does not do its part is cut. */
+  #orElse(isDone: () => boolean, what: string): void {
+    const { clock, patienceMs } = this.#owner;
+    clock.timer(() => {
+      if (isDone()) return;
+      this.#socket.destroy();
+      this.#end(this.#error('EVENKEEL_DEADLINE', what));
+    }, patienceMs);
+  }
+
+  /** The caller who has it throws it away. */
+  #destroyed(): void {
+    if (this.#state !== 'busy') return;
+    this.#state = 'leaving';
+    if (this.#running > 0) {
+      this.#socket.destroy(this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user'));
+      this.#verdict = worse(this.#verdict, outcomes.cancelled);
+    } else {
+      this.#original.destroy.call(this.connection);
+      this.#socket.destroy();
+    }
+    this.#letGo();
+  }
+
+  #track(method: Method, args: readonly unknown[]): Command {
+    const last = args.findLastIndex((arg) => typeof arg === 'function');
+    const given = last === -1 ? undefined : (args[last] as Answer);
+    const timed = given === undefined ? undefined : this.#timed(given, args[0]);
+    const passed = timed === undefined ? [...args] : [...args.slice(0, last), timed.answer];
+    if (timed !== undefined) passed[0] = timed.sql;
+    this.#running++;
+    let command: Command;
+    try {
+      command = (this.#original[method] as (this: PoolConnection, ...args: unknown[]) => Command).apply(
+        this.connection,
+        passed,
+      );
+    } catch (error) {
+      this.#running--;
+      timed?.cancel();
+      throw error;
+    }
+    if (given === undefined) command.on('error', (error) => this.#note(error));
+    command.once('end', () => {
+      if (!this.isAlive) return;
+      this.#running--;
+      if (this.#running === 0 && this.#givenBack) this.release(undefined);
+    });
+    return command;
+  }
+
+  /** The caller's callback with the time-out of his statement: mysql2 has none for the preparing of one. */
+  #timed(given: Answer, sql: unknown): { readonly answer: Answer; readonly sql: unknown; cancel(): void } {
+    let own: unknown;
+    let rest = sql;
+    if (typeof sql === 'object' && sql !== null && Object.getPrototypeOf(sql) === Object.prototype) {
+      const { timeout, ...others } = sql as { readonly timeout?: unknown };
+      own = timeout;
+      rest = others;
+    }
+    const limitMs = typeof own === 'number' && own > 0 ? own : this.#owner.queryTimeoutMs;
+    let over = false;
+    const answer: Answer = (error, rows, fields) => {
+      if (over) return;
+      over = true;
+      timer?.cancel();
+      if (error) this.#note(error);
+      given(error, rows, fields);
+    };
+    const timer = Number.isFinite(limitMs)
+      ? this.#owner.clock.timer(() => answer(queryTimeout(this.#owner.address, limitMs)), limitMs)
+      : undefined;
+    return { answer, sql: rest, cancel: () => timer?.cancel() };
+  }
+
+  /** A statement of the holder failed. */
+  #note(error: Error): void {
+    const { outcome, usable } = verdictOf(error);
+    if (outcome !== outcomes.success) this.#verdict = worse(this.#verdict, outcome);
+    if (!usable && this.isAlive) this.kill(error);
+  }
+
+  /** It is gone; `error` says why, where that is no ordinary end. */
+  #end(error: Error | undefined): void {
+    if (this.#state === 'dead') return;
+    const was = this.#state;
+    this.#state = 'dead';
+    if (was === 'busy') this.#verdict = worse(this.#verdict, outcomes.reset);
+    const { address } = this.#owner;
+    const reason =
+      was === 'busy'
+        ? (error ?? new EvenkeelError('EVENKEEL_CONNECT', `${address} closed the connection`, { endpoint: address }))
+        : was === 'idle' && !isFarewell(error)
+          ? error
+          : undefined;
+    // mysql2 leaves some errors without closing the connection.
+    if (!this.#socket.destroyed && error !== undefined) this.#socket.destroy(error);
+    this.#owner.ended(this, reason);
+    this.#letGo();
+  }
+
+  #letGo(): void {
+    const holder = this.#holder;
+    const verdict = this.#verdict;
+    this.#holder = undefined;
+    this.#verdict = outcomes.success;
+    this.#running = 0;
+    this.#givenBack = false;
+    holder?.released(verdict);
+  }
+}
+
+/** The first failure counts. */
+function worse(before: Outcome, now: Outcome): Outcome {
+  return before.kind === 'success' ? now : before;
+}
+
+/** A server that closes an idle connection in order, with or without a last word. */
+function isFarewell(error: Error | undefined): boolean {
+  if (error === undefined) return true;
+  const { code, fatal } = error as { readonly code?: unknown; readonly fatal?: unknown };
+  return fatal === true && (code === 'PROTOCOL_CONNECTION_LOST' || !/^E[A-Z]+$/.test(String(code)));
+}
+
+/** The error of a statement that took too long, as mysql2 has it, with the endpoint. */
+export function queryTimeout(address: string, limitMs: number): Error {
+  const error = new Error(`Query inactivity timeout: ${address} did not answer within ${limitMs} ms`);
+  return Object.assign(error, {
+    code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    errorno: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    syscall: 'query',
+  });
+}
