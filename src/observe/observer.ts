@@ -34,6 +34,8 @@ export interface ObserverEvents {
     /** From 1. */
     readonly attempt: number;
     readonly retrying: boolean;
+    /** It ran beside an earlier attempt that took long. */
+    readonly hedged?: boolean;
     readonly error?: unknown;
   };
   /** A call could not be given an endpoint. */

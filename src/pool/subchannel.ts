@@ -17,6 +17,8 @@ export type { SubchannelOwner, SubchannelState };
 
 /** A connection that ended sooner than this was of no use: reconnecting at once would be a hot loop. In ms. */
 const MIN_USEFUL_LIFE_MS = 1_000;
+/** A server's `Retry-After` is believed up to this long, in ms. */
+const MAX_PUSHBACK_MS = 60_000;
 
 /**
  * Our slot for one endpoint: its connection, state, counters and load.
@@ -60,6 +62,8 @@ export class Subchannel<C> {
   endpoint: Endpoint;
   /** Calls that failed since the start, also because no connection could be opened for them. */
   failed = 0;
+  /** Until when it asked to be left alone. What is repeated for the sake of a better answer does not go there before. */
+  pushedBackUntilMs = 0;
   /** What ended the last connection or attempt, until the next success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
@@ -142,7 +146,11 @@ export class Subchannel<C> {
     this.inFlight--;
     // The room of a call from before the trial is not for another one on trial.
     if (this.#trial !== undefined && startedMs < this.#trialSinceMs) this.#trialLimit--;
-    if (outcome.kind === 'failure' || outcome.cause === 'connect') this.failed++;
+    if (outcome.kind === 'failure' || outcome.cause === 'connect') {
+      this.failed++;
+      const { retryAfterMs } = outcome;
+      if (retryAfterMs !== undefined) this.pushedBackUntilMs = nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS);
+    }
     try {
       this.load.end(askedMs, nowMs, isMeasured ? outcome : outcomes.notStarted);
     } catch (error) {

@@ -1,20 +1,33 @@
 import type { Readable } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Balancer, type Lease, notify, type Outcome, observes, outcomes, TriedEndpoints } from '../../index.js';
+import {
+  type Balancer,
+  type Clock,
+  type Lease,
+  notify,
+  type Outcome,
+  observes,
+  outcomes,
+  type RetryPolicy,
+  type SharedTimer,
+  type Timed,
+  TriedEndpoints,
+} from '../../index.js';
+import { deadlineError, isDeadlineError } from './deadline-error.js';
 import { outcomeOfError } from './outcome.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
   readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  /** The Service as its callers know it, for messages. */
+  readonly origin: string;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
   served(): void;
   /** A request on `pool` died with its socket. */
   lost(pool: Pool, error: Error): void;
 }
-
-/** Methods that may be done twice without harm. Source: RFC 9110, 9.2.2. */
-const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']);
 
 /**
  * One request of a caller, over all its attempts: the one object we add to what undici allocates anyway. It is the
@@ -23,7 +36,7 @@ const IDEMPOTENT: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS', 'TRAC
  * The caller hears of its start at once, so that he can abort at every stage: while we wait for an endpoint, while a
  * socket opens, between two attempts. He then hears of exactly one end.
  */
-export abstract class Call {
+export abstract class Call implements Timed {
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #key: string | undefined;
@@ -31,7 +44,9 @@ export abstract class Call {
   #lease: Lease<Pool> | undefined;
   #attempt = 0;
   /** Where this call was tried; undefined before the first retry. */
-  #tried: TriedEndpoints<Pool> | undefined;
+  protected tried: TriedEndpoints<Pool> | undefined;
+  /** When the whole call has to be over, if it has to. */
+  #deadline: SharedTimer | undefined;
   /** Ends the waiting for an endpoint. */
   #waiting: AbortController | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
@@ -59,6 +74,11 @@ export abstract class Call {
   /** Tells undici to abort the attempt it has begun to send; undici then reports its failure. */
   protected abstract interrupt(reason: Error): void;
 
+  /** The call has until `deadline`; to be said before it begins. */
+  limit(deadline: SharedTimer): void {
+    this.#deadline = deadline;
+  }
+
   /** Starts the call. False when it has to wait for an endpoint. */
   begin(): boolean {
     try {
@@ -67,15 +87,31 @@ export abstract class Call {
       this.#finish(error as Error);
     }
     if (this.done) return true;
-    const { balancer } = this.#owner;
-    balancer.retries.started();
-    const lease = balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
+    this.#owner.balancer.retries.started();
+    return this.start();
+  }
+
+  /** Makes the first attempt. False when it has to wait for an endpoint. */
+  protected start(): boolean {
+    const lease = this.#owner.balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
     if (lease === undefined) {
       this.#wait(undefined);
       return false;
     }
-    this.#send(lease);
+    this.send(lease);
     return true;
+  }
+
+  /** Where the attempt under way went. */
+  get lease(): Lease<Pool> | undefined {
+    return this.#lease;
+  }
+
+  /** How far the attempt under way has come, for people. */
+  get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
+    if (this.#lease === undefined) return 'waiting';
+    if (!this.#sent) return 'connecting';
+    return this.#answered ? 'answered' : 'sent';
   }
 
   /** The caller gives up. */
@@ -84,6 +120,13 @@ export abstract class Call {
     this.abortReason = reason ?? new errors.RequestAbortedError();
     if (this.#sent) this.interrupt(this.abortReason);
     else this.#finish(this.abortReason);
+  }
+
+  /** Its deadline. */
+  timedOut(): void {
+    const { origin } = this.#owner;
+    const { method } = this.#options;
+    this.abort(deadlineError({ origin, method, limitMs: this.limitMs as number, running: [this], tried: this.tried }));
   }
 
   /** undici begins to write the attempt. */
@@ -108,21 +151,23 @@ export abstract class Call {
     this.#thrown = error;
   }
 
-  /** The answer is complete. */
-  protected completed(): void {
+  /** The answer is complete; or as much of it as anybody wants, and the call goes on elsewhere. */
+  protected completed(elsewhere = false): void {
     this.done = true;
     this.#sent = false;
+    this.#deadline?.cancel();
     const lease = this.#lease;
     if (lease === undefined) return;
     this.#lease = undefined;
     lease.end(this.#verdict);
-    this.#report(lease, this.#verdict, false, undefined);
+    this.#report(lease, this.#verdict, elsewhere, undefined);
   }
 
   /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
   protected upgraded(status: number, socket: { once(event: 'close', listener: () => void): unknown }): void {
     this.done = true;
     this.#sent = false;
+    this.#deadline?.cancel();
     const lease = this.#lease;
     if (lease === undefined) return;
     this.#lease = undefined;
@@ -143,39 +188,67 @@ export abstract class Call {
       return;
     }
     this.#lease = undefined;
-    const ours = this.abortReason !== undefined || this.#thrown === error || bodyOf(this.#options)?.errored === error;
-    const outcome = ours ? outcomes.cancelled : outcomeOfError(error, this.#sent);
+    const outcome = this.#isOurs(error) ? this.#outcomeOfAbort(lease) : outcomeOfError(error, this.#sent);
     this.#sent = false;
     lease.end(outcome);
     if (outcome.cause === 'reset') this.#owner.lost(lease.handle, error);
-    const retrying = !this.done && this.#mayRepeat(outcome);
+    const retrying = !this.done && this.mayRepeat(outcome, error);
     this.#report(lease, outcome, retrying, error);
     if (retrying) this.#repeat(lease, outcome, error);
     else this.#finish(error);
   }
 
-  #send(lease: Lease<Pool>): void {
+  protected send(lease: Lease<Pool>): void {
     this.#lease = lease;
-    this.#attempt++;
+    this.#attempt = this.nextAttempt(this.#attempt);
     lease.handle.dispatch(this.#options, this as Dispatcher.DispatchHandler);
   }
 
-  #mayRepeat(outcome: Outcome): boolean {
-    if (outcome.kind === 'cancelled') return false;
+  /** The number of the attempt that follows `attempt`, from 1. */
+  protected nextAttempt(attempt: number): number {
+    return attempt + 1;
+  }
+
+  /** Whether an attempt of this call is a hedge. */
+  protected get isHedge(): boolean {
+    return false;
+  }
+
+  /** How long the whole call may take, in ms. */
+  protected get limitMs(): number | undefined {
+    return this.#deadline?.delayMs;
+  }
+
+  /** Whether another attempt may follow the one that failed; if so it is paid for. */
+  protected mayRepeat(outcome: Outcome, error: Error): boolean {
+    if (outcome.kind === 'cancelled' || this.abortReason !== undefined) return false;
     const body = bodyOf(this.#options);
     if (body?.destroyed === true) return false;
-    const idempotent = outcome.kind === 'not-started' || isRepeatable(this.#options);
     const { retries } = this.#owner.balancer;
-    return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt });
+    const { method } = this.#options;
+    const idempotent = isRepeatable(this.#options, retries);
+    return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt, method, error });
+  }
+
+  /** Whether an attempt that failed with `error` did so by the caller's doing, or at his deadline. */
+  #isOurs(error: Error): boolean {
+    return this.abortReason !== undefined || this.#thrown === error || bodyOf(this.#options)?.errored === error;
+  }
+
+  /** A deadline is a time-out of the endpoint, if that had half of the time or more and has not begun to answer. */
+  #outcomeOfAbort({ startedMs }: Lease<Pool>): Outcome {
+    const { limitMs } = this;
+    if (this.#answered || limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
+    return 2 * (this.#owner.clock.now() - startedMs) >= limitMs ? outcomes.timeout : outcomes.cancelled;
   }
 
   #repeat(failed: Lease<Pool>, outcome: Outcome, error: Error): void {
-    this.#tried ??= new TriedEndpoints();
-    this.#tried.add(failed, outcome);
-    const { avoid } = this.#tried;
+    this.tried ??= new TriedEndpoints();
+    this.tried.add(failed, outcome);
+    const { avoid } = this.tried;
     const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
     if (lease !== undefined && !avoid.has(lease.subchannel)) {
-      this.#send(lease);
+      this.send(lease);
       return;
     }
     lease?.end(outcomes.notStarted);
@@ -200,13 +273,13 @@ export abstract class Call {
     const acquire = async (): Promise<Lease<Pool>> => {
       // A pod that failed just now is taken out within this turn; only then is it clear who is left.
       if (failure !== undefined) await undefined;
-      return balancer.acquire({ key: this.#key, avoid: this.#tried?.avoid, signal: waiting.signal });
+      return balancer.acquire({ key: this.#key, avoid: this.tried?.avoid, signal: waiting.signal });
     };
     acquire().then(
       (lease) => {
         ended();
-        if (!this.done && this.#tried?.allows(lease) !== false) {
-          this.#send(lease);
+        if (!this.done && this.tried?.allows(lease) !== false) {
+          this.send(lease);
           return;
         }
         lease.end(outcomes.notStarted);
@@ -222,6 +295,7 @@ export abstract class Call {
   #finish(error: Error): void {
     if (this.done) return;
     this.done = true;
+    this.#deadline?.cancel();
     this.#waiting?.abort();
     this.deliver(error);
   }
@@ -230,7 +304,15 @@ export abstract class Call {
     const { observer } = this.#owner.balancer;
     if (!observes(observer, 'attemptEnded')) return;
     const { endpoint } = lease;
-    notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, error });
+    const hedged = this.isHedge;
+    notify(observer, 'attemptEnded', {
+      endpoint,
+      outcome,
+      attempt: this.#attempt,
+      retrying,
+      ...(hedged && { hedged }),
+      error,
+    });
   }
 }
 
@@ -242,7 +324,10 @@ function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
 }
 
 /** Whether the request may be done twice, and can be: its body is still there once it was sent. */
-function isRepeatable({ method, body, upgrade, idempotent }: Dispatcher.DispatchOptions): boolean {
-  if (!IDEMPOTENT.has(method) || idempotent === false || upgrade) return false;
+export function isRepeatable(
+  { method, body, upgrade, idempotent }: Dispatcher.DispatchOptions,
+  retries: RetryPolicy,
+): boolean {
+  if (!retries.allowsMethod(method) || idempotent === false || upgrade) return false;
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }

@@ -9,14 +9,18 @@ import {
   createBalancer,
   optionError,
   poolDefaults,
+  SharedTimers,
   systemClock,
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
-import type { Call, CallOwner } from './call.js';
+import { type Call, isRepeatable } from './call.js';
+import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
 import { Elsewhere } from './elsewhere.js';
+import { ForkedCall, type ForkOwner } from './forked-call.js';
+import type { Hedging } from './hedging.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
@@ -28,7 +32,7 @@ import {
 } from './transport.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
-export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions {
+export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
   /**
    * Where requests for any other origin go (redirects, absolute URLs). It stays the caller's to close.
    * @defaultValue an undici Agent of our own, made when first needed
@@ -44,6 +48,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
 export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
   ...balancingOptionNames,
   ...undiciConnectionOptionNames,
+  ...callOptionNames,
   'otherwise',
   'key',
   'clusterDomain',
@@ -81,6 +86,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
     servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
     otherwise,
     key,
+    rules: callRules(options),
     clock: options.clock ?? systemClock,
     drainTimeoutMs: options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
     transport: (opened) => {
@@ -111,6 +117,7 @@ interface BalancedDispatcherParts {
   readonly servername: string | undefined;
   readonly otherwise: Dispatcher | undefined;
   readonly key: DispatcherOptions['key'];
+  readonly rules: CallRules;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   readonly transport: (opened: (pool: Pool) => void) => PodTransport;
@@ -119,11 +126,17 @@ interface BalancedDispatcherParts {
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
 
-class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOwner {
+class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOwner {
   readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  readonly timers: SharedTimers;
+  readonly hedging: Hedging | undefined;
   readonly #parts: BalancedDispatcherParts;
   readonly #transport: PodTransport;
   readonly #elsewhere: Elsewhere;
+  readonly #deadlineOf: CallRules['deadlineOf'];
+  /** Whether a request that may be sent twice can have several answers. */
+  readonly #forks: boolean;
   #waiting = 0;
   #closing: Promise<void> | undefined;
 
@@ -133,6 +146,15 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
     this.#elsewhere = new Elsewhere(parts);
     this.#transport = parts.transport((pool) => this.#forwardEvents(pool));
     this.balancer = parts.balancer(this.#transport);
+    this.clock = parts.clock;
+    this.timers = new SharedTimers(parts.clock);
+    this.hedging = parts.rules.hedging;
+    this.#deadlineOf = parts.rules.deadlineOf;
+    this.#forks = this.hedging !== undefined || this.balancer.retries.looksAtAnswers;
+  }
+
+  get origin(): string {
+    return this.#parts.matcher.origin;
   }
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
@@ -147,7 +169,10 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
       own = resolved;
     }
     if (servername !== undefined) own = { ...own, servername } as Dispatcher.DispatchOptions;
-    return this.#call(own, handler, key?.(own)).begin();
+    const call = this.#call(own, handler, key?.(own));
+    const limitMs = this.#deadlineOf?.(own);
+    if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
+    return call.begin();
   }
 
   override close(): Promise<void>;
@@ -187,7 +212,12 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
     this.#transport.lost(pool, error);
   }
 
-  #call(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): Call {
+  #call(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    key: string | undefined,
+  ): Call | ForkedCall {
+    if (this.#forks && isRepeatable(options, this.balancer.retries)) return this.#fork(options, handler, key);
     if (typeof handler.onRequestStart === 'function')
       return new ModernCall(this, options, key, handler as ModernHandler);
     const legacy = handler as LegacyHandler;
@@ -196,8 +226,15 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, CallOw
       : new ModernCall(this, withoutDispatcher(options), key, new ModernisedHandler(legacy));
   }
 
+  #fork(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): ForkedCall {
+    const isModern = typeof handler.onRequestStart === 'function';
+    const modern = isModern ? (handler as ModernHandler) : new ModernisedHandler(handler as LegacyHandler);
+    return new ForkedCall(this, { options: withoutDispatcher(options), key, handler: modern });
+  }
+
   async #end(signal: AbortSignal | undefined): Promise<void> {
     await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#elsewhere.close()]);
+    this.timers.close();
   }
 
   #forwardEvents(pool: Pool): void {

@@ -1,0 +1,266 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import { type Dispatcher, errors, type Pool } from 'undici';
+import { type Lease, outcomes, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../../index.js';
+import { type Answer, Branch, type BranchOwner } from './branch.js';
+import type { CallOwner } from './call.js';
+import { deadlineError } from './deadline-error.js';
+import type { Hedging } from './hedging.js';
+import type { ModernHandler } from './modern-call.js';
+
+/** What the forked calls of one dispatcher share. */
+export interface ForkOwner extends CallOwner {
+  readonly timers: SharedTimers;
+  readonly hedging: Hedging | undefined;
+}
+
+/** One request: what was asked, and who wants to know. */
+export interface Asked {
+  readonly options: Dispatcher.DispatchOptions;
+  readonly key: string | undefined;
+  readonly handler: ModernHandler;
+}
+
+/** How many pods that asked to be left alone are passed over when one is looked for. */
+const MAX_PASSED_OVER = 4;
+
+/**
+ * One request of a caller that may have several answers, of which he gets one: an answer can be given up for that of
+ * another pod (`retry.statuses`, `retry.when`), and a hedge may answer sooner. It is the caller's controller, and begins
+ * branches, each a call of its own with the pods in common.
+ *
+ * Which answer it is, is decided at its head, before anything was passed on. From then on it streams.
+ */
+export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, Timed {
+  readonly owner: ForkOwner;
+  readonly options: Dispatcher.DispatchOptions;
+  readonly key: string | undefined;
+  readonly handler: ModernHandler;
+  readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
+  attempts = 0;
+  /** Branches that may still answer. */
+  #branches: readonly Branch[] = [];
+  /** The one whose answer the caller gets. */
+  #winner: Branch | undefined;
+  #hedges = 0;
+  #hedgeTimer: SharedTimer | undefined;
+  #deadline: SharedTimer | undefined;
+  #abortReason: Error | undefined;
+  /** The caller paused before there was anything to pause. */
+  #pausedEarly = false;
+  #done = false;
+
+  constructor(owner: ForkOwner, { options, key, handler }: Asked) {
+    this.owner = owner;
+    this.options = options;
+    this.key = key;
+    this.handler = handler;
+  }
+
+  /** The call has until `deadline`; to be said before it begins. */
+  limit(deadline: SharedTimer): void {
+    this.#deadline = deadline;
+  }
+
+  /** Starts the call. False when it has to wait for an endpoint. */
+  begin(): boolean {
+    try {
+      this.handler.onRequestStart(this);
+    } catch (error) {
+      this.#finish(error as Error);
+    }
+    if (this.#done) return true;
+    this.owner.balancer.retries.started();
+    this.#awaitHedge();
+    return this.#branch(false);
+  }
+
+  // What the caller does with it.
+
+  abort(reason?: Error): void {
+    if (this.#done || this.#abortReason !== undefined) return;
+    const error = reason ?? new errors.RequestAbortedError();
+    this.#abortReason = error;
+    this.#hedgeTimer?.cancel();
+    const branches = this.#branches;
+    for (const branch of branches) branch.abort(error);
+    // He may have done so from within `onRequestStart`, before there was any.
+    if (branches.length === 0) this.#finish(error);
+  }
+
+  pause(): void {
+    if (this.#winner === undefined) this.#pausedEarly = true;
+    else this.#winner.controller?.pause();
+  }
+
+  resume(): void {
+    this.#pausedEarly = false;
+    this.#winner?.controller?.resume();
+  }
+
+  get aborted(): boolean {
+    return this.#abortReason !== undefined;
+  }
+
+  get reason(): Error | null {
+    return this.#abortReason ?? null;
+  }
+
+  get paused(): boolean {
+    return this.#winner?.controller?.paused ?? this.#pausedEarly;
+  }
+
+  get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
+    return this.#winner?.controller?.rawHeaders ?? null;
+  }
+
+  get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
+    return this.#winner?.controller?.rawTrailers ?? null;
+  }
+
+  /** Its deadline. */
+  timedOut(): void {
+    const { owner, options, tried } = this;
+    const { method } = options;
+    const limitMs = this.limitMs as number;
+    this.abort(deadlineError({ origin: owner.origin, method, limitMs, running: this.#branches, tried }));
+  }
+
+  // What its branches ask and tell.
+
+  get controller(): Dispatcher.DispatchController {
+    return this;
+  }
+
+  get timers(): SharedTimers {
+    return this.owner.timers;
+  }
+
+  get limitMs(): number | undefined {
+    return this.#deadline?.delayMs;
+  }
+
+  isAlone(branch: Branch): boolean {
+    return this.#branches.every((other) => other === branch || other.lease === undefined);
+  }
+
+  takes(branch: Branch, answer: Answer): boolean {
+    if (this.#done || this.#winner !== undefined || this.#abortReason !== undefined) return false;
+    this.#measure(branch);
+    if (answer.status >= 400 && this.#goesElsewhere(branch, answer)) return false;
+    this.#winner = branch;
+    this.#hedgeTimer?.cancel();
+    const losers = this.#branches.filter((other) => other !== branch);
+    this.#branches = [branch];
+    for (const loser of losers) {
+      // It would have taken at least so long: to leave that out would make usual times look ever shorter.
+      this.#measure(loser);
+      loser.abort(new errors.RequestAbortedError('another pod answered first'));
+    }
+    if (this.#pausedEarly) branch.controller?.pause();
+    return true;
+  }
+
+  ended(): void {
+    this.#done = true;
+    this.#deadline?.cancel();
+  }
+
+  failed(branch: Branch, error: Error): void {
+    const isWinner = branch === this.#winner;
+    this.#branches = this.#branches.filter((other) => other !== branch);
+    if (isWinner && this.#done) {
+      // What the caller's own code threw when it was told of the end.
+      this.#deliver(error);
+    } else if (isWinner || (this.#winner === undefined && this.#branches.length === 0)) this.#finish(error);
+  }
+
+  /** Begins another line of attempts; on `lease`, if there is one already. */
+  #branch(isHedge: boolean, lease?: Lease<Pool>): boolean {
+    const branch = new Branch(this, isHedge);
+    this.#branches = [...this.#branches, branch];
+    return branch.start(lease);
+  }
+
+  /** Whether an answer is given up: another attempt is under way, or can be made at once on another pod. */
+  #goesElsewhere(branch: Branch, { status, header, verdict }: Answer): boolean {
+    const { retries } = this.owner.balancer;
+    if (!retries.looksAtAnswers) return false;
+    const { method } = this.options;
+    const tried = this.attempts;
+    const attempt = { outcome: verdict, idempotent: true, answered: false, tried, method, status, header };
+    if (!this.isAlone(branch)) {
+      if (!retries.wants(attempt)) return false;
+      this.#branches = this.#branches.filter((other) => other !== branch);
+      return true;
+    }
+    if (!retries.allows(attempt)) return false;
+    this.tried.add(branch.lease as Lease<Pool>, verdict);
+    const lease = this.#pickOther();
+    if (lease === undefined) {
+      retries.refund();
+      return false;
+    }
+    this.#branches = this.#branches.filter((other) => other !== branch);
+    this.#branch(false, lease);
+    return true;
+  }
+
+  /** A pod this call has not been to, that can take it now and did not ask to be left alone. */
+  #pickOther(): Lease<Pool> | undefined {
+    const { balancer, clock } = this.owner;
+    const { avoid } = this.tried;
+    const nowMs = clock.now();
+    for (let passedOver = 0; passedOver <= MAX_PASSED_OVER; passedOver++) {
+      const lease = balancer.pick({ key: this.key, avoid });
+      if (lease === undefined) return undefined;
+      const isNew = !avoid.has(lease.subchannel);
+      if (isNew && lease.subchannel.pushedBackUntilMs <= nowMs) return lease;
+      lease.end(outcomes.notStarted);
+      if (!isNew) return undefined;
+      this.tried.add(lease, outcomes.overload);
+    }
+    return undefined;
+  }
+
+  #awaitHedge(): void {
+    const { hedging, timers } = this.owner;
+    const delayMs = hedging?.delayMs;
+    if (hedging === undefined || delayMs === undefined || this.#hedges >= hedging.max) return;
+    this.#hedgeTimer = timers.start(delayMs, { timedOut: () => this.#hedge() });
+  }
+
+  /** Nobody has answered for long: another pod is asked as well, if one can be, and the budget pays for it. */
+  #hedge(): void {
+    if (this.#done || this.#winner !== undefined || this.#abortReason !== undefined) return;
+    const { retries } = this.owner.balancer;
+    const leases = this.#branches.flatMap(({ lease }) => lease ?? []);
+    // Who waits for a pod would not get two.
+    if (leases.length === 0 || !retries.allowsHedge(this.attempts)) return;
+    for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
+    const lease = this.#pickOther();
+    if (lease === undefined) {
+      retries.refund();
+      return;
+    }
+    this.#hedges++;
+    this.#awaitHedge();
+    this.#branch(true, lease);
+  }
+
+  #measure({ lease }: Branch): void {
+    if (lease !== undefined) this.owner.hedging?.took(this.owner.clock.now() - lease.startedMs);
+  }
+
+  #finish(error: Error): void {
+    if (this.#done) return;
+    this.#done = true;
+    this.#deadline?.cancel();
+    this.#hedgeTimer?.cancel();
+    this.#deliver(error);
+  }
+
+  #deliver(error: Error): void {
+    if (this.handler.onResponseError === undefined) throw error;
+    this.handler.onResponseError(this, error);
+  }
+}

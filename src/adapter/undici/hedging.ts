@@ -1,0 +1,67 @@
+import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../../index.js';
+
+/**
+ * A second attempt beside one that takes long: the answer that begins first is the caller's, the other attempt is
+ * aborted. Only for requests that may be sent twice, on another pod, and paid from the retry budget.
+ */
+export interface HedgeOptions {
+  /** How long an attempt may be without an answer before another pod is asked as well, in ms. */
+  readonly afterMs?: number;
+  /**
+   * The same as a quantile, above 0 and below 1, of the times to the head of an answer: 0.95 asks a second pod in one of
+   * 20 requests. There are no hedges before 100 answers were measured. Either this or `afterMs`.
+   */
+  readonly afterQuantile?: number;
+  /** Hedges per request at most, each after the same time; `retry.maxAttempts` counts them, too. @defaultValue 1 */
+  readonly max?: number;
+}
+
+export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });
+
+/** Throws EVENKEEL_OPTION for what does not fit. */
+export function hedgingOf(options: HedgeOptions): Hedging {
+  checkKeys('hedge', options, ['afterMs', 'afterQuantile', 'max']);
+  const { afterMs, afterQuantile } = options;
+  if ((afterMs === undefined) === (afterQuantile === undefined)) {
+    throw optionError('hedge', 'an object with either afterMs or afterQuantile', options);
+  }
+  checkNumber('hedge.afterMs', afterMs, 1, { min: 1, max: 3_600_000 });
+  checkNumber('hedge.afterQuantile', afterQuantile, 0.5, { above: 0, max: 0.9999 });
+  const max = checkNumber('hedge.max', options.max, hedgeDefaults.max, { min: 1, max: 10, integer: true });
+  return new Hedging(afterMs, afterQuantile, max);
+}
+
+/** So many answers tell what is usual. */
+const MIN_MEASURED = 100;
+/** The quantile is looked up again after so many more: it costs as much as ten requests' worth of counting. */
+const LOOK_UP_AFTER = 64;
+
+/** When the requests of one dispatcher are hedged. */
+export class Hedging {
+  readonly max: number;
+  readonly #quantile: number | undefined;
+  readonly #latency: LatencyQuantile = new LatencyQuantile();
+  #delayMs: number | undefined;
+  #measured = 0;
+  #sinceLookUp = 0;
+
+  constructor(afterMs: number | undefined, quantile: number | undefined, max: number) {
+    this.max = max;
+    this.#delayMs = afterMs;
+    this.#quantile = quantile;
+  }
+
+  /** How long to wait for an answer, in ms; undefined while that is not known. */
+  get delayMs(): number | undefined {
+    return this.#delayMs;
+  }
+
+  /** An attempt had, or would have had, no answer for so long. */
+  took(ms: number): void {
+    if (this.#quantile === undefined) return;
+    this.#latency.add(ms);
+    if (++this.#measured < MIN_MEASURED || (++this.#sinceLookUp < LOOK_UP_AFTER && this.#delayMs !== undefined)) return;
+    this.#sinceLookUp = 0;
+    this.#delayMs = Math.max(1, this.#latency.quantile(this.#quantile));
+  }
+}
