@@ -1,0 +1,39 @@
+import type { Pool } from 'mysql2';
+import { mysql2Transport } from '../../../src/adapter/mysql2/index.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { transportContract } from '../../contract/transport.js';
+import { refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { ScriptedMysql } from '../../support/scripted-mysql.js';
+
+transportContract<Pool>({
+  name: 'mysql2Transport',
+  open: async () => {
+    const server = await ScriptedMysql.start();
+    const silent = await ScriptedMysql.start();
+    silent.greeting = 'silent';
+    server.reaction = () => 'hold';
+    let held = 0;
+    return {
+      transport: mysql2Transport({ user: 'app', password: 'secret' }),
+      endpoint: createEndpoint(server.endpoint),
+      refusing: createEndpoint(await refusingEndpoint()),
+      hanging: createEndpoint(silent.endpoint),
+      open: () => server.open + silent.open,
+      end: (how) => server.end(how),
+      call: async (pool) => {
+        const ended = new Promise<'finished' | 'cut'>((resolve) => {
+          pool.query('SELECT 1', (error: Error | null) => resolve(error ? 'cut' : 'finished'));
+        });
+        const connection = await server.held(++held);
+        return {
+          ended: ended.finally(() => held--),
+          finish: () => connection.answer?.(),
+        };
+      },
+      close: async () => {
+        await server[Symbol.asyncDispose]();
+        await silent[Symbol.asyncDispose]();
+      },
+    };
+  },
+});
