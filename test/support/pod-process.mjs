@@ -202,6 +202,7 @@ server.on('upgrade', (request, socket, head) => {
     socket.write(`${lines.join('\r\n')}\r\nsec-websocket-accept: ${accept}\r\n\r\n`);
     socket.write(Buffer.concat([Buffer.of(0x81, name.length), Buffer.from(name)]));
     socket.once('data', () => socket.end(Buffer.of(0x88, 0)));
+    socket.once('end', () => socket.end());
     return;
   }
   socket.write(`${lines.join('\r\n')}\r\n\r\n`);
