@@ -1,109 +1,87 @@
 /**
  * HTTP clients side by side on the same pods: evenkeel against a hand-written loop over one bare undici Pool per pod,
- * undici's own pools, and what people have today (one address that balances per connection).
+ * undici's own pools, what people have today (one address that balances per connection), and local proxies.
  *
- *   node --expose-gc test/bench/http.bench.mjs [--quick]
+ *   node --expose-gc test/bench/http.bench.mjs [--quick] [--write]      --write also draws the pictures
  */
-import { Agent as HttpAgent, request as httpRequest } from 'node:http';
-import { connect as connectSocket } from 'node:net';
-import { staticEndpoints } from 'evenkeel';
-import { createDispatcher } from 'evenkeel/undici';
-import { BalancedPool, Pool, RoundRobinPool } from 'undici';
-import { closedLoop } from './lib/closed-loop.mjs';
-import { startPods } from './lib/pods.mjs';
-import { figureTable, ratioTable } from './lib/ratio-table.mjs';
-import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
+import { writeFileSync } from 'node:fs';
+import { endpointSlices } from 'evenkeel/kubernetes';
+import { createApiServer } from 'evenkeel/testing';
+import { CONNECTIONS_PER_POD, httpClientKinds, names } from './lib/http-clients.mjs';
+import { faultSections, playAll } from './lib/http-faults.mjs';
+import { healthySections, measureHealthy } from './lib/http-healthy.mjs';
+import { Pods } from './lib/pods.mjs';
+import { missingProxies, startProxies } from './lib/proxies.mjs';
+import { MIN_ROUNDS } from './lib/rounds.mjs';
 
-const ROUNDS = process.argv.includes('--quick') ? 8 : MIN_ROUNDS;
-const WARM_UP = 5;
+const QUICK = process.argv.includes('--quick');
 const PODS = 4;
-const CONNECTIONS_PER_POD = 8;
-const CONCURRENCY = PODS * CONNECTIONS_PER_POD;
-const REQUESTS = 8_000;
-const SERVICE = 'http://orders.shop:8080';
-const PATH = '/v1/orders/42';
 
-const pods = await startPods(PODS);
-const ours = createDispatcher(SERVICE, {
-  resolver: staticEndpoints(pods.ports.map((port) => ({ address: '127.0.0.1', port }))),
-  connections: CONNECTIONS_PER_POD,
-});
-const handPools = pods.origins.map((origin) => new Pool(origin, { connections: CONNECTIONS_PER_POD }));
-const balancedPool = new BalancedPool(pods.origins, { connections: CONNECTIONS_PER_POD });
-const roundRobinPool = new RoundRobinPool(SERVICE, { connections: CONCURRENCY, connect: pods.asKubeProxy });
-const servicePool = new Pool(SERVICE, { connections: CONCURRENCY, connect: pods.asKubeProxy });
-const httpAgent = new HttpAgent({ keepAlive: true, maxSockets: CONCURRENCY });
-httpAgent.createConnection = () => connectSocket({ host: '127.0.0.1', port: pods.anyPort(), noDelay: true });
+const progress = (/** @type {string} */ text) => process.stderr.write(`http: ${text}\n`);
+const pods = await Pods.start(PODS);
+const proxies = await startProxies(pods.ready, 'http');
+for (const proxy of proxies) pods.follow(() => proxy.follow(pods.ready));
 
-/** One request through anything that has undici's `request`, in the same call style for all. */
-const through = (/** @type {import('undici').Dispatcher} */ dispatcher, /** @type {string | undefined} */ origin) => {
-  const options = { origin, path: PATH, method: 'GET' };
-  return async () => {
-    const { statusCode, body } = await dispatcher.request(/** @type {any} */ (options));
-    if (statusCode !== 200) throw new Error(`status ${statusCode}`);
-    await body.dump();
-  };
-};
-const handCalls = handPools.map((pool) => through(pool, undefined));
-let turn = 0;
-const byHand = async () => await handCalls[turn++ % PODS]?.();
-
-/** node:http in its plainest form. */
-const withAgent = () =>
-  new Promise((resolve, reject) => {
-    const options = { agent: httpAgent, host: 'orders.shop', port: 8080, path: PATH };
-    httpRequest(options, (response) => {
-      response.resume();
-      response.on('end', resolve);
-    })
-      .on('error', reject)
-      .end();
+/** evenkeel finds them as in a cluster: an API server says where they are. */
+const api = await createApiServer();
+const service = api.service('shop', 'orders', { ports: [{ name: 'http', port: 8080, targetPort: 'http' }] });
+const publish = () =>
+  service.setPods(
+    pods.all.map(({ name, address, port, state }) => ({
+      name,
+      address,
+      ports: { http: port },
+      ready: state !== 'starting',
+      terminating: state === 'terminating',
+    })),
+  );
+publish();
+pods.follow(publish);
+const resolver = () =>
+  endpointSlices({
+    apiServer: api.url,
+    namespace: 'shop',
+    service: 'orders',
+    port: 'http',
+    allowAddresses: ['loopback'],
   });
 
-const subject = (/** @type {string} */ name, /** @type {() => Promise<unknown>} */ call) => ({
-  name,
-  run: () => closedLoop(call, { requests: REQUESTS, concurrency: CONCURRENCY }),
-});
+const context = { pods, proxies, resolver };
+const kinds = await httpClientKinds({ haveAddresses: pods.haveAddresses, proxies });
+const notes = missingProxies.map((note) => `${note}.`);
+if (!pods.haveAddresses) notes.push(`Only 127.0.0.1 can be bound here, so "${names.dns}" is missing.`);
+if (!kinds.some(({ name }) => name === names.httpOurs)) notes.push('evenkeel/node-http is missing.');
+for (const note of notes) progress(note);
 
-const HAND = 'loop over one undici Pool per pod';
-const OURS = 'evenkeel';
-const BALANCED = 'undici BalancedPool';
-const ROUND_ROBIN = 'undici RoundRobinPool, balanced per connection';
-const ONE_POOL = 'undici Pool, balanced per connection';
-const NODE_HTTP = 'node:http keep-alive Agent, balanced per connection';
+const results = await measureHealthy(context, kinds, { rounds: QUICK ? 8 : MIN_ROUNDS, progress });
+const scenes = await playAll(context, kinds, { seconds: QUICK ? 1.5 : 3, progress });
+const healthy = healthySections(results, kinds);
+const faults = faultSections(scenes, kinds);
 
-const results = await measure({
-  baseline: subject(HAND, byHand),
-  subjects: [
-    subject(OURS, through(ours, SERVICE)),
-    subject(BALANCED, through(balancedPool, undefined)),
-    subject(ROUND_ROBIN, through(roundRobinPool, undefined)),
-    subject(ONE_POOL, through(servicePool, undefined)),
-    subject(NODE_HTTP, withAgent),
-  ],
-  rounds: ROUNDS,
-  warmUp: WARM_UP,
-});
+console.log(`## HTTP clients on healthy pods
 
-console.log(`## HTTP: throughput and CPU
+${PODS} pods as processes of their own, ${CONNECTIONS_PER_POD} connections to each (${PODS * CONNECTIONS_PER_POD} in all for clients with one address), as many callers. GET with a
+body of about 250 bytes, read to its end; ${results.measured.rounds} interleaved rounds. CPU is that of this process alone: a proxy's own is not in it.
+"Balanced per connection": one address, and a pod at random for every connection when it opens, as kube-proxy does; here the
+connector does it, so that it costs nothing. Rows of one call style are compared with their like.
 
-${PODS} pods as processes of their own, ${CONNECTIONS_PER_POD} connections to each (${CONCURRENCY} in all for clients with one address), ${CONCURRENCY} callers. GET with a
-body of about 250 bytes, \`dispatcher.request\` and \`body.dump\` for all but node:http. ${REQUESTS.toLocaleString('en-US')} requests a round, ${results.rounds} interleaved
-rounds after ${WARM_UP} to warm up. "Balanced per connection": one address, and a pod at random for every connection when it opens, as
-kube-proxy does; here the connector does it, so that it costs nothing.
+${[...notes, healthy].join('\n\n')}
 
-${figureTable(results, [HAND, OURS, BALANCED, ROUND_ROBIN, ONE_POOL, NODE_HTTP])}
+![Requests per second](images/benchmark-http-healthy.svg)
 
-${ratioTable(results, [
-  { name: OURS, against: HAND, figure: 'perSecond', atLeast: 0.97 },
-  { name: OURS, against: HAND, figure: 'cpuUs', atMost: 1.05 },
-  { name: OURS, against: BALANCED, figure: 'perSecond', atLeast: 0.97 },
-  { name: OURS, against: BALANCED, figure: 'cpuUs', atMost: 1.05 },
-  { name: OURS, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 1 },
-  { name: OURS, against: NODE_HTTP, figure: 'perSecond', atLeast: 1 },
-])}
+## HTTP clients when something is wrong
+
+${faults}
+
+![Failed requests](images/benchmark-http-faults.svg)
 `);
 
-await Promise.all([ours, ...handPools, balancedPool, roundRobinPool, servicePool].map((client) => client.close()));
-httpAgent.destroy();
+if (process.argv.includes('--write')) {
+  const image = (/** @type {string} */ name) => new URL(`../../docs/images/${name}`, import.meta.url);
+  writeFileSync(image('benchmark-http-healthy.svg'), results.picture());
+  writeFileSync(image('benchmark-http-faults.svg'), scenes.picture());
+}
+
+for (const proxy of proxies) await proxy.stop();
 pods.stop();
+await api.close();

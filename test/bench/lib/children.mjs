@@ -3,9 +3,17 @@ import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Starts a program of this folder and waits until it listens.
+ * @typedef {object} Child
+ * @property {number} port where it listens
+ * @property {import('node:child_process').ChildProcess} process
+ * @property {() => void} stop
+ */
+
+/**
+ * Starts a program of this folder and waits until it listens. It ends by itself when this process does.
  * @param {string} name such as `pod.mjs`
  * @param {readonly string[]} args
+ * @returns {Promise<Child>}
  */
 export async function startChild(name, args = []) {
   const child = fork(fileURLToPath(new URL(name, import.meta.url)), args, { execArgv: [] });
@@ -15,5 +23,5 @@ export async function startChild(name, args = []) {
     child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
   });
   child.removeAllListeners('exit');
-  return { port: Number(port), stop: () => child.kill() };
+  return { port: Number(port), process: child, stop: () => child.kill() };
 }

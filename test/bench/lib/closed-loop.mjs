@@ -27,5 +27,6 @@ export async function closedLoop(call, { requests, concurrency }) {
     cpuUs: (user + system) / requests,
     p50: quantile(latencies, 0.5),
     p99: quantile(latencies, 0.99),
+    p999: quantile(latencies, 0.999),
   };
 }

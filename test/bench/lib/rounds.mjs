@@ -11,6 +11,7 @@ export const MIN_ROUNDS = 40;
  * @property {number} cpuUs CPU time of this process per request, user and system, in µs
  * @property {number} [p50] latency in ms
  * @property {number} [p99]
+ * @property {number} [p999]
  *
  * @typedef {{ readonly name: string, readonly run: () => Promise<Sample> }} Subject
  */

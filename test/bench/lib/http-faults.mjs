@@ -1,0 +1,77 @@
+/** The tables and the picture of the scenes in which something is wrong. */
+import { barChart } from './bar-chart.mjs';
+import { names, peakEwmaKind } from './http-clients.mjs';
+import { deadPod, PER_SECOND, playScene, rollingUpdate, SLOW_MS, slowPod, USUAL_MS } from './http-scenes.mjs';
+import { grouped, table } from './table.mjs';
+
+/** @typedef {import('./http-clients.mjs').HttpClientKind} HttpClientKind */
+/** @typedef {Map<string, import('./open-loop.mjs').Tally>} SceneTallies by name of the client */
+
+/**
+ * Every kind through every scene, one after the other.
+ * @param {import('./http-clients.mjs').ClientContext} context
+ * @param {readonly HttpClientKind[]} kinds
+ * @param {{ seconds: number, progress: (text: string) => void }} options
+ */
+export async function playAll(context, kinds, { seconds, progress }) {
+  /** @param {import('./http-scenes.mjs').Scene} scene @param {readonly HttpClientKind[]} players @returns {Promise<SceneTallies>} */
+  const play = async (scene, players) => {
+    const tallies = new Map();
+    for (const kind of players) {
+      progress(`${scene.name}: ${kind.name}`);
+      tallies.set(kind.name, await playScene(scene, kind, context, seconds));
+    }
+    return tallies;
+  };
+  const slow = await play(slowPod, withPeakEwma(kinds));
+  const dead = await play(deadPod, kinds);
+  const rolled = await play(rollingUpdate, kinds);
+  return { slow, dead, rolled, seconds, picture: () => picture(dead, rolled) };
+}
+
+/** @param {Awaited<ReturnType<typeof playAll>>} scenes @param {readonly HttpClientKind[]} kinds */
+export function faultSections({ slow, dead, rolled, seconds }, kinds) {
+  return `${grouped(PER_SECOND)} requests a second, whatever becomes of the answers; each row alone, with connections of its own. One run of a few
+seconds each: these are figures to look at, not ratios to judge.
+
+**One of the pods is slow**: it takes ${SLOW_MS} ms, the others ${USUAL_MS} ms. ${seconds} s.
+
+${tallyTable(slow, withPeakEwma(kinds))}
+
+**One of the pods dies** (kill -9) after ${(seconds * 0.3).toFixed(1)} of ${seconds} s and nobody is told: not the Service, not the list, not the proxies' configuration.
+
+${tallyTable(dead, kinds)}
+
+**Rolling update**: every pod is replaced, one more than wanted at a time. An old one serves on for 1 s, then closes its connections
+with their next answer, idle ones at once. evenkeel watches EndpointSlices; the loop and BalancedPool ask for the list once a second,
+as does the dns interceptor; the proxies reload at once; "balanced per connection" opens its connections to ready pods only.
+
+${tallyTable(rolled, kinds)}`;
+}
+
+/** @param {readonly HttpClientKind[]} kinds */
+function withPeakEwma(kinds) {
+  return kinds.flatMap((kind) => (kind.name === names.ours ? [kind, peakEwmaKind] : [kind]));
+}
+
+/** @param {SceneTallies} tallies @param {readonly HttpClientKind[]} kinds */
+function tallyTable(tallies, kinds) {
+  const rows = kinds.map(({ name }) => {
+    const tally = /** @type {import('./open-loop.mjs').Tally} */ (tallies.get(name));
+    const { sent, failed, p50, p99, p999, reason } = tally;
+    return [name, grouped(sent), grouped(failed), ...[p50, p99, p999].map((ms) => ms.toFixed(1)), reason ?? ''];
+  });
+  return table(['', 'requests', 'failed', 'p50 ms', 'p99 ms', 'p99.9 ms', 'most failures said'], rows, [6]);
+}
+
+/** @param {SceneTallies} dead @param {SceneTallies} rolled */
+function picture(dead, rolled) {
+  return barChart({
+    title: 'Requests that failed when a pod died, and during a rolling update',
+    subtitle: `GETs at ${grouped(PER_SECOND)} a second. Less is better.`,
+    rows: [...dead].map(([label, { failed }]) => {
+      const more = rolled.get(label)?.failed ?? 0;
+      return { label, value: failed + more, note: `${failed} + ${more}`, ours: label.includes('evenkeel') };
+    }),
+  });
+}

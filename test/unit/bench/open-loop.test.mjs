@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { openLoop } from '../../bench/lib/open-loop.mjs';
+
+/** Settles when `called` says so: nothing here waits for a time. */
+function until() {
+  /** @type {() => void} */
+  let settle = () => {};
+  const promise = new Promise((resolve) => {
+    settle = () => resolve(undefined);
+  });
+  return { promise, settle };
+}
+
+test('it sends on while answers are missing, and counts those that never come as failed', async () => {
+  const enough = until();
+  let calls = 0;
+  const call = () => {
+    if (++calls === 50) enough.settle();
+    return new Promise(() => {});
+  };
+  const tally = await openLoop(call, { perSecond: 10_000, during: enough.promise, patienceMs: 1 });
+  expect(tally.sent).toBeGreaterThanOrEqual(50);
+  expect(tally.failed).toBe(tally.sent);
+  expect(tally.p99).toBeNaN();
+});
+
+test('failures are counted, and told by what most of them said', async () => {
+  const enough = until();
+  let calls = 0;
+  const call = async () => {
+    const number = ++calls;
+    if (number === 40) enough.settle();
+    if (number % 4 === 0) throw Object.assign(new Error('gone'), { code: 'ECONNRESET' });
+    if (number % 10 === 1) throw new Error('fetch failed', { cause: { code: 'ECONNREFUSED' } });
+  };
+  const tally = await openLoop(call, { perSecond: 10_000, during: enough.promise });
+  expect(tally.sent).toBe(calls);
+  expect(tally.failed).toBeGreaterThanOrEqual(14);
+  expect(tally.failed).toBeLessThan(tally.sent);
+  expect(tally.reason).toBe('ECONNRESET');
+  expect(tally.p50).toBeLessThanOrEqual(tally.p999);
+});
+
+test('nothing is sent once it is over', async () => {
+  let calls = 0;
+  const call = async () => {
+    calls += 1;
+  };
+  const { sent } = await openLoop(call, { perSecond: 10_000, during: Promise.resolve() });
+  expect(sent).toBe(calls);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(calls).toBe(sent);
+});
