@@ -4,15 +4,17 @@ import { staticEndpoints } from '../../../src/resolver/static.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { PROOF } from './support/proof.js';
 
 const origin = 'http://orders.shop:8080';
-/** Disturbances of the pods; `PROOF=1` runs the full count. */
-const DISTURBANCES = process.env.PROOF ? 300 : 25;
+const DISTURBANCES = PROOF ? 300 : 25;
 
 let pods: Pods;
 afterEach(() => pods[Symbol.asyncDispose]());
 
-it('whatever happens to the pods and however callers behave, every call ends and nothing is left', async () => {
+it('whatever happens to the pods and however callers behave, every call ends and nothing is left', {
+  timeout: PROOF ? 600_000 : 60_000,
+}, async () => {
   pods = await Pods.start(3);
   const calm = { idleMs: 60, delayMs: 1 };
   for (const pod of pods.all) await pod.behave(calm);

@@ -32,7 +32,7 @@ export interface ListedPod {
  * API server that says so in EndpointSlices.
  */
 export class Cluster implements AsyncDisposable {
-  readonly journal = new Journal();
+  readonly journal: Journal = new Journal();
   readonly api: ApiServer;
   readonly orders: ServiceController;
   readonly #options: Omit<PodOptions, 'name'>;
