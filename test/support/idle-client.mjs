@@ -1,9 +1,11 @@
 /**
  * Sends a request per port given, through the built package, prints what came back and does nothing more. It does not
- * close its dispatcher: the process has to end by itself. `none` sends nothing, `fetch` uses createFetch.
+ * close its dispatcher: the process has to end by itself. `none` sends nothing, `fetch` uses createFetch, `agent` the
+ * global fetch over createServiceAgent, and asks the first port by its address, too.
  */
 import { staticEndpoints } from 'evenkeel';
-import { createDispatcher, createFetch } from 'evenkeel/undici';
+import { createDispatcher, createFetch, createServiceAgent } from 'evenkeel/undici';
+import { setGlobalDispatcher } from 'undici';
 
 const [how, ...ports] = process.argv.slice(2);
 const resolver = staticEndpoints(ports.map((port) => ({ address: '127.0.0.1', port: Number(port) })));
@@ -12,6 +14,13 @@ const target = 'http://orders.shop:8080';
 if (how === 'fetch') {
   const fetchOrders = createFetch(target, { resolver });
   for (const _ of ports) console.log((await fetchOrders('/')).status);
+} else if (how === 'agent') {
+  // Nobody listens there.
+  const discovery = { dns: { clusterDomain: 'cluster.local', servers: ['127.0.0.1:1'] } };
+  const services = ({ hostname }) => hostname === 'orders.shop' || undefined;
+  setGlobalDispatcher(createServiceAgent({ discovery, services, options: () => ({ resolver }) }));
+  for (const _ of ports) console.log((await fetch(target)).status);
+  console.log((await fetch(`http://127.0.0.1:${ports[0]}/`)).status);
 } else {
   const orders = createDispatcher(target, { resolver });
   await orders.balancer.ready();

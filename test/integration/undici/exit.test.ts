@@ -19,6 +19,7 @@ afterAll(() => pods[Symbol.asyncDispose]());
 it.each([
   ['that sent requests', 'request', ['200', '200', '200', 'done']],
   ['that sent requests by fetch', 'fetch', ['200', '200', '200', 'done']],
+  ['with an agent for the whole app', 'agent', ['200', '200', '200', '200', 'done']],
   ['that sent none', 'none', ['done']],
 ])('a process %s and did not close its dispatcher ends by itself', async (_what, how, expected) => {
   // One of the endpoints refuses: reconnecting goes on in the background all the time.
