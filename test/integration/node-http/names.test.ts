@@ -1,0 +1,223 @@
+import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
+import * as https from 'node:https';
+import { Socket } from 'node:net';
+import axios from 'axios';
+import got from 'got';
+import fetch from 'node-fetch';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { Pod, Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+import { codeOf, Opened, send } from './support/request.js';
+
+const origin = 'http://orders.shop:8080';
+const authorization = 'Bearer only-for-orders';
+const opened = new Opened();
+
+describe('a request for another origin', () => {
+  let pods: Pods;
+  /** Some other server, which must get what is meant for it; the pods must not. */
+  let elsewhere: Pod;
+  let there: string;
+
+  beforeAll(async () => {
+    pods = await Pods.start(2);
+    elsewhere = await Pod.start({ name: 'elsewhere' });
+    there = `http://127.0.0.1:${elsewhere.port}`;
+  });
+  afterEach(() => opened.destroyAll());
+  afterAll(async () => {
+    await pods[Symbol.asyncDispose]();
+    await elsewhere.kill();
+  });
+
+  const open = (options: AgentOptions = {}): HttpServiceAgent =>
+    opened.add(createAgent(origin, { resolver: staticEndpoints(pods.endpoints), ...options }));
+
+  it('goes there and to no pod, over an Agent that is closed with ours', async () => {
+    const agent = open();
+    const before = await pods.total('requests');
+    const { body } = await send(agent, `${there}/`, { headers: { authorization } });
+    expect(JSON.parse(body)).toMatchObject({ pod: 'elsewhere', host: `127.0.0.1:${elsewhere.port}` });
+    expect(await pods.total('requests')).toBe(before);
+    await agent.close();
+    await until('nothing is open there', async () => (await elsewhere.stats()).open === 0);
+  });
+
+  it('is let finish when the agent closes', async () => {
+    const agent = open();
+    const arrived = (await elsewhere.stats()).requests;
+    const answer = send(agent, `${there}/bytes/5000000`);
+    await until('it has arrived', async () => (await elsewhere.stats()).requests > arrived);
+    await agent.close();
+    expect((await answer).body).toHaveLength(5_000_000);
+    expect(await codeOf(send(agent, `${there}/`))).toBe('EVENKEEL_CLOSED');
+  });
+
+  const clients: Record<string, (agent: HttpServiceAgent) => Promise<unknown>> = {
+    axios: async (httpAgent) =>
+      (await axios.get(`${origin}/redirect?to=${there}/there`, { httpAgent, proxy: false, headers: { authorization } }))
+        .data,
+    got: (http) =>
+      got(`${origin}/redirect?to=${there}/there`, {
+        agent: { http },
+        headers: { authorization },
+      }).json() as Promise<unknown>,
+    'node-fetch': async (agent) =>
+      (await fetch(`${origin}/redirect?to=${there}/there`, { agent, headers: { authorization } })).json(),
+  };
+  it.each(Object.entries(clients))(
+    'a redirect %s follows leaves the pods, and the credentials stay',
+    async (_n, go) => {
+      const agent = open();
+      const before = await pods.total('requests');
+      const authorized = (await elsewhere.stats()).authorized;
+      expect(await go(agent)).toMatchObject({ pod: 'elsewhere', url: '/there' });
+      expect(await pods.total('requests')).toBe(before + 1);
+      expect((await elsewhere.stats()).authorized).toBe(authorized);
+    },
+  );
+
+  it('goes to the agent given for that, which stays the caller’s', async () => {
+    const seen: string[] = [];
+    const otherwise = new Agent({ keepAlive: true });
+    const { addRequest } = otherwise as unknown as { addRequest(...given: unknown[]): void };
+    Object.assign(otherwise, {
+      addRequest(request: unknown, options: { host: string; port: number }) {
+        seen.push(`${options.host}:${options.port}`);
+        addRequest.call(otherwise, request, { ...options, host: '127.0.0.1', port: elsewhere.port });
+      },
+    });
+    const agent = open({ otherwise });
+    const before = await pods.total('requests');
+    const names = ['orders.shop.example.com:8080', 'orders.other:8080', 'orders.shop.svc.example.com:8080'];
+    for (const name of [...names, 'orders.shop:9999']) {
+      const { headers } = await send(agent, `http://${name}/`, { headers: { authorization } });
+      expect(headers['x-pod']).toBe('elsewhere');
+    }
+    expect(seen).toEqual([...names, 'orders.shop:9999']);
+    expect(await pods.total('requests')).toBe(before);
+    await agent.close();
+    expect(Object.keys(otherwise.freeSockets)).toHaveLength(1);
+    otherwise.destroy();
+  });
+
+  it('to a Unix socket, or by the path of a request to a proxy, reaches no pod either', async () => {
+    const agent = open();
+    const before = await pods.total('requests');
+    expect(await codeOf(send(agent, `${origin}/`, { socketPath: '/nowhere/at.sock' }))).toBe('ENOENT');
+    const proxied = send(agent, `http://127.0.0.1:${elsewhere.port}/`, { path: 'http://orders.shop:8080/x' });
+    expect((await proxied).headers['x-pod']).toBe('elsewhere');
+    const taken: string[] = [];
+    const otherwise = Object.assign(new Agent(), {
+      addRequest: (outgoing: ClientRequest) => {
+        taken.push(outgoing.path);
+        outgoing.destroy();
+        outgoing.onSocket(new Socket());
+      },
+    });
+    expect(await codeOf(send(open({ otherwise }), origin, { path: 'http://elsewhere.example/x' }))).toBe('ECONNRESET');
+    expect(taken).toEqual(['http://elsewhere.example/x']);
+    expect(await pods.total('requests')).toBe(before);
+  });
+
+  it('under each of the names of the Service is for the pods', async () => {
+    const agent = open();
+    const before = await pods.total('requests');
+    const names = ['orders.shop', 'ORDERS.shop', 'orders.shop.svc', 'orders.shop.svc.cluster.local', 'orders.shop.'];
+    for (const name of names) {
+      const { body } = await send(agent, `http://${name}:8080/x?y=1`);
+      expect(JSON.parse(body)).toMatchObject({ host: `${name.toLowerCase()}:8080`, url: '/x?y=1' });
+    }
+    expect((await send(agent, origin, { path: `${origin}/absolute` })).status).toBe(200);
+    expect((await send(agent, origin, { path: '*', method: 'OPTIONS' })).status).toBe(200);
+    expect(await pods.total('requests')).toBe(before + names.length + 2);
+  });
+
+  it('an address or localhost in the target is one fixed endpoint', async () => {
+    const agents = [`http://127.0.0.1:${elsewhere.port}`, `http://localhost:${elsewhere.port}`].map(
+      (target) => [target, opened.add(createAgent(target))] as const,
+    );
+    for (const [target, agent] of agents) expect((await send(agent, target)).headers['x-pod']).toBe('elsewhere');
+  });
+});
+
+describe('over TLS', () => {
+  const secure = 'https://orders.shop:8443';
+  const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
+  // The certificate names the Service. No pod's address is in it: it must be checked against the name, not the address.
+  const certificate = createCertificate({
+    commonName: 'orders',
+    hosts: ['orders.shop', 'orders.shop.svc.cluster.local'],
+    issuer: authority,
+  });
+  const tls = { ca: authority.cert };
+  let pods: Pods;
+
+  beforeAll(async () => {
+    pods = await Pods.start(2, { tls: certificate });
+  });
+  afterEach(async () => {
+    await opened.destroyAll();
+    await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
+  });
+  afterAll(() => pods[Symbol.asyncDispose]());
+
+  const open = (target: string, options: AgentOptions = {}): HttpServiceAgent =>
+    opened.add(createAgent(target, { resolver: staticEndpoints(pods.endpoints), ...options }));
+
+  it('asks for and checks the name of the Service while it dials the pods', async () => {
+    const agent = open(secure, { tls }) as HttpServiceAgent & https.Agent;
+    for (const name of ['orders.shop', 'orders.shop.svc.cluster.local']) {
+      const { body } = await send(agent, `https://${name}:8443/`);
+      expect(JSON.parse(body)).toMatchObject({ host: `${name}:8443` });
+    }
+    const { data } = await axios.get(`${secure}/`, { httpsAgent: agent, proxy: false });
+    expect(data).toMatchObject({ host: 'orders.shop:8443' });
+    expect(await got(`${secure}/`, { agent: { https: agent } }).json()).toMatchObject({ host: 'orders.shop:8443' });
+    for (const { servernames } of await pods.stats()) expect(Object.keys(servernames)).toEqual(['orders.shop']);
+  });
+
+  it('keeps its connections whatever Host header callers set', async () => {
+    const agent = open(secure, { tls, connections: 1 });
+    const before = await pods.total('connections');
+    for (const host of ['a.example.com', 'b.example.com', 'a.example.com', 'orders.shop']) {
+      await send(agent, `${secure}/`, { headers: { host } });
+    }
+    expect((await pods.total('connections')) - before).toBe(2);
+  });
+
+  it('refuses pods with a certificate of another Service, or that no known authority signed', async () => {
+    const before = await pods.total('requests');
+    const billing = open('https://billing.shop:8443', { tls, waitTimeoutMs: 300 });
+    await expect(send(billing, 'https://billing.shop:8443/')).rejects.toMatchObject({
+      code: 'EVENKEEL_NOT_READY',
+      message: expect.stringContaining('billing.shop'),
+    });
+    const unknown = open(secure, { waitTimeoutMs: 300 });
+    await expect(send(unknown, `${secure}/`)).rejects.toMatchObject({ message: expect.stringContaining('verify') });
+    expect(await pods.total('requests')).toBe(before);
+  });
+
+  it('has nothing turned off by the TLS options of a single request', async () => {
+    const agent = open(secure, { waitTimeoutMs: 300 });
+    const options = { rejectUnauthorized: false, servername: 'somebody.else' } as object;
+    expect(await codeOf(send(agent, `${secure}/`, options))).toBe('EVENKEEL_NOT_READY');
+  });
+
+  it('upgrades', async () => {
+    const agent = open(secure, { tls });
+    const response = await new Promise<IncomingMessage>((resolve, reject) => {
+      https
+        .get(`${secure}/`, { agent, headers: { connection: 'upgrade', upgrade: 'echo' } })
+        .on('upgrade', (answer, socket) => {
+          socket.destroy();
+          resolve(answer);
+        })
+        .on('error', reject);
+    });
+    expect(response.statusCode).toBe(101);
+  });
+});

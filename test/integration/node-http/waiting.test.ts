@@ -1,0 +1,252 @@
+import { type ClientRequest, get, request } from 'node:http';
+import axios from 'axios';
+import got from 'got';
+import fetch from 'node-fetch';
+import { afterEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import type { Resolver } from '../../../src/resolver/resolver.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { connected } from '../../support/connected.js';
+import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { Pod, Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+import { codeOf, Opened, running, send } from './support/request.js';
+
+const origin = 'http://orders.shop:8080';
+/** Knows nothing, for ever. */
+const silent: Resolver = { name: 'silent', watch: () => ({ refresh() {}, close() {} }) };
+
+const opened = new Opened();
+const open = (options: AgentOptions): HttpServiceAgent => opened.add(createAgent(origin, options));
+const errorOf = (outgoing: ClientRequest): Promise<Error> =>
+  new Promise((resolve) => {
+    outgoing.once('error', resolve);
+  });
+const closed = (outgoing: ClientRequest): Promise<void> =>
+  new Promise((resolve) => {
+    outgoing.once('close', () => resolve());
+  });
+
+afterEach(() => opened.destroyAll());
+
+describe('a request no pod can take', () => {
+  it('waits, shown by the agent, and goes out when one can', async () => {
+    await using pods = await Pods.start(1);
+    const resolver = new FakeResolver();
+    const agent = open({ resolver, waitTimeoutMs: 60_000 });
+    const answer = send(agent, `${origin}/`, { method: 'POST', body: 'a body that waits too' });
+    await until('it waits', () => running(agent) === 1);
+    expect(Object.entries(agent.requests).map(([name, list]) => [name, list?.length])).toEqual([
+      ['orders.shop:8080:', 1],
+    ]);
+    resolver.update(...pods.endpoints);
+    expect(JSON.parse((await answer).body)).toMatchObject({ method: 'POST', length: 21 });
+    expect(agent.requests).toEqual({});
+  });
+
+  it('fails after waitTimeoutMs, or at once where the queue is full or the Service empty', async () => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 50, maxWaiting: 1 });
+    const first = send(agent, `${origin}/`);
+    expect(await codeOf(send(agent, `${origin}/`))).toBe('EVENKEEL_QUEUE_FULL');
+    expect(await codeOf(first)).toMatch(/EVENKEEL_(NOT_READY|RESOLVE)/);
+    const empty = new FakeResolver();
+    const toEmpty = open({ resolver: empty });
+    empty.update();
+    expect(await codeOf(send(toEmpty, `${origin}/`))).toBe('EVENKEEL_NO_ENDPOINTS');
+    expect([running(agent), running(toEmpty)]).toEqual([0, 0]);
+  });
+
+  it.each<[string, (outgoing: ClientRequest, caller: AbortController) => void, object]>([
+    ['destroy()', (outgoing) => outgoing.destroy(), { code: 'ECONNRESET', message: 'socket hang up' }],
+    ['destroy(error)', (outgoing) => outgoing.destroy(new Error('enough')), { message: 'enough' }],
+    ['his signal', (_outgoing, caller) => caller.abort(), { name: 'AbortError' }],
+  ])('leaves the queue at once when its caller gives up by %s', async (_how, giveUp, error) => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+    const caller = new AbortController();
+    const outgoing = get(`${origin}/`, { agent, signal: caller.signal });
+    const failed = errorOf(outgoing);
+    const end = closed(outgoing);
+    await until('it waits', () => running(agent) === 1);
+    giveUp(outgoing, caller);
+    expect(running(agent)).toBe(0);
+    expect(await failed).toMatchObject(error);
+    await end;
+    expect(Object.hasOwn(outgoing, 'destroy')).toBe(false);
+  });
+
+  it('is aborted without an error by abort(), as by Node', async () => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+    const outgoing = get(`${origin}/`, { agent });
+    const heard: string[] = [];
+    for (const event of ['abort', 'error', 'close']) outgoing.on(event, () => heard.push(event));
+    outgoing.abort();
+    await closed(outgoing);
+    expect(heard).toEqual(['abort', 'close']);
+    expect(running(agent)).toBe(0);
+  });
+
+  it.each<[string, (agent: HttpServiceAgent) => ClientRequest]>([
+    ['the timeout option', (agent) => get(`${origin}/`, { agent, timeout: 50 })],
+    ['setTimeout', (agent) => get(`${origin}/`, { agent }).setTimeout(50)],
+    ['the last of several', (agent) => get(`${origin}/`, { agent, timeout: 3_600_000 }).setTimeout(50)],
+  ])('hears of its time-out by %s, and decides', async (_how, begin) => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+    const outgoing = begin(agent);
+    const failed = errorOf(outgoing);
+    await new Promise<void>((resolve) => outgoing.once('timeout', () => resolve()));
+    expect(running(agent)).toBe(1);
+    outgoing.destroy(new Error('too late'));
+    expect(await failed).toMatchObject({ message: 'too late' });
+    expect(running(agent)).toBe(0);
+  });
+
+  it('keeps its time-out once it is sent', async () => {
+    await using pods = await Pods.start(1);
+    const resolver = new FakeResolver();
+    const agent = open({ resolver, waitTimeoutMs: 60_000 });
+    const outgoing = get(`${origin}/hang`, { agent, timeout: 300 }).on('error', () => {});
+    await until('it waits', () => running(agent) === 1);
+    resolver.update(...pods.endpoints);
+    await until('the pod has it', async () => (await pods.total('requests')) === 1);
+    await new Promise<void>((resolve) => outgoing.once('timeout', () => resolve()));
+    outgoing.destroy();
+  });
+
+  const clients: Record<string, (agent: HttpServiceAgent, signal: AbortSignal) => Promise<unknown>> = {
+    axios: (httpAgent, signal) => axios.get(`${origin}/`, { httpAgent, proxy: false, signal }),
+    got: (http, signal) => got(`${origin}/`, { agent: { http }, signal, retry: { limit: 0 } }),
+    'node-fetch': (agent, signal) => fetch(`${origin}/`, { agent, signal }),
+    ws: (agent, signal) =>
+      new Promise((resolve, reject) => {
+        const socket = new WebSocket('ws://orders.shop:8080/', { agent }).once('open', resolve).once('error', reject);
+        signal.addEventListener('abort', () => socket.terminate());
+      }),
+  };
+  it.each(Object.entries(clients))('%s gives up', async (_name, begin) => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+    const caller = new AbortController();
+    const failed = expect(begin(agent, caller.signal)).rejects.toThrow();
+    await until('it waits', () => running(agent) === 1);
+    caller.abort();
+    await failed;
+    expect(running(agent)).toBe(0);
+  });
+
+  it('got by its own time-out', async () => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+    const answer = got(`${origin}/`, { agent: { http: agent }, timeout: { request: 100 }, retry: { limit: 0 } });
+    expect(await codeOf(answer)).toBe('ETIMEDOUT');
+    expect(running(agent)).toBe(0);
+  });
+
+  it('is told of close and destroy', async () => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+    const answer = send(agent, `${origin}/`);
+    await until('it waits', () => running(agent) === 1);
+    await agent.close();
+    expect(await codeOf(answer)).toBe('EVENKEEL_CLOSED');
+  });
+});
+
+describe('a pod that takes no connection', () => {
+  it('costs no request of any method: it goes to another pod', async () => {
+    await using pods = await Pods.start(2);
+    const ended: ObserverEvents['attemptEnded'][] = [];
+    const agent = open({
+      resolver: staticEndpoints(pods.endpoints),
+      picker: roundRobin(),
+      observer: { attemptEnded: (event) => void ended.push(event) },
+    });
+    await connected(agent.balancer, 2);
+    // The first socket of each is busy; the next request to pod-0 needs another, which is refused.
+    const busy = ['/hang', '/hang'].map((path) => get(`${origin}${path}`, { agent }).on('error', () => {}));
+    await until('both are busy', async () => (await pods.total('requests')) === 2);
+    await pods.at(0).stopListening();
+    const answers = await Promise.all(
+      Array.from({ length: 6 }, (_, id) =>
+        send(agent, `${origin}/`, { method: 'POST', body: 'once', headers: { 'x-id': `post-${id}` } }),
+      ),
+    );
+    expect(answers.map(({ status, headers }) => [status, headers['x-pod']])).toEqual(Array(6).fill([200, 'pod-1']));
+    expect(Object.values(await pods.ids())).toEqual(Array(6).fill(1));
+    const moved = ended.filter(({ retrying }) => retrying);
+    expect(moved.length).toBeGreaterThan(0);
+    for (const { outcome, error } of moved) {
+      expect(outcome).toEqual({ kind: 'not-started', cause: 'connect' });
+      expect(error).toMatchObject({ code: 'ECONNREFUSED' });
+    }
+    for (const outgoing of busy) outgoing.destroy();
+  });
+
+  it('costs at most the attempts allowed', async () => {
+    await using pods = await Pods.start(2);
+    const agent = open({ resolver: staticEndpoints(pods.endpoints), retry: { maxAttempts: 1 } });
+    await connected(agent.balancer, 2);
+    const busy = ['/hang', '/hang'].map((path) => get(`${origin}${path}`, { agent }).on('error', () => {}));
+    await until('both are busy', async () => (await pods.total('requests')) === 2);
+    for (const pod of pods.all) await pod.stopListening();
+    expect(await codeOf(send(agent, `${origin}/`))).toBe('ECONNREFUSED');
+    for (const outgoing of busy) outgoing.destroy();
+  });
+
+  it('from the start is waited for, and named in the error', async () => {
+    const agent = open({ resolver: staticEndpoints([await refusingEndpoint()]), waitTimeoutMs: 100 });
+    await expect(send(agent, `${origin}/`)).rejects.toMatchObject({
+      code: 'EVENKEEL_NOT_READY',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
+  });
+
+  it('holds a request no longer than its caller wants while a connection opens', async () => {
+    const pod = await Pod.start({ backlog: 1 });
+    const agent = open({ resolver: staticEndpoints([pod.endpoint]), pool: { connectTimeoutMs: 60_000 } });
+    await connected(agent.balancer, 1);
+    const first = request(`${origin}/hang`, { agent }).on('error', () => {});
+    first.end();
+    await until('the pod has the first request', async () => (await pod.stats()).requests === 1);
+    await using _hanging = await HangingEndpoint.seize(pod);
+    const second = get(`${origin}/`, { agent });
+    const failed = errorOf(second);
+    await until('the second is on its way', () => running(agent) === 2);
+    expect(agent.balancer.snapshot().waiting).toBe(0);
+    second.destroy();
+    expect(running(agent)).toBe(1);
+    expect(await failed).toMatchObject({ code: 'ECONNRESET' });
+    first.destroy();
+  });
+});
+
+describe('capacity', () => {
+  it('a pod gets no more requests at once than `connections`; the rest wait', async () => {
+    await using pods = await Pods.start(2);
+    for (const pod of pods.all) await pod.behave({ delayMs: 50 });
+    const agent = open({ resolver: staticEndpoints(pods.endpoints), connections: 2 });
+    await connected(agent.balancer, 2);
+    const answers = Promise.all(Array.from({ length: 20 }, () => send(agent, `${origin}/`)));
+    await until('they wait', () => agent.balancer.snapshot().waiting === 16);
+    expect((await answers).every(({ status }) => status === 200)).toBe(true);
+    expect(await pods.total('connections')).toBeLessThanOrEqual(4);
+  });
+
+  it('by key, requests with one key go to one pod', async () => {
+    await using pods = await Pods.start(3);
+    const { hash } = await import('../../../src/picker/hash.js');
+    const agent = open({
+      resolver: staticEndpoints(pods.endpoints),
+      picker: hash(),
+      key: (outgoing) => String(outgoing.getHeader('x-user')),
+    });
+    await connected(agent.balancer, 3);
+    for (const user of ['ada', 'bob', 'eve']) {
+      const seen = new Set<unknown>();
+      for (let turn = 0; turn < 5; turn++) {
+        seen.add((await send(agent, `${origin}/`, { headers: { 'x-user': user } })).headers['x-pod']);
+      }
+      expect(seen.size).toBe(1);
+    }
+  });
+});
