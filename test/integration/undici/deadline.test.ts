@@ -1,0 +1,163 @@
+import type * as undici from 'undici';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import {
+  createDispatcher,
+  createFetch,
+  type DispatcherOptions,
+  type ServiceDispatcher,
+} from '../../../src/adapter/undici/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { connected } from '../../support/connected.js';
+import { Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'http://orders.shop:8080';
+const undici8 = (await import('undici8' as string).catch(() => undefined)) as typeof undici | undefined;
+
+let pods: Pods;
+let orders: ServiceDispatcher;
+let attempts: ObserverEvents['attemptEnded'][] = [];
+
+beforeAll(async () => {
+  pods = await Pods.start(2);
+});
+afterAll(() => pods[Symbol.asyncDispose]());
+afterEach(async () => {
+  await orders.destroy();
+  attempts = [];
+});
+
+const optionsWith = (options: DispatcherOptions): DispatcherOptions => ({
+  resolver: staticEndpoints(pods.endpoints),
+  stages: [],
+  picker: roundRobin(),
+  observer: { attemptEnded: (event) => attempts.push(event) },
+  ...options,
+});
+const open = async (options: DispatcherOptions, count = 2): Promise<void> => {
+  orders = createDispatcher(origin, optionsWith(options));
+  if (count > 0) await connected(orders.balancer, count);
+};
+const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+const missed = (...parts: string[]): unknown =>
+  expect.objectContaining({
+    code: 'EVENKEEL_DEADLINE',
+    message: expect.stringMatching(new RegExp(parts.map((part) => part.replaceAll('.', '\\.')).join('.*'))),
+  });
+
+describe.each([
+  ['a request of one answer', {}],
+  ['a request that may have several', { retry: { statuses: [503] } }],
+  ['a request that may be hedged', { hedge: { afterMs: 3_600_000 } }],
+] satisfies [string, DispatcherOptions][])('the deadline of %s', (_name, more) => {
+  it.each(['GET', 'POST'] as const)(
+    '%s: ends the waiting for an answer, and is a time-out of the pod',
+    async (method) => {
+      await open({ deadlineMs: 200, ...more });
+      await expect(orders.request({ path: '/hang', method, body: method === 'POST' ? 'x' : null })).rejects.toEqual(
+        missed(origin, method, '200 ms', 'no answer from 127.0.0.1:'),
+      );
+      await until('nothing runs', () => inFlight() === 0);
+      expect(attempts.map(({ outcome, retrying }) => [outcome, retrying])).toEqual([
+        [{ kind: 'failure', cause: 'timeout' }, false],
+      ]);
+    },
+  );
+
+  it('names the endpoint', async () => {
+    await open({ deadlineMs: 200, ...more, resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
+    const error = await orders.request({ path: '/hang', method: 'GET' }).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: `127.0.0.1:${pods.at(0).port}` });
+  });
+
+  it('ends the waiting for an endpoint', async () => {
+    await open({ deadlineMs: 100, ...more, resolver: new FakeResolver(), waitTimeoutMs: 60_000 }, 0);
+    await expect(orders.request({ path: '/', method: 'GET' })).rejects.toEqual(missed('it waited for an endpoint'));
+    expect(orders.balancer.snapshot().waiting).toBe(0);
+    expect(attempts).toEqual([]);
+  });
+
+  it('ends an answer that has begun; that is nothing against the pod', async () => {
+    await open({ deadlineMs: 300, ...more });
+    const { statusCode, body } = await orders.request({ path: '/hang-body', method: 'GET' });
+    expect(statusCode).toBe(200);
+    await expect(body.text()).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
+    await until('nothing runs', () => inFlight() === 0);
+    expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
+  });
+
+  it('is not in the way of what ends before', async () => {
+    await open({ deadlineMs: 60_000, ...more });
+    for (let request = 0; request < 20; request++) {
+      const { statusCode, body } = await orders.request({ path: '/', method: 'GET' });
+      expect(statusCode).toBe(200);
+      await body.dump();
+    }
+    expect(inFlight()).toBe(0);
+  });
+});
+
+describe('the deadline', () => {
+  it('reaches the caller of fetch as the cause, and that of undici 8', async () => {
+    const balanced = createFetch(origin, optionsWith({ deadlineMs: 200 }));
+    orders = balanced.dispatcher;
+    await connected(orders.balancer, 2);
+    await expect(balanced('/hang')).rejects.toMatchObject({ cause: { code: 'EVENKEEL_DEADLINE' } });
+    if (undici8 === undefined) return;
+    await expect(undici8.request(`${origin}/hang`, { dispatcher: orders } as never)).rejects.toMatchObject({
+      code: 'EVENKEEL_DEADLINE',
+    });
+  });
+
+  it('is for all attempts together: one that began late is not a time-out of its pod', async () => {
+    await open({
+      deadlineMs: 1_000,
+      retry: { when: ({ outcome }) => outcome.cause === 'timeout' },
+      headersTimeoutMs: 700,
+    });
+    await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toEqual(
+      missed('no answer from 127.0.0.1:', '; before that 127.0.0.1:'),
+    );
+    await until('nothing runs', () => inFlight() === 0);
+    expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['failure', 'cancelled']);
+  });
+
+  it('names both pods that were asked at once', async () => {
+    await open({ deadlineMs: 400, hedge: { afterMs: 20 } });
+    await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toEqual(
+      missed('no answer from 127.0.0.1:', ' and no answer from 127.0.0.1:'),
+    );
+    await until('nothing runs', () => inFlight() === 0);
+  });
+
+  it('may be another for each request', async () => {
+    const asked: (number | undefined)[] = [undefined, Number.POSITIVE_INFINITY, 100, 0, -5];
+    await open({ deadlineMs: ({ path }) => asked[Number(path.split('=')[1])] });
+    const get = (index: number, path = '/hang'): Promise<unknown> =>
+      orders.request({ path: `${path}?index=${index}`, method: 'GET' });
+    for (const index of [2, 3, 4]) await expect(get(index)).rejects.toMatchObject({ code: 'EVENKEEL_DEADLINE' });
+    for (const index of [0, 1]) {
+      const { body } = (await get(index, '/')) as { body: { dump(): Promise<void> } };
+      await body.dump();
+    }
+  });
+
+  it('that is no number is the fault of the function, and leaves nothing behind', async () => {
+    await open({ deadlineMs: () => 'soon' as never });
+    await expect(orders.request({ path: '/', method: 'GET' })).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    expect(inFlight()).toBe(0);
+  });
+
+  it('does not cut what has become the caller’s own connection', async () => {
+    await open({ deadlineMs: 200 });
+    const { socket } = await orders.upgrade({ path: '/', protocol: 'echo' });
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    socket.write('still there');
+    const echoed = await new Promise((resolve) => socket.once('data', resolve));
+    expect(String(echoed)).toBe('still there');
+    socket.destroy();
+  });
+});

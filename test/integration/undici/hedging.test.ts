@@ -1,0 +1,121 @@
+import type * as undici from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import {
+  createDispatcher,
+  createFetch,
+  type DispatcherOptions,
+  type ServiceDispatcher,
+} from '../../../src/adapter/undici/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { connected } from '../../support/connected.js';
+import { Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'http://orders.shop:8080';
+const undici8 = (await import('undici8' as string).catch(() => undefined)) as typeof undici | undefined;
+
+let pods: Pods;
+let orders: ServiceDispatcher;
+let attempts: ObserverEvents['attemptEnded'][];
+
+beforeEach(async () => {
+  pods = await Pods.start(3);
+  attempts = [];
+});
+afterEach(async () => {
+  await orders.destroy();
+  await pods[Symbol.asyncDispose]();
+});
+
+const optionsWith = (options: DispatcherOptions): DispatcherOptions => ({
+  resolver: staticEndpoints(pods.endpoints),
+  stages: [],
+  picker: roundRobin(),
+  observer: { attemptEnded: (event) => attempts.push(event) },
+  hedge: { afterMs: 30 },
+  ...options,
+});
+const open = async (options: DispatcherOptions = {}): Promise<void> => {
+  orders = createDispatcher(origin, optionsWith(options));
+  await connected(orders.balancer, 3);
+};
+const get = async (path = '/'): Promise<{ status: number; pod: unknown; text: string }> => {
+  const { statusCode, headers, body } = await orders.request({ path, method: 'GET' });
+  return { status: statusCode, pod: headers['x-pod'], text: await body.text() };
+};
+const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+const idle = (): Promise<void> => until('nothing runs', () => inFlight() === 0);
+const told = (): string[] =>
+  attempts.map(({ outcome, attempt, hedged, retrying }) =>
+    [attempt, outcome.kind, outcome.cause, hedged && 'hedge', retrying && 'again'].filter(Boolean).join(' '),
+  );
+/** The n-th pod hangs, whichever the picker asks first. */
+const hang = async (...indexes: number[]): Promise<void> => {
+  for (const index of indexes) await pods.at(index).behave({ hang: true });
+};
+
+describe('a request whose pod takes long', () => {
+  it('is answered by another one; the first attempt is cut and says nothing about its pod', async () => {
+    await open();
+    await hang(0);
+    for (let request = 0; request < 3; request++) {
+      const { pod, text } = await get();
+      expect(pod).not.toBe('pod-0');
+      expect(JSON.parse(text)).toMatchObject({ pod });
+    }
+    await idle();
+    expect(told()).toContain('2 success hedge');
+    expect(told()).toContain('1 cancelled');
+    await until('the pod sees it', async () => (await pods.at(0).stats()).aborted > 0);
+  });
+
+  it('through fetch and both versions of undici', async () => {
+    const balanced = createFetch(origin, optionsWith({}));
+    orders = balanced.dispatcher;
+    await connected(orders.balancer, 3);
+    await hang(0);
+    for (let request = 0; request < 3; request++) {
+      const response = await balanced('/');
+      expect(response.headers.get('x-pod')).not.toBe('pod-0');
+      expect(await response.json()).toMatchObject({ pod: response.headers.get('x-pod') });
+    }
+    for (let request = 0; request < 3 && undici8 !== undefined; request++) {
+      const { headers, body } = await undici8.request(`${origin}/`, { dispatcher: orders } as never);
+      expect(await body.json()).toMatchObject({ pod: headers['x-pod'] });
+    }
+    await idle();
+    expect(told()).toContain('2 success hedge');
+  });
+
+  it('is asked of as many others as max says', async () => {
+    await open({ hedge: { afterMs: 30, max: 2 } });
+    await hang(0, 1);
+    for (let request = 0; request < 6; request++) expect((await get()).pod).toBe('pod-2');
+    await idle();
+    expect(told()).toContain('3 success hedge');
+    await hang(2);
+    const controller = new AbortController();
+    const nobody = orders.request({ path: '/', method: 'GET', signal: controller.signal });
+    await until('all are asked', () => inFlight() === 3);
+    controller.abort();
+    await expect(nobody).rejects.toThrow('aborted');
+    await idle();
+    expect(inFlight()).toBe(0);
+  });
+});
+
+describe('afterQuantile', () => {
+  it('hedges nothing before 100 answers were measured, and then the slow', async () => {
+    await open({ hedge: { afterQuantile: 0.95 } });
+    for (let request = 0; request < 99; request++) await get();
+    expect(told().some((line) => line.includes('hedge'))).toBe(false);
+    for (let request = 0; request < 100; request++) await get();
+    await hang(0);
+    attempts = [];
+    for (let request = 0; request < 6; request++) expect((await get()).pod).not.toBe('pod-0');
+    await idle();
+    expect(told().filter((line) => line === '2 success hedge').length).toBeGreaterThanOrEqual(2);
+  });
+});
