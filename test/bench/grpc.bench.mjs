@@ -1,6 +1,6 @@
 /**
  * gRPC channels side by side on the same pods: evenkeel against grpc-js's own round_robin, and pick_first for the ground
- * everything stands on.
+ * everything stands on; and what a local proxy makes of the same calls.
  *
  *   node --expose-gc test/bench/grpc.bench.mjs [--quick]
  */
@@ -9,6 +9,7 @@ import { roundRobin, staticEndpoints } from 'evenkeel';
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { startChild } from './lib/children.mjs';
 import { closedLoop } from './lib/closed-loop.mjs';
+import { missingProxies, startProxies } from './lib/proxies.mjs';
 import { figureTable, ratioTable } from './lib/ratio-table.mjs';
 import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
 import { table } from './lib/table.mjs';
@@ -24,13 +25,17 @@ const REQUEST = Buffer.alloc(100, 'x');
 
 const pods = await Promise.all(Array.from({ length: PODS }, (_, index) => startChild('grpc-pod.mjs', [String(index)])));
 const addresses = pods.map(({ port }) => `127.0.0.1:${port}`);
+const proxies = await startProxies(
+  pods.map(({ port }) => ({ address: '127.0.0.1', port })),
+  'grpc',
+);
 const insecure = credentials.createInsecure();
 const ours = (/** @type {import('evenkeel/grpc-js').GrpcOptions} */ options) => {
   const resolver = staticEndpoints(pods.map(({ port }) => ({ address: '127.0.0.1', port })));
   return new Client(target('orders.shop:50051'), insecure, channelOptions({ resolver, ...options }));
 };
-const stock = (/** @type {string} */ policy) =>
-  new Client(`ipv4:${addresses.join(',')}`, insecure, {
+const stock = (/** @type {string} */ policy, /** @type {readonly string[]} */ at = addresses) =>
+  new Client(`ipv4:${at.join(',')}`, insecure, {
     'grpc.service_config': JSON.stringify({ loadBalancingConfig: [{ [policy]: {} }] }),
     'grpc.enable_http_proxy': 0,
   });
@@ -59,6 +64,12 @@ const clients = {
   [OURS_DEFAULT]: ours({}),
   [PICK_FIRST]: stock('pick_first'),
 };
+const proxied = proxies.map(({ name, port }) => {
+  const row = `grpc-js pick_first, through ${name}`;
+  clients[row] = stock('pick_first', [`127.0.0.1:${port}`]);
+  return row;
+});
+for (const note of missingProxies) process.stderr.write(`grpc: ${note}\n`);
 /**
  * The collection of garbage before each round would otherwise find no call alive, and V8 forgets what it has learnt of
  * objects of which there is none. In a process at work some call is always under way.
@@ -74,7 +85,7 @@ const subject = (/** @type {string} */ name) => {
 
 const results = await measure({
   baseline: subject(ROUND_ROBIN),
-  subjects: [subject(OURS), subject(OURS_DEFAULT), subject(PICK_FIRST)],
+  subjects: [OURS, OURS_DEFAULT, PICK_FIRST, ...proxied].map(subject),
   rounds: ROUNDS,
   warmUp: WARM_UP,
 });
@@ -91,15 +102,23 @@ console.log(`## gRPC: unary calls
 
 ${PODS} pods as processes of their own, one connection to each, ${CONCURRENCY} callers, a request of 100 bytes and an answer of 250.
 ${CALLS.toLocaleString('en-US')} calls a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. Each channel has one more call that stays
-open, as channels have that are in use. pick_first has all its calls on one pod and one connection.
+open, as channels have that are in use. pick_first has all its calls on one connection: to one pod, or to a proxy, whose own CPU is
+not counted.
 
-${figureTable(results, [ROUND_ROBIN, OURS, OURS_DEFAULT, PICK_FIRST])}
+${[...missingProxies.map((note) => `${note}.`), figureTable(results, [ROUND_ROBIN, OURS, OURS_DEFAULT, PICK_FIRST, ...proxied])].join('\n\n')}
 
 ${ratioTable(results, [
   { name: OURS, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 0.97 },
   { name: OURS, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1.05 },
   { name: OURS_DEFAULT, against: ROUND_ROBIN, figure: 'perSecond', atLeast: 0.97 },
   { name: OURS_DEFAULT, against: ROUND_ROBIN, figure: 'cpuUs', atMost: 1.05 },
+  ...proxied.flatMap(
+    (proxy) =>
+      /** @type {const} */ ([
+        { name: OURS_DEFAULT, against: proxy, figure: 'perSecond', atLeast: 1 },
+        { name: OURS_DEFAULT, against: proxy, figure: 'p99', atMost: 1 },
+      ]),
+  ),
 ])}
 
 Spread over ${SPREAD_CALLS.toLocaleString('en-US')} calls:
@@ -108,4 +127,5 @@ ${table(['channel', 'max / mean', 'calls per pod'], spread, [2])}
 `);
 
 for (const client of Object.values(clients)) client.close();
+for (const proxy of proxies) await proxy.stop();
 for (const pod of pods) pod.stop();

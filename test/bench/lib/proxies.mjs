@@ -23,6 +23,9 @@ import { pause } from './pods.mjs';
  * @property {(port: number, pods: readonly Address[], protocol: Protocol, folder: string) => string} config
  */
 
+/** Streams may be quiet for longer than requests. */
+const STREAM_TIMEOUT = '1h';
+
 /** @type {ProxyKind} */
 const haproxy = {
   name: 'HAProxy',
@@ -38,8 +41,8 @@ const haproxy = {
 defaults
   mode http
   timeout connect 2s
-  timeout client 60s
-  timeout server 60s
+  timeout client ${protocol === 'grpc' ? STREAM_TIMEOUT : '60s'}
+  timeout server ${protocol === 'grpc' ? STREAM_TIMEOUT : '60s'}
   option http-keep-alive
   option redispatch
   retries 3
@@ -81,7 +84,7 @@ ${pods.map(({ address, port: at }) => `    server ${address}:${at};`).join('\n')
   server {
     listen 127.0.0.1:${port}${protocol === 'grpc' ? ' http2' : ''};
     location / {
-      ${protocol === 'grpc' ? 'grpc_pass grpc://pods;' : 'proxy_pass http://pods;\n      proxy_http_version 1.1;\n      proxy_set_header Connection "";'}
+      ${protocol === 'grpc' ? `grpc_pass grpc://pods;\n      grpc_read_timeout ${STREAM_TIMEOUT};` : 'proxy_pass http://pods;\n      proxy_http_version 1.1;\n      proxy_set_header Connection "";'}
     }
   }
 }
