@@ -13,19 +13,24 @@ export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): b
 }
 
 function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
+  if (a === b) return true;
+  return a.key === b.key && a.weight === b.weight && a.attributes === b.attributes && sameDescription(a, b);
+}
+
+/** What a Service says of the pod at an address. */
+type Description = Pick<Endpoint, 'name' | 'zone' | 'nodeName' | 'conditions' | 'hintZones' | 'hintNodes'>;
+
+/** Whether two descriptions of a pod agree. */
+export function sameDescription(a: Description, b: Description): boolean {
   return (
-    a === b ||
-    (a.key === b.key &&
-      a.weight === b.weight &&
-      a.name === b.name &&
-      a.zone === b.zone &&
-      a.nodeName === b.nodeName &&
-      a.conditions.ready === b.conditions.ready &&
-      a.conditions.serving === b.conditions.serving &&
-      a.conditions.terminating === b.conditions.terminating &&
-      sameTexts(a.hintZones, b.hintZones) &&
-      sameTexts(a.hintNodes, b.hintNodes) &&
-      a.attributes === b.attributes)
+    a.name === b.name &&
+    a.zone === b.zone &&
+    a.nodeName === b.nodeName &&
+    a.conditions.ready === b.conditions.ready &&
+    a.conditions.serving === b.conditions.serving &&
+    a.conditions.terminating === b.conditions.terminating &&
+    sameTexts(a.hintZones, b.hintZones) &&
+    sameTexts(a.hintNodes, b.hintNodes)
   );
 }
 

@@ -1,5 +1,6 @@
 import { hostPort } from '../../endpoint/address.js';
 import { createEndpoint, type Endpoint } from '../../endpoint/endpoint.js';
+import { sameDescription } from '../endpoint-list.js';
 import type { EndpointSlice, SliceMember } from './endpoint-slice.js';
 
 /** One place in one slice that names an address and port. */
@@ -125,19 +126,5 @@ function compareText(a: string, b: string): number {
 
 /** Whether two descriptions of one `address:port` agree in everything an endpoint carries. */
 export function saysTheSame(a: Endpoint, b: Omit<SliceMember, 'address' | 'unsafe'>): boolean {
-  return (
-    a.uid === b.uid &&
-    a.name === b.name &&
-    a.zone === b.zone &&
-    a.nodeName === b.nodeName &&
-    a.conditions.ready === b.conditions.ready &&
-    a.conditions.serving === b.conditions.serving &&
-    a.conditions.terminating === b.conditions.terminating &&
-    sameTexts(a.hintZones, b.hintZones) &&
-    sameTexts(a.hintNodes, b.hintNodes)
-  );
-}
-
-function sameTexts(a: readonly string[], b: readonly string[]): boolean {
-  return a.length === b.length && a.every((text, index) => text === b[index]);
+  return a.uid === b.uid && sameDescription(a, b);
 }
