@@ -1,0 +1,143 @@
+import { setMaxListeners } from 'node:events';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { connected } from '../../support/connected.js';
+import { Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const origin = 'http://orders.shop:8080';
+const CALLERS = 5_000;
+const CONNECTIONS = 10;
+
+let pods: Pods;
+let orders: ServiceDispatcher;
+
+beforeEach(async () => {
+  pods = await Pods.start(3);
+});
+afterEach(async () => {
+  await orders.destroy();
+  await pods[Symbol.asyncDispose]();
+});
+
+const open = async (options: DispatcherOptions = {}): Promise<void> => {
+  orders = createDispatcher(origin, {
+    resolver: staticEndpoints(pods.endpoints),
+    stages: [],
+    connections: CONNECTIONS,
+    ...options,
+  });
+  await connected(orders.balancer, 3);
+};
+const hangAll = async (): Promise<void> => {
+  await Promise.all(pods.all.map((pod) => pod.behave({ hang: true })));
+};
+const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+
+/** All callers ask at once; how often each error came. */
+async function ask(callers: number): Promise<Record<string, number>> {
+  const ends: Record<string, number> = {};
+  const one = async (): Promise<void> => {
+    const end = await orders.request({ path: '/', method: 'GET' }).then(
+      () => 'answered',
+      (error: { code?: string }) => String(error.code),
+    );
+    ends[end] = (ends[end] ?? 0) + 1;
+  };
+  await Promise.all(Array.from({ length: callers }, one));
+  return ends;
+}
+
+describe('when every pod hangs', () => {
+  it('each of 5,000 callers gets a coded error at his deadline, and nothing of them is left', async () => {
+    await open({ deadlineMs: 500, maxWaiting: CALLERS, waitTimeoutMs: 60_000 });
+    await hangAll();
+    expect(await ask(CALLERS)).toEqual({ EVENKEEL_DEADLINE: CALLERS });
+    await until('nothing runs', () => inFlight() === 0);
+    const before = await rest();
+    for (let round = 0; round < 3; round++) {
+      const asked = ask(CALLERS);
+      // 30 are on their way, all others wait.
+      expect(orders.balancer.snapshot().waiting).toBe(CALLERS - 3 * CONNECTIONS);
+      expect(inFlight()).toBe(3 * CONNECTIONS);
+      expect(await asked).toEqual({ EVENKEEL_DEADLINE: CALLERS });
+      expect(orders.balancer.snapshot().waiting).toBe(0);
+    }
+    await until('nothing runs', () => inFlight() === 0);
+    const after = await rest();
+    expect(after.timers).toBeLessThanOrEqual(before.timers);
+    // Fifteen thousand calls; one kept is a kilobyte or more.
+    expect(after.heap - before.heap).toBeLessThan(2_000_000);
+    // And it works on.
+    await Promise.all(pods.all.map((pod) => pod.behave({ hang: false })));
+    expect(await ask(30)).toEqual({ answered: 30 });
+  });
+
+  it('callers beyond maxWaiting are turned away at once', async () => {
+    await open({ deadlineMs: 1_000, maxWaiting: 1_000, waitTimeoutMs: 60_000 });
+    await hangAll();
+    expect(await ask(CALLERS)).toEqual({
+      EVENKEEL_QUEUE_FULL: CALLERS - 1_000 - 3 * CONNECTIONS,
+      EVENKEEL_DEADLINE: 1_000 + 3 * CONNECTIONS,
+    });
+  });
+
+  it('who waits for an endpoint for waitTimeoutMs is told so, deadline or not', async () => {
+    await open({ deadlineMs: 60_000, waitTimeoutMs: 200 });
+    await hangAll();
+    const controller = new AbortController();
+    setMaxListeners(0, controller.signal);
+    const running = Array.from({ length: 3 * CONNECTIONS }, () =>
+      orders.request({ path: '/', method: 'GET', signal: controller.signal }).catch(() => {}),
+    );
+    expect(await ask(100)).toEqual({ EVENKEEL_NOT_READY: 100 });
+    controller.abort();
+    await Promise.all(running);
+  });
+});
+
+describe('a request that waits', () => {
+  it('goes to whichever pod has room first, and leaves the queue when it is given up', async () => {
+    await open({ connections: 1, waitTimeoutMs: 60_000 });
+    await hangAll();
+    const holders = new Map<number, AbortController>();
+    for (let holder = 0; holder < 3; holder++) {
+      const controller = new AbortController();
+      void orders.request({ path: '/', method: 'GET', signal: controller.signal }).catch(() => {});
+      await until('it is asked', async () => (await pods.total('requests')) === holder + 1);
+      const asked = (await pods.stats()).findIndex(({ requests }, index) => requests > 0 && !holders.has(index));
+      holders.set(asked, controller);
+    }
+    const given = new AbortController();
+    const first = orders
+      .request({ path: '/', method: 'GET', signal: given.signal })
+      .catch((error: Error) => error.name);
+    const second = orders.request({ path: '/', method: 'GET' });
+    expect(orders.balancer.snapshot().waiting).toBe(2);
+    given.abort();
+    expect(orders.balancer.snapshot().waiting).toBe(1);
+    expect(await first).toBe('AbortError');
+    await pods.at(2).behave({ hang: false });
+    holders.get(2)?.abort();
+    const { headers, body } = await second;
+    expect(headers['x-pod']).toBe('pod-2');
+    await body.dump();
+    for (const controller of holders.values()) controller.abort();
+  });
+});
+
+setFlagsFromString('--expose-gc');
+const collect = runInNewContext('gc') as () => void;
+
+/** What is left once everything is idle. */
+async function rest(): Promise<{ heap: number; timers: number }> {
+  for (let turn = 0; turn < 5; turn++) {
+    await new Promise((resolve) => setImmediate(resolve));
+    collect();
+  }
+  const timers = process.getActiveResourcesInfo().filter((name) => name === 'Timeout').length;
+  return { heap: process.memoryUsage().heapUsed, timers };
+}
