@@ -126,6 +126,7 @@ export class Board {
       errorKinds: Object.fromEntries(this.#all.errors),
       inFlight: this.#inFlight,
       setAside: this.setAside,
+      latestMs: this.latestMs,
       lateMs: Math.max(0, ...this.#ticks.filter(({ at }) => at > now - LATENCY_WINDOW_MS).map((tick) => tick.lateMs)),
     };
   }

@@ -21,7 +21,8 @@ export function layoutOf(width, height) {
     deckY,
     clientY: small ? 11 : 18,
     serviceY: small ? 34 : 60,
-    tankHeight: Math.max(Math.min(deckY - tankTop, half * 1.5), 20),
+    // Higher ones would lean out of a narrow scene.
+    tankHeight: Math.max(Math.min(deckY - tankTop, half * (width < 500 ? 1.2 : 1.5)), 20),
     /** Half of the ship's length. */
     half,
     /** The deck between bridge and bow, from the ship's middle. */
