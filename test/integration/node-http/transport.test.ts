@@ -1,7 +1,7 @@
 import type { Agent } from 'node:http';
 import { get } from 'node:http';
 import { createServer, type Socket } from 'node:net';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type NodeHttpTransportOptions, nodeHttpTransport } from '../../../src/adapter/node-http/index.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import type { Connection } from '../../../src/pool/transport.js';
@@ -14,6 +14,10 @@ import { send } from './support/request.js';
 
 const origin = 'http://orders.shop:8080';
 const never = new AbortController().signal;
+
+/** Making one takes a while: all tests of the contract share it. */
+let hanging: Promise<HangingEndpoint> | undefined;
+afterAll(async () => (await hanging)?.[Symbol.asyncDispose]());
 
 transportContract<Agent>({
   name: 'nodeHttpTransport',
@@ -29,12 +33,13 @@ transportContract<Agent>({
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };
-    const hanging = await HangingEndpoint.start();
+    hanging ??= HangingEndpoint.start();
+    const hangingEndpoint = (await hanging).endpoint;
     return {
       transport: nodeHttpTransport({ origin }),
       endpoint: createEndpoint({ address: '127.0.0.1', port }),
       refusing: createEndpoint(await refusingEndpoint()),
-      hanging: createEndpoint(hanging.endpoint),
+      hanging: createEndpoint(hangingEndpoint),
       open: () => sockets.size,
       end: (how) => {
         for (const socket of sockets) how === 'badly' ? socket.resetAndDestroy() : socket.end();
@@ -52,7 +57,6 @@ transportContract<Agent>({
       close: async () => {
         for (const socket of sockets) socket.destroy();
         await new Promise((resolve) => server.close(resolve));
-        await hanging[Symbol.asyncDispose]();
       },
     };
   },
