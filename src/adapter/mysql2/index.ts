@@ -9,6 +9,7 @@ export {
   type PoolClusterOptions,
 } from './pool-cluster.js';
 export type { CheckoutOptions, ConnectionCallback, QueryCallback } from './queryable.js';
+export type { AskServer, ReplicaLagOptions } from './replica-lag.js';
 export type { ServiceSelector } from './route.js';
 export type { ServiceOptions } from './service.js';
 export type { StatementOptions } from './statement.js';

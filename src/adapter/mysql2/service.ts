@@ -6,12 +6,15 @@ import {
   balancerDefaults,
   balancingOptionNames,
   type Clock,
+  checkBalancingOptions,
   checkBoolean,
   checkString,
   createBalancer,
   EvenkeelError,
   poolDefaults,
   type Resolver,
+  type StageFactory,
+  standardStages,
   staticEndpoints,
   systemClock,
   systemRng,
@@ -25,7 +28,9 @@ import {
   targetOfHost,
   withOwnNames,
 } from './options.js';
+import { type ReplicaLagOptions, replicaLag } from './replica-lag.js';
 import { ServerTransport } from './transport.js';
+import { type Ask, writable } from './writable.js';
 
 /** One Service of a cluster: where its servers are, who we are there, how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
@@ -41,9 +46,11 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
    * @defaultValue false
    */
   readonly writable?: boolean;
+  /** How far behind its servers may be. @defaultValue nobody is asked */
+  readonly replicaLag?: ReplicaLagOptions;
 }
 
-export const serviceOptionNames: readonly string[] = Object.freeze(['target', 'idempotent', 'writable']);
+const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'replicaLag'];
 
 /** What the cluster hears of a service. */
 export interface ServiceEvents {
@@ -78,11 +85,20 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   const { warn, opened, observer } = events;
   const transport = new ServerTransport({ settings, clock, rng, warn, opened });
   const idempotent = checkBoolean('idempotent', options.idempotent, false);
-  const writable = checkBoolean('writable', options.writable, false);
+  const mustWrite = checkBoolean('writable', options.writable, false);
+  const ask: Ask = (endpoint, sql, signal) => transport.ask(endpoint, sql, signal);
+  const own: StageFactory[] = [];
+  if (mustWrite) own.push(writable(ask));
+  if (options.replicaLag !== undefined) own.push(replicaLag(options.replicaLag, ask));
   const balancing: Record<string, unknown> = {};
-  for (const option of balancingOptionNames) if (options[option] !== undefined) balancing[option] = options[option];
+  for (const option of balancingOptionNames) {
+    if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
+  }
+  checkBalancingOptions(balancing);
   const balancer = createBalancer<Pool>({
     ...balancing,
+    // What servers say of themselves comes first: verdicts and panic are about those that remain.
+    ...(own.length > 0 && { stages: [...own, ...(options.stages ?? standardStages())] }),
     resolver,
     transport,
     ...(observer !== undefined && { observer }),
@@ -98,7 +114,18 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   // A caller who never gives a connection back must not keep a process from ending.
   const endTimeoutMs = options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
   const draw = (): number => rng.next();
-  return { name, balancer, transport, settings, clock, waitTimeoutMs, idempotent, writable, endTimeoutMs, draw };
+  return {
+    name,
+    balancer,
+    transport,
+    settings,
+    clock,
+    waitTimeoutMs,
+    idempotent,
+    writable: mustWrite,
+    endTimeoutMs,
+    draw,
+  };
 }
 
 /** Where the servers are, and what TLS knows them by. */

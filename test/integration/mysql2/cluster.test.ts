@@ -47,7 +47,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     const seen = new Set<number>();
     for (let i = 0; i < 3; i++) {
       const [rows] = await replicas.query<never[]>('SELECT @@server_id AS id');
-      seen.add((rows[0] as { id: number }).id);
+      seen.add((rows[0] as unknown as { id: number }).id);
     }
     expect(seen.size).toBe(3);
   });

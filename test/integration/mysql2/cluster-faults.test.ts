@@ -1,0 +1,180 @@
+import { createPoolCluster as createStockCluster } from 'mysql2/promise';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
+import { type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { until } from '../../support/until.js';
+import { PROOF, Readers, report } from './support/traffic.js';
+
+const WORKERS = 30;
+/** Answers between two steps of a scene. */
+const SOME = PROOF ? 5_000 : 500;
+
+describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => {
+  let world: MariadbWorld;
+  let cluster: PoolCluster;
+  let ejections: string[];
+  let attempts: ObserverEvents['attemptEnded'][];
+  beforeEach(() => {
+    ejections = [];
+    attempts = [];
+  });
+  afterEach(async () => {
+    await cluster?.end();
+    await world?.close();
+  });
+  const start = async (servers: number, more: Partial<PoolClusterOptions> = {}): Promise<void> => {
+    world = await startMariadbs(servers);
+    cluster = createPoolCluster({
+      resolver: staticEndpoints(world.endpoints),
+      picker: roundRobin(),
+      observer: {
+        ejected: ({ endpoint }) => ejections.push(endpoint.key),
+        attemptEnded: (event) => attempts.push(event),
+      },
+      ...application,
+      ...more,
+    });
+    await until('all are connected', () => ready() === servers, 30_000);
+  };
+  const ready = (): number =>
+    cluster.balancer.snapshot().endpoints.filter(({ state, doubted }) => state === 'ready' && !doubted).length;
+  const more = (readers: Readers, count = SOME): Promise<void> => {
+    const goal = readers.total + count;
+    return until(`${count} more answers`, () => readers.total >= goal, 60_000);
+  };
+
+  it('loses no idempotent read to SIGKILL, and uses the server again when it answers', async () => {
+    await start(3, { idempotent: true });
+    const readers = new Readers(cluster, WORKERS);
+    await more(readers);
+    await world.at(1).kill();
+    await more(readers);
+    const before = readers.answers.get(2) ?? 0;
+    await world.at(1).start();
+    const answersAtMs = performance.now();
+    await until('it serves again', () => (readers.answers.get(2) ?? 0) > before, 30_000);
+    report('kill -9 and back', { 'ms until it serves again': Math.round(performance.now() - answersAtMs) });
+    await more(readers);
+    await readers.stop();
+    expect(readers.errors).toEqual([]);
+    expect(ready()).toBe(3);
+    report('kill -9 and back', { reads: readers.total, failed: readers.errors.length });
+  });
+
+  it('repeats nothing that is not marked: a write whose connection dies fails, once', async () => {
+    await start(2);
+    const held = cluster.query('DO SLEEP(30)');
+    let server = -1;
+    await until('it runs', () => {
+      server = cluster.balancer.snapshot().endpoints.findIndex(({ inFlight }) => inFlight === 1);
+      return server >= 0;
+    });
+    await until('the server has it', async () => {
+      const [{ n }] = await world
+        .at(server)
+        .sql("SELECT COUNT(*) AS n FROM information_schema.processlist WHERE info LIKE 'DO SLEEP%'");
+      return Number(n) === 1;
+    });
+    const failing = expect(held).rejects.toMatchObject({ fatal: true });
+    await world.at(server).kill();
+    await failing;
+    expect(attempts).toHaveLength(1);
+    expect(attempts[0]).toMatchObject({ outcome: { kind: 'failure', cause: 'reset' }, retrying: false });
+  });
+
+  it('comes back by itself when all servers were down; the stock PoolCluster does not', async () => {
+    await start(2, { waitTimeoutMs: 500, idempotent: true });
+    const stock = createStockCluster();
+    for (const { endpoint, name } of world.all) {
+      stock.add(name, { host: endpoint.address, port: endpoint.port, ...application });
+    }
+    await stock.of('*').query('SELECT 1');
+    await cluster.query('SELECT 1');
+
+    await Promise.all(world.all.map((server) => server.kill()));
+    await expect(cluster.query('SELECT 1')).rejects.toMatchObject({ code: expect.stringMatching(/^EVENKEEL_/) });
+    // As an application would go on asking while they are away.
+    for (let i = 0; i < 12; i++)
+      await stock
+        .of('*')
+        .query('SELECT 1')
+        .catch(() => {});
+
+    await Promise.all(world.all.map((server) => server.start()));
+    await until('both are connected', () => ready() === 2, 30_000);
+    await cluster.query('SELECT 1');
+    await expect(stock.of('*').query('SELECT 1')).rejects.toMatchObject({ code: 'POOL_NOEXIST' });
+    await stock.end();
+  });
+
+  it('lets nobody wait for a frozen server longer than his time-out, and ejects it after 5 tries at most', async () => {
+    await start(3);
+    const ask = (): Promise<unknown> => cluster.query({ sql: 'SELECT 1', timeout: 300 });
+    // Several connections to each.
+    await Promise.all(Array.from({ length: 30 }, () => cluster.query('DO SLEEP(0.1)')));
+    const frozen = world.at(1);
+    const key = `${frozen.address}:${frozen.port}`;
+    const isUsed = (): boolean =>
+      cluster.balancer.snapshot().endpoints.some((at) => at.key === key && at.state === 'ready' && !at.doubted);
+    const before = attempts.length;
+    frozen.freeze();
+    const failures: unknown[] = [];
+    for (let i = 0; i < 60 && isUsed(); i++) await ask().catch((error) => failures.push(error));
+    expect(isUsed()).toBe(false);
+    expect(failures.length).toBeGreaterThanOrEqual(1);
+    for (const error of failures) expect(error).toMatchObject({ code: 'PROTOCOL_SEQUENCE_TIMEOUT' });
+    const tries = attempts.slice(before).filter(({ endpoint }) => endpoint.key === key);
+    expect(tries.length).toBeLessThanOrEqual(5);
+    expect(ejections).toContain(key);
+    report('a frozen server', { 'tries until it was ejected': tries.length });
+    // The others serve on, and nothing of it comes back late.
+    failures.length = 0;
+    for (let i = 0; i < 40; i++) await ask().catch((error) => failures.push(error));
+    expect(failures.length).toBeLessThanOrEqual(2); // trials
+    frozen.thaw();
+    await until(
+      'it serves again',
+      async () => {
+        await ask().catch(() => {});
+        return attempts.slice(-6).some(({ endpoint, outcome }) => endpoint.key === key && outcome.kind === 'success');
+      },
+      30_000,
+    );
+    await until('what was cut is gone', async () => (await frozen.connections()) <= 10, 30_000);
+  });
+
+  it('destroys the connection of a transaction whose server froze', async () => {
+    await start(1);
+    const connection = await cluster.getConnection();
+    await connection.beginTransaction();
+    const { threadId } = connection;
+    world.at(0).freeze();
+    await expect(connection.execute({ sql: 'SELECT 1', timeout: 200 })).rejects.toMatchObject({
+      code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    });
+    connection.release();
+    expect(cluster.balancer.snapshot().endpoints[0]?.inFlight).toBe(0);
+    world.at(0).thaw();
+    const [rows] = await cluster.query<never[]>('SELECT CONNECTION_ID() AS id');
+    expect((rows[0] as unknown as { id: number }).id).not.toBe(threadId);
+  });
+
+  it('never hands out a connection that died while it was idle', async () => {
+    await start(1, { validateAfterMs: 0 });
+    await Promise.all(Array.from({ length: 5 }, () => cluster.query('DO SLEEP(0.05)')));
+    const [{ n }] = await world
+      .at(0)
+      .sql('SELECT COUNT(*) AS n FROM information_schema.processlist WHERE user = ?', [application.user]);
+    expect(Number(n)).toBeGreaterThan(1);
+    // Killed by an administrator, all at once; the client may not have heard of it yet.
+    const rows = await world
+      .at(0)
+      .sql('SELECT id FROM information_schema.processlist WHERE user = ?', [application.user]);
+    const killing = Promise.all((rows as { id: number }[]).map(({ id }) => world.at(0).sql(`KILL ${id}`)));
+    const asking = Promise.all(Array.from({ length: 20 }, () => cluster.query('SELECT 1')));
+    await killing;
+    await asking.catch(() => {}); // these may have run on one as it was killed
+    for (let i = 0; i < 10; i++) await cluster.query('SELECT 1');
+  });
+});
