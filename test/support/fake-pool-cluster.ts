@@ -2,25 +2,30 @@ import { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { PoolOptions } from 'mysql2';
 
+type Callback = (error: Error | null, connection?: FakePoolConnection) => void;
+
 interface FakeNode {
   readonly options: PoolOptions;
+  /** Connections open or being opened. */
+  size: number;
   readonly idle: FakePoolConnection[];
+  readonly waiting: Callback[];
   errors: number;
   isOffline: boolean;
 }
 
 /** A connection of a fake node, on the socket our `stream` option gave. */
 export class FakePoolConnection {
-  readonly #node: FakeNode;
+  readonly #released: (connection: FakePoolConnection) => void;
   readonly #socket: Socket;
 
-  constructor(node: FakeNode, socket: Socket) {
-    this.#node = node;
+  constructor(socket: Socket, released: (connection: FakePoolConnection) => void) {
     this.#socket = socket;
+    this.#released = released;
   }
 
   release(): void {
-    this.#node.idle.push(this);
+    this.#released(this);
   }
 
   destroy(): void {
@@ -28,9 +33,9 @@ export class FakePoolConnection {
   }
 }
 
-/** mysql2's PoolCluster as far as `followService` sees it: failures are counted, then a node is offline or removed. */
+/** mysql2's PoolCluster as far as `followService` sees it: pools with a limit and a queue; failures make a node offline, or go. */
 export class FakePoolCluster extends EventEmitter {
-  readonly nodes = new Map<string, FakeNode>();
+  readonly nodes: Map<string, FakeNode> = new Map();
   /** Ids given to `remove`, in order. */
   readonly removals: string[] = [];
   readonly #restoreNodeTimeout: number;
@@ -41,38 +46,22 @@ export class FakePoolCluster extends EventEmitter {
   }
 
   add(id: string, options: PoolOptions): void {
-    if (!this.nodes.has(id)) this.nodes.set(id, { options, idle: [], errors: 0, isOffline: false });
+    if (this.nodes.has(id)) return;
+    this.nodes.set(id, { options, size: 0, idle: [], waiting: [], errors: 0, isOffline: false });
   }
 
   remove(id: string): void {
     this.removals.push(id);
-    this.#end(id);
+    this.nodes.delete(id);
   }
 
-  getConnection(
-    id: string,
-    _selector: string,
-    callback: (error: Error | null, connection?: FakePoolConnection) => void,
-  ): undefined {
+  getConnection(id: string, _selector: string, callback: Callback): undefined {
     const node = this.nodes.get(id);
     if (node === undefined || node.isOffline) {
       callback(new Error(node ? 'Pool does Not have online node.' : 'Pool does Not exist.'));
       return;
     }
-    const idle = node.idle.pop();
-    if (idle !== undefined) {
-      node.errors = 0;
-      callback(null, idle);
-      return;
-    }
-    const socket = (node.options.stream as (given: unknown) => Socket)({});
-    socket.on('error', (error) => {
-      this.failed(id);
-      callback(error);
-    });
-    queueMicrotask(() => {
-      if (!socket.destroyed) callback(null, new FakePoolConnection(node, socket));
-    });
+    this.#serve(id, node, callback);
   }
 
   /** Takes a connection of a node, as a user of the cluster would. */
@@ -82,21 +71,47 @@ export class FakePoolCluster extends EventEmitter {
     });
   }
 
-  /** One more failed connection of a node. */
-  failed(id: string): void {
-    const node = this.nodes.get(id);
-    if (node === undefined || ++node.errors < 5) return;
+  #serve(id: string, node: FakeNode, callback: Callback): void {
+    const idle = node.idle.pop();
+    if (idle !== undefined) {
+      node.errors = 0;
+      callback(null, idle);
+    } else if (node.size >= (node.options.connectionLimit ?? 10)) {
+      node.waiting.push(callback);
+    } else {
+      this.#open(id, node, callback);
+    }
+  }
+
+  #open(id: string, node: FakeNode, callback: Callback): void {
+    const socket = (node.options.stream as (given: unknown) => Socket)({});
+    node.size++;
+    const connection = new FakePoolConnection(socket, () => {
+      const next = node.waiting.shift();
+      if (next === undefined) node.idle.push(connection);
+      else next(null, connection);
+    });
+    socket.once('error', (error) => {
+      this.#failed(id, node);
+      callback(error);
+    });
+    socket.once('close', () => {
+      node.size--;
+      const index = node.idle.indexOf(connection);
+      if (index >= 0) node.idle.splice(index, 1);
+      const next = node.waiting.shift();
+      if (next !== undefined) this.#serve(id, node, next);
+    });
+    queueMicrotask(() => {
+      if (!socket.destroyed) callback(null, connection);
+    });
+  }
+
+  #failed(id: string, node: FakeNode): void {
+    if (++node.errors < 5) return;
     if (this.#restoreNodeTimeout > 0) {
       node.isOffline = true;
       this.emit('offline', id);
-      return;
-    }
-    this.#end(id);
-    this.emit('remove', id);
-  }
-
-  #end(id: string): void {
-    for (const connection of this.nodes.get(id)?.idle ?? []) connection.destroy();
-    this.nodes.delete(id);
+    } else if (this.nodes.delete(id)) this.emit('remove', id);
   }
 }

@@ -4,10 +4,14 @@ import type { PoolCluster as PromisePoolCluster } from 'mysql2/promise';
 /** A PoolCluster of mysql2, from `mysql2` or `mysql2/promise`. */
 export type AnyPoolCluster = PoolCluster | PromisePoolCluster;
 
-/** A connection as we use it: to end it. */
-interface Destroyable {
+/** A connection as we use it: to give it back or to end it. */
+export interface CheckedOut {
+  release(): void;
   destroy(): void;
 }
+
+/** What mysql2 does with a failing node: gives it up for good, leaves it alone for a while, has it give somebody a connection again. */
+type NodeEvent = 'remove' | 'offline' | 'online';
 
 /** The types of mysql2 leave out what the promise face has (`remove`), and are silent on what `getConnection` returns. */
 interface BothFaces {
@@ -16,10 +20,10 @@ interface BothFaces {
   getConnection(
     pattern: string,
     selector: string,
-    callback: (error: Error | null, connection?: Destroyable) => void,
-  ): Promise<Destroyable> | undefined;
-  on(event: 'remove', listener: (id: string) => void): unknown;
-  off(event: 'remove', listener: (id: string) => void): unknown;
+    callback: (error: Error | null, connection?: CheckedOut) => void,
+  ): Promise<CheckedOut> | undefined;
+  on(event: NodeEvent, listener: (id: string) => void): unknown;
+  off(event: NodeEvent, listener: (id: string) => void): unknown;
 }
 
 /** What we need of a user's cluster: its public interface, the same over callbacks and promises. */
@@ -39,17 +43,16 @@ export class ClusterFace {
     this.#cluster.remove(id);
   }
 
-  /** mysql2 gave up a node by itself. Not called for `remove`. */
-  onRemoved(listener: (id: string) => void): void {
-    this.#cluster.on('remove', listener);
+  on(event: NodeEvent, listener: (id: string) => void): void {
+    this.#cluster.on(event, listener);
   }
 
-  offRemoved(listener: (id: string) => void): void {
-    this.#cluster.off('remove', listener);
+  off(event: NodeEvent, listener: (id: string) => void): void {
+    this.#cluster.off(event, listener);
   }
 
   /** Takes a connection of one node, an idle one if there is any. Rejects as mysql2 says. */
-  checkOut(id: string): Promise<Destroyable> {
+  checkOut(id: string): Promise<CheckedOut> {
     return new Promise((resolve, reject) => {
       // The promise face does not know the callback and returns a promise; the other calls back and returns nothing.
       const promised = this.#cluster.getConnection(id, 'ORDER', (error, connection) => {

@@ -1,22 +1,23 @@
 import type { PoolOptions } from 'mysql2';
-import { type Clock, type Connection, type Endpoint, EvenkeelError, endpointAddress, type Timer } from '../../index.js';
+import type { Clock, Connection, Endpoint, Timer } from '../../index.js';
 import type { ClusterFace } from './cluster-face.js';
+import { Gathering } from './gathering.js';
 import { NodeSockets } from './node-sockets.js';
 
 /** How often the connections of a leaving node are looked after, in ms: those given back meanwhile are ended. */
 const LOOK_AFTER_MS = 1_000;
-/** How long what still runs may take once mysql2 was told to end the pool, in ms; after that its server is taken for dead. */
-const LAST_WORDS_MS = 5_000;
 /** How often one node may refuse in a row. mysql2 gives up after `removeNodeErrorCount`, which nobody can read. */
 const MAX_REFUSALS = 100;
+/** When the time is up: how long nothing must have passed through a connection before it is cut, in ms … */
+const QUIET_MS = 100;
+/** … and how many times that is waited for. */
+const QUIET_ROUNDS = 50;
 
 /** What a node needs of those who keep it. */
 export interface ClusterNodeOwner {
   readonly cluster: ClusterFace;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
-  /** mysql2 ended the pool of a leaving node while connections were in use. */
-  cutShort(node: ClusterNode): void;
   /** It is out of the cluster, for good. */
   removed(node: ClusterNode): void;
 }
@@ -24,9 +25,11 @@ export interface ClusterNodeOwner {
 /**
  * One endpoint as a node of the user's cluster.
  *
- * A node that leaves is first made useless to new callers, then removed: it refuses new connections and its idle ones are
- * ended, so mysql2 counts failures, tries other nodes and, in a cluster with `restoreNodeTimeout`, takes this one offline.
- * What is checked out works on. It is removed when its last connection is closed, or when its time is up.
+ * A node that leaves is emptied before it is removed: mysql2 throws, for nobody to catch, if a connection of a pool it was
+ * told to end breaks. First it tries to check out all connections there may be; with none in anybody's hands they are ended
+ * and that was it. If somebody holds on to one, as in a transaction, the node is made useless to new callers instead: it
+ * refuses new connections and ends idle ones, so mysql2 counts failures, gives callers other nodes and takes this one
+ * offline. What is checked out works on, until the node's time is up.
  */
 export class ClusterNode {
   readonly id: string;
@@ -34,17 +37,20 @@ export class ClusterNode {
   readonly #owner: ClusterNodeOwner;
   readonly #sockets: NodeSockets;
   #state: 'new' | 'added' | 'leaving' | 'abandoned' | 'removed' = 'new';
-  #drainLimit: Timer | undefined;
+  #gathering: Gathering | undefined;
+  #isEndingIdle = false;
+  /** The time limit, then the looks at what is left. */
+  #limit: Timer | undefined;
   #lookAfter: Timer | undefined;
-  #isPurging = false;
   /** Ends the stay the balancer knows of. */
-  #endStay: ((error: Error | undefined) => void) | undefined;
+  #endStay: (() => void) | undefined;
 
   constructor(id: string, endpoint: Endpoint, options: PoolOptions, owner: ClusterNodeOwner) {
     this.id = id;
     this.endpoint = endpoint;
     this.#owner = owner;
-    this.#sockets = new NodeSockets(endpoint, options, () => this.#emptied());
+    // Not in the middle of a socket's event: mysql2 has yet to hear that this connection is no more.
+    this.#sockets = new NodeSockets(endpoint, options, () => owner.clock.defer(() => this.#removeIfEmpty()));
   }
 
   get isLeaving(): boolean {
@@ -58,12 +64,11 @@ export class ClusterNode {
 
   /** Adds it to the cluster, or takes back that it leaves. Until `closed` settles it is there. */
   stay(): Connection<ClusterNode> {
-    const { cluster } = this.#owner;
     if (this.#state === 'leaving') this.#stopLeaving();
-    else cluster.add(this.id, this.#sockets.options);
+    else this.#owner.cluster.add(this.id, this.#sockets.options);
     this.#state = 'added';
-    const closed = new Promise<Error | undefined>((resolve) => {
-      this.#endStay = resolve;
+    const closed = new Promise<undefined>((resolve) => {
+      this.#endStay = () => resolve(undefined);
     });
     return {
       handle: this,
@@ -73,38 +78,31 @@ export class ClusterNode {
     };
   }
 
-  /** No new callers; removed once nobody uses it. */
+  /** No new callers; removed once nobody uses it, or when its time is up. */
   leave(): void {
     if (this.#state !== 'added') return;
     this.#state = 'leaving';
-    this.#endStay?.(undefined);
+    this.#endStay?.();
     const { clock, drainTimeoutMs } = this.#owner;
-    if (drainTimeoutMs === 0) {
-      this.remove();
-      return;
+    if (this.#sockets.size === 0) {
+      this.#removeIfEmpty();
+    } else if (drainTimeoutMs === 0) {
+      this.cut();
+    } else {
+      if (drainTimeoutMs !== Number.POSITIVE_INFINITY) {
+        this.#limit = clock.timer(() => this.#timeIsUp(0), drainTimeoutMs);
+      }
+      this.#gather();
     }
-    if (drainTimeoutMs !== Number.POSITIVE_INFINITY) {
-      this.#drainLimit = clock.timer(() => this.remove(), drainTimeoutMs);
-    }
+  }
+
+  /** Ends the connections of a leaving node at once, whoever uses them. */
+  cut(): void {
+    if (this.#state !== 'leaving') return;
     this.#sockets.refuse();
-    this.#purge();
-  }
-
-  /** Takes it out now. Running queries finish; a connection that is checked out fails at its next query. */
-  remove(): void {
-    if (this.#state === 'removed') return;
-    this.#owner.cluster.remove(this.id);
-    this.#gone(undefined);
-  }
-
-  /** mysql2 took it out by itself, after too many failures. */
-  removedByCluster(): void {
-    if (this.#state === 'leaving' && this.#sockets.size > 0) this.#owner.cutShort(this);
-    this.#gone(
-      new EvenkeelError('EVENKEEL_CONNECT', `mysql2 removed ${this.id} after too many failed connections`, {
-        endpoint: endpointAddress(this.endpoint),
-      }),
-    );
+    this.#gathering?.stop('destroy');
+    this.#sockets.cut();
+    this.#removeIfEmpty();
   }
 
   /** It stays in the cluster, whose owner it is left to; one that is leaving still leaves. */
@@ -112,50 +110,80 @@ export class ClusterNode {
     if (this.#state === 'added') this.#state = 'abandoned';
   }
 
-  #gone(error: Error | undefined): void {
+  /** mysql2 gave somebody a connection of it. */
+  online(): void {
+    if (this.#gathering === undefined) this.#endIdle();
+  }
+
+  #gather(): void {
+    const { cluster, clock } = this.#owner;
+    const { connectionLimit = 10 } = this.#sockets.options;
+    this.#gathering = new Gathering({ cluster, clock, id: this.id, connectionLimit }, (all) => {
+      this.#gathering = undefined;
+      this.#sockets.refuse();
+      if (all) this.#sockets.cut();
+      // What was gathered is ended first, and nothing opened in its place.
+      else clock.defer(() => this.#endIdle());
+    });
+  }
+
+  #removeIfEmpty(): void {
+    if (this.#state !== 'leaving' || this.#sockets.size > 0) return;
     this.#state = 'removed';
-    this.#drainLimit?.cancel();
+    this.#limit?.cancel();
     this.#lookAfter?.cancel();
-    // mysql2 waits for ever for a server that does not answer.
-    if (this.#sockets.size > 0) this.#drainLimit = this.#owner.clock.timer(() => this.#sockets.cut(), LAST_WORDS_MS);
-    this.#endStay?.(error);
+    this.#owner.cluster.remove(this.id);
     this.#owner.removed(this);
   }
 
   #stopLeaving(): void {
-    this.#drainLimit?.cancel();
+    this.#limit?.cancel();
     this.#lookAfter?.cancel();
+    this.#gathering?.stop('release');
+    this.#gathering = undefined;
     this.#sockets.accept();
   }
 
-  #emptied(): void {
-    if (this.#state === 'leaving') this.remove();
-    else if (this.#state === 'removed') this.#drainLimit?.cancel();
+  /** Gives short queries the time to end; transactions have had theirs. */
+  #timeIsUp(round: number): void {
+    this.#sockets.refuse();
+    this.#gathering?.stop('destroy');
+    if (round >= QUIET_ROUNDS) {
+      this.#sockets.cut();
+      return;
+    }
+    this.#sockets.cutQuiet();
+    this.#limit = this.#owner.clock.timer(() => this.#timeIsUp(round + 1), QUIET_MS);
   }
 
-  /** Ends what is idle, then has mysql2 count refusals until it lets the node be; again and again, as callers give back. */
-  #purge(): void {
-    if (this.#isPurging || this.#state !== 'leaving') return;
-    this.#isPurging = true;
-    void this.#endIdle().then(() => {
-      this.#isPurging = false;
-      if (this.#state !== 'leaving') return;
-      if (this.#sockets.size === 0) this.remove();
-      else this.#lookAfter = this.#owner.clock.timer(() => this.#purge(), LOOK_AFTER_MS);
+  /** Ends the idle connections of a leaving node; again and again, as callers give theirs back. */
+  #endIdle(): void {
+    if (this.#isEndingIdle || this.#state !== 'leaving') return;
+    this.#isEndingIdle = true;
+    this.#lookAfter?.cancel();
+    void this.#goOffline().then(() => {
+      this.#isEndingIdle = false;
+      this.#removeIfEmpty();
+      if (this.#state === 'leaving') this.#lookAfter = this.#owner.clock.timer(() => this.#endIdle(), LOOK_AFTER_MS);
     });
   }
 
-  async #endIdle(): Promise<void> {
-    for (let refusals = 0; refusals < MAX_REFUSALS && this.#state === 'leaving'; ) {
-      try {
-        // Waits its turn where all are checked out.
-        const connection = await this.#owner.cluster.checkOut(this.id);
-        // It came back meanwhile: then this one is as good as any, but only the callback face could release it.
-        connection.destroy();
-      } catch (error) {
-        if (!this.#sockets.isRefusal(error)) return;
-        refusals++;
-      }
+  /** Ends what is idle and has mysql2 count refusals until it gives out no more of this node. */
+  async #goOffline(): Promise<void> {
+    for (let round = 0; round < MAX_REFUSALS && this.#state === 'leaving' && this.#sockets.size > 0; round++) {
+      // All that are idle at once: one by one, callers would get the others meanwhile.
+      const attempts = Array.from({ length: this.#sockets.size + 1 }, () => this.#endOne());
+      if ((await Promise.all(attempts)).includes('offline')) return;
+    }
+  }
+
+  /** Ends one connection nobody uses. */
+  async #endOne(): Promise<'ended' | 'refused' | 'offline'> {
+    try {
+      (await this.#owner.cluster.checkOut(this.id)).destroy();
+      return 'ended';
+    } catch (error) {
+      return this.#sockets.isRefusal(error) ? 'refused' : 'offline';
     }
   }
 }

@@ -4,11 +4,10 @@ import {
   type Endpoint,
   EvenkeelError,
   endpointAddress,
-  notify,
-  type Observer,
   optionError,
   type Transport,
 } from '../../index.js';
+import { checkRestores } from './check-restores.js';
 import { type AnyPoolCluster, ClusterFace } from './cluster-face.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
 import type { ResolvedFollowOptions } from './follow-options.js';
@@ -24,12 +23,13 @@ export class ClusterNodes implements Transport<ClusterNode> {
   readonly #byId = new Map<string, ClusterNode>();
   /** Those who wait until no node is leaving. */
   readonly #waiting = new Set<() => void>();
-  readonly #removedByCluster = (id: string): void => this.#byId.get(id)?.removedByCluster();
+  /** Whether the cluster takes failing nodes offline; asked once, when the first node is to be added. */
+  #isFit: Promise<void> | undefined;
   #isAbandoned = false;
-  #toldOfCutShort = false;
+  /** mysql2 gave somebody a connection of a node it had left alone for a while. */
+  readonly #online = (id: string): void => this.#byId.get(id)?.online();
 
-  /** @param observer Hears once of transactions mysql2 cuts short. */
-  constructor(cluster: AnyPoolCluster, options: ResolvedFollowOptions, logIn: LogIn, observer: Observer) {
+  constructor(cluster: AnyPoolCluster, options: ResolvedFollowOptions, logIn: LogIn) {
     this.#options = options;
     this.#logIn = logIn;
     const face = new ClusterFace(cluster);
@@ -37,17 +37,21 @@ export class ClusterNodes implements Transport<ClusterNode> {
       cluster: face,
       clock: options.clock,
       drainTimeoutMs: options.drainTimeoutMs,
-      cutShort: ({ endpoint }) => this.#tellOfCutShort(endpoint, observer),
       removed: (node) => {
         this.#byId.delete(node.id);
         this.#wake();
       },
     };
-    face.onRemoved(this.#removedByCluster);
+    face.on('online', this.#online);
   }
 
   get ids(): readonly string[] {
     return [...this.#byId.keys()];
+  }
+
+  /** Rejects with EVENKEEL_OPTION if the cluster was found unfit. */
+  async fit(): Promise<void> {
+    await this.#isFit;
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<ClusterNode>> {
@@ -55,10 +59,13 @@ export class ClusterNodes implements Transport<ClusterNode> {
     const present = this.#byId.get(id);
     if (present?.isLeaving && present.endpoint.key === endpoint.key) return present.stay();
     const node = new ClusterNode(id, endpoint, this.#optionsFor(endpoint), this.#owner);
+    this.#isFit ??= checkRestores(this.#owner.cluster);
+    await this.#isFit;
     await this.#probe(node, signal);
-    if (this.#isAbandoned) throw new EvenkeelError('EVENKEEL_CLOSED', 'the follower was closed');
     // Looked up again: a pod's successor of the same name comes while the pod itself leaves.
-    this.#giveWay(id, endpoint);
+    await this.#idFree(id, endpoint, signal);
+    signal.throwIfAborted();
+    if (this.#isAbandoned) throw new EvenkeelError('EVENKEEL_CLOSED', 'the follower was closed');
     const connection = node.stay();
     this.#byId.set(id, node);
     return connection;
@@ -74,17 +81,17 @@ export class ClusterNodes implements Transport<ClusterNode> {
   /** Resolves when no node is leaving any more. */
   async left(): Promise<void> {
     while (this.#leaving().length > 0) await new Promise<void>((resolve) => this.#waiting.add(resolve));
-    this.#owner.cluster.offRemoved(this.#removedByCluster);
+    this.#owner.cluster.off('online', this.#online);
   }
 
   /** Gives those that are leaving no more time than `signal` does. */
-  removeLeavingOn(signal: AbortSignal): void {
-    const remove = (): void => {
-      for (const node of this.#leaving()) node.remove();
+  cutLeavingOn(signal: AbortSignal): void {
+    const cut = (): void => {
+      for (const node of this.#leaving()) node.cut();
     };
-    signal.addEventListener('abort', remove, { once: true });
-    if (signal.aborted) remove();
-    else void this.left().then(() => signal.removeEventListener('abort', remove));
+    signal.addEventListener('abort', cut, { once: true });
+    if (signal.aborted) cut();
+    else void this.left().then(() => signal.removeEventListener('abort', cut));
   }
 
   #leaving(): ClusterNode[] {
@@ -92,8 +99,9 @@ export class ClusterNodes implements Transport<ClusterNode> {
   }
 
   #wake(): void {
-    for (const resolve of this.#waiting) resolve();
+    const waiting = [...this.#waiting];
     this.#waiting.clear();
+    for (const resolve of waiting) resolve();
   }
 
   #idOf(endpoint: Endpoint): string {
@@ -124,26 +132,34 @@ export class ClusterNodes implements Transport<ClusterNode> {
         endpoint,
       });
     }
-    signal.throwIfAborted();
   }
 
   /** Only one node of an id can be in the cluster: mysql2 ignores another one. */
-  #giveWay(id: string, endpoint: Endpoint): void {
-    const present = this.#byId.get(id);
-    if (present === undefined) return;
-    if (!present.isLeaving) {
-      const both = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
-      throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${both} are both "${id}"`);
+  async #idFree(id: string, endpoint: Endpoint, signal: AbortSignal): Promise<void> {
+    for (let present = this.#byId.get(id); present !== undefined; present = this.#byId.get(id)) {
+      if (!present.isLeaving) {
+        const both = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
+        throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${both} are both "${id}"`);
+      }
+      // A pod of the same name is gone for good.
+      present.cut();
+      await this.#change(signal);
     }
-    present.remove();
   }
 
-  #tellOfCutShort(endpoint: Endpoint, observer: Observer): void {
-    if (this.#toldOfCutShort) return;
-    this.#toldOfCutShort = true;
-    const message =
-      `mysql2 ended connections of ${endpointAddress(endpoint)} that were in use when it left; ` +
-      'a cluster made with restoreNodeTimeout lets them finish';
-    notify(observer, 'warned', { message });
+  /** Resolves when a node was removed; rejects with the signal's reason. */
+  #change(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const aborted = (): void => {
+        this.#waiting.delete(changed);
+        reject(signal.reason);
+      };
+      const changed = (): void => {
+        signal.removeEventListener('abort', aborted);
+        resolve();
+      };
+      this.#waiting.add(changed);
+      signal.addEventListener('abort', aborted, { once: true });
+    });
   }
 }

@@ -16,7 +16,8 @@ import { logIn } from './log-in.js';
 export interface ServiceFollower extends AsyncDisposable {
   /**
    * Resolves once every endpoint of the first set was tried and at least one is in the cluster. Rejects with
-   * EVENKEEL_NO_ENDPOINTS, _NOT_READY, _RESOLVE or _FORBIDDEN, or the signal's reason; following goes on.
+   * EVENKEEL_OPTION (a cluster without `restoreNodeTimeout`), _NO_ENDPOINTS, _NOT_READY, _RESOLVE, _FORBIDDEN or _CLOSED, or
+   * the signal's reason; following goes on.
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   /** Which endpoints there are and which of them are in the cluster (`ready`). */
@@ -25,19 +26,19 @@ export interface ServiceFollower extends AsyncDisposable {
   readonly nodeIds: readonly string[];
   /**
    * Stops following. Nodes stay in the cluster, which is the caller's to end; those that were leaving are waited for, at
-   * most `drainTimeoutMs`, or until `signal` aborts; then they are removed. Idempotent.
+   * most `drainTimeoutMs`, or until `signal` aborts; then they are cut. Idempotent.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
 /**
- * Adds a node to `cluster` for every endpoint of a Service and removes those that leave, for as long as it lives. A node
- * mysql2 itself gave up (`removeNodeErrorCount`) is added again once its server takes log-ins. Uses mysql2's public
- * interface alone, so the cluster still chooses by RR, RANDOM or ORDER and takes no part in ejection; `createPoolCluster`
- * does. Throws EVENKEEL_OPTION.
+ * Adds a node to `cluster` for every endpoint of a Service whose server takes log-ins, and removes those that leave, for as
+ * long as it lives. Uses mysql2's public interface alone, so the cluster still chooses by RR, RANDOM or ORDER and knows
+ * nothing of ejection, weights or limits on waiting; `createPoolCluster` does.
  *
- * Give the cluster a `restoreNodeTimeout` (1000, say): without one mysql2 ends the pool of a leaving node, and the
- * transactions on it, before they are through.
+ * The cluster must be made with `restoreNodeTimeout`, and keep `canRetry`. Without the one, mysql2 ends the pools of failing
+ * nodes for good, and throws for nobody to catch what connections still opening then fail with; without the other, callers
+ * would see that a node is leaving. Throws EVENKEEL_OPTION.
  *
  * @example
  * const cluster = mysql.createPoolCluster({ restoreNodeTimeout: 1_000 });
@@ -60,7 +61,7 @@ class Follower implements ServiceFollower {
 
   constructor(cluster: AnyPoolCluster, options: FollowServiceOptions) {
     const resolved = resolveFollowOptions(cluster, options);
-    this.#nodes = new ClusterNodes(cluster, resolved, logIn, resolved.observer);
+    this.#nodes = new ClusterNodes(cluster, resolved, logIn);
     const ours: Observer = {
       subchannelChanged: () => {
         for (const wake of this.#waiting) wake();
@@ -83,6 +84,7 @@ class Follower implements ServiceFollower {
     while (this.#balancer.snapshot().endpoints.some(({ state }) => state === 'idle' || state === 'connecting')) {
       await this.#change(signal);
     }
+    await this.#nodes.fit();
     // Picked for the errors a wait in vain is told by; nothing is done with it.
     const lease = await this.#balancer.acquire({ signal });
     lease.end(outcomes.notStarted);
@@ -94,7 +96,7 @@ class Follower implements ServiceFollower {
 
   close({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     this.#closing ??= this.#close();
-    if (signal !== undefined) this.#nodes.removeLeavingOn(signal);
+    if (signal !== undefined) this.#nodes.cutLeavingOn(signal);
     return this.#closing;
   }
 

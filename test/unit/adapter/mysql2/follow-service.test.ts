@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { PoolOptions } from 'mysql2';
-import { describe, expect, it, vi } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { AnyPoolCluster } from '../../../../src/adapter/mysql2/cluster-face.js';
 import { ClusterNodes, type LogIn } from '../../../../src/adapter/mysql2/cluster-nodes.js';
 import { type FollowServiceOptions, resolveFollowOptions } from '../../../../src/adapter/mysql2/follow-options.js';
@@ -20,17 +20,26 @@ async function turns(): Promise<void> {
   for (let count = 0; count < 40; count++) await turn();
 }
 
+/** Nodes that were removed, without the one the cluster is tried with. */
+const removed = (cluster: FakePoolCluster): string[] => cluster.removals.filter((id) => !id.startsWith('evenkeel:'));
+
+/** How often the cluster said so, from now on. */
+function countOf(cluster: FakePoolCluster, event: string): () => number {
+  let count = 0;
+  cluster.on(event, () => count++);
+  return () => count;
+}
+
 function setUp({
   cluster = new FakePoolCluster({ restoreNodeTimeout: 1_000 }),
   logIn = async () => {},
   ...options
 }: Partial<FollowServiceOptions> & { cluster?: FakePoolCluster; logIn?: LogIn } = {}) {
   const clock = new FakeClock();
-  const warned = vi.fn();
   const node = (): PoolOptions => ({ user: 'shop', password: 'shop-secret', stream: () => new Socket() });
   const face = cluster as unknown as AnyPoolCluster;
   const resolved = resolveFollowOptions(face, { resolver: new FakeResolver(), node, clock, ...options });
-  return { cluster, clock, warned, nodes: new ClusterNodes(face, resolved, logIn, { warned }) };
+  return { cluster, clock, nodes: new ClusterNodes(face, resolved, logIn) };
 }
 
 describe('a node of a cluster that follows a Service', () => {
@@ -92,32 +101,47 @@ describe('a node of a cluster that follows a Service', () => {
     const { nodes } = setUp({ node: () => ({ stream: new Socket() }) });
     await expect(nodes.connect(a, never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
   });
-
-  it('says that it is lost when mysql2 gave it up, so that it is added again', async () => {
-    const { cluster, nodes } = setUp({ cluster: new FakePoolCluster() });
-    const connection = await nodes.connect(a, never);
-    for (let count = 0; count < 5; count++) cluster.failed(a.key);
-    expect(await connection.closed).toMatchObject({ code: 'EVENKEEL_CONNECT', endpoint: '10.0.0.1:3306' });
-    expect(nodes.ids).toEqual([]);
-    await nodes.connect(a, never);
-    expect([...cluster.nodes.keys()]).toEqual([a.key]);
-  });
 });
 
 describe('a node that leaves', () => {
-  it('ends its idle connections, is taken offline, and goes when the last one is closed', async () => {
+  it('goes at once when nobody uses it, without a failure mysql2 would count', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
-    const [idle, used] = [await cluster.checkOut(a.key), await cluster.checkOut(a.key)];
-    idle.release();
+    (await cluster.checkOut(a.key)).release();
+    const offline = countOf(cluster, 'offline');
     void connection.close();
     expect(await connection.closed).toBeUndefined();
     await turns();
-    expect(cluster.nodes.get(a.key)).toMatchObject({ isOffline: true, idle: [] });
-    expect(cluster.removals).toEqual([]);
+    expect(removed(cluster)).toEqual([a.key]);
+    expect(offline()).toBe(0);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('goes as soon as what runs has ended, and gives nobody a connection meanwhile', async () => {
+    const { cluster, nodes } = setUp();
+    const connection = await nodes.connect(a, never);
+    const used = await Promise.all(Array.from({ length: 10 }, () => cluster.checkOut(a.key)));
+    void connection.close();
+    const late = cluster.checkOut(a.key).catch((error: unknown) => error);
+    await turns();
+    for (const each of used) each.release();
+    expect(await late).toMatchObject({ code: 'EVENKEEL_CONNECT', message: '10.0.0.1:3306 is leaving the cluster' });
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
+  });
+
+  it('is taken offline when somebody holds on to a connection, and goes when that one is closed', async () => {
+    const { cluster, nodes, clock } = setUp();
+    const connection = await nodes.connect(a, never);
+    const used = await cluster.checkOut(a.key);
+    void connection.close();
+    clock.advance(100);
+    await turns();
+    expect(cluster.nodes.get(a.key)).toMatchObject({ isOffline: true, idle: [], size: 1 });
+    expect(removed(cluster)).toEqual([]);
     used.destroy();
     await turns();
-    expect(cluster.removals).toEqual([a.key]);
+    expect(removed(cluster)).toEqual([a.key]);
     await clock.advanceAsync(60_000);
     expect(clock.timers).toBe(0);
   });
@@ -127,86 +151,139 @@ describe('a node that leaves', () => {
     const connection = await nodes.connect(a, never);
     const used = await cluster.checkOut(a.key);
     void connection.close();
+    clock.advance(100);
     await turns();
     used.release();
     (cluster.nodes.get(a.key) as { isOffline: boolean }).isOffline = false;
     clock.advance(1_000);
     await turns();
-    expect(cluster.removals).toEqual([a.key]);
+    expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('goes when its time is up, whoever uses it; what does not close then is cut', async () => {
+  it('is cut when its time is up, and removed only when mysql2 has nothing left that could break', async () => {
     const { cluster, nodes, clock } = setUp({ drainTimeoutMs: 10_000 });
     const connection = await nodes.connect(a, never);
-    const used = await cluster.checkOut(a.key);
-    const destroyed = vi.spyOn(Socket.prototype, 'destroy');
+    await cluster.checkOut(a.key);
     void connection.close();
-    for (let second = 0; second < 9; second++) {
-      clock.advance(1_000);
+    for (let step = 0; step < 100; step++) {
+      clock.advance(100);
       await turns();
     }
-    expect(cluster.removals).toEqual([]);
-    clock.advance(1_000);
-    expect(cluster.removals).toEqual([a.key]);
-    destroyed.mockClear();
-    clock.advance(5_000);
-    expect(destroyed).toHaveBeenCalledTimes(1);
+    expect(removed(cluster)).toEqual([]);
+    // Nothing passes through it for another moment: no query is under way.
+    clock.advance(100);
+    expect(removed(cluster)).toEqual([]);
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
     expect(clock.timers).toBe(0);
-    destroyed.mockRestore();
-    used.destroy();
   });
 
-  it('goes at once without a drain time', async () => {
-    const { cluster, nodes } = setUp({ drainTimeoutMs: 0 });
+  it('gives a query under way at that time some more, but not for ever', async () => {
+    let passed = 0;
+    const busy = () => Object.defineProperty(new Socket(), 'bytesRead', { get: () => passed++ });
+    const { cluster, nodes, clock } = setUp({ drainTimeoutMs: 1_000, node: () => ({ stream: busy }) });
     const connection = await nodes.connect(a, never);
+    await cluster.checkOut(a.key);
     void connection.close();
-    expect(cluster.removals).toEqual([a.key]);
+    for (let step = 0; step < 55; step++) {
+      clock.advance(100);
+      await turns();
+    }
+    expect(removed(cluster)).toEqual([]);
+    clock.advance(500);
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
   });
 
-  it('stays, with the connections in use, when its endpoint returns', async () => {
+  it('is not removed while somebody is being refused', async () => {
     const { cluster, nodes, clock } = setUp();
     const connection = await nodes.connect(a, never);
     const used = await cluster.checkOut(a.key);
     void connection.close();
+    clock.advance(100);
+    await turns();
+    (cluster.nodes.get(a.key) as { isOffline: boolean }).isOffline = false;
+    used.destroy();
+    const wasThere = cluster.checkOut(a.key).catch(() => cluster.nodes.has(a.key));
+    expect(await wasThere).toBe(true);
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
+  });
+
+  it('goes at once, with whatever runs on it, without a drain time', async () => {
+    const { cluster, nodes } = setUp({ drainTimeoutMs: 0 });
+    const connection = await nodes.connect(a, never);
+    await cluster.checkOut(a.key);
+    void connection.close();
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
+  });
+
+  it('does not try to gather a pool without limit', async () => {
+    const { cluster, nodes, clock } = setUp({ node: () => ({ connectionLimit: 0, stream: () => new Socket() }) });
+    const connection = await nodes.connect(a, never);
+    const node = cluster.nodes.get(a.key) as { size: number; options: PoolOptions };
+    Object.assign(node.options, { connectionLimit: 1_000 });
+    const used = await cluster.checkOut(a.key);
+    void connection.close();
+    expect(node.size).toBe(1);
+    clock.advance(0);
+    await turns();
+    used.destroy();
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
+  });
+
+  it.each([0, 100])('stays, with the connections in use, when its endpoint returns after %s ms', async (afterMs) => {
+    const { cluster, nodes, clock } = setUp();
+    const connection = await nodes.connect(a, never);
+    const used = await cluster.checkOut(a.key);
+    void connection.close();
+    clock.advance(afterMs);
     await turns();
     const again = await nodes.connect(a, never);
     (cluster.nodes.get(a.key) as { isOffline: boolean }).isOffline = false;
     await clock.advanceAsync(60_000);
-    expect(cluster.removals).toEqual([]);
+    expect(removed(cluster)).toEqual([]);
     // It takes new connections again.
-    used.release();
-    expect(await cluster.checkOut(a.key)).toBe(used);
-    (await cluster.checkOut(a.key)).destroy();
-    used.destroy();
+    const more = await Promise.all(Array.from({ length: 9 }, () => cluster.checkOut(a.key)));
+    for (const each of [used, ...more]) each.release();
     void again.close();
     await turns();
-    expect(cluster.removals).toEqual([a.key]);
+    expect(removed(cluster)).toEqual([a.key]);
   });
 
   it('makes room for a successor with its id', async () => {
     const { cluster, nodes } = setUp({ id: () => 'mysql-0' });
     const connection = await nodes.connect(a, never);
-    const used = await cluster.checkOut('mysql-0');
+    await cluster.checkOut('mysql-0');
     void connection.close();
     await nodes.connect(b, never);
-    expect(cluster.removals).toEqual(['mysql-0']);
+    expect(removed(cluster)).toEqual(['mysql-0']);
     expect(cluster.nodes.get('mysql-0')?.options.host).toBe('10.0.0.2');
-    used.destroy();
     await turns();
     expect([...cluster.nodes.keys()]).toEqual(['mysql-0']);
   });
+});
 
-  it('tells once that a cluster without restoreNodeTimeout cut it short', async () => {
-    const { cluster, nodes, warned } = setUp({ cluster: new FakePoolCluster() });
-    for (const endpoint of [a, b]) {
-      const connection = await nodes.connect(endpoint, never);
-      await cluster.checkOut(endpoint.key);
-      void connection.close();
-    }
-    await turns();
+describe('a cluster that is to follow a Service', () => {
+  it('has to take failing nodes offline, not remove them: with the second, nothing is added', async () => {
+    const { cluster, nodes } = setUp({ cluster: new FakePoolCluster() });
+    await expect(nodes.connect(a, never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    await expect(nodes.fit()).rejects.toThrow('restoreNodeTimeout');
     expect(cluster.nodes.size).toBe(0);
-    expect(warned).toHaveBeenCalledTimes(1);
-    expect(warned.mock.calls[0]?.[0].message).toContain('restoreNodeTimeout');
+  });
+
+  it('is tried once, with a node nobody can be given, which is gone before the first one is added', async () => {
+    const tried: string[] = [];
+    const { cluster, nodes } = setUp({ logIn: async () => expect(cluster.nodes.size).toBe(0) as never });
+    cluster.on('offline', (id) => tried.push(id));
+    await Promise.all([nodes.connect(a, never), nodes.connect(b, never)]);
+    expect(tried).toHaveLength(1);
+    expect(cluster.removals).toEqual(tried);
+    expect([...cluster.nodes.keys()].sort()).toEqual([a.key, b.key]);
+    expect(cluster.listenerCount('offline')).toBe(1);
+    expect(cluster.listenerCount('remove')).toBe(0);
   });
 });
 
@@ -224,24 +301,26 @@ describe('a follower that stops', () => {
     void first.close();
     await turns();
     expect(isOver).toBe(false);
-    used.destroy();
+    used.release();
     await left;
     expect([...cluster.nodes.keys()]).toEqual([a.key]);
-    expect(cluster.listenerCount('remove')).toBe(0);
+    expect(cluster.listenerCount('online')).toBe(0);
     await expect(nodes.connect(b, never)).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
   });
 
   it('gives them no more time than its signal', async () => {
-    const { cluster, nodes } = setUp({ drainTimeoutMs: Number.POSITIVE_INFINITY });
+    const { cluster, nodes, clock } = setUp({ drainTimeoutMs: Number.POSITIVE_INFINITY });
     const connection = await nodes.connect(a, never);
     await cluster.checkOut(a.key);
     void connection.close();
     nodes.abandon();
     const stop = new AbortController();
-    nodes.removeLeavingOn(stop.signal);
+    nodes.cutLeavingOn(stop.signal);
+    await clock.advanceAsync(60_000);
+    expect(removed(cluster)).toEqual([]);
     stop.abort();
     await nodes.left();
-    expect(cluster.removals).toEqual([a.key]);
+    expect(removed(cluster)).toEqual([a.key]);
   });
 });
 
