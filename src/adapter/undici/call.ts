@@ -1,4 +1,3 @@
-import type { Readable } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import {
   type Balancer,
@@ -14,6 +13,7 @@ import {
   TriedEndpoints,
 } from '../../index.js';
 import { deadlineError, isDeadlineError } from './deadline-error.js';
+import { bodyOf } from './dispatch-options.js';
 import { outcomeOfError } from './outcome.js';
 
 /** What the calls of one dispatcher share. */
@@ -314,13 +314,6 @@ export abstract class Call implements Timed {
       error,
     });
   }
-}
-
-/** The body, if it is a stream. */
-function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
-  const stream = body as Partial<Readable> | null | undefined;
-  const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
-  return isStream ? (stream as Readable) : undefined;
 }
 
 /** Whether the request may be done twice, and can be: its body is still there once it was sent. */

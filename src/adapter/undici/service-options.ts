@@ -13,6 +13,7 @@ import {
   type TargetOptions,
 } from '../../index.js';
 import { pickNames } from '../http/target.js';
+import { callRules } from './call-options.js';
 import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
 import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
 
@@ -124,6 +125,7 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   const { key } = options;
   if (key !== undefined) checkFunction('options.key', key);
   checkBalancingOptions(pickNames(options, balancingOptionNames));
+  callRules(options);
   undiciTransport({ origin: 'https://service.namespace', ...pickNames(options, undiciConnectionOptionNames) });
   const { tls: _tls, allowH2: _allowH2, ...plain } = options;
   // These are for Services over TLS, and refused for others.

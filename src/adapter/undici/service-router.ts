@@ -1,5 +1,5 @@
 import type { Dispatcher, Pool } from 'undici';
-import { type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
+import { asError, type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
 import type { ServiceDispatcher } from './dispatcher.js';
@@ -87,20 +87,14 @@ export class ServiceRouter {
     const resolved = resolvePath(own);
     const url = httpOrigin(resolved.origin);
     if (url === undefined || this.#closed) return onward(resolved, handler);
-    try {
-      const verdict = this.#hosts.judge(url);
-      if (verdict === false) return onward(resolved, handler);
-      if (verdict === true) return this.#balance(url, resolved, handler, onward);
-      if (this.#held.size >= MAX_HELD) {
-        // The verdict is still wanted, for those who come later.
-        return onward(resolved, handler);
-      }
-      this.#hold(url, verdict, resolved, handler, onward);
-      return false;
-    } catch (error) {
-      refuse(handler, error as Error);
-      return true;
-    }
+    const verdict = attempt(() => this.#hosts.judge(url));
+    if (verdict instanceof Error) return refused(handler, verdict);
+    if (verdict === false) return onward(resolved, handler);
+    if (verdict === true) return this.#balance(url, resolved, handler, onward);
+    // The verdict is still wanted, for those who come later.
+    if (this.#held.size >= MAX_HELD) return onward(resolved, handler);
+    this.#hold(url, verdict, resolved, handler, onward);
+    return false;
   }
 
   snapshot(): ServiceAgentSnapshot {
@@ -139,7 +133,8 @@ export class ServiceRouter {
     handler: Dispatcher.DispatchHandler,
     onward: Onward,
   ): boolean {
-    const service = this.#services.get(this.#keyOf(url), url);
+    const service = attempt(() => this.#services.get(this.#keyOf(url), url));
+    if (service instanceof Error) return refused(handler, service);
     if (service === undefined) return onward(options, handler);
     const text = String(options.origin);
     const same = url.host === service.origin.host;
@@ -197,6 +192,20 @@ function send(route: Route, options: Dispatcher.DispatchOptions, handler: Dispat
   if (origin === undefined) return service.dispatcher.dispatch(options, handler);
   const own = { ...options, origin };
   return service.dispatcher.dispatch(host === undefined ? own : withHost(own, host), handler);
+}
+
+/** What the user's functions throw is an error of the request. */
+function attempt<T>(work: () => T): T | Error {
+  try {
+    return work();
+  } catch (error) {
+    return asError(error);
+  }
+}
+
+function refused(handler: Dispatcher.DispatchHandler, error: Error): true {
+  refuse(handler, error);
+  return true;
 }
 
 /** Undefined for what is no http or https origin. */

@@ -215,6 +215,8 @@ describe('options of a Service', () => {
     [{ options: { otherwise: {} } }, 'options has no option "otherwise"'],
     [{ options: { connections: 0 } }, 'connections'],
     [{ options: { waitTimeoutMs: -1 } }, 'waitTimeoutMs'],
+    [{ options: { deadlineMs: 0 } }, 'deadlineMs'],
+    [{ options: { tls: 'ca' } }, 'tls'],
     [{ options: { key: 'x' } }, 'options.key'],
     [{ options: 3 }, 'options'],
     [{ services: 'orders' }, 'services'],
@@ -435,6 +437,16 @@ describe('an agent', () => {
       code: expect.stringMatching(/^UND_ERR_(CLOSED|DESTROYED)$/),
     });
     expect(await get('http://orders.shop/')).toBe('pod');
+  });
+
+  it('a dispatcher outside that throws: to the caller, or to the handler that was told of a start', async () => {
+    outside.dispatch = () => {
+      throw new Error('out of order');
+    };
+    open();
+    const options = { origin: 'http://10.0.0.1', path: '/', method: 'GET' } as const;
+    expect(() => agent.dispatch(options, {})).toThrow('out of order');
+    await expect(get('http://github.com/')).rejects.toThrow('out of order');
   });
 
   it('passes on the events of its dispatchers', async () => {
