@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runProgram } from '../../support/consumer.js';
+import { LadderWorld } from '../../support/ladder-world.js';
+import { Pod } from '../../support/pods.js';
+
+const root = fileURLToPath(new URL('../../..', import.meta.url));
+
+beforeAll(async () => {
+  // Their programs run the package as built.
+  const built = await runProgram(process.execPath, ['scripts/build.mjs'], root);
+  expect(built.code, built.stdout + built.stderr).toBe(0);
+});
+
+it('examples/whole-app: plain fetch reaches every pod of both Services, and the host outside', async () => {
+  const { code, stdout, stderr } = await runProgram(process.execPath, ['examples/whole-app/main.js'], root);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  const [, before = '', after = ''] = stdout.split(/^\S.*:$/m);
+  for (const pod of ['anna', 'bert', 'cleo', 'xaver', 'yvonne']) expect(before).toMatch(new RegExp(`${pod}: [1-9]`));
+  for (const pod of ['anna', 'cleo', 'xaver', 'yvonne', 'zoe']) expect(after).toMatch(new RegExp(`${pod}: [1-9]`));
+  for (const part of [before, after]) expect(part).toContain('{ bank: 300 }');
+  expect(after).not.toContain('bert');
+  expect(stdout).toContain('orders.shop.svc.cluster.local. is a Service');
+});
+
+describe('docs/guide/whole-app.md', () => {
+  const guide = readFileSync(new URL('../../../docs/guide/whole-app.md', import.meta.url), 'utf8');
+  /** The programs of the guide, each with the heading it stands under. */
+  const programs = guide.split(/^## /m).flatMap((section) => {
+    const [heading = ''] = section.split('\n', 1);
+    return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source]) => ({
+      heading,
+      source: source as string,
+    }));
+  });
+  const expected: Readonly<Record<string, RegExp>> = {
+    'Seeing it':
+      /^200\n200\nhttp:\/\/orders\.shop:8080 ready 1\norders\.shop\.svc\.cluster\.local\. true undefined\n\[ 'http:\/\/orders\.shop:8080' \]\n$/,
+    'An Agent you already have': /^200 \{.*"pod":"pod".*\/v1\/orders\/42/,
+  };
+
+  let world: LadderWorld;
+  let pod: Pod;
+  let outside: Pod;
+  beforeAll(async () => {
+    [world, pod, outside] = await Promise.all([LadderWorld.create(), Pod.start(), Pod.start({ name: 'outside' })]);
+    const ports = [{ name: 'http', port: 8080, targetPort: 'http' }];
+    world.dns.kubernetes.set({ namespace: 'shop', name: 'orders', clusterIPs: ['10.96.0.1'] });
+    world.api
+      .service('shop', 'orders', { ports })
+      .setPods([{ name: 'pod', address: '127.0.0.1', ports: { http: pod.port } }]);
+  });
+  afterAll(async () => {
+    await Promise.all([pod.kill(), outside.kill()]);
+    await world[Symbol.asyncDispose]();
+  });
+
+  it('has the programs expected here', () => {
+    expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
+  });
+
+  it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+    // What a pod's environment says, and a test's does not.
+    const options = JSON.stringify({ discovery: world.options({ allowAddresses: ['loopback'] }) });
+    const program = source
+      .replace('createServiceAgent()', `createServiceAgent(${options})`)
+      .replace('serviceInterceptor()', `serviceInterceptor(${options})`)
+      .replace('127.0.0.1:9999', `127.0.0.1:${outside.port}`);
+    const { code, stdout, stderr } = await runProgram(process.execPath, ['--input-type=module', '-e', program], root);
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(expected[heading] as RegExp);
+  });
+});
