@@ -1,0 +1,153 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
+import { roundRobin, staticEndpoints } from '../../../src/index.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { until } from '../../support/until.js';
+
+const tables = [
+  'CREATE TABLE IF NOT EXISTS t (a INT)',
+  'CREATE TABLE IF NOT EXISTS beat (lag INT)',
+  'INSERT INTO beat VALUES (0)',
+];
+
+describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () => {
+  let world: MariadbWorld;
+  let cluster: PoolCluster;
+  afterEach(async () => {
+    await cluster?.end();
+    await world?.close();
+  });
+  const at = (...servers: number[]) => staticEndpoints(servers.map((index) => world.at(index).endpoint));
+  const ids = async (ask: () => Promise<unknown>, times: number): Promise<Set<number>> => {
+    const seen = new Set<number>();
+    for (let i = 0; i < times; i++) {
+      const [rows] = (await ask()) as [{ id: number }[]];
+      seen.add(rows[0]?.id as number);
+    }
+    return seen;
+  };
+  const id = 'SELECT @@server_id AS id';
+  const start = async (servers: number, options: () => Partial<PoolClusterOptions>): Promise<void> => {
+    world = await startMariadbs(servers, { init: tables });
+    cluster = createPoolCluster({ picker: roundRobin(), ...application, ...options() });
+    await until('all are connected', () =>
+      [...cluster.balancers.values()].every((balancer) =>
+        balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
+      ),
+    );
+  };
+
+  it('sends what is meant for a service there, by name, pattern or selector', async () => {
+    await start(4, () => ({
+      services: {
+        primary: { resolver: at(0), writable: true },
+        'replica-a': { resolver: at(1, 2), idempotent: true },
+        'replica-b': { resolver: at(3) },
+      },
+    }));
+    expect(await ids(() => cluster.of('primary').query(id), 4)).toEqual(new Set([1]));
+    expect(await ids(() => cluster.of('replica-a').query(id), 6)).toEqual(new Set([2, 3]));
+    expect(await ids(() => cluster.of('replica*').query(id), 12)).toEqual(new Set([2, 3, 4]));
+    expect(await ids(() => cluster.of('replica*', 'ORDER').query(id), 6)).toEqual(new Set([2, 3]));
+    expect(await ids(() => cluster.query(id), 16)).toEqual(new Set([1, 2, 3, 4]));
+    const connection = await cluster.getConnection('primary');
+    expect(await ids(() => connection.query(id), 1)).toEqual(new Set([1]));
+    connection.release();
+    expect([...cluster.balancers.keys()]).toEqual(['primary', 'replica-a', 'replica-b']);
+    expect(() => cluster.of('nobody')).toThrow(
+      /no service is called "nobody"; there are primary, replica-a, replica-b/,
+    );
+    expect(() => cluster.of('*', 'BEST' as never)).toThrow(/selector must be/);
+  });
+
+  it('goes on with another service of the pattern when one has no server', async () => {
+    await start(2, () => ({ services: { near: { resolver: at(0) }, far: { resolver: at(1) } }, idempotent: true }));
+    await world.at(0).kill();
+    await until('it is noticed', () => cluster.balancer.snapshot().endpoints[0]?.state !== 'ready');
+    expect(await ids(() => cluster.of('*', 'ORDER').query(id), 4)).toEqual(new Set([2]));
+  });
+
+  it('fails over: a writer that turns read-only stands by, its refused write goes to the new one, and nobody is cut', async () => {
+    await start(2, () => ({ resolver: at(0, 1), writable: true }));
+    await world.at(1).setReadOnly(true);
+    const write = (): Promise<unknown> => cluster.query('INSERT INTO t VALUES (1)');
+    // The second was connected before it was read-only: it finds out by being refused, the caller does not.
+    for (let i = 0; i < 10; i++) await write();
+    expect(await world.at(1).sql('SELECT * FROM shop.t')).toEqual([]);
+    const weights = (): number[] => cluster.balancer.snapshot().endpoints.map(({ weight }) => weight);
+    expect(weights()).toEqual([1, 0]);
+    const connected = await world.at(1).connections();
+    expect(connected).toBeGreaterThan(0);
+
+    await world.at(0).setReadOnly(true);
+    const waiting = write();
+    await until('none takes writes', () => weights().every((weight) => weight === 0));
+    await world.at(1).setReadOnly(false);
+    await waiting;
+    expect(await world.at(1).sql('SELECT COUNT(*) AS n FROM shop.t')).toEqual([{ n: 1 }]);
+    expect(await world.at(1).connections()).toBe(connected);
+  });
+
+  it('finds the one writer among several by asking when it connects', async () => {
+    world = await startMariadbs(2, { init: tables });
+    await world.at(0).setReadOnly(true);
+    cluster = createPoolCluster({ resolver: at(0, 1), picker: roundRobin(), writable: true, ...application });
+    await until('it is known', () => {
+      const { endpoints } = cluster.balancer.snapshot();
+      return endpoints.every(({ state }) => state === 'ready') && endpoints[0]?.weight === 0;
+    });
+    expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([2]));
+  });
+
+  it('leaves a replica that refuses writes where it is: it was not meant to take any', async () => {
+    await start(1, () => ({ resolver: at(0) }));
+    await world.at(0).setReadOnly(true);
+    await expect(cluster.query('INSERT INTO t VALUES (1)')).rejects.toMatchObject({ errno: 1290 });
+    expect(cluster.balancer.snapshot().endpoints[0]).toMatchObject({ weight: 1, failed: 0 });
+    await cluster.query(id);
+  });
+
+  it('spares replicas that are too far behind, unless all are', async () => {
+    await start(2, () => ({
+      resolver: at(0, 1),
+      replicaLag: { maxMs: 10_000, intervalMs: 50, probe: 'SELECT MAX(lag) FROM beat' },
+    }));
+    const weights = (): number[] => cluster.balancer.snapshot().endpoints.map(({ weight }) => weight);
+    await world.at(0).sql('UPDATE shop.beat SET lag = 60');
+    await until('the first is spared', () => weights().join() === '0,1');
+    expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([2]));
+    await world.at(1).sql('UPDATE shop.beat SET lag = NULL');
+    await until('both are used', () => weights().join() === '1,1');
+    await world.at(1).sql('UPDATE shop.beat SET lag = 0');
+    await world.at(0).sql('UPDATE shop.beat SET lag = 9');
+    await until('both are used', () => weights().join() === '1,1');
+    expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([1, 2]));
+  });
+
+  it('asks for the replica status where nothing else is said, and takes a server that replicates nothing for up to date', async () => {
+    await start(1, () => ({ resolver: at(0), replicaLag: { maxMs: 0, intervalMs: 20 } }));
+    await until('it was asked', async () => {
+      const [{ n }] = (await world
+        .at(0)
+        .sql(
+          "SELECT VARIABLE_VALUE AS n FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'COM_SHOW_SLAVE_STATUS'",
+        )) as [{ n: string }];
+      return Number(n) > 1;
+    });
+    expect(cluster.balancer.snapshot().endpoints[0]?.weight).toBe(1);
+  });
+
+  it('follows each service by itself', async () => {
+    world = await startMariadbs(2);
+    const resolver = new FakeResolver();
+    resolver.update();
+    cluster = createPoolCluster({ services: { primary: { resolver: at(0) }, replica: { resolver } }, ...application });
+    await cluster.ready();
+    await expect(cluster.of('replica').query(id)).rejects.toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
+    expect(await ids(() => cluster.query(id), 2)).toEqual(new Set([1]));
+    resolver.update(world.at(1).endpoint);
+    await until('it came', () => cluster.balancers.get('replica')?.snapshot().state === 'ready');
+    expect(await ids(() => cluster.of('replica').query(id), 2)).toEqual(new Set([2]));
+  });
+});
