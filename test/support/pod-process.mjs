@@ -235,6 +235,11 @@ const commands = {
     // Not the close of node:http, which ends idle connections too.
     Server.prototype.close.call(server);
   },
+  /** HTTP/2: takes no connection any more, and says GOAWAY: nothing but the first request of each was processed. */
+  refuse() {
+    commands.stopListening();
+    for (const session of sessions) session.goaway(0, 1);
+  },
   /** HTTP/2: says GOAWAY, running streams finish. */
   goaway() {
     for (const session of sessions) session.close();

@@ -120,6 +120,11 @@ export class Pod {
     await this.#command('goaway');
   }
 
+  /** HTTP/2: takes no connection any more, and says that only the first request of each was processed. */
+  async refuse(): Promise<void> {
+    await this.#command('refuse');
+  }
+
   /** Stops or continues the whole process: its kernel still accepts, it answers nothing. */
   freeze(): void {
     this.#child.kill('SIGSTOP');

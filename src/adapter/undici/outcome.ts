@@ -56,11 +56,11 @@ const wrongRequest: ReadonlySet<string> = new Set([
  * from the caller (his body stream, his reason for an abort) and says nothing about the pod.
  */
 export function outcomeOfError(error: Error, sent: boolean): Outcome {
+  // Also of a request that was begun: undici 8 takes back what a GOAWAY says was not processed (RFC 9113, 6.8), and opens
+  // a new connection for it. One that was lost with its connection fails with what ended that.
+  if (isDialError(error)) return outcomes.notConnected;
   const code = codeOf(error);
-  if (!sent) {
-    if (isDialError(error)) return outcomes.notConnected;
-    return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
-  }
+  if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
   const known = byCode[code];
   if (known !== undefined) return known;
   // llhttp's verdicts on what the pod sent, and TLS alerts in mid-connection.

@@ -1,10 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
-import { Pods } from '../../support/pods.js';
+import { type Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 
 const origin = 'https://orders.shop:8443';
@@ -21,14 +22,14 @@ describe('with undici 7, HTTP/2', () => {
 describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
   let pods: Pods;
   let orders: ServiceDispatcher;
-  const open = async (options: DispatcherOptions = {}): Promise<void> => {
+  const open = async (options: DispatcherOptions = {}, count = 2): Promise<void> => {
     orders = createDispatcher(origin, {
       resolver: staticEndpoints(pods.endpoints),
       tls: { ca: certificate.cert },
       allowH2: true,
       ...options,
     });
-    await connected(orders.balancer, 2);
+    await connected(orders.balancer, count);
   };
 
   beforeAll(async () => {
@@ -85,4 +86,26 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
     await body.dump();
     expect(statusCode).toBe(200);
   });
+
+  it.each(['GET', 'POST'] as const)(
+    'sends a %s a pod refused by GOAWAY to another one, if that pod takes no connection any more',
+    async (method) => {
+      for (const pod of pods.all) await pod.behave({ delayMs: 0 });
+      await using leaving = await Pods.start(1, { tls: certificate, http2: true });
+      const [gone] = leaving.all as [Pod];
+      await open({ resolver: staticEndpoints([gone.endpoint, ...pods.endpoints]), picker: roundRobin() }, 3);
+      const roundOfAll = (): Promise<string>[] =>
+        Array.from({ length: 3 }, async () => {
+          const { body } = await orders.request({ path: '/', method, body: method === 'POST' ? 'x' : null });
+          return ((await body.json()) as { pod: string }).pod;
+        });
+      await Promise.all(roundOfAll());
+      await gone.behave({ hang: true });
+      const running = roundOfAll();
+      await until('it has one of them', async () => (await gone.stats()).requests === 2);
+      await gone.refuse();
+      for (const pod of await Promise.all(running)) expect(['pod-0', 'pod-1']).toContain(pod);
+      expect(orders.balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0, 0]);
+    },
+  );
 });
