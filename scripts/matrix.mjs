@@ -15,10 +15,19 @@ import { fileURLToPath } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const nodes = [20, 22, 24, 26];
 
-/** What the tests run with: `installed` is what package-lock.json says; a folder is one of test/integration. */
+/** What the tests run with: `installed` is what package-lock.json says; a folder (or file) is one of test/integration. */
 const variants = [
   { name: 'installed', from: 20, folders: ['dns', 'kubernetes', 'undici', 'node-http', 'grpc-js', 'mysql2'] },
   { name: 'undici-8', from: 22, folders: ['undici'], peer: 'undici', version: '8' },
+  // Ten pods replaced three times over HTTP/2 under load: the proof at full counts, with its figures.
+  {
+    name: 'undici-8-h2-rollout',
+    from: 22,
+    folders: ['undici/rollout.test.ts'],
+    peer: 'undici',
+    version: '8',
+    proofOf: 'HTTP/2',
+  },
   { name: 'undici-oldest', from: 20, folders: ['undici'], peer: 'undici', version: '7.0.0' },
   { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
   { name: 'client-node-2', from: 22, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '2' },
@@ -61,7 +70,7 @@ function install(peer, version) {
 }
 
 /** @param {typeof cells[number]} cell */
-async function run({ node, name, folders, peer, version }) {
+async function run({ node, name, folders, peer, version, proofOf }) {
   const started = performance.now();
   const peers = peer && version ? { [peer]: install(peer, version) } : {};
   const vitest = [
@@ -71,9 +80,11 @@ async function run({ node, name, folders, peer, version }) {
     'vitest.matrix.config.ts',
     '--reporter=dot',
   ];
-  const args = [...vitest, ...folders.map((folder) => `test/integration/${folder}/`)];
+  const paths = folders.map((folder) => `test/integration/${folder}${folder.endsWith('.ts') ? '' : '/'}`);
+  const args = [...vitest, ...paths, ...(proofOf ? ['-t', proofOf] : [])];
   const own = Number(process.versions.node.split('.')[0]) === node;
   const env = { ...process.env, EVENKEEL_PEERS: JSON.stringify(peers), NO_COLOR: '1', FORCE_COLOR: undefined };
+  if (proofOf) Object.assign(env, { EVENKEEL_PROOF: '1' });
   const options = { cwd: root, env };
   const child = own
     ? spawn(process.execPath, args, options)
@@ -97,6 +108,7 @@ async function run({ node, name, folders, peer, version }) {
     `${code === 0 ? 'ok    ' : 'FAILED'}  Node ${node}  ${name.padEnd(18)} ${seconds.padStart(6)} s  ${tests}`,
   );
   if (code !== 0) console.log(output.trimEnd());
+  else if (proofOf) for (const [figures] of output.matchAll(/^.*: requests .*$/gm)) console.log(`        ${figures}`);
   return code === 0;
 }
 
