@@ -107,6 +107,7 @@ export { type ActiveHealthOptions, activeHealth } from './stage/active-health.js
 export { conditions } from './stage/conditions.js';
 export { type OutlierEjectionOptions, outlierEjection } from './stage/outlier-ejection.js';
 export { panic } from './stage/panic.js';
+export { type PushbackOptions, pushback } from './stage/pushback.js';
 export { type SlowStartOptions, slowStart } from './stage/slow-start.js';
 export { applyStages, type Stage, type StageContext, type StageFactory, type Tracker } from './stage/stage.js';
 export { standardStages } from './stage/standard-stages.js';

@@ -1,9 +1,10 @@
 import { conditions } from './conditions.js';
 import { outlierEjection } from './outlier-ejection.js';
 import { panic } from './panic.js';
+import { pushback } from './pushback.js';
 import type { StageFactory } from './stage.js';
 
-/** The recommended stages in their order: what Kubernetes says first, our own verdicts after it, panic last. */
+/** The recommended stages in their order: what Kubernetes says, our own verdicts, what the endpoints wish, panic last. */
 export function standardStages(): readonly StageFactory[] {
-  return [conditions(), outlierEjection(), panic()];
+  return [conditions(), outlierEjection(), pushback(), panic()];
 }

@@ -47,7 +47,7 @@ describe('when every pod answers 503, the pods get at most 1.2 times the calls a
     ['by a rule of one’s own', { retry: { when: () => true } }, {}],
     ['and asks to be left alone', { retry: { statuses: [503] } }, { 'retry-after': '1' }],
     ['by status and with hedges', { retry: { statuses: [503] }, hedge: { afterMs: 1 } }, {}],
-  ] satisfies [string, DispatcherOptions, Record<string, string>][])('%s', async (_name, options, headers) => {
+  ] as [string, DispatcherOptions, Record<string, string>][])('%s', async (_name, options, headers) => {
     for (const pod of pods.all) await pod.behave({ status: 503, headers });
     const { arrived, seconds } = await run(options);
     expect(arrived).toBeLessThanOrEqual(bound(seconds));

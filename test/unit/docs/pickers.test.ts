@@ -25,6 +25,7 @@ const declared: readonly [name: string, file: string, type: string][] = [
   ['subset', 'stage/subset', 'SubsetOptions'],
   ['activeHealth', 'stage/active-health', 'ActiveHealthOptions'],
   ['outlierEjection', 'stage/outlier-ejection', 'OutlierEjectionOptions'],
+  ['pushback', 'stage/pushback', 'PushbackOptions'],
   ['zone', 'stage/zone', 'ZoneOptions'],
   ['slowStart', 'stage/slow-start', 'SlowStartOptions'],
 ];

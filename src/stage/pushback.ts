@@ -1,0 +1,108 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { EndpointSet } from '../endpoint/endpoint-set.js';
+import type { Outcome } from '../endpoint/outcome.js';
+import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Timer } from '../runtime/clock.js';
+import { Invalidation } from './invalidation.js';
+import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
+
+/** Options of `pushback`. */
+export interface PushbackOptions {
+  /** The share of its weight an endpoint keeps while it wants to be left alone, above 0 to 1. @defaultValue 0.1 */
+  readonly ratio?: number;
+  /** A wish to be left alone is respected for at most this long, in ms. @defaultValue 60000 */
+  readonly maxMs?: number;
+}
+
+/**
+ * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until
+ * then. It is no verdict: the endpoint works, and it does not count towards panic.
+ *
+ * When more than half of the endpoints say so, nobody is spared: to send the load of many to few would only move the
+ * trouble. That is also what happens where the wish is not the endpoint's own but a limit on some of the callers.
+ */
+export const pushback = (options: PushbackOptions = {}): StageFactory => {
+  checkKeys('pushback', options, ['ratio', 'maxMs']);
+  const ratio = checkNumber('pushback.ratio', options.ratio, 0.1, { min: 0.001, max: 1 });
+  const maxMs = checkNumber('pushback.maxMs', options.maxMs, 60_000, { min: 1, max: 3_600_000 });
+  return (context) => new Pushback(ratio, maxMs, context);
+};
+
+/** Until when one endpoint wants to be left alone. */
+class Wish implements Tracker {
+  readonly ignoresSuccess = true;
+  untilMs = Number.NEGATIVE_INFINITY;
+  readonly #stage: { said(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void };
+
+  constructor(stage: { said(wish: Wish, retryAfterMs: number): void; forget(wish: Wish): void }) {
+    this.#stage = stage;
+  }
+
+  completed({ retryAfterMs }: Outcome): void {
+    if (retryAfterMs !== undefined && retryAfterMs > 0) this.#stage.said(this, retryAfterMs);
+  }
+
+  closed(): void {
+    this.#stage.forget(this);
+  }
+}
+
+class Pushback implements Stage {
+  readonly #ratio: number;
+  readonly #maxMs: number;
+  readonly #context: StageContext;
+  readonly #invalidation: Invalidation;
+  readonly #wishes = new Map<string, Wish>();
+  #timer: Timer | undefined;
+
+  constructor(ratio: number, maxMs: number, context: StageContext) {
+    this.#ratio = ratio;
+    this.#maxMs = maxMs;
+    this.#context = context;
+    this.#invalidation = new Invalidation(context);
+  }
+
+  track({ key }: Endpoint): Tracker {
+    const { clock } = this.#context;
+    const wish = new Wish({
+      said: (said, retryAfterMs) => {
+        const nowMs = clock.now();
+        const isNews = said.untilMs <= nowMs;
+        said.untilMs = Math.max(said.untilMs, nowMs + Math.min(retryAfterMs, this.#maxMs));
+        if (isNews) this.#invalidation.request();
+      },
+      forget: (gone) => {
+        if (this.#wishes.get(key) === gone) this.#wishes.delete(key);
+      },
+    });
+    this.#wishes.set(key, wish);
+    return wish;
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    this.#invalidation.ran();
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const nowMs = this.#context.clock.now();
+    const spared = new Set<Endpoint>();
+    let usable = 0;
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const { endpoint, weight, doubted } of set.entries) {
+      if (weight <= 0 || doubted) continue;
+      usable++;
+      const untilMs = this.#wishes.get(endpoint.key)?.untilMs ?? nowMs;
+      if (untilMs <= nowMs) continue;
+      spared.add(endpoint);
+      nextMs = Math.min(nextMs, untilMs);
+    }
+    if (spared.size === 0) return set;
+    this.#timer = this.#context.clock.timer(() => this.#invalidation.request(), nextMs - nowMs);
+    if (2 * spared.size > usable) return set;
+    return set.map((entry) => (spared.has(entry.endpoint) ? { ...entry, weight: entry.weight * this.#ratio } : entry));
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#invalidation.close();
+  }
+}
