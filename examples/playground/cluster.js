@@ -54,10 +54,11 @@ function stateOf(pod) {
  * @param {import('./workloads.js').Workload} options.workload what runs here
  * @param {number} options.pods
  * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
+ * @param {Awaited<ReturnType<typeof import('./mariadb-home.js').createMariadbHome>>} [options.mariadb] for pods that are MariaDB servers
  * @param {(text: string) => void} options.onEvent called with what happened, in words
  * @param {(reason: string) => void} options.onDeath called when the service proxy ended by itself
  */
-export async function createCluster({ workload, pods: initialPods, serviceTimeMs, onEvent, onDeath }) {
+export async function createCluster({ workload, pods: initialPods, serviceTimeMs, mariadb, onEvent, onDeath }) {
   /** @type {Pod[]} */
   let pods = [];
   let desired = initialPods;
@@ -93,6 +94,7 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
     addresses: createAddresses(ownAddresses),
     ports: podPorts,
     serviceTimeMs,
+    ...(mariadb && { mariadb }),
     onChange: changed,
     onEvent,
   });
@@ -214,7 +216,10 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
     /** @param {string | undefined} name */
     slow: (name) => inflict(name, 'slow', 'became ten times as slow'),
     /** @param {string | undefined} name */
-    fail: (name) => inflict(name, 'failing', 'fails every request after 1 ms'),
+    fail(name) {
+      if (!workload.failsFast) throw new Error('a real MariaDB server has no switch that makes it fail fast');
+      inflict(name, 'failing', 'fails every request after 1 ms');
+    },
     /** @param {string | undefined} name */
     unready: (name) => inflict(name, 'unready', 'fails its readiness probe from now on'),
     heal() {
@@ -228,6 +233,7 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
       closed = true;
       proxy.kill('SIGKILL');
       await Promise.all([kubelet.close(), controlPlane.close()]);
+      await mariadb?.close();
     },
   };
 }

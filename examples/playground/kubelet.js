@@ -23,7 +23,7 @@ import { fileURLToPath } from 'node:url';
  * @property {Record<string, number>} connections open connections by client, as the pod counts them
  */
 
-/** @typedef {Pod & { child: import('node:child_process').ChildProcess | undefined, misses: number }} Running */
+/** `serverPid`: of the server it started, if that is a process of its own. @typedef {Pod & { child: import('node:child_process').ChildProcess | undefined, serverPid: number | undefined, misses: number }} Running */
 
 const PROBE_MS = 150;
 const PROBES_TO_FAIL = 2;
@@ -40,10 +40,11 @@ const podFile = fileURLToPath(new URL('pods/pod.js', import.meta.url));
  * @param {ReturnType<typeof import('./addresses.js').createAddresses>} options.addresses where pods get theirs from
  * @param {Readonly<Record<string, number>>} options.ports what pods listen on, by protocol; 0 takes a free one. One of them is `http`, for the probe
  * @param {number} options.serviceTimeMs how long a pod works on one request, in the mean
+ * @param {Awaited<ReturnType<typeof import('./mariadb-home.js').createMariadbHome>>} [options.mariadb]
  * @param {() => void} options.onChange called when a pod's state changed
  * @param {(text: string) => void} options.onEvent called with what happened, in words
  */
-export function createKubelet({ addresses, ports, serviceTimeMs, onChange, onEvent }) {
+export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChange, onEvent }) {
   /** @type {Set<Running>} */
   const pods = new Set();
   let closed = false;
@@ -69,12 +70,22 @@ export function createKubelet({ addresses, ports, serviceTimeMs, onChange, onEve
   function run(pod) {
     const { name, address } = pod;
     /** @type {import('./pods/pod.js').PodOptions} */
-    const options = { name, address, ports: pod.ports ?? ports, serviceTimeMs };
+    const options = {
+      name,
+      address,
+      ports: pod.ports ?? ports,
+      serviceTimeMs,
+      ...(mariadb && { mariadb: mariadb.home }),
+    };
     const child = fork(podFile, [JSON.stringify(options)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
     pod.child = child;
     pod.alive = true;
     child.on('message', (/** @type {any} */ message) => {
       if (message.type === 'connections') pod.connections = message.connections;
+      if (message.type === 'process') {
+        pod.serverPid = message.what === 'started' ? message.pid : undefined;
+        mariadb?.note(message.pid, message.what);
+      }
       if (message.type !== 'listening') return;
       pod.ports = message.ports;
       if (pod.phase === 'restarting') pod.phase = 'starting';
@@ -133,6 +144,7 @@ export function createKubelet({ addresses, ports, serviceTimeMs, onChange, onEve
         restarts: 0,
         connections: {},
         child: undefined,
+        serverPid: undefined,
         misses: 0,
       };
       pods.add(pod);
@@ -152,16 +164,14 @@ export function createKubelet({ addresses, ports, serviceTimeMs, onChange, onEve
         return;
       }
       child.kill('SIGTERM');
-      const timer = setTimeout(() => child.kill('SIGKILL'), KILL_AFTER_MS);
+      const timer = setTimeout(() => killNow(running), KILL_AFTER_MS);
       child.once('exit', () => clearTimeout(timer));
     },
 
     /** kill -9. The process is started again, in the same pod on the same address. @param {Pod} pod */
     kill(pod) {
-      const { child } = /** @type {Running} */ (pod);
-      child?.kill('SIGKILL');
       pod.alive = false;
-      return child !== undefined;
+      return killNow(/** @type {Running} */ (pod));
     },
 
     /** @param {Pod} pod @param {import('./pods/work.js').Fault} fault */
@@ -179,14 +189,26 @@ export function createKubelet({ addresses, ports, serviceTimeMs, onChange, onEve
       closed = true;
       clearInterval(probing);
       const exits = [];
-      for (const { child } of pods) {
+      for (const pod of pods) {
+        const { child } = pod;
         if (child === undefined) continue;
         exits.push(new Promise((resolve) => child.once('exit', resolve)));
-        child.kill('SIGKILL');
+        killNow(pod);
       }
       await Promise.all(exits);
     },
   };
+}
+
+/** SIGKILL to all that belongs to a pod. Returns whether there was anything. @param {Running} pod */
+function killNow({ child, serverPid }) {
+  child?.kill('SIGKILL');
+  try {
+    if (serverPid !== undefined) process.kill(serverPid, 'SIGKILL');
+  } catch {
+    // It was ending by itself.
+  }
+  return child !== undefined;
 }
 
 /** @param {string} host @param {number} port @returns {Promise<boolean>} */

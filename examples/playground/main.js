@@ -44,7 +44,7 @@ function fail(reason) {
 async function once(options) {
   const log = new Log();
   log.listen(({ at, text }) => console.error(`${at.toFixed(1).padStart(5)} s  ${text}`));
-  const names = options.protocols.map(({ title }) => title).join(' and ');
+  const names = options.protocols.map(({ title }) => title).join(', ');
   log.add(`starting ${options.pods} pods and the clients for ${names}`);
   const playground = createPlayground(options, log, fail);
   endings.push(() => playground.close());

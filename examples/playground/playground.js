@@ -1,6 +1,7 @@
 // @ts-check
 /** The clusters and the clients of all protocols. One protocol is shown at a time; the clients of the others rest. */
 import { createCluster } from './cluster.js';
+import { createMariadbHome } from './mariadb-home.js';
 import { describeState } from './state.js';
 import { startTraffic } from './traffic.js';
 
@@ -9,7 +10,7 @@ const SERVICE_TIME_MS = 5;
 // Beyond this share of what the pods can do, chance alone makes queues that say nothing about either client.
 const BUSY_RATIO = 0.7;
 const SEED = 20_190_401;
-const READY_TIMEOUT_MS = 20_000;
+const READY_TIMEOUT_MS = 60_000;
 
 /** @typedef {import('./cluster.js').Cluster} Cluster */
 /** @typedef {import('./traffic.js').Traffic} Traffic */
@@ -48,10 +49,12 @@ export function createPlayground(options, log, onDeath) {
     const ports = workload.ports.filter(
       ({ name }) => name === 'http' || options.protocols.some((protocol) => protocol.name === name),
     );
+    const mariadb = workload.isMariadb ? await createMariadbHome() : undefined;
     const cluster = await createCluster({
       workload: { ...workload, ports },
       pods: options.pods,
       serviceTimeMs: SERVICE_TIME_MS,
+      ...(mariadb && { mariadb }),
       onEvent,
       onDeath,
     });

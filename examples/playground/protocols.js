@@ -1,6 +1,6 @@
 // @ts-check
 /** What is compared: for each protocol its clients, in the order they are shown. evenkeel is the last, the ordinary one the first. */
-import { orders } from './workloads.js';
+import { database, orders } from './workloads.js';
 
 /**
  * @typedef {object} Shown how a client is presented
@@ -9,6 +9,7 @@ import { orders } from './workloads.js';
  * @property {string} connections what it keeps, in the plural
  * @property {string} how where its requests go
  * @property {boolean} throughService
+ * @property {boolean} [overDns] needs a headless Service, hence pods with addresses of their own
  */
 
 /**
@@ -70,12 +71,45 @@ export const protocols = [
         connections: 'HTTP/2 connections',
         how: 'over headless DNS',
         throughService: false,
+        overDns: true,
       },
       {
         name: 'evenkeel',
         title: 'evenkeel',
         connections: 'HTTP/2 connections,',
         how: 'a pod picked per call',
+        throughService: false,
+      },
+    ],
+  },
+  {
+    name: 'mysql',
+    title: 'MySQL',
+    key: '3',
+    requests: 'queries',
+    perSecond: 120,
+    workload: database,
+    clients: [
+      {
+        name: 'ordinary',
+        title: 'Ordinary pool',
+        connections: 'connections',
+        how: 'through the Service',
+        throughService: true,
+      },
+      {
+        name: 'pool-cluster',
+        title: 'Stock PoolCluster',
+        connections: 'connections,',
+        how: 'nodes from DNS at the start',
+        throughService: false,
+        overDns: true,
+      },
+      {
+        name: 'evenkeel',
+        title: 'evenkeel',
+        connections: 'connections,',
+        how: 'a server picked per query',
         throughService: false,
       },
     ],

@@ -39,21 +39,36 @@ const PHASES = [
 
 /**
  * Plays all phases, for all protocols at the same time. Each row is one client in one phase.
- * @param {readonly import('./playground.js').Started[]} started all of one cluster
+ * @param {readonly import('./playground.js').Started[]} started
  * @param {(protocol: import('./protocols.js').Protocol) => number} perSecondOf the rate that was wanted: where it was lowered, the
  *   windows are longer and hold as many requests
  * @param {(text: string) => void} progress
  * @returns {Promise<Result[]>}
  */
 export async function playScenario(started, perSecondOf, progress) {
-  const traffics = started.map(({ traffic }) => traffic);
-  const cluster = /** @type {import('./playground.js').Started} */ (started[0]).cluster;
+  const clusters = [...new Set(started.map(({ cluster }) => cluster))];
+  const results = clusters.map((cluster) => {
+    const traffics = started.filter((own) => own.cluster === cluster).map(({ traffic }) => traffic);
+    return playOne(cluster, traffics, perSecondOf, progress);
+  });
+  return (await Promise.all(results)).flat();
+}
+
+/**
+ * @param {Cluster} cluster
+ * @param {readonly Traffic[]} traffics all of that cluster
+ * @param {(protocol: import('./protocols.js').Protocol) => number} perSecondOf
+ * @param {(text: string) => void} progress
+ * @returns {Promise<Result[]>}
+ */
+async function playOne(cluster, traffics, perSecondOf, progress) {
+  const names = traffics.map(({ protocol }) => protocol.title).join(', ');
   const stretch = Math.max(...traffics.map((traffic) => perSecondOf(traffic.protocol) / traffic.perSecond));
   const nextSegment = async () => (await Promise.all(traffics.map((traffic) => traffic.nextSegment())))[0] ?? 0;
   /** @type {Phase[]} */
   const phases = [];
   for (const { name, act } of PHASES) {
-    progress(`== ${name}`);
+    progress(`== ${names}: ${name}`);
     // The first phase began with the traffic.
     const before = phases.length === 0 ? 0 : await nextSegment();
     await sleep(CALM_MS); // requests of the last phase end before anything happens in this one

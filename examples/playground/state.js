@@ -28,6 +28,7 @@ export function describeState(cluster, traffic) {
   return {
     protocol: protocol.name,
     requests: protocol.requests,
+    engine: protocol.workload.engine,
     perSecond: traffic.perSecond,
     desired: cluster.desired(),
     pods,

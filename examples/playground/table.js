@@ -9,7 +9,12 @@ const ROUND_ROBIN_LIMIT = 1.01;
 
 /** One table for each protocol, under its name. @param {readonly import('./scenario.js').Result[]} results */
 export const formatTables = (results) =>
-  results.map(({ protocol, rows }) => `${protocol.title}\n\n${formatTable(rows)}`).join('\n\n');
+  results
+    .map(
+      ({ protocol, rows }) =>
+        `${[protocol.title, protocol.workload.engine].filter(Boolean).join(': ')}\n\n${formatTable(rows)}`,
+    )
+    .join('\n\n');
 
 /** @param {readonly Row[]} rows @returns {string} */
 function formatTable(rows) {

@@ -95,7 +95,9 @@ function draw(state, log, { columns, rows, colour, head }) {
   const logLines = Math.max(0, Math.min(LOG_LINES, rows - height - OTHER_LINES));
   return [
     `${paint.bold('evenkeel playground')}  ${tabs(state, paint)}${head}`,
-    paint.dim(`${ready} of ${state.desired} pods ready, ${state.perSecond} ${state.requests}/s from each client`),
+    paint.dim(
+      `${ready} of ${state.desired} pods ready, ${state.perSecond} ${state.requests}/s from each client${state.engine === undefined ? '' : `, ${state.engine}`}`,
+    ),
     paint.yellow(state.busyMachine),
     ...Array.from({ length: height }, (_, index) => sides.map((side) => padTo(side[index] ?? '', width)).join('  ')),
     '',

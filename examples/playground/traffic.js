@@ -34,7 +34,7 @@ export async function startTraffic(options) {
   let closed = false;
   let segment = 0;
   // Without a headless Service there is nobody to ask for the pods' addresses.
-  const clients = protocol.clients.filter(({ name }) => name !== 'round-robin' || context.headless !== undefined);
+  const clients = protocol.clients.filter(({ overDns }) => !overDns || context.headless !== undefined);
   const boards = new Map(clients.map(({ name }) => [name, new Board()]));
   /** @param {string} name */
   const boardOf = (name) => {
@@ -48,6 +48,7 @@ export async function startTraffic(options) {
       stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     });
     child.on('message', (/** @type {any} */ message) => {
+      if (message.type === 'note') onEvent(message.text);
       if (message.type !== 'report') return;
       const board = boardOf(name);
       const known = board.setAside;
@@ -121,10 +122,10 @@ function prepare(name, child, context) {
       () => reject(new Error(`the ${name} was not ready in ${PREPARE_MS / 1000} s`)),
       PREPARE_MS,
     );
-    child.once('message', (/** @type {any} */ message) => {
-      clearTimeout(timer);
+    child.on('message', (/** @type {any} */ message) => {
       if (message.type === 'prepared') resolve(message.meanMs);
-      else reject(new Error(`the ${name} could not start: ${message.message}`));
+      if (message.type === 'failed') reject(new Error(`the ${name} could not start: ${message.message}`));
+      if (message.type === 'prepared' || message.type === 'failed') clearTimeout(timer);
     });
     child.once('exit', () => {
       clearTimeout(timer);

@@ -68,7 +68,8 @@ function render() {
   if (state === undefined) return;
   const pod = targetOf(state);
   const ready = state.pods.filter(({ ready }) => ready).length;
-  summary.textContent = `${ready} of ${state.desired} pods ready, ${state.perSecond} ${state.requests}/s from each client`;
+  summary.textContent = `${ready} of ${state.desired} pods ready, ${state.perSecond} ${state.requests}/s from each client${state.engine === undefined ? '' : `, ${state.engine}`}`;
+  summary.title = summary.textContent;
   showTabs(tabs, state, (name) => void act(`show-${name}`));
   busyMachine.textContent = state.busyMachine;
   busyMachine.title = state.busyMachine;

@@ -6,6 +6,8 @@ const REPORT_MS = 100;
 export class Connections {
   /** @type {Map<import('node:net').Socket, string>} */
   #lanes = new Map();
+  /** Counted by somebody else. @type {Map<string, number>} */
+  #told = new Map();
   #changed = false;
 
   /** @param {import('node:net').Socket} socket @param {string} lane */
@@ -19,13 +21,20 @@ export class Connections {
     });
   }
 
+  /** A client has so many, as a server of its own kind says. @param {string} lane @param {number} open */
+  tell(lane, open) {
+    if ((this.#told.get(lane) ?? 0) === open) return;
+    this.#told.set(lane, open);
+    this.#changed = true;
+  }
+
   /** Tells the numbers by client whenever they changed, at most ten times a second. @param {(byLane: Record<string, number>) => void} tell */
   report(tell) {
     setInterval(() => {
       if (!this.#changed) return;
       this.#changed = false;
       /** @type {Record<string, number>} */
-      const byLane = {};
+      const byLane = Object.fromEntries(this.#told);
       for (const lane of this.#lanes.values()) byLane[lane] = (byLane[lane] ?? 0) + 1;
       tell(byLane);
     }, REPORT_MS);

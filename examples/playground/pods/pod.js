@@ -14,6 +14,7 @@ import { Work } from './work.js';
  * @property {string} address
  * @property {Readonly<Record<string, number>>} ports by protocol; 0 takes a free one
  * @property {number} serviceTimeMs how long a request takes, in the mean
+ * @property {import('../mariadb-home.js').MariadbHome} [mariadb] where a MariaDB server finds its data; without it a stand-in serves
  */
 
 /**
@@ -21,13 +22,14 @@ import { Work } from './work.js';
  * @property {(address: string, port: number) => Promise<number>} listen resolves with the port
  * @property {() => Promise<void>} leave tells clients to go; resolves when there is nothing to wait for
  */
-/** @typedef {(pod: { name: string, work: Work, connections: Connections }) => Served} Serve */
+/** @typedef {{ name: string, work: Work, connections: Connections, mariadb?: PodOptions['mariadb'] }} Serving */
+/** @typedef {(pod: Serving) => Served} Serve */
 
 const GRACE_MS = 1_000;
 const QUIET_MS = 400;
 
 /** @type {PodOptions} */
-const { name, address, ports, serviceTimeMs } = JSON.parse(process.argv[2] ?? '{}');
+const { name, address, ports, serviceTimeMs, mariadb } = JSON.parse(process.argv[2] ?? '{}');
 const work = new Work(serviceTimeMs);
 const connections = new Connections();
 connections.report((byLane) => process.send?.({ type: 'connections', connections: byLane }));
@@ -36,6 +38,7 @@ connections.report((byLane) => process.send?.({ type: 'connections', connections
 const protocols = {
   http: async () => (await import('./http.js')).serveHttp,
   grpc: async () => (await import('./grpc.js')).serveGrpc,
+  mysql: async () => (mariadb ? (await import('./mariadb.js')).serveMariadb : (await import('./mysql.js')).serveMysql),
 };
 
 /** @type {{ protocol: string, server: Served, port: number }[]} */
@@ -60,7 +63,7 @@ served = await Promise.all(
   Object.entries(ports).map(async ([protocol, port]) => {
     const serve = await protocols[protocol]?.();
     if (serve === undefined) throw new Error(`pod ${name}: nothing here serves ${protocol}`);
-    const server = serve({ name, work, connections });
+    const server = serve({ name, work, connections, ...(mariadb && { mariadb }) });
     return { protocol, server, port: await server.listen(address, port) };
   }),
 );

@@ -1,0 +1,50 @@
+// @ts-check
+/** What all MySQL clients have in common: who they are, the statement, and what is made of its answer. */
+
+/** Each client logs in as a user of its own name, so that the servers can tell them apart. */
+export const access = {
+  database: 'shop',
+  password: 'shop-secret',
+  users: ['ordinary', 'pool-cluster', 'evenkeel'],
+};
+
+/** Connections of each client to one address at most; mysql2's own default. */
+export const CONNECTION_LIMIT = 10;
+
+/** `report_host` is the name of the pod. */
+const STATEMENT = 'SELECT @@report_host AS pod, id, state FROM orders WHERE id = 42';
+
+/** @param {'ordinary' | 'pool-cluster' | 'evenkeel'} user */
+export const logIn = (user) => ({
+  user,
+  password: access.password,
+  database: access.database,
+  connectionLimit: CONNECTION_LIMIT,
+});
+
+/** @typedef {(options: { sql: string, timeout: number }) => Promise<[any, any]>} Query */
+
+/** @param {Query} query @returns {import('./client.js').Client['ask']} */
+export const askOver =
+  (query) =>
+  async ({ deadlineMs }) => {
+    /** @type {NodeJS.Timeout | undefined} */
+    let timer;
+    // mysql2's time-out counts from when a connection is there. None of them waits longer than this for one either.
+    const late = new Promise((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`no answer in ${deadlineMs / 1_000} s`)), deadlineMs);
+    });
+    try {
+      const answer = query({ sql: STATEMENT, timeout: deadlineMs });
+      answer.catch(() => {}); // it may come after the time is over
+      const [[row]] = /** @type {[[{ pod: string }]]} */ (await Promise.race([answer, late]));
+      return { pod: row.pod };
+    } catch (error) {
+      return { error: kindOf(error) };
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
+/** A short name for what went wrong. @param {any} error @returns {string} */
+const kindOf = (error) => error?.code ?? String(error?.message ?? error);
