@@ -1,5 +1,5 @@
 import { errorMonitor } from 'node:events';
-import type { ClientRequest } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import {
   type Balancer,
   type Clock,
@@ -47,8 +47,6 @@ export class Call implements SocketSeeker {
   #waiting: AbortController | undefined;
   /** It has its socket, or failed, or its caller gave it up: it wants none any more. */
   #settled = false;
-  /** What the request emitted. */
-  #error: Error | undefined;
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
@@ -75,11 +73,10 @@ export class Call implements SocketSeeker {
   served(): void {
     this.#settled = true;
     this.#pending?.release();
-    this.request.once(errorMonitor, (error: Error) => {
-      this.#error = error;
-    });
+    // Whichever comes first: one who tries again when he hears of an error finds the pod judged already.
+    this.request.once(errorMonitor, (error: Error) => this.#over(error));
+    this.request.once('close', () => this.#over(undefined));
     this.request.once('information', () => this.#lease?.progressed());
-    this.request.once('close', () => this.#closed());
   }
 
   refused(error: Error): void {
@@ -179,39 +176,36 @@ export class Call implements SocketSeeker {
     endWithoutSocket(this.request, error);
   }
 
-  /** The request is over, in one way or another: Node says so exactly once. */
-  #closed(): void {
-    const lease = this.#lease as Lease<PodAgent>;
+  /** The request is over, in one way or another. */
+  #over(error: Error | undefined): void {
+    const lease = this.#lease;
+    if (lease === undefined) return;
+    this.#lease = undefined;
     const response = responseOf(this.request);
     const { socket } = this.request;
     if (response !== undefined) lease.progressed();
     if (response !== undefined && socket !== null && lease.handle.isDetached(socket)) {
       // The connection is the caller's own from now on; it stays a call on the pod until it is closed.
-      const outcome = outcomeOfAnswer(response.statusCode ?? 0, (name) => response.headers[name], undefined);
+      const outcome = answerOutcome(response);
       const answeredMs = this.#owner.clock.now() - lease.startedMs;
-      const over = (): void => this.#end(lease, outcome, answeredMs);
+      const over = (): void => this.#end(lease, outcome, undefined, answeredMs);
       if (socket.destroyed) over();
       else socket.once('close', over);
       return;
     }
     if (response?.complete) {
-      const report = response.headers[loadReportHeader];
-      this.#end(
-        lease,
-        outcomeOfAnswer(response.statusCode ?? 0, (name) => response.headers[name], report),
-      );
+      this.#end(lease, answerOutcome(response), error);
       return;
     }
-    const error = this.#error;
     const endedByPod = socket?.readableEnded === true;
     const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
-    this.#end(lease, outcome);
+    this.#end(lease, outcome, error);
     if (outcome.cause === 'reset') lease.handle.lost(error ?? new Error('the pod ended the connection'));
   }
 
-  #end(lease: Lease<PodAgent>, outcome: Outcome, latencyMs?: number): void {
+  #end(lease: Lease<PodAgent>, outcome: Outcome, error: Error | undefined, latencyMs?: number): void {
     lease.end(outcome, latencyMs);
-    this.#report(lease, outcome, false, this.#error);
+    this.#report(lease, outcome, false, error);
   }
 
   #report(lease: Lease<PodAgent>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
@@ -220,4 +214,8 @@ export class Call implements SocketSeeker {
     const { endpoint } = lease;
     notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, error });
   }
+}
+
+function answerOutcome({ statusCode = 0, headers }: IncomingMessage): Outcome {
+  return outcomeOfAnswer(statusCode, (name) => headers[name], headers[loadReportHeader]);
 }
