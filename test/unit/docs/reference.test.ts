@@ -131,7 +131,7 @@ describe('docs/reference/errors.md', () => {
 
 describe('docs/reference/options.md', () => {
   // What only one door has stands at the end, and is checked by a test of its own.
-  const [core = ''] = page('options').split(/^## `createServiceAgent`/m);
+  const [core = ''] = page('options').split(/^## `create/m);
   const table = rows(core).map(([name, byDefault, range]) => ({
     name: codeIn(name),
     byDefault: byDefault as string,
