@@ -10,7 +10,7 @@ import {
   TriedEndpoints,
 } from '../../index.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
-import type { Borrower } from './server-connection.js';
+import type { Borrower, NotLent } from './server-connection.js';
 import type { Service } from './service.js';
 import { type Answer, queryTimeout, type Session, type SessionHolder } from './session.js';
 import type { Statement } from './statement.js';
@@ -51,6 +51,8 @@ export class Call implements Borrower, SessionHolder {
   /** The time-out of the statement, from here to its answer, in ms. */
   readonly #timeoutMs: number;
   #attempt = 0;
+  /** The retry budget knows of this call. */
+  #counted = false;
   #lease: Lease<Pool> | undefined;
   /** While the statement runs on it. */
   #session: Session | undefined;
@@ -115,13 +117,21 @@ export class Call implements Borrower, SessionHolder {
     }
   }
 
-  notLent(error: EvenkeelError, unresponsive: boolean): void {
+  notLent(error: EvenkeelError, why: NotLent): void {
     const lease = this.#lease as Lease<Pool>;
+    if (this.#done) {
+      lease.end(outcomes.cancelled);
+      return;
+    }
     this.#obtainTimer?.cancel();
-    // A server that is merely full is no reason to avoid it for good.
-    const full = lease.handle === undefined || lease.subchannel.capacity > 0;
-    const safe = unresponsive || full ? outcomes.notStarted : outcomes.notConnected;
-    this.#attemptFailed(lease, unresponsive ? outcomes.timeout : outcomes.notConnected, safe, error);
+    this.#obtainTimer = undefined;
+    if (why === 'full' && this.#restMs() > 0) {
+      // No attempt: the next of its connections that is given back will do, or one of another server.
+      lease.end(outcomes.notStarted);
+      this.#attempt--;
+      this.#wait(undefined);
+    } else if (why === 'unresponsive') this.#attemptFailed(lease, outcomes.timeout, outcomes.notStarted, error);
+    else this.#attemptFailed(lease, outcomes.notConnected, outcomes.notConnected, error);
   }
 
   /** A handshake or a ping is under way: it counts as waiting. */
@@ -139,12 +149,14 @@ export class Call implements Borrower, SessionHolder {
 
   #use(lease: Lease<Pool>): void {
     const service = this.#route.serviceOf(lease);
-    if (this.#attempt++ === 0) service.balancer.retries.started();
+    if (!this.#counted) service.balancer.retries.started();
+    this.#counted = true;
+    this.#attempt++;
     this.#lease = lease;
     const server = service.transport.serverOf(lease.handle);
     if (server === undefined) {
       const { address } = lease.endpoint;
-      this.notLent(new EvenkeelError('EVENKEEL_CONNECT', `${address} is not connected to`), false);
+      this.notLent(new EvenkeelError('EVENKEEL_CONNECT', `${address} is not connected to`), 'refused');
     } else server.borrow(this);
   }
 

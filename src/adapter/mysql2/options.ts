@@ -26,8 +26,7 @@ type Decided =
   | 'gracefulEnd'
   | 'ssl'
   | 'host'
-  | 'port'
-  | 'waitForConnections';
+  | 'port';
 
 /** Options of mysql2's own pool and its connections: `user`, `password`, `database`, `charset`, `timezone`, `typeCast` … */
 export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;

@@ -12,8 +12,9 @@ import {
 } from '../../index.js';
 import type { Route } from './call.js';
 import { Namespace } from './namespace.js';
+import { matches } from './pattern.js';
 import { type CheckoutOptions, type ConnectionCallback, Queryable } from './queryable.js';
-import { JoinedRoute, matches, noService, type ServiceSelector, SingleRoute } from './route.js';
+import { JoinedRoute, noService, type ServiceSelector, SingleRoute } from './route.js';
 import { createService, type Service, type ServiceOptions } from './service.js';
 
 /** Options of `createPoolCluster`: of one Service, or shared by several. */

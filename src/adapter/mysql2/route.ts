@@ -111,12 +111,6 @@ function worst(errors: readonly unknown[]): unknown {
   return coded.find(({ code }) => code === 'EVENKEEL_NOT_READY') ?? coded[0] ?? errors[0];
 }
 
-/** A pattern as mysql2 has them: a name, in which `*` stands for anything. */
-export function matches(pattern: string, name: string): boolean {
-  const source = pattern.replace(/[.+?^${}()|[\]\\]/g, '\\$&').replace(/\*/g, '.*');
-  return new RegExp(`^${source}$`).test(name);
-}
-
 export function noService(pattern: string, names: readonly string[]): EvenkeelError {
   return new EvenkeelError(
     'EVENKEEL_OPTION',

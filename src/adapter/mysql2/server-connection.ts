@@ -33,9 +33,12 @@ export interface Borrower {
   lent(session: Session): void;
   /** It takes a while: a handshake or a ping. May be called again. */
   waits(): void;
-  /** `unresponsive`: the server takes connections but does not answer. Nothing was sent in any case. */
-  notLent(error: EvenkeelError, unresponsive: boolean): void;
+  /** Nothing was sent. */
+  notLent(error: EvenkeelError, why: NotLent): void;
 }
+
+/** `full`: the server gives no further connection but works on those it gave. `unresponsive`: it does not answer. */
+export type NotLent = 'refused' | 'full' | 'unresponsive';
 
 /** A socket on its way to a session. */
 interface Dialling {
@@ -111,6 +114,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   #capacity: number;
   /** When a session was last given back. */
   #heardAtMs = Number.NEGATIVE_INFINITY;
+  #isCrowded = false;
   #crowdedTimer: Timer | undefined;
   #closing: Promise<void> | undefined;
   #allClosed: (() => void) | undefined;
@@ -149,8 +153,10 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   /** Lends a session that is fit for use. */
   borrow(borrower: Borrower): void {
     const isAtHand = this.#take((error, session) => {
-      if (session === undefined) borrower.notLent(this.#refused(error), false);
-      else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
+      if (session === undefined) {
+        const refusal = this.#refused(error);
+        borrower.notLent(refusal, this.#isCrowded && this.#sessions.size > 0 ? 'full' : 'refused');
+      } else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
       else this.#validate(session, borrower);
     });
     if (!isAtHand) borrower.waits();
@@ -327,7 +333,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
         return;
       }
       this.#killStale();
-      borrower.notLent(error as EvenkeelError, true);
+      borrower.notLent(error as EvenkeelError, 'unresponsive');
     });
   }
 
@@ -407,7 +413,9 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   #crowded(error: Error): void {
     this.#capacity = Math.max(1, this.#sessions.size);
     this.#crowdedTimer?.cancel();
+    this.#isCrowded = true;
     this.#crowdedTimer = this.clock.timer(() => {
+      this.#isCrowded = false;
       this.#capacity = this.#parts.settings.connectionLimit;
     }, CROWDED_MS);
     this.#parts.warn(error);

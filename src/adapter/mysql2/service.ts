@@ -19,6 +19,7 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
+import { type Hosts, only } from './hosts.js';
 import {
   checkNames,
   hostOfTarget,
@@ -46,11 +47,16 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
    * @defaultValue false
    */
   readonly writable?: boolean;
+  /**
+   * Which pods of the Service are meant, where it is not all of them: a pattern over their names in which `*` stands for
+   * anything, or a function. `'mysql-0'` is the first of a StatefulSet. @defaultValue all
+   */
+  readonly hosts?: Hosts;
   /** How far behind its servers may be. @defaultValue nobody is asked */
   readonly replicaLag?: ReplicaLagOptions;
 }
 
-const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'replicaLag'];
+const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'hosts', 'replicaLag'];
 
 /** What the cluster hears of a service. */
 export interface ServiceEvents {
@@ -88,6 +94,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   const mustWrite = checkBoolean('writable', options.writable, false);
   const ask: Ask = (endpoint, sql, signal) => transport.ask(endpoint, sql, signal);
   const own: StageFactory[] = [];
+  if (options.hosts !== undefined) own.push(only(options.hosts));
   if (mustWrite) own.push(writable(ask));
   if (options.replicaLag !== undefined) own.push(replicaLag(options.replicaLag, ask));
   const balancing: Record<string, unknown> = {};
