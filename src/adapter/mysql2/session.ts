@@ -82,6 +82,8 @@ export class Session {
       query: (...args: [unknown, unknown, Answer?]) => this.#track('query', args),
       execute: (...args: [unknown, unknown, Answer?]) => this.#track('execute', args),
     });
+    // Somebody waits for it; it was opened without keeping the process alive.
+    socket.ref();
     // For good: mysql2 may report more than one error, and one that nobody hears ends the process.
     connection.on('error', (error: Error) => this.#end(error));
     connection.on('end', () => this.#end(undefined));
