@@ -9,7 +9,7 @@ import { roundRobin, staticEndpoints } from 'evenkeel';
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { startChild } from './lib/children.mjs';
 import { closedLoop } from './lib/closed-loop.mjs';
-import { missingProxies, startProxies } from './lib/proxies.mjs';
+import { missingProxies, proxyVersions, startProxies } from './lib/proxies.mjs';
 import { figureTable, ratioTable } from './lib/ratio-table.mjs';
 import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
 import { table } from './lib/table.mjs';
@@ -103,7 +103,7 @@ console.log(`## gRPC: unary calls
 ${PODS} pods as processes of their own, one connection to each, ${CONCURRENCY} callers, a request of 100 bytes and an answer of 250.
 ${CALLS.toLocaleString('en-US')} calls a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. Each channel has one more call that stays
 open, as channels have that are in use. pick_first has all its calls on one connection: to one pod, or to a proxy, whose own CPU is
-not counted.
+not counted${proxyVersions.length > 0 ? ` (${proxyVersions.join(', ')})` : ''}.
 
 ${[...missingProxies.map((note) => `${note}.`), figureTable(results, [ROUND_ROBIN, OURS, OURS_DEFAULT, PICK_FIRST, ...proxied])].join('\n\n')}
 

@@ -4,19 +4,22 @@
  *
  *   node --expose-gc test/bench/http.bench.mjs [--quick] [--write]      --write also draws the pictures
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { createApiServer } from 'evenkeel/testing';
 import { CONNECTIONS_PER_POD, httpClientKinds, names } from './lib/http-clients.mjs';
 import { faultSections, playAll } from './lib/http-faults.mjs';
 import { healthySections, measureHealthy } from './lib/http-healthy.mjs';
 import { Pods } from './lib/pods.mjs';
-import { missingProxies, startProxies } from './lib/proxies.mjs';
+import { missingProxies, proxyVersions, startProxies } from './lib/proxies.mjs';
 import { MIN_ROUNDS } from './lib/rounds.mjs';
 
 const QUICK = process.argv.includes('--quick');
 const PODS = 4;
 
+/** @param {string} name of an installed package */
+const version = (name) =>
+  `${name} ${JSON.parse(readFileSync(new URL(`../../node_modules/${name}/package.json`, import.meta.url), 'utf8')).version}`;
 const progress = (/** @type {string} */ text) => process.stderr.write(`http: ${text}\n`);
 const pods = await Pods.start(PODS);
 const proxies = await startProxies(pods.ready, 'http');
@@ -64,6 +67,7 @@ ${PODS} pods as processes of their own, ${CONNECTIONS_PER_POD} connections to ea
 body of about 250 bytes, read to its end; ${results.measured.rounds} interleaved rounds. CPU is that of this process alone: a proxy's own is not in it.
 "Balanced per connection": one address, and a pod at random for every connection when it opens, as kube-proxy does; here the
 connector does it, so that it costs nothing. Rows of one call style are compared with their like.
+With ${[version('undici'), version('axios'), ...proxyVersions].join(', ')}.
 
 ${[...notes, healthy].join('\n\n')}
 

@@ -2,7 +2,7 @@
  * HAProxy and nginx as local proxies, the way a sidecar or an ingress stands in front of pods: one worker each, least
  * connections, keep-alive on both sides, no access log. Told to reload when the pods change, as a controller would.
  */
-import { fork } from 'node:child_process';
+import { fork, spawnSync } from 'node:child_process';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { connect as connectSocket, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -102,6 +102,14 @@ export const missingProxies = kinds
 function path(apt) {
   return findCommand([apt.replace(/-light$/, '')]);
 }
+
+/** Those that are installed, such as `HAProxy 2.6.12`. */
+export const proxyVersions = kinds.flatMap(({ name, apt }) => {
+  const command = path(apt);
+  if (command === undefined) return [];
+  const { stdout, stderr } = spawnSync(command, ['-v'], { encoding: 'utf8' });
+  return [`${name} ${/\d+(\.\d+)+/.exec(stdout + stderr)?.[0] ?? ''}`.trim()];
+});
 
 /** A running proxy. */
 export class LocalProxy {
