@@ -114,9 +114,9 @@ describe('the deadline', () => {
 
   it('is for all attempts together: one that began late is not a time-out of its pod', async () => {
     await open({
-      deadlineMs: 1_000,
+      deadlineMs: 1_500,
       retry: { when: ({ outcome }) => outcome.cause === 'timeout' },
-      headersTimeoutMs: 700,
+      headersTimeoutMs: 900,
     });
     await expect(orders.request({ path: '/hang', method: 'GET' })).rejects.toEqual(
       missed('no answer from 127.0.0.1:', '; before that 127.0.0.1:'),
