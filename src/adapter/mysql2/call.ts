@@ -1,6 +1,7 @@
 import type { Pool, PoolConnection } from 'mysql2';
 import {
   EvenkeelError,
+  endpointAddress,
   type Lease,
   notify,
   type Outcome,
@@ -253,7 +254,7 @@ export class Call implements Borrower, SessionHolder {
   #obtainedNothing(): void {
     const lease = this.#lease as Lease<Pool>;
     const { waitTimeoutMs } = this.#route.first;
-    const address = lease.subchannel.endpoint.key;
+    const address = endpointAddress(lease.endpoint);
     const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${address} within ${waitTimeoutMs} ms`, {
       endpoint: address,
     });
@@ -267,14 +268,14 @@ export class Call implements Borrower, SessionHolder {
     const session = this.#session;
     const lease = this.#lease;
     if (session === undefined || lease === undefined) {
-      const where = lease === undefined || this.#waiting !== undefined ? 'no server' : lease.endpoint.key;
+      const where = lease === undefined || this.#waiting !== undefined ? undefined : endpointAddress(lease.endpoint);
       this.#waiting?.abort();
       const error = queryTimeout(where, this.#timeoutMs);
       if (this.#waiting === undefined) lease?.end(outcomes.cancelled);
       this.#fail(error);
       return;
     }
-    const error = queryTimeout(lease.endpoint.key, this.#timeoutMs);
+    const error = queryTimeout(endpointAddress(lease.endpoint), this.#timeoutMs);
     this.#session = undefined;
     // First, so that the connection is not used again: whatever the server still sends on it belongs to this statement.
     session.kill(error);

@@ -156,7 +156,6 @@ const refused: Readonly<Record<string, string>> = {
   stream: 'the sockets are opened to the servers that are found',
   socketPath: 'a Service has no socket file',
   uri: 'give host, port, user, password and database',
-  pool: 'it holds evenkeel’s own options here, see `pool` in the reference',
 };
 
 /** The options of mysql2's names for waiting, as ours. Throws EVENKEEL_OPTION where both are given. */
@@ -189,7 +188,7 @@ export function withOwnNames<T extends object>(options: T): T & BalancingOptions
 export function checkNames(name: string, options: unknown, more: readonly string[]): void {
   if (typeof options === 'object' && options !== null) {
     for (const [key, instead] of Object.entries(refused)) {
-      if (key in options && !more.includes(key)) {
+      if (key in options) {
         throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "${key}": ${instead}`);
       }
     }

@@ -27,17 +27,17 @@ export abstract class Queryable extends EventEmitter {
   protected abstract route(): Route;
 
   /** Runs a statement on the server that is picked for it, as mysql2's `query`. */
-  query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
   query<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
   query<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
+  query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
   query(...args: StatementArguments): unknown {
     return this.#run('query', args);
   }
 
   /** Runs a statement as a prepared one, as mysql2's `execute`; it is prepared once per connection. */
-  execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
   execute<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
   execute<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
+  execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
   execute(...args: StatementArguments): unknown {
     return this.#run('execute', args);
   }

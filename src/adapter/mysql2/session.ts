@@ -317,9 +317,10 @@ function isFarewell(error: Error | undefined): boolean {
   return fatal === true && (code === 'PROTOCOL_CONNECTION_LOST' || !/^E[A-Z]+$/.test(String(code)));
 }
 
-/** The error of a statement that took too long, as mysql2 has it, with the endpoint. */
-export function queryTimeout(address: string, limitMs: number): Error {
-  const error = new Error(`Query inactivity timeout: ${address} did not answer within ${limitMs} ms`);
+/** The error of a statement that took too long, as mysql2 has it, with the endpoint where there was one. */
+export function queryTimeout(address: string | undefined, limitMs: number): Error {
+  const what = address === undefined ? 'no server could take the statement' : `${address} did not answer`;
+  const error = new Error(`Query inactivity timeout: ${what} within ${limitMs} ms`);
   return Object.assign(error, {
     code: 'PROTOCOL_SEQUENCE_TIMEOUT',
     errorno: 'PROTOCOL_SEQUENCE_TIMEOUT',

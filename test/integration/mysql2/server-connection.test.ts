@@ -1,0 +1,193 @@
+import type { Pool } from 'mysql2';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { type Mysql2TransportOptions, mysql2Transport } from '../../../src/adapter/mysql2/index.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import type { Connection } from '../../../src/pool/transport.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { until } from '../../support/until.js';
+
+const never = new AbortController().signal;
+
+let clock: FakeClock;
+let server: ScriptedMysql;
+let connections: Connection<Pool>[];
+
+beforeEach(async () => {
+  clock = new FakeClock();
+  server = await ScriptedMysql.start();
+  connections = [];
+});
+afterEach(async () => {
+  await Promise.all(connections.map((connection) => connection.close(AbortSignal.abort())));
+  await server[Symbol.asyncDispose]();
+});
+
+const connect = async (options: Partial<Mysql2TransportOptions> = {}): Promise<Connection<Pool>> => {
+  const transport = mysql2Transport({ user: 'app', clock, rng: { next: () => 0.5 }, ...options });
+  const connection = await transport.connect(createEndpoint(server.endpoint), never);
+  connections.push(connection);
+  return connection;
+};
+/** Asks once; resolves with the connection that answered. */
+const ask = ({ handle }: Connection<Pool>): Promise<number> =>
+  new Promise((resolve, reject) => {
+    handle.query('SELECT id', (error, rows) =>
+      error ? reject(error) : resolve((rows as unknown as { id: number }[])[0]?.id as number),
+    );
+  });
+/** So many statements at once, so that so many connections are open. */
+const fill = async (connection: Connection<Pool>, count: number): Promise<void> => {
+  server.reaction = () => 'hold';
+  const asking = Array.from({ length: count }, () => ask(connection));
+  await server.held(count);
+  server.reaction = () => 'id';
+  for (const held of server.connections) held.answer?.();
+  await Promise.all(asking);
+  expect(server.open).toBe(count);
+};
+
+describe('the connections to one server', () => {
+  it('begin with one that is opened ahead and used', async () => {
+    const connection = await connect();
+    expect(server.accepted).toBe(1);
+    expect(await ask(connection)).toBe(1);
+    expect(await ask(connection)).toBe(1);
+    expect(connection.capacity).toBe(10);
+  });
+
+  it('are told goodbye when they end', async () => {
+    const connection = await connect();
+    const [seen] = server.connections;
+    await connection.close();
+    await until('it is closed', () => server.open === 0);
+    expect(seen?.quit).toBe(true);
+    expect(await connection.closed).toBeUndefined();
+  });
+
+  it('that are idle for long are closed one by one, but for the last', async () => {
+    const connection = await connect({ idleTimeout: 10_000 });
+    await fill(connection, 3);
+    const seen = [...server.connections];
+    clock.advance(10_000);
+    await until('one is gone', () => server.open === 2);
+    clock.advance(100);
+    await until('another is gone', () => server.open === 1);
+    clock.advance(60_000);
+    expect(await ask(connection)).toBeGreaterThan(0);
+    expect(seen.filter(({ quit }) => quit)).toHaveLength(2);
+  });
+
+  it('beyond maxIdle are closed when they are given back', async () => {
+    const connection = await connect({ maxIdle: 2 });
+    server.reaction = () => 'hold';
+    const asking = Array.from({ length: 4 }, () => ask(connection));
+    await server.held(4);
+    for (const held of [...server.connections]) held.answer?.();
+    await Promise.all(asking);
+    await until('two are left', () => server.open === 2);
+  });
+
+  it('past their age are replaced: the last one only after its successor has come', async () => {
+    const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
+    let most = 0;
+    clock.advance(60_000);
+    await until('there is another', () => {
+      most = Math.max(most, server.open);
+      return server.accepted === 2;
+    });
+    await until('the first is gone', () => server.open === 1);
+    expect(await ask(connection)).toBe(2);
+  });
+
+  it('past their age are kept while they are needed', async () => {
+    const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
+    server.reaction = () => 'hold';
+    const asking = ask(connection);
+    const held = await server.held();
+    clock.advance(120_000);
+    expect(held.quit).toBe(false);
+    held.answer?.();
+    expect(await asking).toBe(1);
+    server.reaction = () => 'id';
+    clock.advance(1_000);
+    await until('it is replaced', () => server.accepted === 2 && server.open === 1);
+  });
+
+  it('past their age stay where no other is to be had, and are not asked for again and again', async () => {
+    const connection = await connect({ maxConnectionAgeMs: 60_000, idleTimeout: 86_400_000 });
+    server.greeting = { code: 1040, message: 'Too many connections' };
+    clock.advance(60_000);
+    await until('it was tried', () => server.accepted === 2);
+    await until('only the first is left', () => server.open === 1);
+    clock.advance(30_000);
+    expect(await ask(connection)).toBe(1);
+    expect(server.accepted).toBe(2);
+  });
+
+  it('tell of their end: in order, badly, and when somebody cuts them', async () => {
+    const clean = await connect();
+    server.end('cleanly');
+    expect(await clean.closed).toBeUndefined();
+    const bad = await connect();
+    server.end('badly');
+    expect(await bad.closed).toBeInstanceOf(Error);
+    server.reaction = () => 'hold';
+    const busy = await connect();
+    const asking = ask(busy);
+    await server.held();
+    server.end('cleanly');
+    await expect(asking).rejects.toMatchObject({ code: 'PROTOCOL_CONNECTION_LOST' });
+    expect(await busy.closed).toBeInstanceOf(Error);
+  });
+
+  it('go on when the server closes an idle one of several', async () => {
+    const connection = await connect();
+    await fill(connection, 2);
+    server.connections[0]?.socket.end();
+    await until('one is left', () => server.open === 1);
+    expect(await ask(connection)).toBe(2);
+    expect(await Promise.race([connection.closed, Promise.resolve('open')])).toBe('open');
+  });
+
+  it('leave when the server takes no more: what they have goes on', async () => {
+    const connection = await connect();
+    server.reaction = () => 'hold';
+    const asking = ask(connection);
+    const held = await server.held();
+    await server.stopListening();
+    await expect(ask(connection)).rejects.toMatchObject({ code: 'ECONNREFUSED' });
+    held.answer?.();
+    expect(await asking).toBe(1);
+  });
+});
+
+describe('the ping of a health check', () => {
+  it('is MySQL’s own', async () => {
+    const connection = await connect();
+    await connection.ping?.(never);
+    expect(server.connections[0]?.pings).toBe(1);
+    expect(server.accepted).toBe(1);
+  });
+
+  it('has a connection beside those that are in use', async () => {
+    const connection = await connect({ connectionLimit: 1 });
+    server.reaction = () => 'hold';
+    const asking = ask(connection);
+    const held = await server.held();
+    await connection.ping?.(never);
+    held.answer?.();
+    await asking;
+  });
+
+  it('ends with its signal, and the connection that did not answer with it', async () => {
+    const connection = await connect();
+    server.answersPings = false;
+    const limit = new AbortController();
+    const asking = connection.ping?.(limit.signal);
+    await until('it was asked', () => server.connections[0]?.pings === 1);
+    limit.abort(new Error('too late'));
+    await expect(asking).rejects.toThrow('too late');
+    await until('it is gone', () => server.open === 0);
+  });
+});

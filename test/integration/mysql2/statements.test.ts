@@ -1,0 +1,340 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { PoolConnection, RowDataPacket } from 'mysql2';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
+import { hash, type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
+import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { until } from '../../support/until.js';
+
+let servers: ScriptedMysql[];
+let cluster: PoolCluster;
+let attempts: ObserverEvents['attemptEnded'][];
+
+beforeEach(async () => {
+  servers = [await ScriptedMysql.start(), await ScriptedMysql.start()];
+  attempts = [];
+});
+afterEach(async () => {
+  for (const server of servers) server.end('badly');
+  await cluster?.end();
+  await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+});
+const create = async (options: Partial<PoolClusterOptions> = {}, count = 2): Promise<void> => {
+  cluster = createPoolCluster({
+    resolver: staticEndpoints(servers.slice(0, count).map(({ endpoint }) => endpoint)),
+    picker: roundRobin(),
+    user: 'app',
+    observer: { attemptEnded: (event) => attempts.push(event) },
+    ...options,
+  });
+  await until('all are connected', () => {
+    const { endpoints } = cluster.balancer.snapshot();
+    return endpoints.length === count && endpoints.every(({ state }) => state === 'ready');
+  });
+};
+const first = (): ScriptedMysql => servers[0] as ScriptedMysql;
+const statements = (server: ScriptedMysql): number =>
+  server.connections.reduce((sum, connection) => sum + connection.statements.length, 0);
+/** What the attempts so far were, in short. */
+const story = (): string[] =>
+  attempts.map(({ outcome, retrying }) =>
+    [outcome.kind, outcome.cause, retrying ? 'again' : ''].filter(Boolean).join(' '),
+  );
+const holding = (): ScriptedMysql | undefined =>
+  servers.find(({ connections }) => connections.some(({ answer }) => answer !== undefined));
+const oneHolds = async (): Promise<ScriptedMysql> => {
+  await until('one has it', () => holding() !== undefined);
+  return holding() as ScriptedMysql;
+};
+const holdAll = (): void => {
+  for (const server of servers) server.reaction = () => 'hold';
+};
+const answerAll = (): void => {
+  for (const server of servers) server.reaction = () => 'id';
+};
+
+describe('a statement whose connection dies', () => {
+  it.each([
+    ['that is marked', {}, { sql: 'SELECT id', idempotent: true }, true],
+    ['of a service that is only read', { idempotent: true }, 'SELECT id', true],
+    ['that is marked otherwise', { idempotent: true }, { sql: 'SELECT id', idempotent: false }, false],
+    ['of which nothing is known', {}, 'SELECT id', false],
+  ] as const)('%s: is repeated elsewhere only if that is safe', async (_what, options, statement, isRepeated) => {
+    await create(options);
+    holdAll();
+    const asking = cluster.query(statement);
+    asking.catch(() => {});
+    const victim = await oneHolds();
+    answerAll();
+    victim.end('badly');
+    if (isRepeated) await asking;
+    else await expect(asking).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(story()).toEqual(isRepeated ? ['failure reset again', 'success'] : ['failure reset']);
+  });
+
+  it('had not been read by the server (it says so): is repeated whatever it is', async () => {
+    await create();
+    const said = { code: 4031, message: 'The client was disconnected by the server because of inactivity' };
+    for (const server of servers) {
+      server.reaction = () => {
+        answerAll();
+        return said;
+      };
+    }
+    await cluster.query('INSERT INTO t VALUES (1)');
+    expect(story()).toEqual(['not-started again', 'success']);
+  });
+
+  it('is not repeated when the server shuts down in the midst of it', async () => {
+    await create();
+    for (const server of servers) server.reaction = () => ({ code: 1053, message: 'Server shutdown in progress' });
+    await expect(cluster.query('INSERT INTO t VALUES (1)')).rejects.toMatchObject({ errno: 1053 });
+    expect(story()).toEqual(['failure reset']);
+    await until('its connection is closed', () => servers.reduce((sum, { open }) => sum + open, 0) <= 2);
+  });
+
+  it('inside a transaction is never repeated, idempotent or not', async () => {
+    await create({ idempotent: true });
+    const connection = await cluster.getConnection();
+    holdAll();
+    const asking = connection.query('SELECT id');
+    asking.catch(() => {});
+    const victim = await oneHolds();
+    answerAll();
+    victim.end('badly');
+    await expect(asking).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(servers.filter((server) => server !== victim).map(statements)).toEqual([0]);
+    expect(cluster.balancer.snapshot().endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0)).toBe(0);
+    expect(story()).toEqual(['failure reset']);
+    connection.release();
+  });
+});
+
+describe('an error the server answers with', () => {
+  it.each([
+    [1213, 'Deadlock found when trying to get lock'],
+    [1062, 'Duplicate entry'],
+    [1205, 'Lock wait timeout exceeded'],
+    [1317, 'Query execution was interrupted'],
+  ])('%i is the application’s: the server did its work, the connection is used again', async (code, message) => {
+    await create({ idempotent: true }, 1);
+    first().reaction = () => ({ code, message });
+    await expect(cluster.query('UPDATE t SET a = 1')).rejects.toMatchObject({ errno: code, sqlMessage: message });
+    expect(story()).toEqual(['success']);
+    first().reaction = () => 'id';
+    await cluster.query('SELECT id');
+    expect(first().accepted).toBe(1);
+  });
+
+  it('has the stack of the caller', async () => {
+    await create({}, 1);
+    first().reaction = () => ({ code: 1064, message: 'You have an error in your SQL syntax' });
+    const error = await cluster.query('SELEC').catch((reason: Error) => reason);
+    expect((error as Error).stack).toContain('statements.test.ts');
+  });
+});
+
+describe('a connection that was idle for long', () => {
+  const options = { validateAfterMs: 0, validateTimeoutMs: 100 };
+
+  it('is asked first', async () => {
+    await create(options, 1);
+    await cluster.query('SELECT id');
+    await cluster.query('SELECT id');
+    expect(first().connections[0]).toMatchObject({ pings: 2, id: 1 });
+  });
+
+  it('does not answer: the statement goes to another server, and the caller hears nothing of it', async () => {
+    await create(options);
+    first().answersPings = false;
+    for (let i = 0; i < 4; i++) await cluster.query('INSERT INTO t VALUES (1)');
+    expect(statements(first())).toBe(0);
+    expect(story()).toContain('failure timeout again');
+    await until('it was cut', () => first().open <= 1);
+  });
+
+  it('is dead: another one is opened', async () => {
+    await create(options, 1);
+    const [seen] = first().connections;
+    first().answersPings = false;
+    const asking = cluster.query('SELECT id');
+    await until('it is asked', () => seen?.pings === 1);
+    first().answersPings = true;
+    seen?.socket.resetAndDestroy();
+    await asking;
+    expect(first().accepted).toBe(2);
+  });
+});
+
+describe('a time-out', () => {
+  it('of a statement counts from the call on, and destroys its connection', async () => {
+    await create({}, 1);
+    holdAll();
+    await expect(cluster.query({ sql: 'SELECT id', timeout: 50 })).rejects.toMatchObject({
+      code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+      message: expect.stringContaining(`127.0.0.1:${first().endpoint.port}`),
+    });
+    expect(story()).toEqual(['failure timeout']);
+    await until('it is gone', () => first().accepted > 1 || first().open === 0);
+    answerAll();
+    await cluster.query('SELECT id');
+    expect(first().connections.every(({ id }) => id > 1)).toBe(true);
+  });
+
+  it('of all statements may be set once, for those of a checked-out connection, too', async () => {
+    await create({ queryTimeoutMs: 50 }, 1);
+    holdAll();
+    const late = { code: 'PROTOCOL_SEQUENCE_TIMEOUT' };
+    await expect(cluster.query('SELECT id')).rejects.toMatchObject(late);
+    const connection = await cluster.getConnection();
+    await expect(connection.query('SELECT id')).rejects.toMatchObject(late);
+    await expect(connection.query('SELECT id')).rejects.toThrow();
+    connection.release();
+    expect(story()).toEqual(['failure timeout', 'failure timeout']);
+  });
+
+  it('ends the waiting for a server, too', async () => {
+    await create({ connectionLimit: 1 }, 1);
+    const held = await cluster.getConnection();
+    await expect(cluster.query({ sql: 'SELECT id', timeout: 50 })).rejects.toMatchObject({
+      code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    });
+    expect(cluster.balancer.snapshot().waiting).toBe(0);
+    held.release();
+    await cluster.query('SELECT id');
+  });
+
+  it('for finding a connection holds for a server that accepts and says nothing', async () => {
+    await create({ waitTimeoutMs: 100 }, 1);
+    const held = await cluster.getConnection();
+    first().greeting = 'silent';
+    await expect(cluster.query('SELECT id')).rejects.toMatchObject({
+      code: 'EVENKEEL_NOT_READY',
+      message: expect.stringContaining('no connection to 127.0.0.1'),
+    });
+    held.release();
+  });
+});
+
+describe('a checked-out connection', () => {
+  it('that is given back while a statement runs is free when that has ended', async () => {
+    await create({ connectionLimit: 1 }, 1);
+    const connection = await cluster.getConnection();
+    holdAll();
+    const running = connection.query('SELECT id');
+    const held = await first().held();
+    connection.release();
+    expect(cluster.balancer.snapshot().endpoints[0]?.inFlight).toBe(1);
+    const next = cluster.getConnection();
+    held.answer?.();
+    await running;
+    (await next).release();
+    expect(first().accepted).toBe(1);
+  });
+
+  it('that is destroyed ends what runs on it', async () => {
+    await create({}, 1);
+    const connection = await cluster.getConnection();
+    holdAll();
+    const running = connection.query('SELECT id');
+    await first().held();
+    connection.destroy();
+    await expect(running).rejects.toThrow(/destroyed by its user/);
+    expect(story()).toEqual(['cancelled']);
+  });
+
+  it('stays with a server that takes no further connection', async () => {
+    await create({ idempotent: true });
+    const held: PoolConnection[] = [];
+    const get = (): Promise<PoolConnection> =>
+      new Promise((resolve, reject) => cluster.getConnection((error, got) => (error ? reject(error) : resolve(got))));
+    for (let i = 0; i < 2; i++) held.push(await get());
+    await first().stopListening();
+    // Its listener is closed: new calls go to the other one, without an error.
+    for (let i = 0; i < 6; i++) await cluster.query('SELECT id');
+    const before = statements(first());
+    expect(before).toBe(0);
+    for (const connection of held) {
+      await connection.promise().query('SELECT id');
+      connection.release();
+    }
+    expect(first().accepted).toBe(1);
+  });
+
+  it('is cut when the cluster has ended and its time is over', async () => {
+    await create({ pool: { drainTimeoutMs: 50 } }, 1);
+    const connection = await cluster.getConnection();
+    holdAll();
+    const running = connection.query('SELECT id');
+    running.catch(() => {});
+    await first().held();
+    await cluster.end();
+    await expect(running).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    await until('nothing is open', () => first().open === 0);
+  });
+});
+
+describe('both forms of mysql2', () => {
+  it('call back, in the async context of the caller', async () => {
+    await create();
+    const context = new AsyncLocalStorage<string>();
+    const heard: unknown[] = [];
+    await context.run('mine', async () => {
+      await new Promise<void>((resolve) => {
+        cluster.query('SELECT id', (error, rows: RowDataPacket[], fields) => {
+          heard.push(error, rows.length, fields[0]?.name, context.getStore());
+          resolve();
+        });
+      });
+      await new Promise<void>((resolve) => {
+        cluster.getConnection((error, connection) => {
+          heard.push(error, typeof connection.threadId, context.getStore());
+          connection.release();
+          resolve();
+        });
+      });
+    });
+    expect(heard).toEqual([null, 1, 'id', 'mine', null, 'number', 'mine']);
+  });
+
+  it('fill in values, named ones too, and escape as mysql2 does', async () => {
+    await create({ namedPlaceholders: true, timezone: 'Z' }, 1);
+    await cluster.query('SELECT ? AS a', ["it's"]);
+    await cluster.query({ sql: 'SELECT :a AS a', values: { a: 7 } });
+    await cluster.query({ sql: 'SELECT ? AS a' }, [1]);
+    expect(first().connections[0]?.statements).toEqual(["SELECT 'it\\'s' AS a", 'SELECT 7 AS a', 'SELECT 1 AS a']);
+    expect(cluster.format('a = ? AND ?? = 1', [new Date(0), 'b'])).toBe("a = '1970-01-01 00:00:00.000' AND `b` = 1");
+    expect(cluster.escape("it's")).toBe("'it\\'s'");
+    expect(cluster.escapeId('a.b')).toBe('`a`.`b`');
+    expect(cluster.promise()).toBe(cluster);
+  });
+
+  it('refuse what is no statement', async () => {
+    await create();
+    for (const wrong of [undefined, null, 7, {}, { sql: 7 }, { sql: 'SELECT 1', timeout: -1 }]) {
+      await expect(cluster.query(wrong as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    }
+    expect(attempts).toEqual([]);
+  });
+
+  it('keep statements with one key on one server', async () => {
+    await create({ picker: hash() });
+    for (let i = 0; i < 6; i++) await cluster.query({ sql: 'SELECT id', key: 'tenant-7' });
+    (await cluster.getConnection({ key: 'tenant-7' })).release();
+    expect(servers.map(statements).sort()).toEqual([0, 6]);
+  });
+
+  it('tell of connections as mysql2 does, and of servers', async () => {
+    const heard: string[] = [];
+    cluster = createPoolCluster({ resolver: staticEndpoints([first().endpoint]), user: 'app' });
+    for (const event of ['connection', 'acquire', 'release', 'online', 'offline', 'remove'] as const) {
+      cluster.on(event, () => heard.push(event));
+    }
+    await cluster.query('SELECT id');
+    expect(heard).toEqual(['connection', 'acquire', 'release', 'online', 'acquire', 'release']);
+    first().end('badly');
+    await until('it is noticed', () => heard.includes('offline'));
+    await cluster.end();
+    expect(heard.at(-1)).toBe('remove');
+  });
+});
