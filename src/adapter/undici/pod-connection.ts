@@ -5,6 +5,7 @@ import type { Clock, Connection, Endpoint, Rng } from '../../index.js';
 import { type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import { dialFirst, PodLink } from '../http/pod-link.js';
 import { PodClient } from './pod-client.js';
+import { SilenceWatch } from './silence-watch.js';
 
 /** What a `PodConnection` is made of. */
 export interface PodConnectionParts {
@@ -34,6 +35,8 @@ export class PodConnection implements Connection<Pool> {
   readonly handle: Pool;
   readonly #parts: PodConnectionParts;
   readonly #link: PodLink;
+  /** Over HTTP/2 only. */
+  readonly #silence: SilenceWatch | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(parts: PodConnectionParts, dial: (dialled: Dialled) => Socket, first: Socket) {
@@ -48,6 +51,7 @@ export class PodConnection implements Connection<Pool> {
       connect: (_options, supplied) => this.#supply(supplied as Supplied),
       factory: (origin, options) => new PodClient(origin, options),
     });
+    if (multiplexed) this.#silence = this.#watchSilence();
   }
 
   get capacity(): number {
@@ -102,6 +106,17 @@ export class PodConnection implements Connection<Pool> {
     await this.handle.close().catch(() => {});
     // Upgraded connections are the pool's no longer, but they still are ours.
     await this.#link.finished();
+    this.#silence?.close();
+  }
+
+  #watchSilence(): SilenceWatch {
+    const { sockets } = this.#link;
+    const inUse = (): boolean => sockets.open > (sockets.hasSpare ? 1 : 0);
+    return new SilenceWatch(
+      this.#parts.clock,
+      () => (inUse() ? sockets.received : undefined),
+      (silentMs) => sockets.destroyAll(new errors.SocketError(`no answer to an HTTP/2 PING for ${silentMs} ms`)),
+    );
   }
 
   /** The pool wants a socket: the spare one, or a new one. It must not be called back before it has returned. */

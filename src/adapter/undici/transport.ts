@@ -18,6 +18,7 @@ import type { DialErrors } from '../http/dial.js';
 import { serviceOrigin } from '../http/origin.js';
 import { checkTls } from '../http/tls-options.js';
 import { openPodConnection, type PodConnection, type PodConnectionParts } from './pod-connection.js';
+import { PING_MS } from './silence-watch.js';
 
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
 export const coreTakesLegacyHandlers: boolean = !('Dispatcher1Wrapper' in undici);
@@ -159,7 +160,10 @@ function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionPar
     keepAliveMaxTimeout: Math.max(MAX_KEEP_ALIVE_MS, keepAliveTimeout),
     keepAliveTimeoutThreshold: KEEP_ALIVE_THRESHOLD_MS,
   };
-  if (allowH2) pool.maxConcurrentStreams = maxConcurrentStreams;
+  if (allowH2) {
+    pool.maxConcurrentStreams = maxConcurrentStreams;
+    pool.pingInterval = PING_MS;
+  }
   const { headersTimeoutMs, bodyTimeoutMs, maxHeaderSize, maxResponseSize } = options;
   if (headersTimeoutMs !== undefined) pool.headersTimeout = checkNumber('headersTimeoutMs', headersTimeoutMs, 0, time);
   if (bodyTimeoutMs !== undefined) pool.bodyTimeout = checkNumber('bodyTimeoutMs', bodyTimeoutMs, 0, time);

@@ -108,4 +108,30 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
       expect(orders.balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0, 0]);
     },
   );
+
+  it('a connection nobody answers on is given up; one that answers PINGs may be silent for as long as it likes', async () => {
+    for (const pod of pods.all) await pod.behave({ delayMs: 0 });
+    await using more = await Pods.start(1, { tls: certificate, http2: true });
+    const [frozen] = more.all as [Pod];
+    await open({ resolver: staticEndpoints([frozen.endpoint, ...pods.endpoints]), picker: roundRobin() }, 3);
+    const before = await pods.total('requests');
+    const patient = [1, 2, 3].map(() => orders.request({ path: '/hang', method: 'GET' }));
+    for (const answer of patient) answer.catch(() => {});
+    await until('each pod has one', async () => (await pods.total('requests')) === before + 2);
+    await until('each pod has one', async () => (await frozen.stats()).requests === 1);
+    frozen.freeze();
+    const running = [1, 2, 3].map(async () => {
+      const { body } = await orders.request({ path: '/', method: 'GET' });
+      return ((await body.json()) as { pod: string }).pod;
+    });
+    // The third one was given to the frozen pod.
+    for (const pod of await Promise.all(running)) expect(['pod-0', 'pod-1']).toContain(pod);
+    frozen.thaw();
+    // What hung there was tried elsewhere, too, and hangs there now.
+    await until('all of them hang on', () => {
+      const { endpoints } = orders.balancer.snapshot();
+      return endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0) === 3;
+    });
+    expect(await pods.total('aborted')).toBe(0);
+  });
 });

@@ -1,6 +1,9 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createDispatcher, createFetch } from '../../../src/adapter/undici/index.js';
+import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
+import type { PodOptions } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';
@@ -30,24 +33,25 @@ const rest = async (body: Promise<unknown>): Promise<void> => {
   }
 };
 
-const clients: readonly [string, (cluster: Cluster) => Client][] = [
-  [
-    'undici.request',
-    (of) => {
-      const orders = createDispatcher('http://orders.shop:8080', { resolver: of.resolver() });
-      const send: Send = async (method, id) => {
-        const { statusCode, body } = await orders.request({
-          path: '/',
-          method: method as 'GET',
-          headers: { 'x-id': id },
-          ...(method === 'POST' && { body: 'once' }),
-        });
-        await rest(body.text());
-        return statusCode;
-      };
-      return { send, dispatcher: orders };
-    },
-  ],
+const through = (orders: ReturnType<typeof createDispatcher>): Client => {
+  const send: Send = async (method, id) => {
+    const { statusCode, body } = await orders.request({
+      path: '/',
+      method: method as 'GET',
+      headers: { 'x-id': id },
+      ...(method === 'POST' && { body: 'once' }),
+    });
+    await rest(body.text());
+    return statusCode;
+  };
+  return { send, dispatcher: orders };
+};
+
+const certificate = createCertificate({ hosts: ['orders.shop'] });
+const tls = { ca: certificate.cert };
+
+const clients: [string, (cluster: Cluster) => Client, Omit<PodOptions, 'name'>?][] = [
+  ['undici.request', (of) => through(createDispatcher('http://orders.shop:8080', { resolver: of.resolver() }))],
   [
     'global fetch',
     (of) => {
@@ -62,11 +66,21 @@ const clients: readonly [string, (cluster: Cluster) => Client][] = [
     },
   ],
 ];
+if (!coreTakesLegacyHandlers) {
+  clients.push([
+    'undici.request over HTTP/2',
+    (of) => {
+      const options = { resolver: of.resolver(), tls, allowH2: true };
+      return through(createDispatcher('https://orders.shop:8443', options));
+    },
+    { tls: certificate, http2: true },
+  ]);
+}
 
 describe('kill -9 of a pod under load', () => {
-  for (const [name, open] of clients) {
+  for (const [name, open, pods] of clients) {
     it(`${name}: no GET fails whose answer had not begun, no POST arrives twice`, { timeout: 180_000 }, async () => {
-      cluster = await Cluster.start(PODS);
+      cluster = await Cluster.start(PODS, pods);
       for (const pod of cluster.pods) await pod.behave({ delayMs: 2 });
       const { send, dispatcher } = open(cluster);
       await connected(dispatcher.balancer, PODS);

@@ -1,0 +1,60 @@
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PING_MS, SilenceWatch } from '../../../../src/adapter/undici/silence-watch.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+
+let clock: FakeClock;
+let received: number | undefined;
+let deaths: number[];
+let watch: SilenceWatch;
+
+beforeEach(() => {
+  clock = new FakeClock();
+  received = 0;
+  deaths = [];
+  watch = new SilenceWatch(
+    clock,
+    () => received,
+    (silentMs) => deaths.push(silentMs),
+  );
+});
+afterEach(() => watch.close());
+
+describe('SilenceWatch', () => {
+  it('says after three PINGs without a byte that the connection is dead', () => {
+    clock.advance(3 * PING_MS);
+    expect(deaths).toEqual([]);
+    clock.advance(PING_MS);
+    expect(deaths).toEqual([3 * PING_MS]);
+  });
+
+  it('begins again with every byte', () => {
+    for (let ping = 0; ping < 20; ping++) {
+      if (ping % 3 === 0) received = (received ?? 0) + 17;
+      clock.advance(PING_MS);
+    }
+    expect(deaths).toEqual([]);
+  });
+
+  it('does not hold against a pod that it has no connection', () => {
+    received = undefined;
+    clock.advance(20 * PING_MS);
+    received = 100;
+    clock.advance(3 * PING_MS);
+    expect(deaths).toEqual([]);
+  });
+
+  it('looks once after a stall of our own, however long that was', async () => {
+    clock.advance(PING_MS);
+    await clock.stall(100 * PING_MS);
+    received = 17;
+    clock.advance(3 * PING_MS);
+    expect(deaths).toEqual([]);
+  });
+
+  it('is silent after close', () => {
+    watch.close();
+    clock.advance(100 * PING_MS);
+    expect(deaths).toEqual([]);
+    expect(clock.nextInMs).toBeUndefined();
+  });
+});
