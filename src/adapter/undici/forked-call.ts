@@ -229,22 +229,27 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
     this.#hedgeTimer = timers.start(delayMs, { timedOut: () => this.#hedge() });
   }
 
-  /** Nobody has answered for long: another pod is asked as well, if one can be, and the budget pays for it. */
+  /**
+   * Nobody has answered for long: another pod is asked as well, if one can be and the budget pays for it. If not, that
+   * is looked at again after the same time.
+   */
   #hedge(): void {
     if (this.#done || this.#winner !== undefined || this.#abortReason !== undefined) return;
+    const lease = this.#leaseForHedge();
+    if (lease !== undefined) this.#hedges++;
+    this.#awaitHedge();
+    if (lease !== undefined) this.#branch(true, lease);
+  }
+
+  #leaseForHedge(): Lease<Pool> | undefined {
     const { retries } = this.owner.balancer;
     const leases = this.#branches.flatMap(({ lease }) => lease ?? []);
     // Who waits for a pod would not get two.
-    if (leases.length === 0 || !retries.allowsHedge(this.attempts)) return;
+    if (leases.length === 0 || !retries.allowsHedge(this.attempts)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
-    const lease = this.#pickOther();
-    if (lease === undefined) {
-      retries.refund();
-      return;
-    }
-    this.#hedges++;
-    this.#awaitHedge();
-    this.#branch(true, lease);
+    const other = this.#pickOther();
+    if (other === undefined) retries.refund();
+    return other;
   }
 
   #measure({ lease }: Branch): void {

@@ -189,6 +189,18 @@ describe('a hedge', () => {
     expect(alone.balancer.retries.allowsHedge(1)).toBe(true);
   });
 
+  it('is made later where it could not be made at first', async () => {
+    const house = await hedged({ retry: { budget: { ratio: 0, minPerSecond: 1 } } });
+    expect(house.balancer.retries.allowsHedge(1)).toBe(true);
+    house.ask();
+    house.clock.advance(900);
+    expect(house.requests).toHaveLength(1);
+    house.clock.advance(150);
+    expect(house.requests).toHaveLength(2);
+    house.clock.advance(10_000);
+    expect(house.requests).toHaveLength(2);
+  });
+
   it('is made up to max times, each after the same time, each elsewhere', async () => {
     const house = await hedged({ hedge: { afterMs: 50, max: 5 }, retry: { maxAttempts: 10 } });
     house.ask();
