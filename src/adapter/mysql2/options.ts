@@ -4,7 +4,6 @@ import * as mysql2 from 'mysql2';
 import {
   type BalancingOptions,
   balancerDefaults,
-  balancingOptionNames,
   checkBoolean,
   checkKeys,
   checkNumber,
@@ -149,7 +148,7 @@ const ownNames = [
 export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([...passedOn, ...ownNames]);
 
 /** Names that mysql2 has for what is a balancing option here. */
-const renamed = ['connectTimeout', 'queueLimit', 'waitForConnections'] as const;
+export const renamedOptionNames: readonly string[] = ['connectTimeout', 'queueLimit', 'waitForConnections'];
 
 /** What cannot be had here, and what to do instead. */
 const refused: Readonly<Record<string, string>> = {
@@ -193,7 +192,7 @@ export function checkNames(name: string, options: unknown, more: readonly string
       }
     }
   }
-  checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames, ...renamed, ...balancingOptionNames]);
+  checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames]);
 }
 
 /** Fills in defaults and checks what we use ourselves. Throws EVENKEEL_OPTION; secrets are in no message. */

@@ -24,6 +24,7 @@ import {
   checkNames,
   hostOfTarget,
   type Mysql2ConnectionOptions,
+  renamedOptionNames,
   resolveServerSettings,
   type ServerSettings,
   targetOfHost,
@@ -83,7 +84,11 @@ export interface Service {
 
 /** Throws EVENKEEL_OPTION for options that do not fit. */
 export function createService(name: string, given: ServiceOptions, events: ServiceEvents): Service {
-  checkNames(name === '' ? 'options' : `services.${name}`, given, serviceOptionNames);
+  checkNames(name === '' ? 'options' : `services.${name}`, given, [
+    ...serviceOptionNames,
+    ...renamedOptionNames,
+    ...balancingOptionNames,
+  ]);
   const options = withOwnNames(given);
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);

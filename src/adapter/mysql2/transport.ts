@@ -1,6 +1,7 @@
 import type { Pool } from 'mysql2';
 import {
   type Clock,
+  checkNumber,
   checkString,
   type Endpoint,
   EvenkeelError,
@@ -41,15 +42,21 @@ export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
  * const [rows] = await balancer.run((pool) => pool.promise().query('SELECT 1'));
  */
 export function mysql2Transport(options: Mysql2TransportOptions): Transport<Pool> {
-  checkNames('options', options, ['connectTimeoutMs', 'maxConnectionAgeMs']);
+  checkNames('options', options, ['connectTimeoutMs', 'maxConnectionAgeMs', 'clock', 'rng']);
   const { connectTimeoutMs, maxConnectionAgeMs, host, clock = systemClock, rng = systemRng } = options;
   if (host !== undefined) checkString('host', host);
   const settings = resolveServerSettings(
     {
       ...options,
       pool: {
-        connectTimeoutMs: connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
-        maxConnectionAgeMs: maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
+        connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
+          min: 1,
+          max: 600_000,
+        }),
+        maxConnectionAgeMs: checkNumber('maxConnectionAgeMs', maxConnectionAgeMs, poolDefaults.maxConnectionAgeMs, {
+          min: 1_000,
+          infinite: true,
+        }),
       },
     },
     host,

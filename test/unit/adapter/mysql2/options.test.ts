@@ -1,0 +1,124 @@
+import { describe, expect, it } from 'vitest';
+import {
+  createPoolCluster,
+  type Mysql2TransportOptions,
+  mysql2Transport,
+  type PoolClusterOptions,
+} from '../../../../src/adapter/mysql2/index.js';
+import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/options.js';
+import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
+
+const SECRET = 'hunter2-kP9x';
+
+describe('options of createPoolCluster', () => {
+  const resolver = new FakeResolver();
+  it.each<[string, object, RegExp]>([
+    ['nothing', {}, /where are the servers\?/],
+    ['a target and a resolver', { target: 'a.b:1', resolver }, /target and resolver say the same/],
+    ['a target and a port', { target: 'a.b:1', port: 3306 }, /port goes with host alone/],
+    ['a target that is none', { target: 'mysql' }, /target must be .*the port is missing/],
+    ['a port that is none', { host: 'mysql.shop', port: 0 }, /port must be a port from 1 to 65535/],
+    ['a name with a slip', { resolver, passwrd: SECRET }, /options has no option "passwrd"/],
+    [
+      'a socket file',
+      { resolver, socketPath: '/run/mysqld.sock' },
+      /no option "socketPath": a Service has no socket file/,
+    ],
+    ['a stream', { resolver, stream: () => {} }, /no option "stream"/],
+    ['a URI', { uri: `mysql://app:${SECRET}@mysql.shop/shop` }, /no option "uri": give host/],
+    ['a password that is none', { resolver, password: { value: SECRET } }, /password must be a string, got object/],
+    ['no connections', { resolver, connectionLimit: 0 }, /connectionLimit must be/],
+    ['a time that is none', { resolver, queryTimeoutMs: '5s' }, /queryTimeoutMs must be/],
+    ['waiting said twice', { resolver, queueLimit: 5, maxWaiting: 5 }, /are the same: give one/],
+    ['connecting said twice', { resolver, connectTimeout: 5, pool: { connectTimeoutMs: 5 } }, /are the same: give one/],
+    ['stages that are none', { resolver, writable: true, stages: 5 }, /stages must be a list of stages/],
+    ['a pool that is none', { resolver, pool: { size: 5 } }, /pool has no option "size"/],
+    ['a profile nobody knows', { resolver, host: 'mysql.shop', ssl: 'Best Cloud' }, /ssl must be/],
+    ['TLS that is none', { resolver, host: 'mysql.shop', ssl: 7 }, /ssl must be/],
+    ['TLS without a name', { resolver, ssl: {} }, /ssl needs `host`/],
+    ['no services', { services: {} }, /services must be at least one service/],
+    ['a service without a name', { services: { '': 'a.b:1' } }, /services must be names/],
+    ['a service that is none', { services: { primary: 5 } }, /services\.primary must be a target string or an object/],
+    [
+      'a slip in a service',
+      { services: { primary: { resolver, user2: 'x' } } },
+      /services\.primary has no option "user2"/,
+    ],
+    ['a lag without a limit', { resolver, replicaLag: {} }, /replicaLag\.maxMs must be given/],
+    ['hosts that are none', { resolver, hosts: '' }, /hosts must be a pattern/],
+    ['no options at all', undefined as never, /options must be an object/],
+  ])('%s: a coded error that shows no secret', (_what, options, message) => {
+    let error: unknown;
+    try {
+      createPoolCluster(options as PoolClusterOptions);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toMatchObject({ code: 'EVENKEEL_OPTION', message: expect.stringMatching(message) });
+    expect(String((error as Error).message)).not.toContain(SECRET);
+    expect(resolver.watchers).toBe(0);
+  });
+
+  it('that fail for one service leave none of the others running', () => {
+    const services = { primary: { resolver }, replica: { resolver, connectionLimit: -1 } };
+    expect(() => createPoolCluster({ services })).toThrow(/connectionLimit/);
+    expect(resolver.watchers).toBe(0);
+  });
+
+  it('are left as they were given', async () => {
+    const ssl = Object.freeze({ ca: 'PEM' });
+    const options = Object.freeze({ resolver, user: 'app', host: 'mysql.shop', ssl });
+    const cluster = createPoolCluster(options);
+    expect(resolver.watchers).toBe(1);
+    await cluster.end();
+    await cluster.end();
+    expect(resolver.watchers).toBe(0);
+  });
+
+  it('of mysql2 are taken under its names', async () => {
+    const cluster = createPoolCluster({
+      resolver,
+      user: 'app',
+      connectTimeout: 5_000,
+      queueLimit: 0,
+      waitForConnections: true,
+      charset: 'utf8mb4',
+      namedPlaceholders: true,
+      dateStrings: ['DATE'],
+      enableKeepAlive: true,
+      keepAliveInitialDelay: 1_000,
+    });
+    await cluster.end();
+  });
+});
+
+describe('options of mysql2Transport', () => {
+  it.each<[object, RegExp]>([
+    [{ resolver: 'a.b:1', target: 'x' }, /options has no option "target"/],
+    [{ host: '' }, /host must be/],
+    [{ connectTimeoutMs: 0 }, /connectTimeoutMs must be/],
+    [{ maxConnectionAgeMs: 5 }, /maxConnectionAgeMs must be/],
+  ])('%o: %s', (options, message) => {
+    expect(() => mysql2Transport(options as Mysql2TransportOptions)).toThrow(message);
+  });
+});
+
+describe('the host of a target', () => {
+  it.each([
+    ['mysql-read.shop:3306', 'mysql-read.shop'],
+    ['mysql-read.shop.svc.cluster.local.:3306', 'mysql-read.shop.svc.cluster.local'],
+    ['kubernetes:mysql.shop:mysql', 'mysql.shop'],
+    ['dns:mysql-0.mysql.shop.svc.cluster.local:3306', 'mysql-0.mysql.shop.svc.cluster.local'],
+    ['static:10.0.0.1:3306,10.0.0.2:3306', undefined],
+    ['[::1]:3306', '::1'],
+    ['10.0.0.1:3306', '10.0.0.1'],
+    ['dns:53', 'dns'],
+  ])('%s is %s', (target, host) => {
+    expect(hostOfTarget(target)).toBe(host);
+  });
+
+  it('and a port make a target', () => {
+    expect(targetOfHost('mysql.shop', undefined)).toBe('mysql.shop:3306');
+    expect(targetOfHost('::1', 3307)).toBe('[::1]:3307');
+  });
+});

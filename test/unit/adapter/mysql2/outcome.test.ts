@@ -1,0 +1,77 @@
+import { describe, expect, it } from 'vitest';
+import { readOnlyOutcome, verdictOf } from '../../../../src/adapter/mysql2/outcome.js';
+import { EvenkeelError, outcomes } from '../../../../src/index.js';
+
+/** As mysql2 makes it from what a server answers. */
+const answered = (errno: number, code: string, message = code): Error =>
+  Object.assign(new Error(message), { errno, code, sqlState: 'HY000', sqlMessage: message });
+const failed = (code: string, message = code): Error => Object.assign(new Error(message), { code, fatal: true });
+
+describe('what an error says of the server', () => {
+  it.each([
+    ['a syntax error', answered(1064, 'ER_PARSE_ERROR')],
+    ['a duplicate key', answered(1062, 'ER_DUP_ENTRY')],
+    ['a deadlock', answered(1213, 'ER_LOCK_DEADLOCK')],
+    ['a lock that was not given up in time', answered(1205, 'ER_LOCK_WAIT_TIMEOUT')],
+    ['a statement that was killed', answered(1317, 'ER_QUERY_INTERRUPTED')],
+    ['a missing permission', answered(1142, 'ER_TABLEACCESS_DENIED_ERROR')],
+    [
+      'an option in the way',
+      answered(1290, 'ER_OPTION_PREVENTS_STATEMENT', 'running with the --secure-file-priv option'),
+    ],
+    ['a read-only transaction', answered(1792, 'ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION')],
+    ['an unknown command', answered(1047, 'ER_UNKNOWN_COM_ERROR', 'Unknown command')],
+    ['an error of later years', answered(9999, 'ER_NEW')],
+  ])('%s: nothing, it did its work', (_what, error) => {
+    expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true });
+  });
+
+  it.each([
+    [1290, 'The MariaDB server is running with the --read-only option so it cannot execute this statement'],
+    [1290, 'The MySQL server is running with the --super-read-only option so it cannot execute this statement'],
+    [1836, 'Running in read-only mode'],
+  ])('%i, %s: it takes no writes', (errno, message) => {
+    const verdict = verdictOf(answered(errno, 'ER', message));
+    expect(verdict.outcome).toBe(readOnlyOutcome);
+    expect(verdict).toMatchObject({ unsent: true, usable: true });
+  });
+
+  it.each([
+    [answered(1053, 'ER_SERVER_SHUTDOWN'), 'reset'],
+    [answered(1927, 'ER_CONNECTION_KILLED'), 'reset'],
+    [failed('PROTOCOL_CONNECTION_LOST'), 'reset'],
+    [failed('ECONNRESET'), 'reset'],
+    [failed('EPIPE'), 'reset'],
+    [failed('ETIMEDOUT'), 'reset'],
+    [failed('PROTOCOL_SEQUENCE_TIMEOUT'), 'timeout'],
+    [failed('PROTOCOL_ERROR'), 'protocol'],
+    [new TypeError('in a type cast'), 'protocol'],
+    ['no error at all', 'protocol'],
+    [undefined, 'protocol'],
+  ])('%s: a failure (%s) that may have been half done, on a connection that is of no more use', (error, cause) => {
+    expect(verdictOf(error)).toEqual({ outcome: { kind: 'failure', cause }, unsent: false, usable: false });
+  });
+
+  it('of the server itself: a failure, on a connection that can be used again', () => {
+    expect(verdictOf(answered(1021, 'ER_DISK_FULL'))).toMatchObject({ outcome: outcomes.status, usable: true });
+    expect(verdictOf(answered(1047, 'ER_UNKNOWN_COM_ERROR', 'WSREP has not yet prepared node'))).toEqual({
+      outcome: outcomes.status,
+      unsent: true,
+      usable: true,
+    });
+  });
+
+  it('that came before the statement: nothing was done', () => {
+    for (const error of [
+      answered(4031, 'ER_CLIENT_INTERACTION_TIMEOUT'),
+      failed('', "Can't add new command when connection is in closed state"),
+      new Error('Pool is closed.'),
+    ]) {
+      expect(verdictOf(error)).toMatchObject({ outcome: outcomes.notStarted, unsent: true });
+    }
+  });
+
+  it('that we brought about ourselves: nothing', () => {
+    expect(verdictOf(new EvenkeelError('EVENKEEL_CLOSED', 'cut')).outcome).toBe(outcomes.cancelled);
+  });
+});
