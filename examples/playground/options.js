@@ -3,13 +3,15 @@
 import { parseArgs } from 'node:util';
 import { pickers } from './clients/pickers.js';
 import { MAX_PODS } from './cluster.js';
-import { protocolOf, protocols } from './protocols.js';
+import { protocols } from './protocols.js';
 
 const PICKERS = Object.keys(pickers);
-const PROTOCOLS = [...protocols.map(({ name }) => name), 'all'];
+const PROTOCOLS = protocols.map(({ name }) => name);
 
 /** With `--once` all clients of all protocols send at the same time. */
 const ONCE_PER_SECOND = 120;
+// All three at the same time are much for two cores.
+const ONCE_PROTOCOLS = 'http,grpc';
 
 export const USAGE = `evenkeel playground: the same traffic through ordinary clients and through evenkeel
 
@@ -18,7 +20,8 @@ export const USAGE = `evenkeel playground: the same traffic through ordinary cli
                                 (exit code 0, or 1 when evenkeel lost a request or spread unevenly)
 
 Options, after "npm start --":
-  --protocol <p>   what is shown: ${PROTOCOLS.join(', ')}  (all; live one at a time, keys ${protocols.map(({ key }) => key).join(' ')})
+  --protocol <p>   one of ${PROTOCOLS.join(', ')}, several with commas between, or all
+                   (live: all, one shown at a time, keys ${protocols.map(({ key }) => key).join(' ')}; with --once ${ONCE_PROTOCOLS})
   --pods <n>       pods to begin with, 1 to ${MAX_PODS}                   (5; with --once 3, at most ${MAX_PODS - 2})
   --rate <n>       requests per second of each client, 10 to 2000
                    (${protocols.map(({ title, perSecond }) => `${title} ${perSecond}`).join(', ')}; with --once ${ONCE_PER_SECOND}; fewer on a busy machine)
@@ -50,14 +53,10 @@ export function readOptions(args) {
   if (picker !== undefined && !PICKERS.includes(picker)) {
     throw new UsageError(`--picker must be one of ${PICKERS.join(', ')}, not "${picker}"`);
   }
-  const { protocol = 'all' } = values;
-  if (!PROTOCOLS.includes(protocol)) {
-    throw new UsageError(`--protocol must be one of ${PROTOCOLS.join(', ')}, not "${protocol}"`);
-  }
   const asked = values.rate === undefined ? undefined : number('rate', values.rate, 0, 10, 2_000);
   return {
     /** Those that can be shown, the first to begin with. */
-    protocols: protocol === 'all' ? protocols : [protocolOf(protocol)],
+    protocols: protocolsOf(values.protocol ?? (once ? ONCE_PROTOCOLS : 'all')),
     help: values.help ?? false,
     once,
     pods: number('pods', values.pods, once ? 3 : 5, 1, once ? MAX_PODS - 2 : MAX_PODS),
@@ -97,6 +96,16 @@ function parse(args) {
     const [sentence = ''] = (error instanceof Error ? error.message : String(error)).split('. ');
     throw new UsageError(sentence);
   }
+}
+
+/** @param {string} text names with commas between, or `all` */
+function protocolsOf(text) {
+  const names = text === 'all' ? PROTOCOLS : text.split(',').map((name) => name.trim());
+  const unknown = names.find((name) => !PROTOCOLS.includes(name));
+  if (unknown !== undefined) {
+    throw new UsageError(`--protocol must be some of ${PROTOCOLS.join(', ')}, or all, not "${unknown}"`);
+  }
+  return protocols.filter(({ name }) => names.includes(name));
 }
 
 /** @param {string} name @param {string | undefined} text @param {number} fallback @param {number} min @param {number} max */

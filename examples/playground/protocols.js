@@ -115,10 +115,3 @@ export const protocols = [
     ],
   },
 ];
-
-/** @param {string} name */
-export function protocolOf(name) {
-  const found = protocols.find((protocol) => protocol.name === name);
-  if (found === undefined) throw new Error(`there is no protocol ${name}`);
-  return found;
-}

@@ -14,7 +14,7 @@ const SETTLE_TIMEOUT_MS = 30_000;
 const LAST_ANSWERS_TIMEOUT_MS = 5_000;
 const POLL_MS = 20;
 const CALM_MS = 150;
-const NEWS_TIMEOUT_MS = 15_000;
+const NEWS_TIMEOUT_MS = 30_000;
 // The clients hear of the last ready pod a moment after the cluster knows it.
 const NEWS_MS = 250;
 

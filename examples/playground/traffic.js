@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { Board } from './board.js';
 import { epochNow } from './clients/arrivals.js';
 
-const PREPARE_MS = 15_000;
+const PREPARE_MS = 60_000;
 // Both clients get the moment to begin, or to count anew, ahead of time, so that it is the same request for both.
 const AHEAD_MS = 60;
 // A machine busy with other things answers one request at a time more slowly than this over the pods' own work. Under the

@@ -19,7 +19,7 @@ export function seededRandom(seed) {
 export const epochNow = () => performance.timeOrigin + performance.now();
 
 // A process that stood still for longer than this (a suspended laptop) skips what it missed and sends no flood.
-const SKIP_AFTER_MS = 3_000;
+const SKIP_AFTER_MS = 1_000;
 
 /**
  * Calls `send` at each moment that is due, with that moment. Returns a function that ends it.
