@@ -94,7 +94,7 @@ describe('options of createPoolCluster', () => {
 
 describe('options of mysql2Transport', () => {
   it.each<[object, RegExp]>([
-    [{ resolver: 'a.b:1', target: 'x' }, /options has no option "target"/],
+    [{ resolver: 'a.b:1' }, /options has no option "resolver"/],
     [{ host: '' }, /host must be/],
     [{ connectTimeoutMs: 0 }, /connectTimeoutMs must be/],
     [{ maxConnectionAgeMs: 5 }, /maxConnectionAgeMs must be/],
