@@ -5,7 +5,7 @@ import { deadPod, PER_SECOND, playScene, rollingUpdate, SLOW_MS, slowPod, USUAL_
 import { grouped, table } from './table.mjs';
 
 /** @typedef {import('./http-clients.mjs').HttpClientKind} HttpClientKind */
-/** @typedef {Map<string, import('./open-loop.mjs').Tally>} SceneTallies by name of the client */
+/** @typedef {Map<string, import('./http-scenes.mjs').SceneTally>} SceneTallies by name of the client */
 
 /**
  * Every kind through every scene, one after the other.
@@ -36,7 +36,7 @@ seconds each: these are figures to look at, not ratios to judge.
 
 **One of the pods is slow**: it takes ${SLOW_MS} ms, the others ${USUAL_MS} ms. ${seconds} s.
 
-${tallyTable(slow, withPeakEwma(kinds))}
+${tallyTable(slow, withPeakEwma(kinds), { title: 'sent to it', of: ({ shareOfFirst }) => `${(100 * shareOfFirst).toFixed(1)} %` })}
 
 **One of the pods dies** (kill -9) after ${(seconds * 0.3).toFixed(1)} of ${seconds} s and nobody is told: not the Service, not the list, not the proxies' configuration.
 
@@ -54,14 +54,19 @@ function withPeakEwma(kinds) {
   return kinds.flatMap((kind) => (kind.name === names.ours ? [kind, peakEwmaKind] : [kind]));
 }
 
-/** @param {SceneTallies} tallies @param {readonly HttpClientKind[]} kinds */
-function tallyTable(tallies, kinds) {
+/**
+ * @param {SceneTallies} tallies
+ * @param {readonly HttpClientKind[]} kinds
+ * @param {{ title: string, of: (tally: import('./http-scenes.mjs').SceneTally) => string }} last what the last column says
+ */
+function tallyTable(tallies, kinds, last = { title: 'most failures said', of: ({ reason }) => reason ?? '' }) {
   const rows = kinds.map(({ name }) => {
-    const tally = /** @type {import('./open-loop.mjs').Tally} */ (tallies.get(name));
-    const { sent, failed, p50, p99, p999, reason } = tally;
-    return [name, grouped(sent), grouped(failed), ...[p50, p99, p999].map((ms) => ms.toFixed(1)), reason ?? ''];
+    const tally = /** @type {import('./http-scenes.mjs').SceneTally} */ (tallies.get(name));
+    const { sent, failed, p50, p90, p99, p999 } = tally;
+    const latencies = [p50, p90, p99, p999].map((ms) => ms.toFixed(1));
+    return [name, grouped(sent), grouped(failed), ...latencies, last.of(tally)];
   });
-  return table(['', 'requests', 'failed', 'p50 ms', 'p99 ms', 'p99.9 ms', 'most failures said'], rows, [6]);
+  return table(['', 'requests', 'failed', 'p50 ms', 'p90 ms', 'p99 ms', 'p99.9 ms', last.title], rows, [7]);
 }
 
 /** @param {SceneTallies} dead @param {SceneTallies} rolled */

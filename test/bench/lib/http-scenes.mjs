@@ -57,19 +57,29 @@ export const rollingUpdate = {
 };
 
 /**
+ * @typedef {import('./open-loop.mjs').Tally & { shareOfFirst: number }} SceneTally
+ *   `shareOfFirst`: of the requests, how many reached the first pod, the one that is slow; NaN if it is gone
+ */
+
+/**
  * One kind of client through one scene.
  * @param {Scene} scene
  * @param {import('./http-clients.mjs').HttpClientKind} kind
  * @param {import('./http-clients.mjs').ClientContext} context
  * @param {number} seconds
+ * @returns {Promise<SceneTally>}
  */
 export async function playScene(scene, kind, context, seconds) {
   const { pods } = context;
   const client = kind.create(context);
   await scene.prepare(pods);
   await openLoop(client.call, { perSecond: PER_SECOND, during: pause(WARM_UP_MS) });
+  const first = String(pods.ready[0]?.name);
+  const before = await pods.counts();
   const tally = await openLoop(client.call, { perSecond: PER_SECOND, during: scene.happen(pods, seconds) });
+  const after = await pods.counts();
+  const toFirst = Number(after.get(first)) - Number(before.get(first));
   await client.close();
   await scene.mend(pods);
-  return tally;
+  return { ...tally, shareOfFirst: toFirst / tally.sent };
 }

@@ -12,6 +12,7 @@ const PATIENCE_MS = 5_000;
  * @property {number} sent
  * @property {number} failed
  * @property {number} p50 of those that were answered, in ms
+ * @property {number} p90
  * @property {number} p99
  * @property {number} p999
  * @property {string | undefined} reason what most of the failures said
@@ -67,7 +68,15 @@ export async function openLoop(call, { perSecond, during, patienceMs = PATIENCE_
   clearTimeout(timer);
   const [most] = [...reasons].sort(([, a], [, b]) => b - a);
   const of = (/** @type {number} */ share) => (latencies.length === 0 ? Number.NaN : quantile(latencies, share));
-  return { sent, failed: failed + running.size, p50: of(0.5), p99: of(0.99), p999: of(0.999), reason: most?.[0] };
+  return {
+    sent,
+    failed: failed + running.size,
+    p50: of(0.5),
+    p90: of(0.9),
+    p99: of(0.99),
+    p999: of(0.999),
+    reason: most?.[0],
+  };
 }
 
 /** @param {unknown} error */
