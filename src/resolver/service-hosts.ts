@@ -195,7 +195,7 @@ export class ServiceHosts {
     timer.cancel();
     this.#questions.delete(callOff);
     known.asking = undefined;
-    return known.verdict && !this.#closed;
+    return known.verdict;
   }
 }
 

@@ -1,4 +1,4 @@
-import { Agent, type Dispatcher } from 'undici';
+import { Agent, type Dispatcher, Pool } from 'undici';
 import { type Clock, EvenkeelError } from '../../index.js';
 import { withoutDispatcher } from './dispatch-options.js';
 import type { LegacyHandler } from './legacy-call.js';
@@ -14,10 +14,16 @@ export interface ElsewhereOptions {
   readonly opened?: (agent: Agent) => void;
 }
 
+/** How many pools of our Agent there are before those it has closed are dropped. */
+const SWEEP_AT = 64;
+
 /** Where requests go that are for no pod of ours: a dispatcher that was given, or an Agent of our own, made when first needed. */
 export class Elsewhere {
   readonly #options: ElsewhereOptions;
   #agent: Agent | undefined;
+  /** Those of our Agent, which forgets them when it is closed and could not cut them any more. */
+  readonly #pools = new Set<Pool>();
+  #sweepAt = SWEEP_AT;
   #closed = false;
 
   constructor(options: ElsewhereOptions) {
@@ -42,7 +48,7 @@ export class Elsewhere {
     const agent = this.#agent;
     if (agent === undefined || agent.destroyed) return;
     const { clock, drainTimeoutMs } = this.#options;
-    const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => void agent.destroy(), drainTimeoutMs) : undefined;
+    const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => this.destroy(null), drainTimeoutMs) : undefined;
     // Rejects only when it was destroyed meanwhile, which is what was wanted then.
     await agent.close().catch(() => {});
     timer?.cancel();
@@ -51,14 +57,25 @@ export class Elsewhere {
   destroy(error: Error | null): void {
     this.#closed = true;
     void this.#agent?.destroy(error);
+    for (const pool of this.#pools) void pool.destroy(error);
   }
 
   #ownAgent(): Agent {
     if (this.#agent === undefined) {
-      this.#agent = new Agent();
+      this.#agent = new Agent({ factory: (origin, options) => this.#open(origin, options) });
       this.#options.opened?.(this.#agent);
     }
     return this.#agent;
+  }
+
+  #open(origin: string | URL, options: object): Pool {
+    if (this.#pools.size >= this.#sweepAt) {
+      for (const pool of this.#pools) if (pool.destroyed) this.#pools.delete(pool);
+      this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#pools.size);
+    }
+    const pool = new Pool(origin, options);
+    this.#pools.add(pool);
+    return pool;
   }
 }
 

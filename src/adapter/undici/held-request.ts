@@ -15,7 +15,7 @@ export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.D
 export class HeldRequest implements ModernHandler, Dispatcher.DispatchController {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #handler: ModernHandler;
-  readonly #left: (request: HeldRequest) => void;
+  readonly #left: () => void;
   /** That of whoever has the request now. */
   #controller: Dispatcher.DispatchController | undefined;
   #pausedEarly = false;
@@ -25,7 +25,7 @@ export class HeldRequest implements ModernHandler, Dispatcher.DispatchController
   #done = false;
 
   /** `left` is told once, when the request is held no longer. */
-  constructor(options: Dispatcher.DispatchOptions, handler: ModernHandler, left: (request: HeldRequest) => void) {
+  constructor(options: Dispatcher.DispatchOptions, handler: ModernHandler, left: () => void) {
     this.#options = options;
     this.#handler = handler;
     this.#left = left;
@@ -155,7 +155,7 @@ export class HeldRequest implements ModernHandler, Dispatcher.DispatchController
     if (!this.#isHeld) return false;
     this.#isHeld = false;
     bodyOf(this.#options)?.off('error', this.#bodyFailed);
-    this.#left(this);
+    this.#left();
     return !this.#done;
   }
 }

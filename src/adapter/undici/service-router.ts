@@ -58,7 +58,7 @@ export class ServiceRouter {
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices;
   readonly #routes = new Map<string, Route>();
-  readonly #held = new Map<HeldRequest, Onward>();
+  #held = 0;
   #closed = false;
 
   constructor(options: ResolvedServiceOptions, owner: ServiceRouterOwner) {
@@ -92,7 +92,7 @@ export class ServiceRouter {
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
     // The verdict is still wanted, for those who come later.
-    if (this.#held.size >= MAX_HELD) return onward(resolved, handler);
+    if (this.#held >= MAX_HELD) return onward(resolved, handler);
     this.#hold(url, verdict, resolved, handler, onward);
     return false;
   }
@@ -105,7 +105,7 @@ export class ServiceRouter {
         balancer: dispatcher.balancer.snapshot(),
       })),
       hosts: this.#hosts.snapshot(),
-      held: this.#held.size,
+      held: this.#held,
       overflow: this.#services.overflow,
     };
   }
@@ -123,8 +123,8 @@ export class ServiceRouter {
   #shut(): void {
     this.#closed = true;
     this.#routes.clear();
+    // Who waits for it hears no, and is let through.
     this.#hosts.close();
-    for (const [request, onward] of this.#held) request.release(onward);
   }
 
   #balance(
@@ -168,11 +168,11 @@ export class ServiceRouter {
       typeof handler.onRequestStart === 'function'
         ? (handler as ModernHandler)
         : new ModernisedHandler(handler as LegacyHandler);
-    const request = new HeldRequest(options, modern, (left) => {
-      this.#held.delete(left);
-      if (this.#held.size === 0) this.#owner.drained(url);
+    const request = new HeldRequest(options, modern, () => {
+      this.#held--;
+      if (this.#held === 0) this.#owner.drained(url);
     });
-    this.#held.set(request, onward);
+    this.#held++;
     void verdict.then((isService) => {
       const balanced = isService && !this.#closed;
       request.release(balanced ? (own, relay) => this.#balance(url, own, relay, onward) : onward);

@@ -157,6 +157,7 @@ it('silence: whoever waits is told no after the time-out, the question is called
   house.dns.answers[`A ${orders}`] = silent;
   await house.judge('warm.up');
   const verdict = house.judge('orders.shop');
+  expect(house.clock.referencedTimers).toBe(1);
   let told: boolean | undefined;
   void Promise.resolve(verdict).then((answer) => {
     told = answer;
@@ -168,6 +169,7 @@ it('silence: whoever waits is told no after the time-out, the question is called
   expect(house.dns.cancelled).toBe(1);
   await house.clock.advanceAsync(5_000);
   expect(house.judge('orders.shop')).toBe(false);
+  expect([house.clock.timers, house.clock.referencedTimers]).toEqual([1, 0]);
   expect(house.dns.asked.filter((question) => question === `A ${orders}`)).toHaveLength(2);
   await house.clock.advanceAsync(10_000);
   expect(house.hosts.snapshot()).toContainEqual({ name: orders, service: false, trouble: expect.any(String) });
@@ -210,6 +212,8 @@ it('10,000 hosts: at most 100 questions at once, at most 2,000 hosts remembered'
   expect(verdicts.filter((verdict) => verdict === false)).toHaveLength(9_900);
   expect(await Promise.all(verdicts)).not.toContain(true);
   expect(house.dns.peak).toBe(100);
+  // The warm-up and those that were asked about.
+  expect(house.hosts.snapshot()).toHaveLength(101);
   for (let index = 0; index < 10_000; index++) await house.judge(`host-${index}.example`);
   expect(house.hosts.snapshot()).toHaveLength(2_000);
 });

@@ -53,6 +53,10 @@ beforeEach(async () => {
   pod = createServer((request, response) => {
     hosts.push(request.headers.host ?? '');
     if (request.url === '/hang') return;
+    if (request.url === '/slow') {
+      setTimeout(() => response.setHeader('x-pod', 'pod').end(), 20);
+      return;
+    }
     response.setHeader('x-pod', 'pod').end('from the pod');
   });
   pod.listen(0, '127.0.0.1');
@@ -456,6 +460,54 @@ describe('an agent', () => {
     await get('http://orders.shop/');
     expect(targets).toHaveLength(1);
     expect(targets[0]?.[0]).toBe(agent);
+  });
+
+  it('destroy cuts what runs outside, close lets it finish', async () => {
+    const { port } = pod.address() as { port: number };
+    for (const how of ['destroy', 'close'] as const) {
+      agent = createServiceAgent({ clock, discovery: discovery() });
+      const running = get(`http://127.0.0.1:${port}/${how === 'destroy' ? 'hang' : 'slow'}`);
+      running.catch(() => {});
+      await until('it runs', () => hosts.length === 1);
+      hosts.length = 0;
+      const closing = agent[how]();
+      if (how === 'destroy') await expect(running).rejects.toMatchObject({ code: 'UND_ERR_DESTROYED' });
+      else expect(await running).toBe('pod');
+      await closing;
+    }
+  });
+
+  it('close cuts what runs outside after 30 s', async () => {
+    const { port } = pod.address() as { port: number };
+    agent = createServiceAgent({ clock, discovery: discovery() });
+    const running = get(`http://127.0.0.1:${port}/hang`);
+    running.catch(() => {});
+    await until('it runs', () => hosts.length === 1);
+    const closing = agent.close();
+    clock.advance(29_999);
+    expect(await Promise.race([running, new Promise((resolve) => setImmediate(resolve, 'runs'))])).toBe('runs');
+    clock.advance(1);
+    await expect(running).rejects.toMatchObject({ code: 'UND_ERR_DESTROYED' });
+    await closing;
+  });
+
+  it('leaves no timer behind', async () => {
+    open();
+    await get('http://orders.shop/');
+    await get('http://github.com/');
+    expect(clock.timers).toBeGreaterThan(0);
+    await agent.close();
+    expect(clock.timers).toBe(0);
+  });
+
+  it('TLS options for all Services are none of those without TLS', async () => {
+    const { port } = pod.address() as { port: number };
+    dns.answers[nameOf('orders')] = ['127.0.0.1'];
+    agent = createServiceAgent({
+      discovery: { ...discovery(), allowAddresses: ['loopback'] },
+      options: { tls: { rejectUnauthorized: true }, waitTimeoutMs: 60_000 },
+    });
+    expect(await get(`http://orders.shop:${port}/`)).toBe('pod');
   });
 
   it('closes once, also with a callback, and can be disposed of', async () => {
