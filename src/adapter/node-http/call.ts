@@ -62,6 +62,10 @@ export class Call implements SocketSeeker {
     return !this.#owner.isClosing;
   }
 
+  get podLeft(): boolean {
+    return this.#lease?.subchannel.state === 'draining';
+  }
+
   begin(): void {
     const { balancer } = this.#owner;
     balancer.retries.started();

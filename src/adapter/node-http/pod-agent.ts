@@ -10,8 +10,10 @@ import { addRequest, endWithoutSocket } from './node-agent.js';
 export interface SocketSeeker {
   readonly request: ClientRequest;
   readonly wanted: boolean;
-  /** Whether it would rather be refused, and go elsewhere, than be sent to a pod that is being left. */
+  /** Whether it would rather be refused, and go elsewhere, than use a connection that is being given up. */
   readonly movable: boolean;
+  /** Whether its pod has left the Service since it was picked: it may be gone in a moment. */
+  readonly podLeft: boolean;
   /** It gets its socket in this turn. */
   served(): void;
   /** It gets none; nothing of it was sent. */
@@ -86,6 +88,7 @@ export class PodAgent extends Agent {
       request,
       wanted: true,
       movable: true,
+      podLeft: false,
       served: () => {},
       refused: (error) => endWithoutSocket(request, error),
     });
@@ -171,8 +174,8 @@ export class PodAgent extends Agent {
 
   /** True for a request that must not be sent here any more. */
   #refuses(seeker: SocketSeeker): boolean {
-    if (this.#cut || (this.#closing && seeker.movable)) {
-      seeker.refused(new Error(`the connection to ${this.#name} is closing`));
+    if (this.#cut || (seeker.movable && (this.#closing || seeker.podLeft))) {
+      seeker.refused(new Error(`the connection to ${this.#name} is being given up`));
       return true;
     }
     return false;

@@ -220,7 +220,7 @@ describe('the connection to one pod', () => {
   it('refuses requests after close', async () => {
     const connection = await connect();
     await connection.close();
-    await expect(send(connection.handle, `${origin}/`)).rejects.toThrow('is closing');
+    await expect(send(connection.handle, `${origin}/`)).rejects.toThrow('is being given up');
   });
 
   it('when it is closed waits for an upgraded connection, and cuts it if it must', async () => {

@@ -220,6 +220,30 @@ describe('a pod that takes no connection', () => {
   });
 });
 
+describe('a pod that leaves while a connection to it opens', () => {
+  it('is not sent the request: that goes to another pod', async () => {
+    const leaving = await Pod.start({ name: 'leaving', backlog: 1 });
+    await using pods = await Pods.start(1);
+    const resolver = new FakeResolver();
+    resolver.update(leaving.endpoint);
+    const agent = open({ resolver, pool: { connectTimeoutMs: 60_000 } });
+    await connected(agent.balancer, 1);
+    const first = get(`${origin}/hang`, { agent }).on('error', () => {});
+    await until('the pod has the first request', async () => (await leaving.stats()).requests === 1);
+    const hanging = await HangingEndpoint.seize(leaving);
+    const answer = send(agent, `${origin}/`, { method: 'POST', body: 'once' });
+    await until('the second is on its way', () => running(agent) === 2);
+    resolver.update(...pods.endpoints);
+    await until('it has left', () => agent.balancer.snapshot().endpoints.some(({ state }) => state === 'draining'));
+    await connected(agent.balancer, 1);
+    leaving.thaw();
+    expect((await answer).headers['x-pod']).toBe('pod-0');
+    expect((await leaving.stats()).requests).toBe(1);
+    first.destroy();
+    await hanging[Symbol.asyncDispose]();
+  });
+});
+
 describe('capacity', () => {
   it('a pod gets no more requests at once than `connections`; the rest wait', async () => {
     await using pods = await Pods.start(2);
