@@ -45,6 +45,13 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
+  /** How many run: a leak shows here. Counts them one by one. */
+  get running(): number {
+    let running = 0;
+    for (const queue of this.#queues.values()) running += queue.length;
+    return running;
+  }
+
   /** No timer fires any more. */
   close(): void {
     for (const queue of this.#queues.values()) queue.close();
@@ -81,6 +88,12 @@ class Queue {
     head.previous = entry;
     if (this.#timer === undefined) this.#run();
     return entry;
+  }
+
+  get length(): number {
+    let length = 0;
+    for (let { next } = this.#head; next !== this.#head; { next } = next) length++;
+    return length;
   }
 
   close(): void {

@@ -9,6 +9,7 @@ import {
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
+import type { SharedTimers } from '../../../src/runtime/shared-timers.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
@@ -97,6 +98,7 @@ describe.each([
       await body.dump();
     }
     expect(inFlight()).toBe(0);
+    expect((orders as unknown as { timers: SharedTimers }).timers.running).toBe(0);
   });
 });
 

@@ -37,7 +37,9 @@ describe('shared timers', () => {
   it('do nothing once cancelled, from the front, the middle and the end, and more than once', () => {
     const world = new World();
     const timers = ['a', 'b', 'c', 'd', 'e'].map((name) => world.start(100, name));
+    expect(world.timers.running).toBe(5);
     for (const index of [0, 2, 4, 2]) timers[index]?.cancel();
+    expect(world.timers.running).toBe(2);
     world.clock.advance(100);
     expect(world.fired).toEqual(['b 100', 'd 100']);
     for (const timer of timers) timer.cancel();

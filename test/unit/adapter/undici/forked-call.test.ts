@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ForkHouse } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, ForkHouse } from '../../../../test/support/fake-pod-pool.js';
 
 const statuses = { retry: { statuses: [503] } };
 const reset = (): Error => Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' });
@@ -330,6 +330,25 @@ describe('the deadline', () => {
     house.last.fail(reset());
     house.last.end();
     expect(caller.heard).toEqual(['error']);
+  });
+});
+
+describe('no timer is left', () => {
+  it.each([
+    ['an answer', (house: ForkHouse) => house.last.answer(200)],
+    ['an answer given up and another', (house: ForkHouse) => [503, 200].map((status) => house.last.answer(status))],
+    ['a failure', (house: ForkHouse) => house.last.fail(new Error('of nobody knows what'))],
+    ['an abort', (_house: ForkHouse, caller: Caller) => caller.controller?.abort(new Error('enough'))],
+    ['a hedge that wins', (house: ForkHouse) => [house.clock.advance(50), house.last.answer(200)]],
+    ['the deadline', (house: ForkHouse) => house.clock.advance(60_000)],
+  ])('after %s', async (_name, end) => {
+    const house = await new ForkHouse(3, { ...statuses, hedge: { afterMs: 50 } }).ready();
+    const caller = house.ask({}, 60_000);
+    expect(house.timers.running).toBe(2);
+    end(house, caller);
+    expect(caller.heard.length).toBeGreaterThan(0);
+    expect(house.timers.running).toBe(0);
+    expect(house.inFlight).toBe(0);
   });
 });
 
