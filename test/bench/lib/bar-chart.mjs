@@ -3,7 +3,7 @@
 const WIDTH = 860;
 const ROW = 24;
 const TOP = 64;
-const LABEL = 330;
+const LABEL = 350;
 const NOTE = 150;
 /** Colours that can be told apart with any kind of sight (Okabe, Ito): ours, others. */
 const OURS = '#d55e00';

@@ -101,7 +101,7 @@ function picture(measured, kinds) {
       return {
         label: name,
         value,
-        note: `${grouped(value)}   ${measured.median(name, 'cpuUs').toFixed(0)} µs`,
+        note: `${grouped(value)} · ${measured.median(name, 'cpuUs').toFixed(0)} µs`,
         ours: name.includes('evenkeel'),
       };
     }),
