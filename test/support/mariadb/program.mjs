@@ -32,6 +32,17 @@ export const smallServer = [
   '--performance-schema=OFF',
 ];
 
+/** A server that starts removes what it takes for left-overs from its folder for temporary tables: none may share one. */
+const temporary = (/** @type {string} */ folder) => `${folder}.tmp`;
+
+/** The folders of a server, for its user alone. @param {string} folder @returns {string[]} */
+export function dataFolders(folder) {
+  return [folder, temporary(folder)];
+}
+
+/** The options that name them. @param {string} folder */
+export const foldersOf = (folder) => [`--datadir=${folder}`, `--tmpdir=${temporary(folder)}`];
+
 /** Tables of the system, in the order they are made in. */
 const systemTables = ['mysql_system_tables.sql', 'mysql_performance_tables.sql', 'mysql_system_tables_data.sql'];
 
@@ -57,7 +68,7 @@ export async function bootstrap(folder, who) {
   // One statement a line: a bootstrapping server knows no other form.
   const statements = ['CREATE DATABASE mysql;', 'USE mysql;', 'SET @auth_root_socket=NULL;'];
   for (const file of systemTables) statements.push(readFileSync(join(share, file), 'utf8'));
-  const args = ['--no-defaults', '--bootstrap', `--datadir=${folder}`, ...smallServer];
+  const args = ['--no-defaults', '--bootstrap', ...foldersOf(folder), ...smallServer];
   const child = spawn(mariadbPath, args, { ...who, stdio: ['pipe', 'ignore', 'pipe'] });
   let log = '';
   child.stderr.on('data', (chunk) => {

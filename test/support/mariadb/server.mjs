@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { lastLines, mariadbPath, smallServer } from './program.mjs';
+import { foldersOf, lastLines, mariadbPath, smallServer } from './program.mjs';
 
 /** Who may do anything, from loopback only. */
 export const admin = { user: 'admin', password: 'admin-secret' };
@@ -73,7 +73,7 @@ export class MariadbServer {
     this.#log = '';
     const options = [
       '--no-defaults',
-      `--datadir=${folder}`,
+      ...foldersOf(folder),
       `--socket=${join(folder, 's')}`,
       `--pid-file=${join(folder, 'pid')}`,
       `--bind-address=${address}`,

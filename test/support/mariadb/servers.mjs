@@ -8,7 +8,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bootstrap, unprivileged } from './program.mjs';
+import { bootstrap, dataFolders, unprivileged } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
 
 export { mariadbHint, mariadbPath } from './program.mjs';
@@ -93,8 +93,9 @@ export class MariadbServers {
   async add() {
     const index = this.#added++;
     const folder = join(this.#folder, `data-${index}`);
+    for (const path of dataFolders(folder)) mkdirSync(path);
     cpSync(join(this.#folder, 'template'), folder, { recursive: true });
-    this.#own(folder);
+    for (const path of dataFolders(folder)) this.#own(path);
     const address = this.#options.addresses?.[index] ?? '127.0.0.1';
     const server = new MariadbServer({
       name: this.#options.names?.[index] ?? `mysql-${index}`,
@@ -135,7 +136,7 @@ export class MariadbServers {
   async #prepare() {
     const { addresses, args = [], tls, init = [] } = this.#options;
     const template = join(this.#folder, 'template');
-    mkdirSync(template);
+    for (const path of dataFolders(template)) mkdirSync(path);
     this.#own(this.#folder);
     await bootstrap(template, this.#who);
     const { user, password, database } = application;
