@@ -11,6 +11,7 @@ const installed: Record<string, readonly string[]> = {
   root: ['@types/node', 'undici-types'],
   'grpc-js': ['@types/node', 'undici-types', '@grpc/grpc-js'],
   kubernetes: ['@types/node', 'undici-types'],
+  mysql2: ['@types/node', 'undici-types', 'mysql2'],
   'node-http': ['@types/node', 'undici-types'],
   undici: ['@types/node', 'undici-types', 'undici'],
 };
