@@ -311,6 +311,17 @@ describe('the deadline', () => {
     expect(house.clock.timers).toBe(timers);
   });
 
+  it('is for all attempts together: one that began late is not a time-out of its pod', async () => {
+    const house = await new ForkHouse(2).ready();
+    const caller = house.ask({}, 100);
+    await house.clock.advanceAsync(60);
+    const before = house.last.address;
+    house.last.fail(reset());
+    await house.clock.advanceAsync(40);
+    expect(caller.error?.message).toContain(`no answer from ${house.last.address}:80; before that ${before}:80`);
+    expect(house.told).toEqual(['1 failure reset again', '2 cancelled']);
+  });
+
   it('says where it waited for a connection, and where the call was before', async () => {
     const house = await new ForkHouse(2, statuses).ready();
     const caller = house.ask({}, 100);
