@@ -303,6 +303,25 @@ describe('while DNS is being asked', () => {
     expect(started).toHaveBeenCalledTimes(1_100);
   });
 
+  it('10,000 hosts at once: few wait, and all are answered', async () => {
+    open();
+    dns.resolve4 = () => silent;
+    let answered = 0;
+    const handler = { onRequestStart() {}, onResponseEnd: () => void answered++ };
+    await get('http://10.0.0.1/');
+    for (let host = 0; host < 10_000; host++) {
+      agent.dispatch({ origin: `http://host-${host}.example`, path: '/', method: 'GET' }, handler);
+      // Not all before the names of the cluster are read.
+      if (host === 0) await until('it waits for DNS', () => clock.referencedTimers === 1);
+    }
+    expect(agent.snapshot()).toMatchObject({ held: 100, services: [] });
+    expect(answered).toBe(9_900);
+    await clock.advanceAsync(2_000);
+    expect(answered).toBe(10_000);
+    expect(agent.snapshot().held).toBe(0);
+    expect(clock.timers).toBe(0);
+  });
+
   it('a handler that throws when told of the start hears what it threw, once', async () => {
     open();
     const errors: string[] = [];
