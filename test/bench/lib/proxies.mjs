@@ -167,17 +167,26 @@ export class LocalProxy {
   }
 }
 
-/** Starts every proxy that is installed. @param {readonly Address[]} pods @param {Protocol} protocol */
+/**
+ * Starts every proxy that is installed; all or none.
+ * @param {readonly Address[]} pods @param {Protocol} protocol @returns {Promise<LocalProxy[]>}
+ */
 export async function startProxies(pods, protocol) {
+  /** @type {LocalProxy[]} */
   const proxies = [];
-  for (const kind of kinds) {
-    const command = path(kind.apt);
-    if (command === undefined) continue;
-    const proxy = new LocalProxy(kind, command, await freePort(), pods, protocol);
-    proxies.push(proxy);
-    await proxy.ready();
+  try {
+    for (const kind of kinds) {
+      const command = path(kind.apt);
+      if (command === undefined) continue;
+      const proxy = new LocalProxy(kind, command, await freePort(), pods, protocol);
+      proxies.push(proxy);
+      await proxy.ready();
+    }
+    return proxies;
+  } catch (error) {
+    for (const proxy of proxies) await proxy.stop();
+    throw error;
   }
-  return proxies;
 }
 
 /** @returns {Promise<number>} */
