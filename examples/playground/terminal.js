@@ -45,7 +45,8 @@ function column(state, client, width, paint) {
   const ready = state.pods.filter((pod) => pod.ready).length;
   const fair = ready === 0 ? 0 : Object.values(client.perSecond).reduce((sum, rate) => sum + rate, 0) / ready;
   const connections = Object.values(client.openConnections).reduce((sum, count) => sum + count, 0);
-  const labelWidth = width < WIDE_COLUMN ? 9 : 15;
+  const narrow = width < WIDE_COLUMN;
+  const labelWidth = narrow ? Math.min(12, Math.max(6, width - 22)) : 15;
   const barWidth = Math.max(4, width - labelWidth - 14);
   const rows = state.pods.map((pod) => {
     const rate = client.perSecond[pod.name] ?? 0;
@@ -57,12 +58,12 @@ function column(state, client, width, paint) {
   const spread = `${formatRatio(client.maxOverMean)} ×`;
   const even = client.maxOverMean !== undefined && client.maxOverMean < UNEVEN;
   return [
-    paint.bold(client.title),
-    paint.dim(client.how),
-    paint.dim(`${connections} connections, ${client.inFlight} in flight`),
+    paint.bold(client.title.slice(0, width)),
+    paint.dim(client.how.slice(0, width)),
+    paint.dim(`${connections} connections, ${client.inFlight} ${narrow ? 'busy' : 'in flight'}`),
     ...rows,
-    `busiest pod ${(even ? paint.green : paint.red)(spread)} the mean`,
-    `p50 ${formatMs(client.p50Ms)} ms   p99 ${formatMs(client.p99Ms)} ms`,
+    `${narrow ? 'busiest' : 'busiest pod'} ${(even ? paint.green : paint.red)(spread)} ${narrow ? 'mean' : 'the mean'}`,
+    `p50 ${formatMs(client.p50Ms)} ms${narrow ? '  ' : '   '}p99 ${formatMs(client.p99Ms)} ms`,
     client.errors === 0 ? paint.green('no errors') : paint.red(`${client.errors} errors`),
   ];
 }

@@ -98,7 +98,8 @@ const title = chromiumPath
   ? 'the page in Chromium'
   : `the page in Chromium (not run, there is none here; to run it: ${chromiumHint})`;
 
-describe.skipIf(chromiumPath === undefined)(title, () => {
+// Limits against hanging, far above what a quiet machine needs.
+describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () => {
   let playground: Playground;
   let url: string;
   let page: Page;
@@ -313,6 +314,27 @@ describe.skipIf(chromiumPath === undefined)(title, () => {
       'none of the old pods is left',
       (state) => state.pods.length === PODS + 1 && !state.pods.some((pod) => before.has(pod.name)),
     );
+    await allServe(PODS + 1);
+    await losesNothing();
+  });
+
+  test('MySQL: says which servers they are; scale up and kill -9 cost evenkeel no query', async () => {
+    await page.locator('[data-protocol="mysql"]').click();
+    await inCluster('MySQL is shown', ({ protocol }) => protocol === 'mysql');
+    await until('the page says what the servers are', async () =>
+      /real MariaDB servers|stand-ins/.test((await page.locator('#summary').textContent()) ?? ''),
+    );
+    expect(await page.locator('.panel').count()).toBe(severalAddresses ? 3 : 2);
+    await allServe(PODS);
+    const before = new Set((await readState(url)).pods.map(({ name }) => name));
+    await press('scale-up');
+    await allServe(PODS + 1);
+    const fresh = (await readState(url)).pods.find(({ name }) => !before.has(name))?.name as string;
+    // The ordinary pool may open one more connection, and find it; PoolCluster was told its nodes once.
+    if (severalAddresses) expect(clientOf(await readState(url), 'pool-cluster').answers[fresh]).toBe(0);
+    const name = await choose(1);
+    await press('kill');
+    await inCluster('it was restarted', (state) => podIn(state, name)?.restarts === 1);
     await allServe(PODS + 1);
     await losesNothing();
   });
