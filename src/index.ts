@@ -4,6 +4,7 @@ export {
   createBalancer,
   type PickOptions,
   type RunOptions,
+  type Use,
 } from './balancer/balancer.js';
 export {
   type BalancerOptions,

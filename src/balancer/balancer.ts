@@ -5,10 +5,10 @@ import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import { type BalancerOptions, resolveBalancerOptions } from './balancer-options.js';
 import { Corridor } from './corridor.js';
 import type { Lease } from './lease.js';
-import type { RunOptions } from './run-call.js';
+import type { RunOptions, Use } from './run-call.js';
 import type { BalancerSnapshot } from './snapshot.js';
 
-export type { AcquireOptions, PickOptions, RunOptions };
+export type { AcquireOptions, PickOptions, RunOptions, Use };
 
 /** The whole corridor for one Service: finds endpoints, keeps connections, picks one per call. */
 export interface Balancer<C> extends AsyncDisposable {
@@ -20,10 +20,10 @@ export interface Balancer<C> extends AsyncDisposable {
    */
   acquire(options?: AcquireOptions<C>): Promise<Lease<C>>;
   /**
-   * Picks, calls `use`, reports the outcome, and repeats elsewhere what is safe to repeat. Rejects as `acquire` does, or
-   * with what `use` threw.
+   * Picks, calls `use`, reports the outcome, and repeats elsewhere what is safe to repeat. Rejects as `acquire` does, with
+   * what `use` threw, or with EVENKEEL_DEADLINE.
    */
-  run<T>(use: (handle: C, lease: Lease<C>) => T | Promise<T>, options?: RunOptions): Promise<T>;
+  run<T>(use: Use<C, T>, options?: RunOptions): Promise<T>;
   /**
    * Resolves once the first set is known, an empty one included. Rejects at once for what cannot get better by itself
    * (EVENKEEL_FORBIDDEN …), else with EVENKEEL_RESOLVE or _NOT_READY after `startTimeoutMs`; looking goes on.

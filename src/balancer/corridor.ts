@@ -17,7 +17,7 @@ import { LatencyQuantile } from './latency-quantile.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
 import { closedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
-import { type RunOptions, runCall } from './run-call.js';
+import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotEndpoints } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
@@ -141,8 +141,16 @@ export class Corridor<C> implements LeaseOwner<C> {
     }
   }
 
-  run<T>(use: (handle: C, lease: Lease<C>) => T | Promise<T>, options: RunOptions = {}): Promise<T> {
+  run<T>(use: Use<C, T>, options: RunOptions = {}): Promise<T> {
     return runCall(this, use, options);
+  }
+
+  get clock(): Clock {
+    return this.#clock;
+  }
+
+  get name(): string {
+    return this.#feed.name;
   }
 
   ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {

@@ -2,7 +2,10 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { notify, type Observer, observes } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
+import { checkNumber } from '../runtime/check.js';
+import type { Clock } from '../runtime/clock.js';
 import type { AcquireOptions } from './acquire-options.js';
+import { CallDeadline } from './call-deadline.js';
 import { classifyError } from './classify.js';
 import type { Lease } from './lease.js';
 
@@ -11,22 +14,49 @@ export interface RunOptions {
   readonly key?: string | undefined;
   /** Whether the call may be done twice without harm. @defaultValue false */
   readonly idempotent?: boolean | undefined;
+  /**
+   * How long the whole call may take, in ms: waiting and every attempt. Then it rejects with EVENKEEL_DEADLINE, and the
+   * signal `use` is given aborts. @defaultValue as long as it takes
+   */
+  readonly deadlineMs?: number | undefined;
   /** The outcome of what `use` threw. @defaultValue system errors are known, all others are failures that are not repeated */
   readonly classify?: ((error: unknown) => Outcome) | undefined;
 }
 
+/** Longest deadline, in ms. */
+const MAX_DEADLINE_MS = 86_400_000;
+
 /** What `runCall` needs of a balancer. */
 export interface CallRunner<C> {
+  readonly clock: Clock;
+  /** Of the resolver, for messages. */
+  readonly name: string;
   readonly retries: RetryPolicy;
   readonly observer: Observer;
   acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
 }
 
+/** What a call does with an endpoint. The signal is there if the call has a signal or a deadline. */
+export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
+
 /** `Balancer.run`: one call over all its attempts. */
-export async function runCall<C, T>(
+export async function runCall<C, T>(balancer: CallRunner<C>, use: Use<C, T>, options: RunOptions): Promise<T> {
+  const { deadlineMs, signal } = options;
+  if (deadlineMs === undefined) return attempts(balancer, use, options, undefined);
+  const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });
+  const limit = new CallDeadline<C>(balancer.clock, balancer.name, limitMs, signal);
+  try {
+    return await attempts(balancer, use, { ...options, signal: limit.signal }, limit);
+  } finally {
+    limit.close();
+  }
+}
+
+async function attempts<C, T>(
   balancer: CallRunner<C>,
-  use: (handle: C, lease: Lease<C>) => T | Promise<T>,
+  use: Use<C, T>,
   options: RunOptions,
+  limit: CallDeadline<C> | undefined,
 ): Promise<T> {
   const { signal, key, idempotent = false, classify = classifyError } = options;
   const { retries } = balancer;
@@ -40,15 +70,18 @@ export async function runCall<C, T>(
       throw signal?.aborted ? signal.reason : failure;
     }
     try {
-      const result = await use(lease.handle, lease);
+      const used = use(lease.handle, lease, signal);
+      const result = await (limit === undefined ? used : limit.race(lease, used));
       lease.end(outcomes.success);
       report(balancer, lease, attempt, false, undefined);
       return result;
     } catch (error) {
-      lease.end(signal?.aborted ? outcomes.cancelled : outcomeOf(error, classify));
+      const isOver = signal?.aborted === true;
+      lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, classify));
       // `use` may have ended it before, and knows best.
       const outcome = lease.outcome as Outcome;
-      const retrying = retries.allows({ outcome, idempotent, answered: lease.answered, tried: attempt, error });
+      const retrying =
+        !isOver && retries.allows({ outcome, idempotent, answered: lease.answered, tried: attempt, error });
       report(balancer, lease, attempt, retrying, error);
       if (!retrying) throw error;
       failure = error;

@@ -217,3 +217,116 @@ describe('run', () => {
     expect(reads).toBe(1);
   });
 });
+
+describe('run with a deadline', () => {
+  const never = (): Promise<never> => new Promise(() => {});
+  const ended: ObserverEvents['attemptEnded'][] = [];
+  const houseOf = async (count: number, options: ConstructorParameters<typeof BalancerHouse>[0] = {}) => {
+    ended.length = 0;
+    const house = new BalancerHouse({ observer: { attemptEnded: (event) => ended.push(event) }, ...options });
+    await house.publish(...['10.0.0.1', '10.0.0.2', '10.0.0.3'].slice(0, count));
+    return house;
+  };
+
+  it('rejects at that time, listens `use` or not; the endpoint timed out', async () => {
+    const house = await houseOf(1);
+    let given: AbortSignal | undefined;
+    const call = failure(
+      house.balancer.run(
+        (_handle, _lease, signal) => {
+          given = signal;
+          return never();
+        },
+        { deadlineMs: 100 },
+      ),
+    );
+    await house.clock.advanceAsync(99);
+    expect(given?.aborted).toBe(false);
+    await house.clock.advanceAsync(1);
+    const error = await call;
+    expect(error).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: '10.0.0.1:80' });
+    expect((error as Error).message).toBe(
+      `${house.balancer.snapshot().resolver}: the call did not finish within 100 ms: no answer from 10.0.0.1:80`,
+    );
+    expect(given?.reason).toBe(error);
+    expect(ended.map(({ outcome, retrying }) => [outcome, retrying])).toEqual([[outcomes.timeout, false]]);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
+  });
+
+  it('is for waiting and all attempts together, and names where they were', async () => {
+    const house = await houseOf(2);
+    const used: string[] = [];
+    const call = failure(
+      house.balancer.run(
+        async ({ endpoint }) => {
+          used.push(endpoint.address);
+          if (used.length === 2) return never();
+          await new Promise<void>((resolve) => house.clock.timer(resolve, 60));
+          throw reset();
+        },
+        { deadlineMs: 100, idempotent: true },
+      ),
+    );
+    await house.clock.advanceAsync(100);
+    expect(((await call) as Error).message).toContain(`no answer from ${used[1]}:80; before that ${used[0]}:80`);
+    // It had 40 of 100 ms.
+    expect(ended.map(({ outcome }) => outcome)).toEqual([outcomes.reset, outcomes.cancelled]);
+  });
+
+  it('ends the waiting for an endpoint', async () => {
+    const house = new BalancerHouse();
+    const call = failure(house.balancer.run(never, { deadlineMs: 100 }));
+    await house.clock.advanceAsync(100);
+    expect(await call).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: undefined });
+    expect(house.balancer.snapshot().waiting).toBe(0);
+  });
+
+  it('is not repeated, whatever the rule says', async () => {
+    const house = await houseOf(3, { retry: { when: () => true } });
+    let uses = 0;
+    const use = (): Promise<never> => {
+      uses++;
+      return never();
+    };
+    const call = failure(house.balancer.run(use, { deadlineMs: 100, idempotent: true }));
+    await house.clock.advanceAsync(1_000);
+    await call;
+    expect(uses).toBe(1);
+  });
+
+  it('passes results, errors and aborts on as ever, and leaves no timer and no listener', async () => {
+    const house = await houseOf(1);
+    const { signal } = new AbortController();
+    expect(await house.balancer.run(() => 'done', { deadlineMs: 100, signal })).toBe('done');
+    const error = new Error('mine');
+    const failing = (): never => {
+      throw error;
+    };
+    expect(await failure(house.balancer.run(failing, { deadlineMs: 100, signal }))).toBe(error);
+    const controller = new AbortController();
+    const call = failure(house.balancer.run(never, { deadlineMs: 100, signal: controller.signal }));
+    await settle();
+    controller.abort(error);
+    expect(await call).toBe(error);
+    expect(ended.at(-1)?.outcome).toEqual(outcomes.cancelled);
+    expect(await failure(house.balancer.run(never, { deadlineMs: 100, signal: controller.signal }))).toBe(error);
+    // The one of the stall watch is not.
+    expect(house.clock.referencedTimers).toBe(0);
+    expect([signal, controller.signal].flatMap((each) => getEventListeners(each, 'abort'))).toEqual([]);
+  });
+
+  it('gives `use` the signal of its caller where there is no deadline', async () => {
+    const house = await houseOf(1);
+    const { signal } = new AbortController();
+    expect(await house.balancer.run((_handle, _lease, given) => given, { signal })).toBe(signal);
+    expect(await house.balancer.run((_handle, _lease, given) => given)).toBeUndefined();
+  });
+
+  it('must be a time', async () => {
+    const house = await houseOf(1);
+    for (const deadlineMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5' as never]) {
+      expect(await failure(house.balancer.run(never, { deadlineMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
+    }
+    expect(house.balancer.snapshot().endpoints[0]?.inFlight).toBe(0);
+  });
+});

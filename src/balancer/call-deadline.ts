@@ -1,0 +1,79 @@
+import { endpointAddress } from '../endpoint/endpoint.js';
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { EvenkeelError } from '../errors.js';
+import type { Clock, Timer } from '../runtime/clock.js';
+import { deadline } from '../runtime/deadline.js';
+import type { Lease } from './lease.js';
+
+/**
+ * Ends one `run` when its time is up, whether `use` listens or not: it has a signal that aborts at the deadline, and when
+ * its caller's does. Must be closed.
+ */
+export class CallDeadline<C> {
+  readonly #controller = new AbortController();
+  readonly #clock: Clock;
+  readonly #name: string;
+  readonly #limitMs: number;
+  readonly #timer: Timer;
+  readonly #caller: AbortSignal | undefined;
+  readonly #onAbort = (): void => this.#controller.abort(this.#caller?.reason);
+  /** The attempt under way. */
+  #lease: Lease<C> | undefined;
+  /** Addresses of attempts that ended. */
+  readonly #before: string[] = [];
+  #missed: EvenkeelError | undefined;
+
+  constructor(clock: Clock, name: string, limitMs: number, caller: AbortSignal | undefined) {
+    this.#clock = clock;
+    this.#name = name;
+    this.#limitMs = limitMs;
+    this.#caller = caller;
+    this.#timer = deadline(clock, () => this.#miss(), limitMs);
+    this.#timer.ref();
+    if (caller?.aborted) this.#onAbort();
+    else caller?.addEventListener('abort', this.#onAbort, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** What `use` brings, or a rejection when it is over before. */
+  async race<T>(lease: Lease<C>, used: T | Promise<T>): Promise<T> {
+    this.#lease = lease;
+    const { signal } = this;
+    let onAbort = (): void => {};
+    const over = new Promise<never>((_, reject) => {
+      onAbort = () => reject(signal.reason);
+      if (signal.aborted) onAbort();
+      else signal.addEventListener('abort', onAbort, { once: true });
+    });
+    try {
+      return await Promise.race([used, over]);
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+      this.#lease = undefined;
+      this.#before.push(endpointAddress(lease.endpoint));
+    }
+  }
+
+  /** What an attempt says of its endpoint that this ended: a time-out, if that had half of the time and did not begin to answer. */
+  outcomeOf({ startedMs, answered }: Lease<C>): Outcome {
+    if (this.#missed === undefined || answered) return outcomes.cancelled;
+    return 2 * (this.#clock.now() - startedMs) >= this.#limitMs ? outcomes.timeout : outcomes.cancelled;
+  }
+
+  close(): void {
+    this.#timer.cancel();
+    this.#caller?.removeEventListener('abort', this.#onAbort);
+  }
+
+  #miss(): void {
+    const address = this.#lease === undefined ? undefined : endpointAddress(this.#lease.endpoint);
+    const now = address === undefined ? 'it waited for an endpoint' : `no answer from ${address}`;
+    const earlier = this.#before.length === 0 ? '' : `; before that ${this.#before.join(', ')}`;
+    const message = `${this.#name}: the call did not finish within ${this.#limitMs} ms: ${now}${earlier}`;
+    this.#missed = new EvenkeelError('EVENKEEL_DEADLINE', message, address === undefined ? {} : { endpoint: address });
+    this.#controller.abort(this.#missed);
+  }
+}
