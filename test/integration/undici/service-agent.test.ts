@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from '../../../src/adapter/undici/index.js';
+import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import type { ServiceController } from '../../../src/testing/api-server-service.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
@@ -205,6 +206,20 @@ describe('the dispatcher of a whole app', () => {
     expect(await secure.total('requests')).toBe(1);
   });
 });
+
+it.runIf(!coreTakesLegacyHandlers)(
+  'HTTP/2: all requests to a pod on one connection; plain Services are unaffected',
+  async () => {
+    const certificate = createCertificate({ hosts: ['orders.shop'] });
+    await using secure = await Pods.start(1, { tls: certificate, http2: true });
+    exist('orders', secure);
+    open({ options: { tls: { ca: certificate.cert }, allowH2: true } });
+    const answers = Array.from({ length: 20 }, () => get('https://orders.shop:8080/'));
+    for (const answer of await Promise.all(answers)) expect(answer).toMatchObject({ host: 'orders.shop:8080' });
+    expect(await secure.total('connections')).toBe(1);
+    expect(await get('http://stock.shop:8080/')).toMatchObject({ host: 'stock.shop:8080' });
+  },
+);
 
 describe('what DNS says', () => {
   it('a Service that vanishes and returns: refused at once with a code, then served again', async () => {
