@@ -3,17 +3,17 @@ import {
   EvenkeelError,
   endpointAddress,
   type Lease,
-  notify,
   type Outcome,
-  observes,
   outcomes,
   type Timer,
   TriedEndpoints,
 } from '../../index.js';
+import { Checkout, reportAttempt } from './checkout.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
 import type { Borrower, NotLent } from './server-connection.js';
 import type { Service } from './service.js';
-import { type Answer, queryTimeout, type Session, type SessionHolder } from './session.js';
+import type { Answer, Session, SessionHolder } from './session.js';
+import { queryTimeout } from './session-errors.js';
 import type { Statement } from './statement.js';
 
 /** Where the calls of one name (a service, or a pattern over several) may go. */
@@ -97,6 +97,9 @@ export class Call implements Borrower, SessionHolder {
       return;
     }
     this.#obtainTimer?.cancel();
+    this.#obtainTimer = undefined;
+    // Another attempt, should there be one, has all of the time again.
+    this.#obtainByMs = undefined;
     const task = this.#task;
     if (task.kind === 'checkout') {
       this.#finish(null);
@@ -297,37 +300,8 @@ export class Call implements Borrower, SessionHolder {
   }
 
   #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
-    report(this.#route.serviceOf(lease), lease, this.#attempt, outcome, retrying, error);
+    const attempt = this.#attempt;
+    const report = { attempt, outcome, retrying, ...(error !== undefined && { error }) };
+    reportAttempt(this.#route.serviceOf(lease), lease, report);
   }
-}
-
-/** A connection a caller has: its lease lasts until it is given back or gone. */
-class Checkout implements SessionHolder {
-  readonly #service: Service;
-  readonly #lease: Lease<Pool>;
-  readonly #attempt: number;
-
-  constructor(service: Service, lease: Lease<Pool>, attempt: number) {
-    this.#service = service;
-    this.#lease = lease;
-    this.#attempt = attempt;
-  }
-
-  released(verdict: Outcome): void {
-    this.#lease.end(verdict);
-    report(this.#service, this.#lease, this.#attempt, verdict, false, undefined);
-  }
-}
-
-function report(
-  service: Service,
-  { endpoint }: Lease<Pool>,
-  attempt: number,
-  outcome: Outcome,
-  retrying: boolean,
-  error: Error | undefined,
-): void {
-  const { observer } = service.balancer;
-  if (!observes(observer, 'attemptEnded')) return;
-  notify(observer, 'attemptEnded', { endpoint, outcome, attempt, retrying, ...(error !== undefined && { error }) });
 }

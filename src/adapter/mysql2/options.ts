@@ -1,6 +1,5 @@
 import { isIP } from 'node:net';
 import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
-import * as mysql2 from 'mysql2';
 import {
   type BalancingOptions,
   balancerDefaults,
@@ -13,6 +12,7 @@ import {
   poolDefaults,
 } from '../../index.js';
 import type { DialOptions } from './dial.js';
+import { resolveTls } from './tls.js';
 
 /** Options of mysql2 that are ours to decide, or that have another name here. */
 type Decided =
@@ -253,37 +253,6 @@ export function resolveServerSettings(
       localAddress,
     },
   };
-}
-
-/** mysql2 checks the certificate's name only when told to, and needs the name for it. */
-function resolveTls(ssl: unknown, host: string | undefined): unknown {
-  if (ssl === undefined || ssl === false) return undefined;
-  if (typeof ssl !== 'string' && (typeof ssl !== 'object' || ssl === null)) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'ssl must be an object of TLS settings, or the name of a profile');
-  }
-  const settings = typeof ssl === 'string' ? profile(ssl) : (ssl as Record<string, unknown>);
-  const verified = { verifyIdentity: true, ...settings };
-  checkBoolean('ssl.verifyIdentity', verified.verifyIdentity, true);
-  checkBoolean('ssl.rejectUnauthorized', (verified as { rejectUnauthorized?: unknown }).rejectUnauthorized, true);
-  if (verified.verifyIdentity && (host === undefined || isIP(host) !== 0)) {
-    throw new EvenkeelError(
-      'EVENKEEL_OPTION',
-      'ssl needs `host`, the name the certificates of the servers are made out to' +
-        (host === undefined ? '' : `; ${host} is an address`),
-    );
-  }
-  return verified;
-}
-
-function profile(name: string): Record<string, unknown> {
-  const { ConnectionConfig } = mysql2 as unknown as {
-    readonly ConnectionConfig: { getSSLProfile(name: string): Record<string, unknown> };
-  };
-  try {
-    return ConnectionConfig.getSSLProfile(name);
-  } catch {
-    throw optionError('ssl', 'TLS settings, or the name of a profile of mysql2', name);
-  }
 }
 
 /** A target's host, for TLS and for messages; undefined where it has none. */

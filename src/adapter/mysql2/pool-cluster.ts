@@ -26,6 +26,9 @@ export interface PoolClusterOptions extends ServiceOptions {
   readonly services?: Readonly<Record<string, string | ServiceOptions>>;
 }
 
+/** How many patterns are remembered with whose turn it is. */
+const MAX_NAMESPACES = 100;
+
 /** What a cluster tells of: mysql2's events of pools and of clusters. Servers are named `address:port`. */
 export type PoolClusterEvent =
   | 'acquire'
@@ -90,7 +93,7 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
           this.#services.map(({ name }) => name),
         );
       namespace = new Namespace(this.#routeOver(fitting, order));
-      this.#namespaces.set(id, namespace);
+      if (this.#namespaces.size < MAX_NAMESPACES) this.#namespaces.set(id, namespace);
     }
     return namespace;
   }
@@ -183,7 +186,7 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
   #follow(name: string, options: ServiceOptions): Service {
     const told = { subchannelChanged: (event: ObserverEvents['subchannelChanged']) => this.#changed(event) };
     return createService(name, options, {
-      warn: (error) => this.emit('warn', error),
+      warn: (error) => this.#tell('warn', error),
       opened: (pool) => this.#passOn(pool),
       observer: options.observer === undefined ? told : combineObservers([options.observer, told]),
     });
@@ -191,16 +194,28 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
 
   #passOn(pool: Pool): void {
     for (const event of ['acquire', 'connection', 'release', 'enqueue'] as const) {
-      pool.on(event, (connection: unknown) => this.emit(event, connection));
+      pool.on(event, (connection: unknown) => this.#tell(event, connection));
     }
   }
 
   #changed({ endpoint, from, to, error }: ObserverEvents['subchannelChanged']): void {
     const id = endpointAddress(endpoint);
-    if (to === 'ready') this.emit('online', id);
-    else if (from === 'ready' && (to === 'backoff' || to === 'connecting')) this.emit('offline', id);
-    else if (to === 'closed') this.emit('remove', id);
-    if (to === 'backoff' && error !== undefined) this.emit('warn', error);
+    if (to === 'ready') this.#tell('online', id);
+    else if (from === 'ready' && (to === 'backoff' || to === 'connecting')) this.#tell('offline', id);
+    else if (to === 'closed') this.#tell('remove', id);
+    if (to === 'backoff' && error !== undefined) this.#tell('warn', error);
+  }
+
+  /** What a listener throws is its own: it ends up as an uncaught exception, but not in the middle of our work. */
+  #tell(event: PoolClusterEvent, value: unknown): void {
+    if (this.listenerCount(event) === 0) return;
+    try {
+      this.emit(event, value);
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
+    }
   }
 }
 

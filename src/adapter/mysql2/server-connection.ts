@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { createPool, type Pool, type PoolConnection } from 'mysql2';
 import {
   type Clock,
@@ -10,16 +9,16 @@ import {
   type Rng,
   type Timer,
 } from '../../index.js';
-import { type DialOptions, dial } from './dial.js';
+import { type Dialled, Dialling } from './dialling.js';
 import type { ServerSettings } from './options.js';
 import { Session, type SessionOwner } from './session.js';
+import { askOn, type Lender } from './side-question.js';
 import { Upkeep } from './upkeep.js';
 
 /** What a `ServerConnection` is made of. */
 export interface ServerConnectionParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
-  readonly dial: DialOptions;
   readonly clock: Clock;
   readonly rng: Rng;
   /** Something odd that was handled. */
@@ -39,12 +38,6 @@ export interface Borrower {
 
 /** `full`: the server gives no further connection but works on those it gave. `unresponsive`: it does not answer. */
 export type NotLent = 'refused' | 'full' | 'unresponsive';
-
-/** A socket on its way to a session. */
-interface Dialling {
-  readonly socket: Socket;
-  readonly timer: Timer;
-}
 
 /** How long a server that takes no further connection is held to those it has, in ms. */
 const CROWDED_MS = 5_000;
@@ -95,7 +88,7 @@ export function openServerConnection(parts: ServerConnectionParts, signal: Abort
  * One server as mysql2 knows it: a Pool whose host is the Service and whose sockets go to the pod's address. Its first
  * connection is opened ahead of the first query; one is kept, however idle.
  */
-export class ServerConnection implements Connection<Pool>, SessionOwner {
+export class ServerConnection implements Connection<Pool>, SessionOwner, Lender {
   readonly handle: Pool;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
@@ -108,9 +101,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   readonly #maxAgeMs: number;
   readonly #upkeep: Upkeep;
   readonly #sessions = new Map<PoolConnection, Session>();
-  readonly #dialling = new Set<Dialling>();
-  /** The one mysql2 asked for last: it does so within `getConnection`. */
-  #dialled: Dialling | undefined;
+  readonly #dialling: Dialling;
   #capacity: number;
   /** When a session was last given back. */
   #heardAtMs = Number.NEGATIVE_INFINITY;
@@ -137,6 +128,16 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     });
     this.leaving = new Promise((resolve) => {
       this.#settleLeaving = resolve;
+    });
+    this.#dialling = new Dialling({
+      endpoint,
+      options: settings.dial,
+      clock,
+      timeoutMs: settings.connectTimeoutMs,
+      address: this.address,
+      ended: () => {
+        if (this.#sessions.size + this.#dialling.size === 0) this.#allClosed?.();
+      },
     });
     this.#upkeep = new Upkeep(this, settings, () => this.#sessions.values());
     this.handle = createPool(this.#poolOptions());
@@ -193,18 +194,22 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
 
   /** MySQL's ping, on an idle connection or a new one. */
   ping(signal: AbortSignal): Promise<void> {
-    return this.#use(signal, (session, resolve, reject) => {
+    return askOn<void>(this, signal, (session, resolve, reject) => {
       session.connection.ping((error) => (error ? reject(error) : resolve()));
     });
   }
 
   /** Asks the server something, beside the calls that are counted. */
   ask(sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
-    return this.#use(signal, (session, resolve, reject) => {
+    return askOn(this, signal, (session, resolve, reject) => {
       session.send('query', { sql, rowsAsArray: false, nestTables: false, typeCast: true }, undefined, (error, rows) =>
         error ? reject(error) : resolve(rows as Record<string, unknown>[]),
       );
     });
+  }
+
+  lend(lent: (error: Error | undefined, session: Session | undefined) => void): void {
+    this.#take((error, session) => lent(session === undefined ? this.#refused(error) : undefined, session));
   }
 
   close(signal?: AbortSignal): Promise<void> {
@@ -221,7 +226,9 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   }
 
   isSuperfluous(session: Session): boolean {
-    return this.#closing !== undefined || this.#upkeep.isDue(session);
+    const { connectionLimit } = this.#parts.settings;
+    // One more than the limit may have been opened for a question beside the calls.
+    return this.#closing !== undefined || this.#sessions.size > connectionLimit || this.#upkeep.isDue(session);
   }
 
   becameIdle(session: Session): void {
@@ -251,7 +258,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
       ...mysql,
       // A cache of TLS sessions hangs on this object: a new pod behind an old address must never see them (U7).
       ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
-      stream: () => this.#dial(),
+      stream: () => this.#dialling.open(),
       connectTimeout: 0,
       waitForConnections: true,
       connectionLimit: limit,
@@ -260,38 +267,11 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     };
   }
 
-  #dial(): Socket {
-    const { endpoint, settings, clock } = this.#parts;
-    const socket = dial(endpoint, this.#parts.dial);
-    const timer = clock.timer(() => {
-      const message = `${this.address} did not finish the handshake within ${settings.connectTimeoutMs} ms`;
-      socket.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT', syscall: 'connect' }));
-    }, settings.connectTimeoutMs);
-    const dialling: Dialling = { socket, timer };
-    this.#dialling.add(dialling);
-    socket.once('close', () => this.#undialled(dialling));
-    this.#dialled = dialling;
-    return socket;
-  }
-
-  #undialled(dialling: Dialling): void {
-    dialling.timer.cancel();
-    if (!this.#dialling.delete(dialling)) return;
-    if (this.#sessions.size + this.#dialling.size === 0) this.#allClosed?.();
-  }
-
-  /** A handshake is done: mysql2 tells of the connection, and we find the socket it came by. */
   #established(connection: PoolConnection): void {
-    const { localAddress, localPort } = (connection as unknown as { readonly stream: Socket }).stream;
-    for (const dialling of this.#dialling) {
-      const { socket } = dialling;
-      if (socket.localPort !== localPort || socket.localAddress !== localAddress) continue;
-      dialling.timer.cancel();
-      this.#dialling.delete(dialling);
-      const session = new Session(connection, socket, this.#upkeep.expiry(this.#maxAgeMs, this.#parts.rng), this);
-      this.#sessions.set(connection, session);
-      return;
-    }
+    const socket = this.#dialling.takeFor(connection);
+    if (socket === undefined) return;
+    const expiresAtMs = this.#upkeep.expiry(this.#maxAgeMs, this.#parts.rng);
+    this.#sessions.set(connection, new Session(connection, socket, expiresAtMs, this));
   }
 
   /** Takes a connection from the pool. True if one lies there, false if it has to be opened. */
@@ -300,22 +280,20 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
       this.clock.defer(() => taken(new Error('it is being closed'), undefined));
       return false;
     }
-    let dialling: Dialling | undefined;
-    this.#dialled = undefined;
-    this.handle.getConnection((error, connection) => {
-      if (error) {
-        // Without an error: mysql2 would tell of it once more, and nobody hears.
-        dialling?.socket.destroy();
-        if (dialling !== undefined) this.#undialled(dialling);
-        taken(error, undefined);
-        return;
-      }
-      const session = this.#sessions.get(connection);
-      if (session?.isAlive) taken(undefined, session);
-      else taken(new Error('the connection was lost'), undefined);
-    });
-    dialling = this.#dialled;
-    return dialling === undefined;
+    let dialled: Dialled | undefined;
+    const ask = (): void =>
+      this.handle.getConnection((error, connection) => {
+        if (error) {
+          if (dialled !== undefined) this.#dialling.drop(dialled);
+          taken(error, undefined);
+          return;
+        }
+        const session = this.#sessions.get(connection);
+        if (session?.isAlive) taken(undefined, session);
+        else taken(new Error('the connection was lost'), undefined);
+      });
+    dialled = this.#dialling.openedBy(ask);
+    return dialled === undefined;
   }
 
   /** A connection that was idle for long may be dead without anybody knowing. */
@@ -343,50 +321,6 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     for (const session of [...this.#sessions.values()]) {
       if (session.isIdle && session.idleSinceMs <= staleSinceMs) session.kill(new Error('the server does not answer'));
     }
-  }
-
-  /** Uses a connection beside the calls; an abort kills it. */
-  #use<T>(
-    signal: AbortSignal,
-    use: (session: Session, resolve: (value: T) => void, reject: (error: Error) => void) => void,
-  ): Promise<T> {
-    return new Promise((resolve, reject) => {
-      if (signal.aborted) {
-        reject(signal.reason);
-        return;
-      }
-      let used: Session | undefined;
-      const onAbort = (): void => {
-        reject(signal.reason);
-        used?.kill(new Error('the question was called off'));
-      };
-      signal.addEventListener('abort', onAbort, { once: true });
-      const over = (): void => signal.removeEventListener('abort', onAbort);
-      this.#take((error, session) => {
-        if (session === undefined) {
-          over();
-          reject(this.#refused(error));
-        } else if (signal.aborted) session.release(undefined);
-        else {
-          used = session;
-          const end = (): void => {
-            over();
-            session.release(undefined);
-          };
-          use(
-            session,
-            (value) => {
-              end();
-              resolve(value);
-            },
-            (failure) => {
-              end();
-              reject(failure);
-            },
-          );
-        }
-      });
-    });
   }
 
   /**
@@ -430,7 +364,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
   async #finish(): Promise<void> {
     this.#crowdedTimer?.cancel();
     this.#upkeep.close();
-    for (const { socket } of this.#dialling) socket.destroy(new Error('called off'));
+    this.#dialling.cutAll();
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();
     if (this.#sessions.size + this.#dialling.size > 0) {
       await new Promise<void>((resolve) => {

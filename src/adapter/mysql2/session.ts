@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, EvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { verdictOf } from './outcome.js';
+import { isFarewell, queryTimeout } from './session-errors.js';
 
 /** How a statement ended. */
 export type Answer = (error: Error | null, rows?: unknown, fields?: unknown) => void;
@@ -308,22 +309,4 @@ export class Session {
 /** The first failure counts. */
 function worse(before: Outcome, now: Outcome): Outcome {
   return before.kind === 'success' ? now : before;
-}
-
-/** A server that closes an idle connection in order, with or without a last word. */
-function isFarewell(error: Error | undefined): boolean {
-  if (error === undefined) return true;
-  const { code, fatal } = error as { readonly code?: unknown; readonly fatal?: unknown };
-  return fatal === true && (code === 'PROTOCOL_CONNECTION_LOST' || !/^E[A-Z]+$/.test(String(code)));
-}
-
-/** The error of a statement that took too long, as mysql2 has it, with the endpoint where there was one. */
-export function queryTimeout(address: string | undefined, limitMs: number): Error {
-  const what = address === undefined ? 'no server could take the statement' : `${address} did not answer`;
-  const error = new Error(`Query inactivity timeout: ${what} within ${limitMs} ms`);
-  return Object.assign(error, {
-    code: 'PROTOCOL_SEQUENCE_TIMEOUT',
-    errorno: 'PROTOCOL_SEQUENCE_TIMEOUT',
-    syscall: 'query',
-  });
 }

@@ -86,8 +86,7 @@ export class ServerTransport implements Transport<Pool> {
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
     const { settings, clock, rng, warn = () => {}, opened = () => {} } = this.#parts;
-    const { dial } = settings;
-    const server = await openServerConnection({ endpoint, settings, dial, clock, rng, warn, opened }, signal);
+    const server = await openServerConnection({ endpoint, settings, clock, rng, warn, opened }, signal);
     this.#servers.set(server.handle, server);
     this.#byKey.set(endpoint.key, server);
     void server.closed.then(() => {
