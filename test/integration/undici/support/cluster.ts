@@ -42,7 +42,7 @@ export class Cluster implements AsyncDisposable {
   readonly #listings: Listing[] = [];
   readonly #leaving = new Set<Promise<void>>();
   #started = 0;
-  #killed = 0;
+  readonly #killed: string[] = [];
 
   private constructor(api: ApiServer, options: Omit<PodOptions, 'name'>, nextHost: (() => string) | undefined) {
     this.api = api;
@@ -67,8 +67,8 @@ export class Cluster implements AsyncDisposable {
     return [...this.#members.values()].filter(({ terminating }) => !terminating).map(({ pod }) => pod);
   }
 
-  /** How many pods had to be killed because they did not leave in time. */
-  get killed(): number {
+  /** Pods that had to be killed because they did not leave in time, and what kept them. */
+  get killed(): readonly string[] {
     return this.#killed;
   }
 
@@ -157,8 +157,7 @@ export class Cluster implements AsyncDisposable {
     if (member !== undefined) this.#members.set(pod.name, { ...member, terminating: true });
     pod.terminate();
     const timer = setTimeout(() => {
-      this.#killed++;
-      void pod.kill();
+      void this.#kill(pod);
     }, KILL_AFTER_MS);
     await pause(SLICE_LAG_MS);
     // Its probe still passes: it serves.
@@ -166,6 +165,13 @@ export class Cluster implements AsyncDisposable {
     await pod.exited;
     clearTimeout(timer);
     this.remove(pod);
+  }
+
+  async #kill(pod: Pod): Promise<void> {
+    // It may leave in this very moment, or have left while we were busy.
+    const stats = await Promise.race([pod.stats().catch(() => {}), pod.exited]);
+    if (stats) this.#killed.push(`${pod.name} with ${stats.open} connections after ${stats.requests} requests`);
+    await pod.kill();
   }
 
   #changed(): void {
