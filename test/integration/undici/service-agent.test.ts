@@ -1,4 +1,6 @@
 import { once } from 'node:events';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from '../../../src/adapter/undici/index.js';
@@ -205,6 +207,27 @@ describe('the dispatcher of a whole app', () => {
     await expect(get('https://orders.shop.svc:8080/')).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
     expect(await secure.total('requests')).toBe(1);
   });
+});
+
+it('a proxy for the world outside is none for Services', async () => {
+  const tunnels: (string | undefined)[] = [];
+  const proxy = createServer().on('connect', (request, client) => {
+    tunnels.push(request.url);
+    const upstream = connect(outside.port, '127.0.0.1', () => client.write('HTTP/1.1 200 OK\r\n\r\n'));
+    upstream.on('error', () => client.destroy());
+    client.on('error', () => upstream.destroy());
+    upstream.pipe(client).pipe(upstream);
+  });
+  proxy.listen(0, '127.0.0.1');
+  await once(proxy, 'listening');
+  const { port } = proxy.address() as AddressInfo;
+  const otherwise = new undici.ProxyAgent({ uri: `http://127.0.0.1:${port}`, proxyTunnel: true });
+  open({ otherwise });
+  expect(await get('http://api.example.com/x')).toMatchObject({ pod: 'outside', host: 'api.example.com', url: '/x' });
+  expect(await get('http://orders.shop:8080/')).toMatchObject({ host: 'orders.shop:8080' });
+  expect(tunnels).toEqual(['api.example.com:80']);
+  await otherwise.destroy();
+  await new Promise((resolve) => proxy.close(resolve));
 });
 
 it.runIf(!coreTakesLegacyHandlers)(
