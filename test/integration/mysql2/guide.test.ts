@@ -1,0 +1,87 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { runProgram } from '../../support/consumer.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+
+const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
+const guide = readFileSync(new URL('../../../docs/guide/mysql.md', import.meta.url), 'utf8');
+/** The programs of the guide, each with the heading it stands under. */
+const programs = guide.split(/^## /m).flatMap((section) => {
+  const [heading = ''] = section.split('\n', 1);
+  return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source]) => ({ heading, source: source as string }));
+});
+const expected: Readonly<Record<string, RegExp>> = {
+  'Ten lines that work': /^70\n$/,
+  'Roles: one primary, several replicas': /^100\n$/,
+  'Transactions, and whatever else belongs to one session': /^booked\n$/,
+  Retries: /^100\n$/,
+  'Waiting and errors': /^EVENKEEL_NOT_READY .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
+  TLS: /^TLSv1\.\d\n$/,
+  Knex: /^\{ price: 70 \}\n$/,
+  Kysely: /^\{ price: 70 \}\n$/,
+  Drizzle: /^\[ \{ price: 10 \} \]\n$/,
+  Sequelize: /^70\n$/,
+  'followService: your own PoolCluster': /^70\n$/,
+};
+
+const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
+const tls = createCertificate({ commonName: 'mysql', hosts: ['mysql-read.shop'], issuer: authority });
+const init = [
+  'CREATE TABLE IF NOT EXISTS items (id INT PRIMARY KEY, price INT NOT NULL, stock INT NOT NULL)',
+  'INSERT IGNORE INTO items SELECT seq, seq * 10, 100 FROM seq_1_to_100',
+  'CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, item INT NOT NULL, amount INT NOT NULL)',
+];
+
+it('has the programs expected here', () => {
+  expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
+});
+
+describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
+  let world: MariadbWorld;
+  beforeAll(async () => {
+    const built = await runProgram(process.execPath, ['../../scripts/build.mjs'], example);
+    expect(built.code, built.stdout + built.stderr).toBe(0);
+    world = await startMariadbs(3, { tls, init });
+  });
+  afterAll(async () => {
+    await world?.close();
+  });
+
+  it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
+    const targetOf = (servers: readonly { readonly address: string; readonly port: number }[]): string =>
+      `'static:${servers.map(({ address, port }) => `${address}:${port}`).join(',')}'`;
+    const replicas = targetOf(world.endpoints);
+    const program = source
+      // An address list has no name, which TLS needs.
+      .replace("target: 'mysql-read.shop:3306',\n  ssl", `target: ${replicas}, host: 'mysql-read.shop',\n  ssl`)
+      .replaceAll("'mysql-read.shop:3306'", replicas)
+      .replaceAll("'mysql.shop:3306'", targetOf(world.endpoints.slice(0, 1)));
+    const environment = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
+      process.env.MYSQL_CA = ${JSON.stringify(authority.cert)};`;
+    // Imports come first, wherever they stand.
+    const { code, stdout, stderr } = await runProgram(
+      process.execPath,
+      ['--input-type=module', '-e', `${environment}\n${program}`],
+      example,
+    );
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    expect(stdout).toMatch(expected[heading] as RegExp);
+  });
+
+  it('the example tells its story to the end', async () => {
+    const { code, stdout, stderr } = await runProgram(process.execPath, ['main.js'], example);
+    expect(stderr).toBe('');
+    expect(code).toBe(0);
+    const [three, four, killed, back] = stdout.split('\n');
+    expect(three).toMatch(/^three replicas: +\{ 'server 2': 300, 'server 3': 300, 'server 4': 300 \}$/);
+    expect(four).toMatch(/^a fourth one joined: .*'server 5'/);
+    expect(killed).toMatch(/^one killed meanwhile: .*'server 3': \d+, 'server 4': \d+, 'server 5': \d+ \}$/);
+    expect(back).toMatch(/^it is back: .*'server 2'/);
+    expect(stdout).toMatch(/^primary is read-only: +ER_OPTION_PREVENTS_STATEMENT$/m);
+    expect(stdout).toMatch(/^stock and orders agree: +95 left of 100, 5 ordered$/m);
+    expect(stdout).toMatch(/^reads that failed: +0$/m);
+  });
+});
