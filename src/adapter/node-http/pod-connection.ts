@@ -1,6 +1,7 @@
 import { get } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Clock, Connection, Endpoint, Rng } from '../../index.js';
+import { Closing } from '../http/closing.js';
 import { type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import { dialFirst, PodLink } from '../http/pod-link.js';
 import { PodAgent } from './pod-agent.js';
@@ -28,7 +29,10 @@ export class PodConnection implements Connection<PodAgent> {
   readonly handle: PodAgent;
   readonly #parts: PodConnectionParts;
   readonly #link: PodLink;
-  #closing: Promise<void> | undefined;
+  readonly #closing = new Closing(
+    () => this.#finish(),
+    () => this.handle.cut(),
+  );
 
   constructor(parts: PodConnectionParts, dial: (dialled: Dialled) => Socket, first: Socket) {
     this.#parts = parts;
@@ -77,16 +81,7 @@ export class PodConnection implements Connection<PodAgent> {
   }
 
   close(signal?: AbortSignal): Promise<void> {
-    this.#closing ??= this.#finish();
-    if (signal !== undefined) {
-      const cut = (): void => this.handle.cut();
-      if (signal.aborted) cut();
-      else {
-        signal.addEventListener('abort', cut, { once: true });
-        void this.#closing.then(() => signal.removeEventListener('abort', cut));
-      }
-    }
-    return this.#closing;
+    return this.#closing.close(signal);
   }
 
   async #finish(): Promise<void> {

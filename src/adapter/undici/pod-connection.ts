@@ -2,6 +2,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { errors, Pool } from 'undici';
 import type { Clock, Connection, Endpoint, Rng } from '../../index.js';
+import { Closing } from '../http/closing.js';
 import { type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import { dialFirst, PodLink } from '../http/pod-link.js';
 import { PodClient } from './pod-client.js';
@@ -37,7 +38,10 @@ export class PodConnection implements Connection<Pool> {
   readonly #link: PodLink;
   /** Over HTTP/2 only. */
   readonly #silence: SilenceWatch | undefined;
-  #closing: Promise<void> | undefined;
+  readonly #closing = new Closing(
+    () => this.#finish(),
+    () => this.#cut(),
+  );
 
   constructor(parts: PodConnectionParts, dial: (dialled: Dialled) => Socket, first: Socket) {
     this.#parts = parts;
@@ -85,20 +89,7 @@ export class PodConnection implements Connection<Pool> {
   }
 
   close(signal?: AbortSignal): Promise<void> {
-    this.#closing ??= this.#finish();
-    if (signal !== undefined) {
-      const cut = (): void => {
-        const error = new errors.ClientDestroyedError();
-        void this.handle.destroy(error).catch(() => {});
-        this.#link.sockets.destroyAll(error);
-      };
-      if (signal.aborted) cut();
-      else {
-        signal.addEventListener('abort', cut, { once: true });
-        void this.#closing.then(() => signal.removeEventListener('abort', cut));
-      }
-    }
-    return this.#closing;
+    return this.#closing.close(signal);
   }
 
   async #finish(): Promise<void> {
@@ -107,6 +98,12 @@ export class PodConnection implements Connection<Pool> {
     // Upgraded connections are the pool's no longer, but they still are ours.
     await this.#link.finished();
     this.#silence?.close();
+  }
+
+  #cut(): void {
+    const error = new errors.ClientDestroyedError();
+    void this.handle.destroy(error).catch(() => {});
+    this.#link.sockets.destroyAll(error);
   }
 
   #watchSilence(): SilenceWatch {
