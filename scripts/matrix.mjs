@@ -30,6 +30,7 @@ const variants = [
   },
   { name: 'undici-oldest', from: 20, folders: ['undici'], peer: 'undici', version: '7.0.0' },
   { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
+  { name: 'mysql2-oldest', from: 20, folders: ['mysql2'], peer: 'mysql2', version: '3.9.0' },
   { name: 'client-node-2', from: 22, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '2' },
   { name: 'client-node-oldest', from: 20, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '1.3.0' },
 ].map((variant) => ({
