@@ -57,7 +57,7 @@ if (!kinds.some(({ name }) => name === names.httpOurs)) notes.push('evenkeel/nod
 for (const note of notes) progress(note);
 
 const results = await measureHealthy(context, kinds, { rounds: QUICK ? 8 : MIN_ROUNDS, progress });
-const scenes = await playAll(context, kinds, { seconds: QUICK ? 1.5 : 3, progress });
+const scenes = await playAll(context, kinds, { seconds: QUICK ? 1.5 : 4, progress });
 const healthy = healthySections(results, kinds);
 const faults = faultSections(scenes, kinds);
 

@@ -4,6 +4,9 @@ import { names, peakEwmaKind } from './http-clients.mjs';
 import { deadPod, PER_SECOND, playScene, rollingUpdate, SLOW_MS, slowPod, USUAL_MS } from './http-scenes.mjs';
 import { grouped, table } from './table.mjs';
 
+/** A client that sends half of its requests later than this gets too little CPU to tell anything of its pods. */
+const TOO_LATE_MS = 20;
+
 /** @typedef {import('./http-clients.mjs').HttpClientKind} HttpClientKind */
 /** @typedef {Map<string, import('./http-scenes.mjs').SceneTally>} SceneTallies by name of the client */
 
@@ -32,7 +35,7 @@ export async function playAll(context, kinds, { seconds, progress }) {
 /** @param {Awaited<ReturnType<typeof playAll>>} scenes @param {readonly HttpClientKind[]} kinds */
 export function faultSections({ slow, dead, rolled, seconds }, kinds) {
   return `${grouped(PER_SECOND)} requests a second, whatever becomes of the answers; each row alone, with connections of its own. One run of a few
-seconds each: these are figures to look at, not ratios to judge.
+seconds each: these are figures to look at, not ratios to judge. "Machine too busy": the client itself got too little CPU to send in time.
 
 **One of the pods is slow**: it takes ${SLOW_MS} ms, the others ${USUAL_MS} ms. ${seconds} s.
 
@@ -64,7 +67,8 @@ function tallyTable(tallies, kinds, last = { title: 'most failures said', of: ({
     const tally = /** @type {import('./http-scenes.mjs').SceneTally} */ (tallies.get(name));
     const { sent, failed, p50, p90, p99, p999 } = tally;
     const latencies = [p50, p90, p99, p999].map((ms) => ms.toFixed(1));
-    return [name, grouped(sent), grouped(failed), ...latencies, last.of(tally)];
+    const remark = tally.lateMs > TOO_LATE_MS ? `${last.of(tally)} (machine too busy)`.trim() : last.of(tally);
+    return [name, grouped(sent), grouped(failed), ...latencies, remark];
   });
   return table(['', 'requests', 'failed', 'p50 ms', 'p90 ms', 'p99 ms', 'p99.9 ms', last.title], rows, [7]);
 }

@@ -6,7 +6,7 @@ import { openLoop } from './open-loop.mjs';
 import { pause } from './pods.mjs';
 
 /** Low enough for every kind of client to keep up with, so that what differs is not their speed. */
-export const PER_SECOND = 500;
+export const PER_SECOND = 400;
 /** How long a pod takes in the scene with a slow one, and how long the slow one takes. */
 export const USUAL_MS = 5;
 export const SLOW_MS = 50;

@@ -16,6 +16,7 @@ const PATIENCE_MS = 5_000;
  * @property {number} p99
  * @property {number} p999
  * @property {string | undefined} reason what most of the failures said
+ * @property {number} lateMs how late requests were sent, in the middle: more than a few ms tells of a machine that is too busy
  */
 
 /**
@@ -24,6 +25,8 @@ const PATIENCE_MS = 5_000;
  * @returns {Promise<Tally>}
  */
 export async function openLoop(call, { perSecond, during, patienceMs = PATIENCE_MS }) {
+  /** @type {number[]} */
+  const late = [];
   /** @type {number[]} */
   const latencies = [];
   /** @type {Map<string, number>} */
@@ -34,8 +37,9 @@ export async function openLoop(call, { perSecond, during, patienceMs = PATIENCE_
     open = false;
   };
   during.then(settled, settled);
-  const send = async () => {
+  const send = async (/** @type {number} */ dueMs) => {
     const begun = performance.now();
+    late.push(begun - dueMs);
     try {
       await call();
       latencies.push(performance.now() - begun);
@@ -51,7 +55,7 @@ export async function openLoop(call, { perSecond, during, patienceMs = PATIENCE_
   let sent = 0;
   while (open) {
     for (const due = ((performance.now() - begun) * perSecond) / 1000; sent < due; sent++) {
-      const request = send().finally(() => running.delete(request));
+      const request = send(begun + (sent * 1000) / perSecond).finally(() => running.delete(request));
       running.add(request);
     }
     await new Promise((resolve) => setTimeout(resolve, 1));
@@ -68,15 +72,9 @@ export async function openLoop(call, { perSecond, during, patienceMs = PATIENCE_
   clearTimeout(timer);
   const [most] = [...reasons].sort(([, a], [, b]) => b - a);
   const of = (/** @type {number} */ share) => (latencies.length === 0 ? Number.NaN : quantile(latencies, share));
-  return {
-    sent,
-    failed: failed + running.size,
-    p50: of(0.5),
-    p90: of(0.9),
-    p99: of(0.99),
-    p999: of(0.999),
-    reason: most?.[0],
-  };
+  const lateMs = late.length === 0 ? 0 : Math.max(0, quantile(late, 0.5));
+  const [p50, p90, p99, p999] = [of(0.5), of(0.9), of(0.99), of(0.999)];
+  return { sent, failed: failed + running.size, p50, p90, p99, p999, reason: most?.[0], lateMs };
 }
 
 /** @param {unknown} error */

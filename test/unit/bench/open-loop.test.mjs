@@ -46,8 +46,21 @@ test('nothing is sent once it is over', async () => {
   const call = async () => {
     calls += 1;
   };
-  const { sent } = await openLoop(call, { perSecond: 10_000, during: Promise.resolve() });
+  const { sent, lateMs } = await openLoop(call, { perSecond: 10_000, during: Promise.resolve() });
   expect(sent).toBe(calls);
+  expect(lateMs).toBeGreaterThanOrEqual(0);
   await new Promise((resolve) => setImmediate(resolve));
   expect(calls).toBe(sent);
+});
+
+test('a client that cannot send in time says how late it was', async () => {
+  let turns = 0;
+  const enough = until();
+  const call = async () => {
+    // As a machine that has no time for us.
+    for (const end = performance.now() + 30; performance.now() < end; );
+    if (++turns === 5) enough.settle();
+  };
+  const { lateMs } = await openLoop(call, { perSecond: 1_000, during: enough.promise });
+  expect(lateMs).toBeGreaterThanOrEqual(20);
 });
