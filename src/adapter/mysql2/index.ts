@@ -1,5 +1,5 @@
 export type { AnyPoolCluster } from './cluster-face.js';
-export type { FollowServiceOptions } from './follow-options.js';
+export { type FollowServiceOptions, followDefaults } from './follow-options.js';
 export { followService, type ServiceFollower } from './follow-service.js';
 export type { Hosts } from './hosts.js';
 export type { Mysql2ConnectionOptions } from './options.js';

@@ -1,11 +1,17 @@
+import { readFileSync } from 'node:fs';
 import { Socket } from 'node:net';
 import { setImmediate as turn } from 'node:timers/promises';
 import type { PoolOptions } from 'mysql2';
 import { describe, expect, it } from 'vitest';
 import type { AnyPoolCluster } from '../../../../src/adapter/mysql2/cluster-face.js';
 import { ClusterNodes, type LogIn } from '../../../../src/adapter/mysql2/cluster-nodes.js';
-import { type FollowServiceOptions, resolveFollowOptions } from '../../../../src/adapter/mysql2/follow-options.js';
+import {
+  type FollowServiceOptions,
+  followDefaults,
+  resolveFollowOptions,
+} from '../../../../src/adapter/mysql2/follow-options.js';
 import { followService } from '../../../../src/adapter/mysql2/follow-service.js';
+import { balancerDefaults } from '../../../../src/balancer/balancer-options.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
@@ -348,5 +354,36 @@ describe('followService', () => {
     ['a list of stages', cluster, { resolver: new FakeResolver(), node, stages: {} }, 'stages must be a list'],
   ])('needs %s', (_what, given, options, message) => {
     expect(() => followService(given as AnyPoolCluster, options as unknown as FollowServiceOptions)).toThrow(message);
+  });
+});
+
+describe('docs/reference/options.md', () => {
+  const page = readFileSync(new URL('../../../../docs/reference/options.md', import.meta.url), 'utf8');
+  const [, section = ''] = page.split('\n## `followService`');
+  const rows = section.split('\n').filter((line) => line.startsWith('| `'));
+  const names = rows.flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name));
+  const face = new FakePoolCluster() as unknown as AnyPoolCluster;
+  const required = { resolver: new FakeResolver(), node: () => ({}) };
+
+  it('has every option, and no other', () => {
+    const error = (() => {
+      try {
+        return resolveFollowOptions(face, { ...required, unknown: true } as never);
+      } catch (thrown) {
+        return thrown;
+      }
+    })();
+    expect(String(error)).toContain(`it knows ${names.join(', ')}`);
+  });
+
+  it('has the defaults of the source', () => {
+    const byDefault = (name: string) =>
+      rows
+        .find((row) => row.startsWith(`| \`${name}\` |`))
+        ?.split('|')[2]
+        ?.trim();
+    expect(byDefault('drainTimeoutMs')).toBe(String(followDefaults.drainTimeoutMs));
+    expect(byDefault('startTimeoutMs')).toBe(String(balancerDefaults.startTimeoutMs));
+    expect(resolveFollowOptions(face, required).drainTimeoutMs).toBe(followDefaults.drainTimeoutMs);
   });
 });
