@@ -48,7 +48,7 @@ async function once(options) {
   log.add(`starting ${options.pods} pods and the clients for ${names}`);
   const playground = createPlayground(options, log, fail);
   endings.push(() => playground.close());
-  const started = await Promise.all(options.protocols.map((protocol) => playground.start(protocol)));
+  const started = await playground.start(options.protocols);
   const results = await playScenario(started, options.perSecondOf, (text) => log.add(text));
   const failures = results.flatMap(({ rows }) => judge(rows, options.picker));
   console.log(`\n${formatTables(results)}\n\n${formatSums(results)}`);

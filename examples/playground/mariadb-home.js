@@ -5,7 +5,7 @@ import { chmodSync, chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bootstrap, unprivileged } from '../../test/support/mariadb/program.mjs';
+import { bootstrap, dataFolders, unprivileged } from '../../test/support/mariadb/program.mjs';
 import { admin } from '../../test/support/mariadb/server.mjs';
 import { access } from './clients/mysql.js';
 
@@ -38,13 +38,27 @@ export async function createMariadbHome() {
 
   const template = join(folder, 'template');
   const initFile = join(folder, 'init.sql');
-  mkdirSync(template);
+  const folders = dataFolders(template);
+  for (const path of folders) mkdirSync(path);
   writeFileSync(initFile, statements.map((statement) => `${statement};\n`).join(''), { mode: 0o600 });
   if (who.uid !== undefined && who.gid !== undefined) {
-    for (const path of [folder, template, initFile]) chownSync(path, who.uid, who.gid);
+    for (const path of [folder, ...folders, initFile]) chownSync(path, who.uid, who.gid);
   }
   chmodSync(folder, 0o700);
-  await bootstrap(template, who);
+  /** Ends what still runs and removes the data. */
+  async function close() {
+    if (keeper.exitCode !== null || keeper.signalCode !== null) return;
+    const gone = new Promise((resolve) => keeper.once('exit', resolve));
+    keeper.ref();
+    if (keeper.connected) keeper.disconnect();
+    await gone;
+  }
+  try {
+    await bootstrap(template, who);
+  } catch (error) {
+    await close();
+    throw error;
+  }
   return {
     /** @type {MariadbHome} */
     home: { folder, template, initFile },
@@ -52,13 +66,6 @@ export async function createMariadbHome() {
     note: (pid, what) => {
       if (keeper.connected) keeper.send({ [what]: pid });
     },
-    /** Ends what still runs and removes the data. */
-    async close() {
-      if (keeper.exitCode !== null || keeper.signalCode !== null) return;
-      const gone = new Promise((resolve) => keeper.once('exit', resolve));
-      keeper.ref();
-      if (keeper.connected) keeper.disconnect();
-      await gone;
-    },
+    close,
   };
 }

@@ -78,7 +78,6 @@ export function createPlayground(options, log, onDeath) {
       context: { ...cluster.context, ...(options.picker && { picker: options.picker }) },
       perSecond: options.perSecondOf(protocol),
       serviceTimeMs: SERVICE_TIME_MS,
-      lowerRate: options.lowerRate,
       seed: SEED,
       onEvent,
       onDeath,
@@ -88,11 +87,21 @@ export function createPlayground(options, log, onDeath) {
     return { cluster, traffic };
   }
 
-  /** Starts the clients of a protocol under traffic; the same ones when they run already. @param {import('./protocols.js').Protocol} protocol */
-  function start(protocol) {
-    const running = started.get(protocol.name) ?? startProtocol(protocol);
-    started.set(protocol.name, running);
-    return running;
+  /**
+   * Starts the clients of protocols under traffic; all begin together, at rates the machine can take.
+   * @param {readonly import('./protocols.js').Protocol[]} wanted
+   */
+  async function start(wanted) {
+    const all = await Promise.all(
+      wanted.map((protocol) => {
+        const running = startProtocol(protocol);
+        started.set(protocol.name, running);
+        return running;
+      }),
+    );
+    const share = options.lowerRate ? Math.min(...all.map(({ traffic }) => traffic.ratio)) : 1;
+    for (const { traffic } of all) traffic.begin(share);
+    return all;
   }
 
   function current() {
@@ -108,15 +117,20 @@ export function createPlayground(options, log, onDeath) {
       if (protocol === undefined) throw new Error(`this playground was started without ${name}`);
       if (starting !== undefined) throw new Error('one thing after the other: clients are being started');
       if (shown?.traffic.protocol === protocol) return;
-      const isNew = !started.has(name);
+      const known = started.get(name);
       shown?.traffic.rest();
       starting = name;
-      if (isNew && shown !== undefined) log.add(`starting the ${protocol.title} clients`);
+      if (known === undefined && shown !== undefined) log.add(`starting the ${protocol.title} clients`);
       try {
-        shown = await start(protocol);
-        if (!isNew) shown.traffic.resume();
+        if (known === undefined) [shown] = await start([protocol]);
+        else {
+          shown = await known;
+          shown.traffic.resume();
+        }
       } catch (error) {
         started.delete(name);
+        // Another try makes another cluster, unless this one runs.
+        await clusters.get(protocol.workload.name)?.catch(() => clusters.delete(protocol.workload.name));
         shown?.traffic.resume();
         throw error;
       } finally {

@@ -63,7 +63,7 @@ export async function playScenario(started, perSecondOf, progress) {
  */
 async function playOne(cluster, traffics, perSecondOf, progress) {
   const names = traffics.map(({ protocol }) => protocol.title).join(', ');
-  const stretch = Math.max(...traffics.map((traffic) => perSecondOf(traffic.protocol) / traffic.perSecond));
+  const stretch = Math.max(...traffics.map((traffic) => perSecondOf(traffic.protocol) / traffic.perSecond()));
   const nextSegment = async () => (await Promise.all(traffics.map((traffic) => traffic.nextSegment())))[0] ?? 0;
   /** @type {Phase[]} */
   const phases = [];

@@ -29,7 +29,7 @@ export function describeState(cluster, traffic) {
     protocol: protocol.name,
     requests: protocol.requests,
     engine: protocol.workload.engine,
-    perSecond: traffic.perSecond,
+    perSecond: traffic.perSecond(),
     desired: cluster.desired(),
     pods,
     clients,

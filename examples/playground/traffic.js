@@ -19,18 +19,18 @@ const ENVIRONMENT = { ...process.env, GRPC_NODE_USE_ALTERNATIVE_RESOLVER: 'true'
 /** @typedef {Awaited<ReturnType<typeof startTraffic>>} Traffic */
 
 /**
+ * Starts the clients; they send from `begin` on.
  * @param {object} options
  * @param {import('./protocols.js').Protocol} options.protocol
  * @param {import('./clients/client.js').ClientContext} options.context
  * @param {number} options.perSecond requests per second of each client
  * @param {number} options.serviceTimeMs the mean work of a pod on one request
- * @param {boolean} options.lowerRate whether to send fewer on a machine that is busy with other things
  * @param {number} options.seed
  * @param {(text: string) => void} options.onEvent called with what a client did about a pod, in words
  * @param {(reason: string) => void} options.onDeath called when a client's process ended by itself
  */
 export async function startTraffic(options) {
-  const { protocol, context, perSecond: wanted, serviceTimeMs, lowerRate, seed, onEvent, onDeath } = options;
+  const { protocol, context, perSecond: wanted, serviceTimeMs, seed, onEvent, onDeath } = options;
   let closed = false;
   let segment = 0;
   // Without a headless Service there is nobody to ask for the pods' addresses.
@@ -68,33 +68,38 @@ export async function startTraffic(options) {
     for (const { child } of children) child.kill('SIGKILL');
   };
 
-  let perSecond = wanted;
+  /** Which share of the rate this machine can take just now. */
+  let ratio = 1;
   try {
     const meansMs = await Promise.all(children.map(({ name, child }) => prepare(name, child, context)));
-    const ratio = (serviceTimeMs + OVERHEAD_MS) / Math.max(...meansMs);
-    if (lowerRate && ratio < 1) {
-      perSecond = Math.round(wanted * Math.max(ratio, MIN_RATE_RATIO));
-      onEvent(
-        `this machine is busy with other things: ${perSecond} ${protocol.requests}/s from each ${protocol.title} client, not ${wanted}`,
-      );
-    }
+    ratio = Math.min(1, (serviceTimeMs + OVERHEAD_MS) / Math.max(...meansMs));
   } catch (error) {
     close();
     throw error;
   }
+  let perSecond = wanted;
   /** @param {object} message */
   const tellAll = (message) => {
     for (const { child } of children) if (child.connected) child.send(message);
   };
   const begin = () => tellAll({ type: 'begin', startAt: epochNow() + AHEAD_MS, perSecond, seed });
-  begin();
 
   return {
     protocol,
     clients,
     boardOf,
+    ratio,
+    /** Sends from now on, this share of the rate. @param {number} share above 0, at most 1 */
+    begin(share) {
+      perSecond = Math.round(wanted * Math.max(share, MIN_RATE_RATIO));
+      if (perSecond < wanted) {
+        const rate = `${perSecond} ${protocol.requests}/s from each ${protocol.title} client, not ${wanted}`;
+        onEvent(`this machine is busy with other things: ${rate}`);
+      }
+      begin();
+    },
     /** Requests per second of each client. */
-    perSecond,
+    perSecond: () => perSecond,
     /** Sends nothing from now on; connections stay as they are. */
     rest: () => tellAll({ type: 'rest' }),
     /** Sends again. */

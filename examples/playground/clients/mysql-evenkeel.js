@@ -25,7 +25,7 @@ export const createClient = async ({ apiServerUrl, namespace, service, picker })
   });
   await cluster.balancer.ready();
   return {
-    ask: askOver((options) => cluster.query(options)),
+    ask: askOver((sql) => cluster.query(sql)),
     setAside: () => podsSetAside(cluster.balancer),
   };
 };

@@ -6,5 +6,5 @@ import { askOver, logIn } from './mysql.js';
 /** @type {import('./client.js').CreateClient} */
 export const createClient = async ({ servicePorts }) => {
   const pool = createPool({ ...logIn('ordinary'), host: '127.0.0.1', port: servicePorts.mysql ?? 0 });
-  return { ask: askOver((options) => pool.query(options)) };
+  return { ask: askOver((sql) => pool.query(sql)) };
 };

@@ -23,5 +23,5 @@ export const createClient = async ({ headless }) => {
     cluster.add(address, { ...logIn('pool-cluster'), host: address, port: headless.ports.mysql ?? 0 });
   }
   const nodes = cluster.of('*'); // in turn
-  return { ask: askOver((options) => nodes.query(options)) };
+  return { ask: askOver((sql) => nodes.query(sql)) };
 };

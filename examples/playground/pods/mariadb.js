@@ -1,10 +1,10 @@
 // @ts-check
 /** A pod's MySQL port where MariaDB is installed: a real server, which this process starts, slows down, asks and ends. */
-import { chownSync, cpSync, existsSync, readdirSync, rmSync } from 'node:fs';
+import { chownSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { unprivileged } from '../../../test/support/mariadb/program.mjs';
+import { dataFolders, unprivileged } from '../../../test/support/mariadb/program.mjs';
 import { admin, MariadbServer } from '../../../test/support/mariadb/server.mjs';
 import { access } from '../clients/mysql.js';
 
@@ -45,8 +45,9 @@ export function serveMariadb({ name, work, connections, mariadb }) {
     async listen(address, port) {
       // After a kill -9 the data are there: the server recovers them.
       if (!existsSync(data)) {
+        for (const path of dataFolders(data)) mkdirSync(path);
         cpSync(template, data, { recursive: true });
-        own(data, who);
+        for (const path of dataFolders(data)) own(path, who);
       }
       server = new MariadbServer({
         name,
@@ -75,7 +76,7 @@ export function serveMariadb({ name, work, connections, mariadb }) {
     async leave() {
       leaving = true;
       await server.stop();
-      rmSync(data, { recursive: true, force: true });
+      for (const path of dataFolders(data)) rmSync(path, { recursive: true, force: true });
     },
   };
 }
