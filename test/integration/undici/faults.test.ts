@@ -13,7 +13,7 @@ import { type CallRecord, openLoop, Tally } from './support/traffic.js';
 const DEADLINE_MS = 1_000;
 const PODS = PROOF ? 10 : 5;
 const PER_SECOND = PROOF ? 1_000 : 400;
-const HEALTHY_MS = PROOF ? 10_000 : 1_000;
+const HEALTHY_MS = PROOF ? 10_000 : 500;
 const WATCHED_MS = 2 * DEADLINE_MS + 60_000;
 /** How long an answer takes; ten times as much is far above what a busy machine adds. */
 const SERVICE_MS = 20;
@@ -50,9 +50,12 @@ interface Run {
   readonly failedElsewhere: number;
 }
 
+/** How long a test that is no proof goes on once the fault was seen: until after the first trial. */
+const SEEN_MS = 1_500;
+
 /**
  * A steady rate of requests with a deadline and no retries, in the middle of which `fault` happens to one pod. Outside of
- * a proof it is over when it has been `seen` for two deadlines.
+ * a proof it is over when it has been `seen` for a while.
  */
 async function run(
   fault: () => void | Promise<void>,
@@ -89,7 +92,7 @@ async function run(
     return endpoints.find(({ address }) => address === addressOf(faulty)) ?? { started: 0, inFlight: 0 };
   };
   // The first calls compile what they run through.
-  await openLoop(tally, PER_SECOND, 500, { prefix: 'warm-up' });
+  await openLoop(tally, PER_SECOND, 300, { prefix: 'warm-up' });
   tally.calls.length = 0;
   await openLoop(tally, PER_SECOND, HEALTHY_MS, { prefix: 'healthy' });
   const healthy = tally.calls.splice(0);
@@ -110,7 +113,7 @@ async function run(
       if (machineMs() >= faultMs + DEADLINE_MS) startedWithin ??= onFaulty().started;
       if (Number.isNaN(seenMs) && seen()) seenMs = machineMs();
     },
-    enough: () => !PROOF && machineMs() > seenMs + 2 * DEADLINE_MS,
+    enough: () => !PROOF && machineMs() > seenMs + SEEN_MS,
   });
   await began;
   const { started } = onFaulty();
@@ -155,12 +158,12 @@ function print(what: string, run: Run): void {
 }
 
 describe('one pod goes wrong, with a deadline and no retries: only single trials fail two deadlines later', () => {
-  const faults: readonly [string, () => void | Promise<void>][] = [
+  const faults: [string, () => void | Promise<void>][] = [
     ['answers 500 at once', () => faulty.behave({ status: 500, delayMs: 1 })],
     ['resets every connection', () => faulty.behave({ reset: true })],
     ['accepts and never answers', () => faulty.behave({ hang: true })],
-    ['is frozen: its kernel accepts, nobody reads', () => faulty.freeze()],
   ];
+  if (PROOF) faults.push(['is frozen: its kernel accepts, nobody reads', () => faulty.freeze()]);
   const judge = async (what: string, fault: () => void | Promise<void>): Promise<void> => {
     const result = await run(fault, () => ejections.includes(addressOf(faulty)));
     print(`one pod ${what}`, result);
@@ -201,7 +204,7 @@ describe('one pod of several is ten times as slow as it was', () => {
     ['peakEwma', peakEwma()],
     ['inFlight', inFlight()],
   ] as const) {
-    it(`by ${name}: no call fails`, { timeout: 150_000 }, async () => {
+    it.runIf(PROOF || name === 'peakEwma')(`by ${name}: no call fails`, { timeout: 150_000 }, async () => {
       faulty = await cluster.addPod();
       const result = await run(
         () => faulty.behave({ delayMs: 10 * SERVICE_MS }),

@@ -8,7 +8,7 @@ import { type Send, Tally, through } from './support/traffic.js';
 
 const IDLE_MS = 50;
 const BURST = 25;
-const ROUNDS = PROOF ? 400 : 60;
+const ROUNDS = PROOF ? 400 : 32;
 /** Pauses go through these in turn: from well before the pods hang up to just after. In ms. */
 const PAUSES = Array.from({ length: 16 }, (_, index) => IDLE_MS - 6 + index * 0.75);
 

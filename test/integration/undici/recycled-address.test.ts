@@ -52,7 +52,7 @@ describe('the address of one of our pods now belongs to another Service', () => 
     };
     const flows = async (traffic: Traffic): Promise<void> => {
       const then = traffic.answered;
-      await until('traffic flows', () => traffic.answered > then + 500);
+      await until('traffic flows', () => traffic.answered > then + 200);
     };
 
     it('a pod that left in good order: not a byte of ours ever gets there', async () => {

@@ -12,7 +12,7 @@ import { Cluster } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';
 import { Traffic, through } from './support/traffic.js';
 
-const PODS = PROOF ? 10 : 4;
+const PODS = PROOF ? 10 : 3;
 const CALLERS = PROOF ? 64 : 24;
 const ROLLS = PROOF ? 3 : 1;
 const LIMIT_MS = 180_000;
@@ -49,14 +49,14 @@ const start = async (pods: Omit<PodOptions, 'name'>, target: string, options: Di
 /** Traffic that flows before, during and after the updates. Both sides are counted when it has ended. */
 const rollUnderTraffic = async (what: string): Promise<Traffic> => {
   const traffic = new Traffic(CALLERS, through(orders));
-  await until('traffic flows', () => traffic.answered > 20 * CALLERS, 60_000);
+  await until('traffic flows', () => traffic.answered > 10 * CALLERS, 60_000);
   const beganMs = performance.now();
   const before = traffic.calls.length;
   for (let roll = 0; roll < ROLLS; roll++) await cluster.roll();
   const seconds = (performance.now() - beganMs) / 1_000;
   const perSecond = Math.round((traffic.calls.length - before) / seconds);
   const then = traffic.answered;
-  await until('traffic flows on', () => traffic.answered > then + 20 * CALLERS, 60_000);
+  await until('traffic flows on', () => traffic.answered > then + 10 * CALLERS, 60_000);
   await traffic.stop();
   const arrivals = cluster.journal.read();
   report(what, {
