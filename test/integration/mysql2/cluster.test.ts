@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { roundRobin, staticEndpoints } from '../../../src/index.js';
+import { activeHealth, conditions, panic, roundRobin, staticEndpoints } from '../../../src/index.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 
@@ -41,9 +42,10 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
 
   it('spreads over all servers', async () => {
     const replicas = create();
-    await until('all are connected', () =>
-      replicas.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
-    );
+    await until('all are connected', () => {
+      const { endpoints } = replicas.balancer.snapshot();
+      return endpoints.length === 3 && endpoints.every(({ state }) => state === 'ready');
+    });
     const seen = new Set<number>();
     for (let i = 0; i < 3; i++) {
       const [rows] = await replicas.query<never[]>('SELECT @@server_id AS id');
@@ -74,5 +76,75 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     await expect(replicas.execute('SELECT ?', [undefined])).rejects.toThrow('undefined');
     expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0, inFlight: 0 });
     expect(await world.at(0).connections()).toBe(before);
+  });
+
+  it('gives each user of a connection a clean session with resetOnRelease', async () => {
+    const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), resetOnRelease: true });
+    const first = await replicas.getConnection();
+    await first.query('SET @mine = 7');
+    const { threadId } = first;
+    first.release();
+    await until('it is back', () => inFlight(replicas) === 0);
+    const second = await replicas.getConnection();
+    expect(second.threadId).toBe(threadId);
+    expect((await second.query('SELECT @mine AS mine'))[0]).toEqual([{ mine: null }]);
+    second.release();
+  });
+
+  it('finds a frozen server by its health checks, before anybody asks it', async () => {
+    const replicas = create({
+      stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 200, unhealthyAfter: 2 }), panic()],
+    });
+    const doubted = (): boolean[] => replicas.balancer.snapshot().endpoints.map((endpoint) => endpoint.doubted);
+    await until('all are connected', () => {
+      const { endpoints } = replicas.balancer.snapshot();
+      return endpoints.length === 3 && endpoints.every(({ state }) => state === 'ready');
+    });
+    world.at(2).freeze();
+    const key = `${world.at(2).address}:${world.at(2).port}`;
+    const isOut = (): boolean => {
+      const at = replicas.balancer.snapshot().endpoints.find((endpoint) => endpoint.key === key);
+      return at?.state !== 'ready' || at.doubted;
+    };
+    await until('it is out', isOut, 30_000);
+    for (let i = 0; i < 6; i++) await replicas.query('SELECT 1');
+    world.at(2).thaw();
+    await until('it is back', () => doubted().every((doubt) => !doubt) && !isOut(), 30_000);
+  });
+
+  it('follows only the pods of a StatefulSet that are meant', async () => {
+    const resolver = new FakeResolver();
+    resolver.update(...world.all.map(({ endpoint, name }) => ({ ...endpoint, name })));
+    const cluster = create({
+      resolver,
+      services: { primary: { hosts: 'mysql-0' }, rest: { hosts: (name) => name !== 'mysql-0' } },
+    });
+    const ids = async (name: string): Promise<Set<number>> => {
+      const seen = new Set<number>();
+      for (let i = 0; i < 6; i++) {
+        const [rows] = await cluster.of(name).query<never[]>('SELECT @@server_id AS id');
+        seen.add((rows[0] as unknown as { id: number }).id);
+      }
+      return seen;
+    };
+    await until('all are connected', () => {
+      const states = [...cluster.balancers.values()].flatMap((balancer) => balancer.snapshot().endpoints);
+      return states.length === 3 && states.every(({ state }) => state === 'ready');
+    });
+    expect(await ids('primary')).toEqual(new Set([1]));
+    expect(await ids('rest')).toEqual(new Set([2, 3]));
+  });
+
+  it('waits for a connection that is checked out when it is ended, and cuts nobody', async () => {
+    const replicas = create();
+    const connection = await replicas.getConnection();
+    await connection.beginTransaction();
+    const ending = replicas.end();
+    await expect(replicas.query('SELECT 1')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    await connection.query('INSERT INTO t VALUES (1, 2)');
+    await connection.rollback();
+    connection.release();
+    await ending;
+    for (const server of world.all) await until('nothing is open', async () => (await server.connections()) === 0);
   });
 });
