@@ -3,5 +3,6 @@
  * included, is known then. It runs in the async context of the caller.
  */
 export function afterPendingIo(fn: () => void): void {
-  setImmediate(fn);
+  // The first may come in the turn under way, whose I/O was collected before now; the second cannot.
+  setImmediate(() => setImmediate(fn));
 }
