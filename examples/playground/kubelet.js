@@ -83,8 +83,11 @@ export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChan
     child.on('message', (/** @type {any} */ message) => {
       if (message.type === 'connections') pod.connections = message.connections;
       if (message.type === 'process') {
-        pod.serverPid = message.what === 'started' ? message.pid : undefined;
         mariadb?.note(message.pid, message.what);
+        if (message.what === 'ended') pod.serverPid = undefined;
+        // The last words of a process that was killed just when it had started its server.
+        else if (closed || pod.child !== child) killProcess(message.pid);
+        else pod.serverPid = message.pid;
       }
       if (message.type !== 'listening') return;
       pod.ports = message.ports;
@@ -193,6 +196,8 @@ export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChan
         const { child } = pod;
         if (child === undefined) continue;
         exits.push(new Promise((resolve) => child.once('exit', resolve)));
+        // What it said before is heard by then.
+        if (child.connected) exits.push(new Promise((resolve) => child.once('disconnect', resolve)));
         killNow(pod);
       }
       await Promise.all(exits);
@@ -203,12 +208,17 @@ export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChan
 /** SIGKILL to all that belongs to a pod. Returns whether there was anything. @param {Running} pod */
 function killNow({ child, serverPid }) {
   child?.kill('SIGKILL');
+  if (serverPid !== undefined) killProcess(serverPid);
+  return child !== undefined;
+}
+
+/** @param {number} pid */
+function killProcess(pid) {
   try {
-    if (serverPid !== undefined) process.kill(serverPid, 'SIGKILL');
+    process.kill(pid, 'SIGKILL');
   } catch {
     // It was ending by itself.
   }
-  return child !== undefined;
 }
 
 /** @param {string} host @param {number} port @returns {Promise<boolean>} */

@@ -64,6 +64,10 @@ export function serveMariadb({ name, work, connections, mariadb }) {
           if (what === 'ended' && !leaving) process.exit(1);
         },
       });
+      // However this process ends by itself, its server does not outlive it.
+      process.on('exit', () => {
+        if (server.pid !== undefined) process.kill(server.pid, 'SIGKILL');
+      });
       await server.start();
       void look().catch(() => {});
       setInterval(() => {
