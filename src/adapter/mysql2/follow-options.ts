@@ -86,7 +86,7 @@ const leaveOutStandby: StageFactory = () => ({ apply: (set) => set.filter(({ wei
 export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowServiceOptions): ResolvedFollowOptions {
   for (const method of ['add', 'remove', 'getConnection', 'on', 'off'] as const) {
     const found = (cluster as Partial<Record<typeof method, unknown>> | undefined)?.[method];
-    if (typeof found !== 'function') throw optionError('cluster', 'a PoolCluster of mysql2', cluster);
+    if (typeof found !== 'function') throw optionError('cluster', 'a PoolCluster of mysql2 3.12 or later', cluster);
   }
   checkKeys('options', options, names);
   const { resolver, node, id = ({ key }) => key, stages = [conditions()], pool = {}, observer = {}, rng } = options;
