@@ -16,20 +16,23 @@ interface FakeNode {
 
 /** A connection of a fake node, on the socket our `stream` option gave. */
 export class FakePoolConnection {
-  readonly #released: (connection: FakePoolConnection) => void;
   readonly #socket: Socket;
+  readonly #cluster: { readonly hangUp: boolean };
+  readonly #released: () => void;
 
-  constructor(socket: Socket, released: (connection: FakePoolConnection) => void) {
+  constructor(socket: Socket, cluster: { readonly hangUp: boolean }, released: () => void) {
     this.#socket = socket;
+    this.#cluster = cluster;
     this.#released = released;
   }
 
   release(): void {
-    this.#released(this);
+    this.#released();
   }
 
+  /** mysql2 closes its end only: the socket closes when the server does its part. */
   destroy(): void {
-    this.#socket.destroy();
+    if (this.#cluster.hangUp) this.#socket.destroy();
   }
 }
 
@@ -38,6 +41,8 @@ export class FakePoolCluster extends EventEmitter {
   readonly nodes: Map<string, FakeNode> = new Map();
   /** Ids given to `remove`, in order. */
   readonly removals: string[] = [];
+  /** Whether servers answer when a connection is ended. */
+  hangUp = true;
   readonly #restoreNodeTimeout: number;
 
   constructor({ restoreNodeTimeout = 0 }: { readonly restoreNodeTimeout?: number } = {}) {
@@ -86,7 +91,7 @@ export class FakePoolCluster extends EventEmitter {
   #open(id: string, node: FakeNode, callback: Callback): void {
     const socket = (node.options.stream as (given: unknown) => Socket)({});
     node.size++;
-    const connection = new FakePoolConnection(socket, () => {
+    const connection = new FakePoolConnection(socket, this, () => {
       const next = node.waiting.shift();
       if (next === undefined) node.idle.push(connection);
       else next(null, connection);

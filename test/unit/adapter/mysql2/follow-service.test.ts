@@ -123,6 +123,16 @@ describe('a node that leaves', () => {
     expect(clock.timers).toBe(0);
   });
 
+  it('does not wait for a server that does not hang up', async () => {
+    const { cluster, nodes } = setUp();
+    const connection = await nodes.connect(a, never);
+    (await cluster.checkOut(a.key)).release();
+    cluster.hangUp = false;
+    void connection.close();
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
+  });
+
   it('goes as soon as what runs has ended, and gives nobody a connection meanwhile', async () => {
     const { cluster, nodes } = setUp();
     const connection = await nodes.connect(a, never);
@@ -162,6 +172,23 @@ describe('a node that leaves', () => {
     used.release();
     (cluster.nodes.get(a.key) as { isOffline: boolean }).isOffline = false;
     clock.advance(1_000);
+    await turns();
+    expect(removed(cluster)).toEqual([a.key]);
+  });
+
+  it('ends what was given back as soon as mysql2 gives it to somebody again', async () => {
+    const { cluster, nodes, clock } = setUp();
+    const connection = await nodes.connect(a, never);
+    const [one, other] = [await cluster.checkOut(a.key), await cluster.checkOut(a.key)];
+    void connection.close();
+    clock.advance(100);
+    await turns();
+    one.release();
+    (cluster.nodes.get(a.key) as { isOffline: boolean }).isOffline = false;
+    cluster.emit('online', a.key);
+    await turns();
+    expect(cluster.nodes.get(a.key)).toMatchObject({ size: 1, idle: [] });
+    other.destroy();
     await turns();
     expect(removed(cluster)).toEqual([a.key]);
   });
