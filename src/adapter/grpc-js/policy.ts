@@ -104,13 +104,19 @@ class Running implements RunningPolicy, AttemptOwner {
       () => this.#schedule(),
     );
     this.#transport = new GrpcTransport(helper, args, options, () => this.roomMade());
-    this.balancer = createBalancer({
-      ...balancing,
-      resolver: balancing.resolver ?? presence.service,
-      picker: this.#watched(balancing.picker ?? p2c()),
-      observer: this.#overheard(balancing.observer ?? {}),
-      transport: this.#transport,
-    });
+    try {
+      this.balancer = createBalancer({
+        ...balancing,
+        resolver: balancing.resolver ?? presence.service,
+        picker: this.#watched(balancing.picker ?? p2c()),
+        observer: this.#overheard(balancing.observer ?? {}),
+        transport: this.#transport,
+      });
+    } catch (error) {
+      // What its picker asked for when it was tried out must not be done any more.
+      this.#stopped = true;
+      throw error;
+    }
     this.#picker = new CorridorPicker(this.balancer, this.#admission, this, options);
     helper.updateState(this.#state, this.#picker, null);
     presence.awoke(this);
