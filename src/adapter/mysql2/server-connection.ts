@@ -7,10 +7,11 @@ import {
   endpointAddress,
   endpointConnectionAgeMs,
   type Rng,
-  type Timer,
 } from '../../index.js';
+import { Crowding, meaningOf } from './crowding.js';
 import { type Dialled, Dialling } from './dialling.js';
 import type { ServerSettings } from './options.js';
+import { hideSecrets } from './secrets.js';
 import { Session, type SessionOwner } from './session.js';
 import { askOn, type Lender } from './side-question.js';
 import { Upkeep } from './upkeep.js';
@@ -39,26 +40,8 @@ export interface Borrower {
 /** `full`: the server gives no further connection but works on those it gave. `unresponsive`: it does not answer. */
 export type NotLent = 'refused' | 'full' | 'unresponsive';
 
-/** How long a server that takes no further connection is held to those it has, in ms. */
-const CROWDED_MS = 5_000;
 /** How long a server may take to hang up, or to answer a reset, in ms. */
 const PATIENCE_MS = 1_000;
-
-/** Refusals that say nothing against the connections there are: too many of them, or a password that has just changed. */
-const CROWDED: ReadonlySet<string | number> = new Set([
-  1040, // ER_CON_COUNT_ERROR
-  1044, // ER_DBACCESS_DENIED_ERROR
-  1045, // ER_ACCESS_DENIED_ERROR
-  1049, // ER_BAD_DB_ERROR
-  1129, // ER_HOST_IS_BLOCKED
-  1203, // ER_TOO_MANY_USER_CONNECTIONS
-  1226, // ER_USER_LIMIT_REACHED
-  'EMFILE',
-  'ENFILE',
-  'ENOBUFS',
-  'ENOMEM',
-  'EADDRNOTAVAIL',
-]);
 
 /** Opens the first connection to a server. Rejects with what went wrong; after an abort nothing is open. */
 export function openServerConnection(parts: ServerConnectionParts, signal: AbortSignal): Promise<ServerConnection> {
@@ -102,11 +85,9 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   readonly #upkeep: Upkeep;
   readonly #sessions = new Map<PoolConnection, Session>();
   readonly #dialling: Dialling;
-  #capacity: number;
+  readonly #crowding: Crowding;
   /** When a session was last given back. */
   #heardAtMs = Number.NEGATIVE_INFINITY;
-  #isCrowded = false;
-  #crowdedTimer: Timer | undefined;
   #closing: Promise<void> | undefined;
   #allClosed: (() => void) | undefined;
   #settleClosed!: (error: Error | undefined) => void;
@@ -118,7 +99,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.clock = clock;
     this.address = endpointAddress(endpoint);
     this.queryTimeoutMs = settings.queryTimeoutMs;
-    this.#capacity = settings.connectionLimit;
+    this.#crowding = new Crowding(clock, settings.connectionLimit);
     this.#maxAgeMs = Math.min(
       settings.maxConnectionAgeMs,
       endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY,
@@ -141,6 +122,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     });
     this.#upkeep = new Upkeep(this, settings, () => this.#sessions.values());
     this.handle = createPool(this.#poolOptions());
+    hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
     this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
     this.handle.on('release', (connection: PoolConnection) => this.#sessions.get(connection)?.returned());
@@ -148,7 +130,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   }
 
   get capacity(): number {
-    return this.#capacity;
+    return this.#crowding.capacity;
   }
 
   /** Lends a session that is fit for use. */
@@ -156,7 +138,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const isAtHand = this.#take((error, session) => {
       if (session === undefined) {
         const refusal = this.#refused(error);
-        borrower.notLent(refusal, this.#isCrowded && this.#sessions.size > 0 ? 'full' : 'refused');
+        borrower.notLent(refusal, this.#crowding.isCrowded && this.#sessions.size > 0 ? 'full' : 'refused');
       } else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
       else this.#validate(session, borrower);
     });
@@ -331,28 +313,17 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
     const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
     if (this.#closing !== undefined) return error;
-    const { code, errno } = (cause ?? {}) as { readonly code?: string; readonly errno?: number };
     if (this.#sessions.size === 0) {
       if (this.#dialling.size === 0) this.#gone(error);
-    } else if (CROWDED.has(errno ?? 0) || CROWDED.has(code ?? '')) this.#crowded(error);
-    else if (code === 'ECONNREFUSED') this.#settleLeaving();
-    else if (code === 'ETIMEDOUT') {
-      // It accepts but does not greet: it hangs, unless it still answers others.
-      if (this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs) this.#crowded(error);
-      else this.#settleLeaving();
+      return error;
     }
+    const meaning = meaningOf(cause);
+    const stillAnswers = this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs;
+    if (meaning === 'full' || (meaning === 'silent' && stillAnswers)) {
+      this.#crowding.holdTo(this.#sessions.size);
+      this.#parts.warn(error);
+    } else if (meaning !== 'unknown') this.#settleLeaving();
     return error;
-  }
-
-  #crowded(error: Error): void {
-    this.#capacity = Math.max(1, this.#sessions.size);
-    this.#crowdedTimer?.cancel();
-    this.#isCrowded = true;
-    this.#crowdedTimer = this.clock.timer(() => {
-      this.#isCrowded = false;
-      this.#capacity = this.#parts.settings.connectionLimit;
-    }, CROWDED_MS);
-    this.#parts.warn(error);
   }
 
   /** Nothing of ours is open any more. */
@@ -362,7 +333,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   }
 
   async #finish(): Promise<void> {
-    this.#crowdedTimer?.cancel();
+    this.#crowding.close();
     this.#upkeep.close();
     this.#dialling.cutAll();
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();

@@ -1,7 +1,13 @@
 import { inspect } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { type EvenkeelError, type Observer, observerEventNames, staticEndpoints } from '../../../src/index.js';
+import {
+  type EvenkeelError,
+  type Observer,
+  observerEventNames,
+  outcomes,
+  staticEndpoints,
+} from '../../../src/index.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
@@ -77,6 +83,19 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     expect(error.code).toBe('EVENKEEL_NOT_READY');
     expect(error.message).toContain(`no connection to 127.0.0.1:${server.endpoint.port}: ${message}`);
     expect(inspect([error, heard], { depth: 12 })).not.toContain(SECRET);
+  });
+
+  it('what works shows no secret either: connections in events, the pool of a lease', async () => {
+    const replicas = create({});
+    for (const event of ['connection', 'acquire', 'release'] as const) replicas.on(event, (value) => heard.push(value));
+    await replicas.query('SELECT 1');
+    const lease = await replicas.balancer.acquire();
+    heard.push(lease.handle);
+    lease.end(outcomes.success);
+    expect(heard.length).toBeGreaterThan(3);
+    expect(inspect([heard, replicas], { depth: 8 })).not.toContain(application.password);
+    // They are there all the same, for the handshakes to come.
+    await Promise.all(Array.from({ length: 3 }, () => replicas.query('DO SLEEP(0.02)')));
   });
 
   it('a server with too many connections is held to those it gave, and nobody hears of it but the observer', async () => {
