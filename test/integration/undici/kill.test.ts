@@ -7,14 +7,11 @@ import type { PodOptions } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';
-import { type Send, Traffic } from './support/traffic.js';
+import { BEGUN, readOn, type Send, Traffic } from './support/traffic.js';
 
 const PODS = PROOF ? 10 : 4;
 const CALLERS = PROOF ? 64 : 24;
 const KILLS = PROOF ? 10 : 1;
-
-/** Put before the failure of a request whose answer had begun. */
-const BEGUN = 'after its answer had begun';
 
 let cluster: Cluster;
 afterEach(() => cluster[Symbol.asyncDispose]());
@@ -24,15 +21,6 @@ interface Client {
   readonly dispatcher: ReturnType<typeof createDispatcher> | ReturnType<typeof createFetch>;
 }
 
-/** Reads an answer that has begun. */
-const rest = async (body: Promise<unknown>): Promise<void> => {
-  try {
-    await body;
-  } catch (error) {
-    throw new Error(BEGUN, { cause: error });
-  }
-};
-
 const through = (orders: ReturnType<typeof createDispatcher>): Client => {
   const send: Send = async (method, id) => {
     const { statusCode, body } = await orders.request({
@@ -41,7 +29,7 @@ const through = (orders: ReturnType<typeof createDispatcher>): Client => {
       headers: { 'x-id': id },
       ...(method === 'POST' && { body: 'once' }),
     });
-    await rest(body.text());
+    await readOn(body.text());
     return statusCode;
   };
   return { send, dispatcher: orders };
@@ -59,7 +47,7 @@ const clients: [string, (cluster: Cluster) => Client, Omit<PodOptions, 'name'>?]
       const send: Send = async (method, id) => {
         const init = { method, headers: { 'x-id': id }, ...(method === 'POST' && { body: 'once' }) };
         const response = await fetchOrders('/', init);
-        await rest(response.text());
+        await readOn(response.text());
         return response.status;
       };
       return { send, dispatcher: fetchOrders };

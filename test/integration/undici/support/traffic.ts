@@ -24,6 +24,18 @@ interface Requesting {
   }): Promise<{ statusCode: number; body: { text(): Promise<string> } }>;
 }
 
+/** Put before the failure of a request whose answer had begun. */
+export const BEGUN = 'after its answer had begun';
+
+/** Reads an answer that has begun to its end. */
+export async function readOn<T>(body: Promise<T>): Promise<T> {
+  try {
+    return await body;
+  } catch (error) {
+    throw new Error(BEGUN, { cause: error });
+  }
+}
+
 /** Requests through a dispatcher. A POST has a body. */
 export function through(dispatcher: unknown, path = '/status/200'): Send {
   return async (method, id) => {
@@ -31,7 +43,7 @@ export function through(dispatcher: unknown, path = '/status/200'): Send {
     const { statusCode, body } = await (dispatcher as Requesting).request(
       method === 'POST' ? { ...options, body: `order ${id}` } : options,
     );
-    await body.text();
+    await readOn(body.text());
     return statusCode;
   };
 }
