@@ -10,6 +10,8 @@ import { Histogram } from './histogram.js';
 import { busiestPod, describeState } from './state.js';
 
 const WINDOW_MS = 2_000;
+// At a tenth of the rate the windows hold fewer requests rather than last for ever; the verdict minds how many.
+const MAX_STRETCH = 4;
 const SETTLE_TIMEOUT_MS = 30_000;
 const LAST_ANSWERS_TIMEOUT_MS = 5_000;
 const POLL_MS = 20;
@@ -63,7 +65,10 @@ export async function playScenario(started, perSecondOf, progress) {
  */
 async function playOne(cluster, traffics, perSecondOf, progress) {
   const names = traffics.map(({ protocol }) => protocol.title).join(', ');
-  const stretch = Math.max(...traffics.map((traffic) => perSecondOf(traffic.protocol) / traffic.perSecond()));
+  const stretch = Math.min(
+    MAX_STRETCH,
+    Math.max(...traffics.map((traffic) => perSecondOf(traffic.protocol) / traffic.perSecond())),
+  );
   const nextSegment = async () => (await Promise.all(traffics.map((traffic) => traffic.nextSegment())))[0] ?? 0;
   /** @type {Phase[]} */
   const phases = [];

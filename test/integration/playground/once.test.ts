@@ -48,8 +48,11 @@ const transcript = ({ stdout, stderr }: Ended): string => `${stderr}\n${stdout}`
 /** What a run says when its clients did not get to send in time. */
 const BUSY = 'this machine is busy: a client sent up to';
 
-/** Three runs on a busy machine, where each may take half a minute. */
-const LIMIT_MS = 180_000;
+/** What it says when it sends fewer requests than it would elsewhere. */
+const LOWERED = 'this machine is busy with other things';
+
+/** Three runs on a busy machine, where each may take more than a minute. */
+const LIMIT_MS = 400_000;
 
 /** A run that says itself that the machine was too busy tells nothing about evenkeel: then, and only then, once more. */
 async function playOnce(...options: string[]): Promise<Ended> {
@@ -75,7 +78,8 @@ function checkTable(rows: readonly Row[], protocol: Protocol, ended: Ended): voi
     }
     expect(evenkeel.errors, phase).toBe(0);
     const answered = evenkeel.perPod.reduce((sum, count) => sum + count, 0);
-    expect(answered, 'the window is long enough to say something').toBeGreaterThan(150);
+    const enough = transcript(ended).includes(LOWERED) ? 50 : 150;
+    expect(answered, 'the window is long enough to say something').toBeGreaterThan(enough);
     const perPod = answered / evenkeel.perPod.length;
     expect(evenkeel.maxOverMean, phase).toBeLessThanOrEqual(Math.max(1.05, 1 + 4 / Math.sqrt(perPod)) + 0.005);
     expect(evenkeel.maxOverMean, 'the table agrees with itself').toBeCloseTo(Math.max(...evenkeel.perPod) / perPod, 1);
