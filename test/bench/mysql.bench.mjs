@@ -78,8 +78,8 @@ async function compare() {
 
   console.log(`## MySQL: short queries
 
-${SERVERS} MariaDB servers as processes of their own on the same machine, ${CONNECTIONS} connections to each, ${CONCURRENCY} callers, one row of three columns by
-primary key. ${grouped(QUERIES)} queries a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. All are called as promises.
+${SERVERS} MariaDB servers as processes of their own on the same machine, at most ${CONNECTIONS} connections to each, ${CONCURRENCY} callers, one row of three
+columns by primary key. ${grouped(QUERIES)} queries a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. All are called as promises.
 
 ${figureTable(results, names)}
 

@@ -6,8 +6,8 @@ import { FakeResolver } from 'evenkeel/testing';
 import mysql from 'mysql2/promise';
 import { application } from '../../support/mariadb/servers.mjs';
 
-/** Connections to each server. */
-export const CONNECTIONS = 10;
+/** Connections to each server at most: more than the callers need. A server whose connections are all in use is passed over. */
+export const CONNECTIONS = 20;
 
 /** @typedef {{ readonly address: string, readonly port: number }} Address */
 
