@@ -1,8 +1,10 @@
 import type { Clock, Timer } from '../../index.js';
 import type { CheckedOut, ClusterFace } from './cluster-face.js';
 
-/** How long callers may come to wait for a connection of a node that leaves, in ms. */
-const PATIENCE_MS = 100;
+/** How often it is looked whether there is progress, in ms; callers may come to wait as long as there is … */
+const LOOK_MS = 100;
+/** … and so many looks more. One is not enough: after a stall of our own the timer comes before what the servers answered. */
+const LOOKS = 2;
 /** Of a node with a larger pool, or one without limit, not all connections can be gathered. */
 const MAX_CONNECTIONS = 100;
 
@@ -21,7 +23,9 @@ export interface GatheringOf {
 export class Gathering {
   readonly #of: GatheringOf;
   readonly #over: (all: boolean) => void;
-  readonly #patience: Timer;
+  #patience: Timer;
+  #progress = 0;
+  #looks = 0;
   readonly #held: CheckedOut[] = [];
   readonly #wanted: number;
   /** What becomes of connections that come when it is over. */
@@ -34,7 +38,7 @@ export class Gathering {
     const { clock, connectionLimit } = of;
     const isFeasible = connectionLimit > 0 && connectionLimit <= MAX_CONNECTIONS;
     this.#wanted = isFeasible ? connectionLimit : 0;
-    this.#patience = clock.timer(() => this.#end(false), isFeasible ? PATIENCE_MS : 0);
+    this.#patience = clock.timer(() => (isFeasible ? this.#look() : this.#end(false)), isFeasible ? LOOK_MS : 0);
     for (let count = 0; count < this.#wanted; count++) void this.#one();
   }
 
@@ -59,6 +63,14 @@ export class Gathering {
       // Nothing can be opened: its server is gone, or mysql2 has it offline.
       this.#end(false);
     }
+  }
+
+  /** Somebody who keeps a connection keeps it for long: then nothing more comes. */
+  #look(): void {
+    this.#looks = this.#held.length > this.#progress ? 0 : this.#looks + 1;
+    this.#progress = this.#held.length;
+    if (this.#looks >= LOOKS) this.#end(false);
+    else this.#patience = this.#of.clock.timer(() => this.#look(), LOOK_MS);
   }
 
   #end(all: boolean): void {

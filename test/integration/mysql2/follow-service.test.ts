@@ -151,7 +151,7 @@ describe.skipIf(noMariadb)(titled("followService with mysql2's own PoolCluster")
   describe('when servers leave', () => {
     it('loses no query', async () => {
       const cluster = createCluster();
-      const follower = follow(cluster);
+      const follower = follow(cluster, { drainTimeoutMs: 10_000 });
       await follower.ready();
       let isOver = false;
       const answers = new Map<number, number>();
@@ -164,11 +164,11 @@ describe.skipIf(noMariadb)(titled("followService with mysql2's own PoolCluster")
       const workers = Promise.all(Array.from({ length: 20 }, worker));
       const answered = (id: number, more: number): Promise<void> => {
         const before = answers.get(id) ?? 0;
-        return until(`server ${id} answers`, () => (answers.get(id) ?? 0) >= before + more);
+        return until(`server ${id} answers`, () => (answers.get(id) ?? 0) >= before + more, 20_000);
       };
-      for (let round = 0; round < 5; round++) {
+      for (let round = 0; round < 3; round++) {
         resolver.update(...world.endpoints.slice(0, 2));
-        await until('the third is out', () => follower.nodeIds.length === 2);
+        await until('the third is out', () => follower.nodeIds.length === 2, 20_000);
         await answered(1, 100);
         resolver.update(...world.endpoints);
         await answered(3, 100);
