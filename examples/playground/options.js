@@ -9,7 +9,7 @@ const PICKERS = Object.keys(pickers);
 const PROTOCOLS = protocols.map(({ name }) => name);
 
 /** With `--once` all clients of all protocols send at the same time. */
-const ONCE_PER_SECOND = 120;
+const ONCE_PER_SECOND = 100;
 // All three at the same time are much for two cores.
 const ONCE_PROTOCOLS = 'http,grpc';
 
