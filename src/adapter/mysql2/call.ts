@@ -158,10 +158,12 @@ export class Call implements Borrower, SessionHolder {
     this.#attempt++;
     this.#lease = lease;
     const server = service.transport.serverOf(lease.handle);
-    if (server === undefined) {
-      const { address } = lease.endpoint;
-      this.notLent(new EvenkeelError('EVENKEEL_CONNECT', `${address} is not connected to`), 'refused');
-    } else server.borrow(this);
+    if (server !== undefined) {
+      server.borrow(this);
+      return;
+    }
+    const error = new EvenkeelError('EVENKEEL_CONNECT', `${lease.endpoint.key} is not connected to`);
+    service.clock.defer(() => this.notLent(error, 'refused'));
   }
 
   #answered(session: Session, error: Error | null, rows: unknown, fields: unknown): void {
