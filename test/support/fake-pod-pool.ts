@@ -130,6 +130,7 @@ export class ForkHouse implements ForkOwner {
   readonly hedging: ForkOwner['hedging'];
   readonly balancer: Balancer<Pool>;
   readonly origin: string = 'http://orders.shop:8080';
+  readonly isClosing = false;
   /** All that arrived, in order. */
   readonly requests: ArrivedRequest[] = [];
   readonly attempts: ObserverEvents['attemptEnded'][] = [];

@@ -100,8 +100,8 @@ export class Branch extends Call {
       controller.abort(this.abortReason as Error);
       return;
     }
-    this.#controller = controller;
     this.began();
+    this.#controller = controller;
   }
 
   onResponseStarted(): void {

@@ -15,6 +15,7 @@ import {
 import { deadlineError, isDeadlineError } from './deadline-error.js';
 import { bodyOf } from './dispatch-options.js';
 import { outcomeOfError } from './outcome.js';
+import { isPodLeftError, podLeftError } from './pod-left.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
@@ -22,6 +23,8 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The Service as its callers know it, for messages. */
   readonly origin: string;
+  /** What has a pod stays there. */
+  readonly isClosing: boolean;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
   served(): void;
@@ -129,8 +132,14 @@ export abstract class Call implements Timed {
     this.abort(deadlineError({ origin, method, limitMs: this.limitMs as number, running: [this], tried: this.tried }));
   }
 
-  /** undici begins to write the attempt. */
+  /**
+   * undici begins to write the attempt, perhaps long after it was picked: on a connection that opened only now. What
+   * this throws undici fails the attempt with; it has then written nothing, and leaves the body and the socket alone.
+   */
   protected began(): void {
+    const lease = this.#lease;
+    // Its address may be another's in a moment.
+    if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
   }
 
@@ -224,6 +233,8 @@ export abstract class Call implements Timed {
     if (outcome.kind === 'cancelled' || this.abortReason !== undefined) return false;
     const body = bodyOf(this.#options);
     if (body?.destroyed === true) return false;
+    // It was not tried there: nothing the retry rules would count, or the budget pay for.
+    if (isPodLeftError(error)) return true;
     const { retries } = this.#owner.balancer;
     const { method } = this.#options;
     const idempotent = isRepeatable(this.#options, retries);

@@ -157,6 +157,11 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOw
     return this.#parts.matcher.origin;
   }
 
+  /** A balancer can be closed without us, too. */
+  get isClosing(): boolean {
+    return this.#closing !== undefined || this.balancer.snapshot().state === 'closed';
+  }
+
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const { origin, path } = options;

@@ -46,8 +46,8 @@ export class LegacyCall extends Call {
       abort(this.abortReason);
       return;
     }
-    this.#interrupt = abort;
     this.began();
+    this.#interrupt = abort;
   }
 
   onResponseStarted(): void {

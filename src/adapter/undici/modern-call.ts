@@ -89,9 +89,9 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
       controller.abort(this.abortReason as Error);
       return;
     }
+    this.began();
     this.#controller = controller;
     if (this.#pausedEarly) controller.pause();
-    this.began();
   }
 
   onResponseStarted(): void {

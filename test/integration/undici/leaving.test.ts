@@ -1,0 +1,166 @@
+import { Readable } from 'node:stream';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { connected } from '../../support/connected.js';
+import { HangingEndpoint } from '../../support/hanging-endpoint.js';
+import { Pod, type PodOptions } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+
+const certificate = createCertificate({ hosts: ['orders.shop'] });
+const tls = { tls: certificate };
+
+/** A request is on its way to a pod, whose connection is opening, when the pod leaves the Service. */
+describe('a pod that leaves while a connection to it opens', () => {
+  let leaving: Pod;
+  let staying: Pod;
+  let resolver: FakeResolver;
+  let orders: ServiceDispatcher;
+  let attempts: ObserverEvents['attemptEnded'][];
+
+  const start = async (pod: PodOptions, options: DispatcherOptions = {}): Promise<void> => {
+    leaving = await Pod.start({ ...pod, name: 'leaving' });
+    staying = await Pod.start({ ...pod, name: 'staying' });
+    resolver.update(leaving.endpoint);
+    orders = createDispatcher(pod.tls ? 'https://orders.shop:8443' : 'http://orders.shop:8080', {
+      resolver,
+      ...(pod.tls && { tls: { ca: pod.tls.cert } }),
+      pool: { connectTimeoutMs: 60_000 },
+      observer: { attemptEnded: (event) => attempts.push(event) },
+      ...options,
+    });
+    await connected(orders.balancer, 1);
+  };
+  const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+  const podOf = async (answer: ReturnType<ServiceDispatcher['request']>): Promise<unknown> => {
+    const { headers, body } = await answer;
+    await body.dump();
+    return headers['x-pod'];
+  };
+  /** The next connection to the pod is not finished before it is thawed. Until then it got one request. */
+  const holdConnections = async (): Promise<void> => {
+    // Nobody reads a connection over HTTP/2 before its first request, and so nobody would hear of its end.
+    await podOf(orders.request({ path: '/', method: 'GET' }));
+    attempts = [];
+    await leaving.end();
+    await until('it has no connection', async () => (await leaving.stats()).open === 0);
+    leaving.freeze();
+  };
+  const leave = async (): Promise<void> => {
+    resolver.update(staying.endpoint);
+    await until('it has left', () => orders.balancer.snapshot().endpoints.some(({ state }) => state === 'draining'));
+    await connected(orders.balancer, 1);
+  };
+  const told = (): unknown[] => attempts.map(({ outcome, retrying }) => [outcome.kind, retrying]);
+
+  beforeEach(() => {
+    resolver = new FakeResolver();
+    attempts = [];
+  });
+  afterEach(async () => {
+    await orders.destroy();
+    await Promise.all([leaving.kill(), staying.kill()]);
+  });
+
+  describe.each([
+    ['HTTP/1.1', tls, {}],
+    ...(coreTakesLegacyHandlers ? [] : [['HTTP/2', { ...tls, http2: true }, { allowH2: true }] as const]),
+  ] as const)('%s', (_protocol, pod, options) => {
+    it.each([
+      ['text', () => 'once'],
+      ['a stream', () => Readable.from([Buffer.from('once')])],
+      [
+        'what is made as it is sent',
+        async function* () {
+          yield Buffer.from('once');
+        },
+      ],
+    ])('a POST with %s goes to another, even without retries', async (_what, body) => {
+      await start(pod, { ...options, retry: { maxAttempts: 1 } });
+      await holdConnections();
+      const answer = podOf(orders.request({ path: '/', method: 'POST', body: body() as never }));
+      await until('it is on its way', () => inFlight() === 1);
+      await leave();
+      leaving.thaw();
+      expect(await answer).toBe('staying');
+      expect((await leaving.stats()).requests).toBe(1);
+      expect(told()).toEqual([
+        ['not-started', true],
+        ['success', false],
+      ]);
+    });
+
+    it('so does a fetch, of Node and of undici', async () => {
+      await start(pod, options);
+      await holdConnections();
+      const answers = [globalThis.fetch, (await import('undici')).fetch].map(async (fetch) => {
+        const response = await (fetch as typeof globalThis.fetch)('https://orders.shop:8443/', {
+          method: 'POST',
+          body: 'once',
+          dispatcher: orders,
+        } as never);
+        return response.headers.get('x-pod');
+      });
+      await until('they are on their way', () => inFlight() === 2);
+      await leave();
+      leaving.thaw();
+      expect(await Promise.all(answers)).toEqual(['staying', 'staying']);
+      expect((await leaving.stats()).requests).toBe(1);
+    });
+
+    it('a request that may have several answers goes to another', async () => {
+      await start(pod, { ...options, retry: { statuses: [503] } });
+      await holdConnections();
+      const answer = podOf(orders.request({ path: '/', method: 'GET' }));
+      await until('it is on its way', () => inFlight() === 1);
+      await leave();
+      leaving.thaw();
+      expect(await answer).toBe('staying');
+      expect((await leaving.stats()).requests).toBe(1);
+    });
+
+    it('one that came back meanwhile gets the request', async () => {
+      await start(pod, options);
+      await holdConnections();
+      const answer = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
+      await until('it is on its way', () => inFlight() === 1);
+      await leave();
+      resolver.update(leaving.endpoint);
+      leaving.thaw();
+      expect(await answer).toBe('leaving');
+      expect(told()).toEqual([['success', false]]);
+    });
+
+    it.each([
+      ['dispatcher', () => orders],
+      ['balancer', () => orders.balancer],
+    ])('a request finishes where it is when the %s is closed', async (_what, closing) => {
+      await start(pod, options);
+      await holdConnections();
+      const answer = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
+      await until('it is on its way', () => inFlight() === 1);
+      const closed = closing().close();
+      leaving.thaw();
+      expect(await answer).toBe('leaving');
+      await closed;
+    });
+  });
+
+  it.each(['thaw', 'kill'] as const)('in plain text: %s, and the request goes to another', async (end) => {
+    await start({ backlog: 1 });
+    const first = orders.request({ path: '/hang', method: 'GET' }).catch(() => {});
+    await until('the pod has the first request', async () => (await leaving.stats()).requests === 1);
+    await using _hanging = await HangingEndpoint.seize(leaving);
+    const answer = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
+    await until('the second is on its way', () => inFlight() === 2);
+    await leave();
+    await leaving[end]();
+    expect(await answer).toBe('staying');
+    if (end === 'thaw') expect((await leaving.stats()).requests).toBe(1);
+    await orders.destroy();
+    await first;
+  });
+});
