@@ -11,6 +11,7 @@ import { type LabelMatcher, parseLabelSelector } from './api-server-selector.js'
 import { expiredStatus, statusObject } from './api-server-status.js';
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
 import { bookmarkLine, eventLine, type Mangle, WatchStream } from './api-server-watch.js';
+import { resetSocket } from './reset-socket.js';
 
 /** How long a list waits for a version that is not there yet. */
 const EARLY_LIST_MS = 3_000;
@@ -178,7 +179,7 @@ export class RequestHandler {
       case 'hang':
         return true;
       case 'reset':
-        request.socket.resetAndDestroy();
+        resetSocket(request.socket);
         return true;
       case 'silent':
         reply.open();

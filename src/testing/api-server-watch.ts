@@ -5,6 +5,7 @@ import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import type { LabelMatcher } from './api-server-selector.js';
 import type { StatusObject } from './api-server-status.js';
 import type { StoredObject, StoreEvent } from './api-server-store.js';
+import { resetSocket } from './reset-socket.js';
 
 /** A backlog leaves in pieces of up to this many bytes, cut anywhere. */
 const PIECE_BYTES = 2_048;
@@ -138,7 +139,8 @@ export class WatchStream {
   }
 
   reset(): void {
-    this.#options.response.socket?.resetAndDestroy();
+    const { socket } = this.#options.response;
+    if (socket) resetSocket(socket);
     this.#stop();
   }
 

@@ -14,6 +14,7 @@ import { ServiceController, type ServiceOptions } from './api-server-service.js'
 import { statusObject } from './api-server-status.js';
 import { ObjectStore, type StoreBackup } from './api-server-store.js';
 import type { Disturbance, Mangle } from './api-server-watch.js';
+import { resetSocket } from './reset-socket.js';
 
 export interface ApiServerOptions {
   /** `true` makes a certificate for 127.0.0.1 and localhost; its authority is then `ca`. @defaultValue false */
@@ -280,7 +281,7 @@ class LoopbackApiServer implements ApiServer {
     this.#server = undefined;
     this.#grace?.cancel();
     const closed = server === undefined ? undefined : closeServer(server);
-    for (const socket of this.#sockets) socket.resetAndDestroy();
+    for (const socket of this.#sockets) resetSocket(socket);
     await closed;
     await this.#allGone();
   }
