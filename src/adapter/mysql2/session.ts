@@ -40,7 +40,7 @@ interface Command {
 
 /**
  * One connection of a mysql2 pool, from its handshake to its end: who has it, since when it is idle, whether it may be
- * used again. It puts its own `release`, `close`, `query` and `execute` on the connection, so that it knows what a
+ * used again. It puts its own `release`, `destroy`, `query` and `execute` on the connection, so that it knows what a
  * caller who has it checked out does with it.
  */
 export class Session {
@@ -53,7 +53,6 @@ export class Session {
   readonly #original: {
     readonly release: () => void;
     readonly destroy: () => void;
-    readonly close: () => void;
     readonly query: Send;
     readonly execute: Send;
   };
@@ -75,14 +74,12 @@ export class Session {
     this.#original = {
       release: connection.release,
       destroy: connection.destroy,
-      close: (connection as unknown as { close(): void }).close,
       query: connection.query as unknown as Send,
       execute: connection.execute as unknown as Send,
     };
     Object.assign(connection, {
       release: () => this.release(undefined),
-      // What `destroy` comes down to, also where an older mysql2 goes past the connection's own `destroy`.
-      close: () => this.#destroyed(),
+      destroy: () => this.#destroyed(),
       query: (...args: [unknown, unknown, Answer?]) => this.#track('query', args),
       execute: (...args: [unknown, unknown, Answer?]) => this.#track('execute', args),
     });
@@ -166,14 +163,13 @@ export class Session {
   /** Ends it at once, by our own decision; what runs on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
-    const isBusy = this.#state === 'busy';
-    this.#state = 'leaving';
     // mysql2 tells those who wait of an error, but of nothing after `destroy`.
-    if (isBusy) this.#socket.destroy(error);
+    if (this.#state === 'busy') this.#socket.destroy(error);
     else {
       this.#original.destroy.call(this.connection);
       this.#socket.destroy();
     }
+    this.#state = 'leaving';
     this.#end(undefined);
   }
 
@@ -195,7 +191,7 @@ export class Session {
 
   #error(code: 'EVENKEEL_DEADLINE' | 'EVENKEEL_CLOSED', what: string): EvenkeelError {
     const { address } = this.#owner;
-    return new EvenkeelError(code, `${address}${what.startsWith(':') ? '' : ' '}${what}`, { endpoint: address });
+    return new EvenkeelError(code, `${address} ${what}`, { endpoint: address });
   }
 
   /** A server that does not do its part is cut. */
@@ -208,15 +204,17 @@ export class Session {
     }, patienceMs);
   }
 
-  /** The caller who has it throws it away, or mysql2 does after an error, or we do. */
+  /** The caller who has it throws it away. */
   #destroyed(): void {
-    const isBusy = this.#state === 'busy';
-    if (isBusy) this.#state = 'leaving';
-    this.#original.close.call(this.connection);
-    if (!isBusy) return;
-    if (this.#running > 0) this.#verdict = worse(this.#verdict, outcomes.cancelled);
-    // Left alone, mysql2 would tell nobody whose statement still runs, and wait for the server to hang up.
-    this.#socket.destroy(this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user'));
+    if (this.#state !== 'busy') return;
+    this.#state = 'leaving';
+    if (this.#running > 0) {
+      this.#socket.destroy(this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user'));
+      this.#verdict = worse(this.#verdict, outcomes.cancelled);
+    } else {
+      this.#original.destroy.call(this.connection);
+      this.#socket.destroy();
+    }
     this.#letGo();
   }
 
