@@ -21,7 +21,7 @@ export interface RetryOptions {
   readonly methods?: readonly string[];
   /**
    * Decides about each attempt that can be repeated, in place of the rules; `usual` is what they say. HTTP: also about
-   * answers with a status of 400 or above. What throws counts for `usual`.
+   * answers with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
    * @defaultValue the rules
    */
   readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;

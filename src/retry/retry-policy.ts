@@ -1,4 +1,5 @@
 import type { Warnings } from '../observe/warnings.js';
+import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { RetryBudget } from './budget.js';
 import { candidateOf, type EndedAttempt } from './ended-attempt.js';
@@ -65,9 +66,11 @@ export class RetryPolicy {
     const { when } = this.#options;
     if (when === undefined) return usual;
     try {
-      return when(candidateOf(attempt, usual)) === true;
+      const verdict: unknown = when(candidateOf(attempt, usual));
+      if (typeof verdict === 'boolean') return verdict;
+      throw optionError('retry.when()', 'true or false', verdict);
     } catch (error) {
-      this.#warnings?.warn('retry.when threw', error);
+      this.#warnings?.warn('retry.when threw, or gave neither true nor false', error);
       return usual;
     }
   }

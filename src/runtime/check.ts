@@ -76,6 +76,7 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
 
 function describe(value: unknown): string {
   if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+  if (value instanceof Promise) return 'a promise';
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function ${value.name}`;
   return String(value);

@@ -99,7 +99,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     transport,
     balancer: createBalancer({
       ...pickNames(options, balancingOptionNames),
-      resolver: options.resolver ?? resolverOf(origin),
+      resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
       transport,
     }),
   });

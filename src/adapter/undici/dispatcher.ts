@@ -105,7 +105,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
     balancer: (transport) =>
       createBalancer({
         ...pickNames(options, balancingOptionNames),
-        resolver: options.resolver ?? resolverOf(origin),
+        resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
         transport,
       }),
   });

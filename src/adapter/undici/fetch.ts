@@ -27,7 +27,8 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
   const dispatcher = createDispatcher(target, options);
   const base = new URL(target);
   const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
-    const resource = typeof input === 'string' ? new URL(input, base) : input;
+    // What is no URL is left to `fetch`, which rejects with what its users know.
+    const resource = typeof input === 'string' && URL.canParse(input, base) ? new URL(input, base) : input;
     // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
     return fetch(resource, { ...init, dispatcher } as unknown as RequestInit);
   };

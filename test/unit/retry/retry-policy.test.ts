@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
+import { Warnings } from '../../../src/observe/warnings.js';
 import type { RetryOptions } from '../../../src/retry/retry-options.js';
 import { RetryPolicy } from '../../../src/retry/retry-policy.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
@@ -198,15 +199,24 @@ describe('when', () => {
     expect(asked).toEqual([]);
   });
 
-  it('that throws counts for the rules; a promise is no yes', () => {
-    const throwing = policy({
-      when: () => {
+  it.each([
+    [
+      'throws',
+      () => {
         throw new Error('mine');
       },
-    });
-    expect(throwing.allows(ended(outcomes.notStarted))).toBe(true);
-    expect(throwing.allows(ended(outcomes.timeout, { idempotent: true }))).toBe(false);
-    const promising = policy({ when: (async () => true) as never });
-    expect(promising.allows(ended(outcomes.notStarted))).toBe(false);
+      'mine',
+    ],
+    ['returns a promise', async () => true, 'retry.when() must be true or false, got a promise'],
+    ['forgets to return', () => {}, 'retry.when() must be true or false, got undefined'],
+    ['returns a word', () => 'yes', 'retry.when() must be true or false, got "yes"'],
+  ])('that %s counts for the rules, and the observer hears of it', (_what, when, message) => {
+    const clock = new FakeClock();
+    const warned: unknown[] = [];
+    const warnings = new Warnings({ warned: ({ error }) => warned.push(error) }, clock);
+    const mistaken = new RetryPolicy({ when: when as never }, clock, warnings);
+    expect(mistaken.allows(ended(outcomes.notStarted))).toBe(true);
+    expect(mistaken.allows(ended(outcomes.timeout, { idempotent: true }))).toBe(false);
+    expect(warned).toEqual([expect.objectContaining({ message })]);
   });
 });

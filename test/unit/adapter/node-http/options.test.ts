@@ -25,6 +25,7 @@ describe('createAgent', () => {
     ['key', 'http://orders.shop', { key: 'x-user' }, 'key must be a function'],
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
+    ['no resolver at all', 'http://orders.shop', { resolver: null }, 'resolver'],
   ])('refuses %s (%s, %j)', (_what, target, options, part) => {
     const given = options === null ? null : { resolver, ...options };
     expect(() => createAgent(target, given as never)).toThrow(refused(part));

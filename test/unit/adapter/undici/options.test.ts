@@ -35,10 +35,19 @@ describe('createDispatcher and createFetch', () => {
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
     ['a resolver', 'http://orders.shop', { resolver: 3 }, 'resolver'],
+    ['no resolver at all', 'http://orders.shop', { resolver: null }, 'resolver'],
   ])('refuses %s (%s, %j)', (_what, target, options, part) => {
     const given = { ...options, ...(options !== null && !('resolver' in options) && { resolver }) } as never;
     expect(() => createDispatcher(target, options === null ? (null as never) : given)).toThrow(refused(part));
     expect(() => createFetch(target, options === null ? (null as never) : given)).toThrow(refused(part));
+  });
+
+  it('fetches no URL that is none, and says so as the global fetch does', async () => {
+    const orders = createFetch('http://orders.shop', { resolver });
+    const answer = orders('http://');
+    await expect(answer).rejects.toBeInstanceOf(TypeError);
+    await expect(answer).rejects.toThrow('http://');
+    await orders.close();
   });
 
   it('takes a URL object, and every option there is', async () => {
