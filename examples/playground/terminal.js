@@ -60,7 +60,9 @@ function column(state, client, width, paint) {
   return [
     paint.bold(client.title.slice(0, width)),
     paint.dim(client.how.slice(0, width)),
-    paint.dim(`${connections} connection${connections === 1 ? '' : 's'}, ${client.inFlight} ${narrow ? 'busy' : 'in flight'}`),
+    paint.dim(
+      `${connections} connection${connections === 1 ? '' : 's'}, ${client.inFlight} ${narrow ? 'busy' : 'in flight'}`,
+    ),
     ...rows,
     `${narrow ? 'busiest' : 'busiest pod'} ${(even ? paint.green : paint.red)(spread)} ${narrow ? 'mean' : 'the mean'}`,
     `p50 ${formatMs(client.p50Ms)} ms${narrow ? '  ' : '   '}p99 ${formatMs(client.p99Ms)} ms`,
