@@ -25,7 +25,7 @@ export interface ServiceFetch extends AsyncDisposable {
  */
 export function createFetch(target: string | URL, options: DispatcherOptions = {}): ServiceFetch {
   const dispatcher = createDispatcher(target, options);
-  const base = new URL(target);
+  const base = new URL(target).href;
   const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
     // What is no URL is left to `fetch`, which rejects with what its users know.
     const resource = typeof input === 'string' && URL.canParse(input, base) ? new URL(input, base) : input;
