@@ -13,10 +13,13 @@ export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatche
     void readClusterNames().then(({ domain }) => matcher.learnDomain(domain));
     return matcher;
   }
-  if (typeof clusterDomain !== 'string' || !/^[a-z0-9.-]+$/i.test(clusterDomain)) {
-    throw optionError('clusterDomain', 'a domain such as cluster.local', clusterDomain);
-  }
-  return new OriginMatcher(origin, clusterDomain);
+  return new OriginMatcher(origin, checkClusterDomain(clusterDomain));
+}
+
+/** Throws EVENKEEL_OPTION for what is no domain. */
+export function checkClusterDomain(value: unknown): string {
+  if (typeof value === 'string' && /^[a-z0-9.-]+$/i.test(value)) return value;
+  throw optionError('clusterDomain', 'a domain such as cluster.local', value);
 }
 
 /** Where the pods of an origin come from: an address is what it says, a name is a Service to be found. */

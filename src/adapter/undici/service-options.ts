@@ -12,7 +12,7 @@ import {
   systemClock,
   type TargetOptions,
 } from '../../index.js';
-import { pickNames } from '../http/target.js';
+import { checkClusterDomain, pickNames } from '../http/target.js';
 import { callRules } from './call-options.js';
 import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
 import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
@@ -122,8 +122,9 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   if (options.resolver !== undefined) {
     throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
   }
-  const { key } = options;
+  const { key, clusterDomain } = options;
   if (key !== undefined) checkFunction('options.key', key);
+  if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
   checkBalancingOptions(pickNames(options, balancingOptionNames));
   callRules(options);
   undiciTransport({ origin: 'https://service.namespace', ...pickNames(options, undiciConnectionOptionNames) });

@@ -222,6 +222,7 @@ describe('options of a Service', () => {
     [{ options: { deadlineMs: 0 } }, 'deadlineMs'],
     [{ options: { tls: 'ca' } }, 'tls'],
     [{ options: { key: 'x' } }, 'options.key'],
+    [{ options: { clusterDomain: 5 } }, 'clusterDomain'],
     [{ options: 3 }, 'options'],
     [{ services: 'orders' }, 'services'],
     [{ otherwise: {} }, 'otherwise'],
