@@ -16,6 +16,7 @@ import { deadlineError, isDeadlineError } from './deadline-error.js';
 import { bodyOf } from './dispatch-options.js';
 import { outcomeOfError } from './outcome.js';
 import { isPodLeftError, podLeftError } from './pod-left.js';
+import { isBodyError } from './watched-body.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
@@ -243,7 +244,8 @@ export abstract class Call implements Timed {
 
   /** Whether an attempt that failed with `error` did so by the caller's doing, or at his deadline. */
   #isOurs(error: Error): boolean {
-    return this.abortReason !== undefined || this.#thrown === error || bodyOf(this.#options)?.errored === error;
+    if (this.abortReason !== undefined || this.#thrown === error || isBodyError(error)) return true;
+    return bodyOf(this.#options)?.errored === error;
   }
 
   /** A deadline is a time-out of the endpoint, if that had half of the time or more and has not begun to answer. */

@@ -30,6 +30,7 @@ import {
   type UndiciConnectionOptions,
   undiciConnectionOptionNames,
 } from './transport.js';
+import { withWatchedBody } from './watched-body.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
 export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
@@ -223,12 +224,12 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOw
     key: string | undefined,
   ): Call | ForkedCall {
     if (this.#forks && isRepeatable(options, this.balancer.retries)) return this.#fork(options, handler, key);
-    if (typeof handler.onRequestStart === 'function')
-      return new ModernCall(this, options, key, handler as ModernHandler);
+    const own = withWatchedBody(options);
+    if (typeof handler.onRequestStart === 'function') return new ModernCall(this, own, key, handler as ModernHandler);
     const legacy = handler as LegacyHandler;
     return coreTakesLegacyHandlers
-      ? new LegacyCall(this, options, key, legacy)
-      : new ModernCall(this, withoutDispatcher(options), key, new ModernisedHandler(legacy));
+      ? new LegacyCall(this, own, key, legacy)
+      : new ModernCall(this, withoutDispatcher(own), key, new ModernisedHandler(legacy));
   }
 
   #fork(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): ForkedCall {

@@ -200,6 +200,53 @@ describe('what the caller does wrong with an answer', () => {
   });
 });
 
+describe('a body that fails while it is sent', () => {
+  const broken = (): Error => Object.assign(new Error('the upload is gone'), { code: 'ECONNRESET', syscall: 'read' });
+  it.each([
+    [
+      'a generator',
+      async function* () {
+        yield 'a part';
+        throw broken();
+      },
+    ],
+    [
+      'a web stream',
+      () =>
+        new ReadableStream({
+          start: (controller) => controller.enqueue(new TextEncoder().encode('a part')),
+          pull: (controller) => controller.error(broken()),
+        }),
+    ],
+    [
+      'a stream',
+      () =>
+        new Readable({
+          read() {
+            this.push('a part');
+            this.destroy(broken());
+          },
+        }),
+    ],
+  ])('is held against no pod: %s, whose error looks like that of a connection', async (_what, body) => {
+    await open();
+    const request = dispatcher.request({ path: '/', method: 'POST', body: body() as never });
+    await expect(request).rejects.toThrow('the upload is gone');
+    await until('the attempt is over', () => attempts.length > 0);
+    expect(outcomes()).toEqual(['1 cancelled']);
+  });
+
+  it('a generator arrives whole if it does not fail', async () => {
+    await open();
+    const words = async function* () {
+      yield 'one ';
+      yield Buffer.from('two');
+    };
+    const { body } = await dispatcher.request({ path: '/echo', method: 'POST', body: words() as never });
+    expect(await body.text()).toBe('one two');
+  });
+});
+
 describe('a wrong request', () => {
   it('fails as with undici alone, and is held against no pod', async () => {
     await open();
