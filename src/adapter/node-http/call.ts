@@ -78,9 +78,10 @@ export class Call implements SocketSeeker {
     this.#settled = true;
     this.#pending?.release();
     // Whichever comes first: one who tries again when he hears of an error finds the pod judged already.
-    this.request.once(errorMonitor, (error: Error) => this.#over(error));
-    this.request.once('close', () => this.#over(undefined));
-    this.request.once('information', () => this.#lease?.progressed());
+    // All may be told more than once: `once` costs more than that.
+    this.request.on(errorMonitor, (error: Error) => this.#over(error));
+    this.request.on('close', () => this.#over(undefined));
+    this.request.on('information', () => this.#lease?.progressed());
   }
 
   refused(error: Error): void {

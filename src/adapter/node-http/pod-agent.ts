@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { afterPendingIo, type Clock, type Endpoint, endpointAddress } from '../../index.js';
 import type { PodLink } from '../http/pod-link.js';
+import { IdleSockets } from './idle-sockets.js';
 import { keepAliveMs } from './keep-alive.js';
 import { addRequest, endWithoutSocket } from './node-agent.js';
 
@@ -34,12 +35,6 @@ export interface PodAgentParts {
 /** A socket that was idle for longer, in ms, is used only after a look at whether the pod has ended it meanwhile. */
 const LOOK_AFTER_MS = 5;
 
-/** How long a socket has been idle, and may be. */
-interface Idle {
-  readonly sinceMs: number;
-  readonly limitMs: number;
-}
-
 /**
  * The keep-alive Agent of one pod. Whatever host a request names, its sockets go to this pod. A request gets a socket
  * that is open already: until then it can still go elsewhere.
@@ -49,7 +44,7 @@ export class PodAgent extends Agent {
   /** The same for all requests: our sockets do not depend on what a request asks for. */
   readonly #options: { readonly host: string; readonly port: number; readonly servername: '' };
   readonly #name: string;
-  readonly #idle = new WeakMap<Socket, Idle>();
+  readonly #idle: IdleSockets;
   /** Sockets that are their caller's own since an upgrade. */
   readonly #detached = new WeakSet<Socket>();
   /** Open, for the request that is being served just now. */
@@ -60,8 +55,9 @@ export class PodAgent extends Agent {
   constructor(parts: PodAgentParts) {
     // No limits here: the balancer sends no more requests than `connections`.
     super({ keepAlive: true, maxFreeSockets: parts.connections });
-    const { endpoint, origin } = parts;
+    const { endpoint, origin, clock } = parts;
     this.#parts = parts;
+    this.#idle = new IdleSockets(clock);
     this.#options = { host: endpoint.address, port: endpoint.port, servername: '' };
     this.#name = endpointAddress(endpoint);
     Object.assign(this, { protocol: origin.protocol, defaultPort: origin.protocol === 'https:' ? 443 : 80 });
@@ -97,15 +93,16 @@ export class PodAgent extends Agent {
   /** Finds a socket for a request: an idle one, the one opened ahead, or a new one. May call back at once. */
   serve(seeker: SocketSeeker): void {
     if (this.#refuses(seeker)) return;
-    const idle = this.#newestIdle();
-    if (idle !== undefined && this.#idleMs(idle) <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
-    else if (idle === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
+    const idleMs = this.#newestIdle();
+    if (idleMs !== undefined && idleMs <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
+    else if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
     else afterPendingIo(() => this.#serveNow(seeker));
   }
 
   /** Takes no more requests; those that run finish, and so do their sockets. */
   stop(): void {
     this.#closing = true;
+    this.#idle.stop();
     for (const sockets of Object.values(this.freeSockets)) {
       for (const socket of sockets ?? []) socket.destroy();
     }
@@ -126,30 +123,32 @@ export class PodAgent extends Agent {
     const socket = this.#fresh;
     if (socket === undefined) throw new Error(`no socket to ${this.#name} is open`);
     this.#fresh = undefined;
-    socket.once('agentRemove', () => this.#detached.add(socket));
+    const forget = this.#idle.watch(socket);
+    socket.once('agentRemove', () => {
+      forget();
+      this.#detached.add(socket);
+    });
     return socket;
   }
 
   /** A request has ended in order: whether its socket is kept for another. */
   override keepSocketAlive(duplex: Duplex): boolean {
     const socket = duplex as Socket & { _httpMessage?: { res?: IncomingMessage } };
-    const { link, connections, clock, keepAliveTimeoutMs } = this.#parts;
+    const { link, connections, keepAliveTimeoutMs } = this.#parts;
     if (this.#closing || link.sockets.open > connections) return false;
     const limitMs = keepAliveMs(keepAliveTimeoutMs, socket._httpMessage?.res?.headers['keep-alive']);
     if (limitMs === 0) return false;
-    this.#idle.set(socket, { sinceMs: clock.now(), limitMs });
+    this.#idle.add(socket, limitMs);
     socket.unref();
-    socket.setTimeout(limitMs);
-    socket.on('data', onUnasked);
+    // That of a request is not the next one's: some clients leave listeners on their sockets that act on it.
+    if (socket.timeout) socket.setTimeout(0);
     return true;
   }
 
   override reuseSocket(duplex: Duplex, request: ClientRequest): void {
     const socket = duplex as Socket;
     super.reuseSocket(socket, request);
-    socket.off('data', onUnasked);
-    // Some clients leave listeners on their sockets that act on a time-out; the idle time must not be the next request's.
-    socket.setTimeout(0);
+    this.#idle.remove(socket);
   }
 
   #serveNow(seeker: SocketSeeker): void {
@@ -201,26 +200,16 @@ export class PodAgent extends Agent {
     }
   }
 
-  /** The socket Node's Agent would take next, once those that are no good are out of its way. */
-  #newestIdle(): Socket | undefined {
+  /** For how long, in ms, the socket Node's Agent would take next has been idle, once those no good are out of its way. */
+  #newestIdle(): number | undefined {
     const idle = this.freeSockets[this.#name] as Socket[] | undefined;
     for (let socket = idle?.at(-1); socket !== undefined; socket = idle?.at(-1)) {
-      const limitMs = this.#idle.get(socket)?.limitMs ?? 0;
-      const isGood = !socket.destroyed && socket.writable && !socket.readableEnded && this.#idleMs(socket) < limitMs;
-      if (isGood) return socket;
       // Timers are late when the event loop is busy.
+      const idleMs = this.#idle.idleMs(socket);
+      if (idleMs !== undefined && !socket.destroyed && socket.writable && !socket.readableEnded) return idleMs;
       idle?.pop();
       socket.destroy();
     }
     return undefined;
   }
-
-  #idleMs(socket: Socket): number {
-    return this.#parts.clock.now() - (this.#idle.get(socket)?.sinceMs ?? 0);
-  }
-}
-
-/** Whatever a pod says while nothing was asked of it (a 408 before it hangs up) must not meet the next request. */
-function onUnasked(this: Socket): void {
-  this.destroy();
 }

@@ -1,5 +1,4 @@
-import type { Agent } from 'node:http';
-import { get } from 'node:http';
+import { type Agent, get, get } from 'node:http';
 import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type NodeHttpTransportOptions, nodeHttpTransport } from '../../../src/adapter/node-http/index.js';
@@ -123,6 +122,8 @@ describe('the connection to one pod', () => {
   it('gives up an idle socket after keepAliveTimeoutMs', async () => {
     const connection = await connect({ keepAliveTimeoutMs: 50 });
     await send(connection.handle, `${origin}/`);
+    expect(isFree(connection)).toBe(true);
+    clock.advance(50);
     await until('the pod sees it end', async () => (await open()) === 0);
   });
 
@@ -182,6 +183,17 @@ describe('the connection to one pod', () => {
     }
     await pod.behave({ delayMs: 400 });
     expect(await send(connection.handle, `${origin}/`)).toMatchObject({ status: 200, reused: true });
+  });
+
+  it('does not take over the time-out of the request before', async () => {
+    const connection = await connect();
+    get(`${origin}/`, { agent: connection.handle }, (response) => {
+      response.setTimeout(100);
+      response.resume();
+    });
+    await until('its socket is free', () => isFree(connection));
+    const [socket] = Object.values(connection.handle.freeSockets).flat();
+    expect(socket?.timeout).toBe(0);
   });
 
   it('after a clean end is opened again at the next request', async () => {
