@@ -1,5 +1,4 @@
-import { type Agent, get, get } from 'node:http';
-import { createServer, type Socket } from 'node:net';
+import { type Agent, get } from 'node:http';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type NodeHttpTransportOptions, nodeHttpTransport } from '../../../src/adapter/node-http/index.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
