@@ -1,4 +1,5 @@
 import { type Agent, get } from 'node:http';
+import { createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type NodeHttpTransportOptions, nodeHttpTransport } from '../../../src/adapter/node-http/index.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
