@@ -65,6 +65,8 @@ export class Call implements Borrower, SessionHolder {
   /** When a connection must have been found, on the clock; unset while there was no need to wait. */
   #obtainByMs: number | undefined;
   #obtainTimer: Timer | undefined;
+  /** Since when the server that was picked is waited for, on the clock; unset where it had a connection at hand. */
+  #obtainsSinceMs: number | undefined;
   #statementTimer: Timer | undefined;
   #done = false;
 
@@ -142,6 +144,7 @@ export class Call implements Borrower, SessionHolder {
   waits(): void {
     const { clock } = this.#route.first;
     if (this.#obtainTimer !== undefined || this.#done) return;
+    this.#obtainsSinceMs = clock.now();
     this.#obtainTimer = clock.timer(() => this.#obtainedNothing(), this.#restMs());
     this.#obtainTimer.ref();
   }
@@ -157,6 +160,7 @@ export class Call implements Borrower, SessionHolder {
     this.#counted = true;
     this.#attempt++;
     this.#lease = lease;
+    this.#obtainsSinceMs = undefined;
     const server = service.transport.serverOf(lease.handle);
     if (server !== undefined) {
       server.borrow(this);
@@ -252,7 +256,7 @@ export class Call implements Borrower, SessionHolder {
     const { clock, waitTimeoutMs } = this.#route.first;
     const nowMs = clock.now();
     this.#obtainByMs ??= nowMs + waitTimeoutMs;
-    return Math.max(0, this.#obtainByMs - nowMs);
+    return Math.max(0, Math.ceil(this.#obtainByMs - nowMs));
   }
 
   /** A server was picked, but a connection could not be had in time. */
@@ -263,9 +267,16 @@ export class Call implements Borrower, SessionHolder {
     const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${address} within ${waitTimeoutMs} ms`, {
       endpoint: address,
     });
-    lease.end(outcomes.cancelled);
-    this.#report(lease, outcomes.cancelled, false, error);
+    this.#gaveUp(lease, waitTimeoutMs, error);
     this.#fail(error);
+  }
+
+  /** No connection came from a server within `limitMs`: its failure, if it had half of that time or more to itself. */
+  #gaveUp(lease: Lease<Pool>, limitMs: number, error: Error): void {
+    const waitedMs = this.#route.first.clock.now() - (this.#obtainsSinceMs ?? Number.POSITIVE_INFINITY);
+    const outcome = waitedMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
+    lease.end(outcome);
+    this.#report(lease, outcome, false, error);
   }
 
   /** The statement's own time is over, wherever it stands. */
@@ -276,7 +287,7 @@ export class Call implements Borrower, SessionHolder {
       const where = lease === undefined || this.#waiting !== undefined ? undefined : endpointAddress(lease.endpoint);
       this.#waiting?.abort();
       const error = queryTimeout(where, this.#timeoutMs);
-      if (this.#waiting === undefined) lease?.end(outcomes.cancelled);
+      if (this.#waiting === undefined && lease !== undefined) this.#gaveUp(lease, this.#timeoutMs, error);
       this.#fail(error);
       return;
     }

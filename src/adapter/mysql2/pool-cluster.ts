@@ -12,6 +12,7 @@ import {
 } from '../../index.js';
 import type { Route } from './call.js';
 import { Namespace } from './namespace.js';
+import { ownErrors } from './own-errors.js';
 import { matches } from './pattern.js';
 import { type CheckoutOptions, type ConnectionCallback, Queryable } from './queryable.js';
 import { JoinedRoute, noService, type ServiceSelector, SingleRoute } from './route.js';
@@ -208,14 +209,7 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
 
   /** What a listener throws is its own: it ends up as an uncaught exception, but not in the middle of our work. */
   #tell(event: PoolClusterEvent, value: unknown): void {
-    if (this.listenerCount(event) === 0) return;
-    try {
-      this.emit(event, value);
-    } catch (error) {
-      process.nextTick(() => {
-        throw error;
-      });
-    }
+    if (this.listenerCount(event) > 0) ownErrors(() => this.emit(event, value))();
   }
 }
 

@@ -3,6 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { Call, type Route } from './call.js';
+import { ownErrors } from './own-errors.js';
 import type { Answer } from './session.js';
 import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
 
@@ -53,7 +54,7 @@ export abstract class Queryable extends EventEmitter {
     const callback = typeof first === 'function' ? first : second;
     const key = typeof first === 'function' ? undefined : first?.key;
     if (callback === undefined) return this.#checkOut(key);
-    const told = AsyncResource.bind(callback);
+    const told = AsyncResource.bind(ownErrors(callback));
     new Call(this.route(), {
       kind: 'checkout',
       key,
@@ -66,7 +67,7 @@ export abstract class Queryable extends EventEmitter {
     if (callback === undefined) return this.#promised(method, args);
     const statement = parseStatement(method, args);
     // The callback belongs to the caller's async context, not to that of the connection it happens to come by.
-    const done = AsyncResource.bind(callback) as Answer;
+    const done = AsyncResource.bind(ownErrors(callback)) as Answer;
     new Call(this.route(), { kind: 'statement', statement, done }).begin();
   }
 
@@ -88,10 +89,21 @@ export abstract class Queryable extends EventEmitter {
       new Call(this.route(), {
         kind: 'checkout',
         key,
-        done: (error, connection) => (error ? reject(error) : resolve(connection?.promise())),
+        done: (error, connection) => (error ? reject(error) : resolve(releasedOnce(connection as MysqlPoolConnection))),
       }).begin();
     });
   }
+}
+
+/** The promise form, for one caller: once he has given it back, releasing it again does nothing to whoever has it next. */
+function releasedOnce(connection: MysqlPoolConnection): PromisePoolConnection {
+  const promised = connection.promise();
+  let isHis = true;
+  promised.release = () => {
+    if (isHis) connection.release();
+    isHis = false;
+  };
+  return promised;
 }
 
 /** The stack of whoever called `method`: an error that comes from a socket has none that helps. */

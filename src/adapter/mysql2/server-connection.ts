@@ -90,6 +90,8 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   #heardAtMs = Number.NEGATIVE_INFINITY;
   #closing: Promise<void> | undefined;
   #allClosed: (() => void) | undefined;
+  /** mysql2 had no connection for who asked last, and opens none: he waits for one of the others. */
+  #isQueued = false;
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
@@ -126,6 +128,9 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
     this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
     this.handle.on('release', (connection: PoolConnection) => this.#sessions.get(connection)?.returned());
+    this.handle.on('enqueue', () => {
+      this.#isQueued = true;
+    });
     parts.opened(this.handle);
   }
 
@@ -271,11 +276,13 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
           return;
         }
         const session = this.#sessions.get(connection);
+        session?.acquired();
         if (session?.isAlive) taken(undefined, session);
         else taken(new Error('the connection was lost'), undefined);
       });
+    this.#isQueued = false;
     dialled = this.#dialling.openedBy(ask);
-    return dialled === undefined;
+    return dialled === undefined && !this.#isQueued;
   }
 
   /** A connection that was idle for long may be dead without anybody knowing. */
@@ -313,11 +320,12 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
     const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
     if (this.#closing !== undefined) return error;
+    const meaning = meaningOf(cause);
     if (this.#sessions.size === 0) {
-      if (this.#dialling.size === 0) this.#gone(error);
+      // Others that are being opened now will fare no better: their callers need not find out one by one.
+      if (this.#dialling.size === 0 || meaning === 'silent' || meaning === 'leaving') this.#gone(error);
       return error;
     }
-    const meaning = meaningOf(cause);
     const stillAnswers = this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs;
     if (meaning === 'full' || (meaning === 'silent' && stillAnswers)) {
       this.#crowding.holdTo(this.#sessions.size);

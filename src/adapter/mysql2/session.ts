@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
-import { type Clock, EvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { type Clock, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
 import { verdictOf } from './outcome.js';
+import { ownErrors } from './own-errors.js';
 import { isFarewell, queryTimeout } from './session-errors.js';
 
 /** How a statement ended. */
@@ -64,6 +65,8 @@ export class Session {
   #givenBack = false;
   /** The worst the statements of the present holder said of the server. */
   #verdict: Outcome = outcomes.success;
+  /** Until the server has answered a reset. */
+  #resetTimer: Timer | undefined;
 
   constructor(connection: PoolConnection, socket: Socket, expiresAtMs: number, owner: SessionOwner) {
     this.connection = connection;
@@ -102,9 +105,13 @@ export class Session {
 
   /** The pool hands it out. */
   acquired(): void {
-    if (this.#state !== 'idle') return;
-    this.#state = 'busy';
-    this.#socket.ref();
+    if (this.#state === 'busy') {
+      // One who waited in mysql2's own queue gets it from the one before, and nobody is told that it came back.
+      this.#letGo();
+    } else if (this.#state === 'idle') {
+      this.#state = 'busy';
+      this.#socket.ref();
+    }
   }
 
   /** It is back in the pool. */
@@ -146,7 +153,7 @@ export class Session {
     }
     this.#original.release.call(this.connection);
     // With `resetOnRelease` it is not back before the server has answered.
-    if (this.#state === 'busy') this.#orElse(() => this.#state !== 'busy', 'did not answer a reset');
+    if (this.#state === 'busy') this.#resetTimer = this.#orElse(() => this.#state !== 'busy', 'did not answer a reset');
   }
 
   /** Ends it in order: the server is told, so that it does not log a client that went away. Only while nothing runs. */
@@ -195,9 +202,9 @@ export class Session {
   }
 
   /** A server that does not do its part is cut. */
-  #orElse(isDone: () => boolean, what: string): void {
+  #orElse(isDone: () => boolean, what: string): Timer {
     const { clock, patienceMs } = this.#owner;
-    clock.timer(() => {
+    return clock.timer(() => {
       if (isDone()) return;
       this.#socket.destroy();
       this.#end(this.#error('EVENKEEL_DEADLINE', what));
@@ -220,7 +227,7 @@ export class Session {
 
   #track(method: Method, args: readonly unknown[]): Command {
     const last = args.findLastIndex((arg) => typeof arg === 'function');
-    const given = last === -1 ? undefined : (args[last] as Answer);
+    const given = last === -1 ? undefined : ownErrors(args[last] as Answer);
     const timed = given === undefined ? undefined : this.#timed(given, args[0]);
     const passed = timed === undefined ? [...args] : [...args.slice(0, last), timed.answer];
     if (timed !== undefined) passed[0] = timed.sql;
@@ -298,6 +305,8 @@ export class Session {
   #letGo(): void {
     const holder = this.#holder;
     const verdict = this.#verdict;
+    this.#resetTimer?.cancel();
+    this.#resetTimer = undefined;
     this.#holder = undefined;
     this.#verdict = outcomes.success;
     this.#running = 0;

@@ -50,7 +50,8 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
   }
   return {
     method,
-    sql: rest,
+    // These two may be inherited, as in the objects that tagged templates make; mysql2 reads them as well as it can, too.
+    sql: { ...rest, sql: (sql as StatementOptions).sql, values: (sql as StatementOptions).values },
     values: given,
     key,
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),

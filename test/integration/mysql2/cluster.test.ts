@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
 import { activeHealth, conditions, panic, roundRobin, staticEndpoints } from '../../../src/index.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
@@ -89,6 +90,24 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     expect(second.threadId).toBe(threadId);
     expect((await second.query('SELECT @mine AS mine'))[0]).toEqual([{ mine: null }]);
     second.release();
+  });
+
+  it('leaves a connection to its next user, however long ago resetOnRelease asked for a clean session', async () => {
+    const clock = new FakeClock();
+    const replicas = create({
+      resolver: staticEndpoints(world.endpoints.slice(0, 1)),
+      resetOnRelease: true,
+      clock,
+    });
+    const first = await replicas.getConnection();
+    first.release();
+    await until('it is back', () => inFlight(replicas) === 0);
+    const second = await replicas.getConnection();
+    expect(second.threadId).toBe(first.threadId);
+    await clock.advance(5_000);
+    await second.query('SELECT 1');
+    second.release();
+    await until('it is back', () => inFlight(replicas) === 0);
   });
 
   it('finds a frozen server by its health checks, before anybody asks it', async () => {

@@ -222,7 +222,50 @@ describe('a time-out', () => {
   });
 });
 
+describe('a server that accepts connections and greets nobody', () => {
+  it('counts as failing for statements that time out before they have a connection', async () => {
+    await create({ connectionLimit: 5 }, 1);
+    const held = await cluster.getConnection();
+    first().greeting = 'silent';
+    await expect(cluster.query({ sql: 'SELECT id', timeout: 50 })).rejects.toMatchObject({
+      code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    });
+    expect(story()).toEqual(['failure timeout']);
+    held.release();
+  });
+
+  it('is given up after its first handshake that took too long, however many callers go on asking', async () => {
+    await create({ pool: { connectTimeoutMs: 200 } }, 1);
+    first().greeting = 'silent';
+    first().end('badly');
+    let asking = true;
+    const ask = async (): Promise<void> => {
+      while (asking) await cluster.query({ sql: 'SELECT id', timeout: 20 }).catch(() => {});
+    };
+    const callers = [ask(), ask(), ask()];
+    try {
+      await until('it is known', () => cluster.balancer.snapshot().endpoints[0]?.state === 'backoff');
+    } finally {
+      asking = false;
+      await Promise.all(callers);
+    }
+  });
+});
+
 describe('a checked-out connection', () => {
+  it('that is released twice is not taken from whoever has it by then', async () => {
+    await create({ connectionLimit: 2 }, 1);
+    const mine = await cluster.getConnection();
+    mine.release();
+    const theirs = await cluster.getConnection();
+    expect(theirs.threadId).toBe(mine.threadId);
+    mine.release();
+    const other = await cluster.getConnection();
+    expect(other.threadId).not.toBe(theirs.threadId);
+    theirs.release();
+    other.release();
+  });
+
   it('that is given back while a statement runs is free when that has ended', async () => {
     await create({ connectionLimit: 1 }, 1);
     const connection = await cluster.getConnection();
@@ -314,6 +357,48 @@ describe('both forms of mysql2', () => {
     expect(cluster.escape("it's")).toBe("'it\\'s'");
     expect(cluster.escapeId('a.b')).toBe('`a`.`b`');
     expect(cluster.promise()).toBe(cluster);
+  });
+
+  it('take statements that inherit their text and values, as tagged templates make them', async () => {
+    await create({}, 1);
+    class Template {
+      get sql(): string {
+        return 'SELECT ? AS a';
+      }
+      get values(): unknown[] {
+        return [7];
+      }
+    }
+    await cluster.query(new Template());
+    expect(first().connections[0]?.statements).toEqual(['SELECT 7 AS a']);
+  });
+
+  it('leave errors of a callback to the application: the connection is none the worse', async () => {
+    await create({ connectionLimit: 1 }, 1);
+    const uncaught: string[] = [];
+    const note = (error: Error): unknown => uncaught.push(error.message);
+    const others = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException');
+    process.on('uncaughtException', note);
+    try {
+      first().reaction = () => ({ code: 1064, message: 'no' });
+      const failing = (what: string) => (): never => {
+        throw new Error(what);
+      };
+      cluster.query('SELEC', failing('of a statement'));
+      cluster.getConnection((_, connection) => {
+        connection.query('SELEC', failing('on a connection'));
+        connection.release();
+      });
+      await until('all have failed', () => uncaught.length === 2);
+      expect(uncaught).toEqual(['of a statement', 'on a connection']);
+      answerAll();
+      await cluster.query('SELECT id');
+      expect(first().accepted).toBe(1);
+    } finally {
+      process.off('uncaughtException', note);
+      for (const listener of others) process.on('uncaughtException', listener);
+    }
   });
 
   it('refuse what is no statement', async () => {
