@@ -65,6 +65,7 @@ export class Corridor<C> implements LeaseOwner<C> {
       clock,
       work: (what) => this.#work(what),
       isUrgent: () => !this.#slot.hasReady,
+      isGathering: () => this.#room.size > 1 && this.#isOpening(),
     });
     this.#start = new StartGate(clock, options.startTimeoutMs, () =>
       notStartedError(this.#feed, options.startTimeoutMs),
@@ -245,6 +246,10 @@ export class Corridor<C> implements LeaseOwner<C> {
     if (this.#empty && !this.#options.waitForEndpoints) this.#room.fail(noEndpointsError(this.#feed));
     else this.#room.wake();
     return costMs;
+  }
+
+  #isOpening(): boolean {
+    return this.#pool.members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'connecting');
   }
 
   #state(): BalancerSnapshot['state'] {

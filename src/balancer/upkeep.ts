@@ -7,14 +7,18 @@ export interface UpkeepOwner {
   readonly clock: Clock;
   /** Does what is due; returns how long the picker part took, in ms. */
   work(what: UpkeepWork): number;
-  /** Whether a new picker cannot wait: the present one has nothing to pick. */
+  /** Whether a new picker cannot wait for its cost to be paid off: the present one has nothing to pick. */
   isUrgent(): boolean;
+  /** Whether it waits a moment nevertheless: several callers wait, and more connections are about to open. */
+  isGathering(): boolean;
 }
 
 /** New pickers for mere readiness may take a tenth of the time: after each, this many times its cost is owed. */
 const OWED_FACTOR = 10;
 /** So much may be owed before the next has to wait, in ms: sets of ordinary size never do. */
 const CREDIT_MS = 200;
+/** The callers of a start wait so long for other connections than the first, in ms, or all of them would go there. */
+const GATHER_MS = 20;
 /** The longest wait, in ms: until then the calls of a start go to the few that connected first. */
 const MAX_WAIT_MS = 100;
 
@@ -41,13 +45,19 @@ export class Upkeep {
     if (this.#pending !== 'stages') this.#pending = what;
     if (this.#deferred) return;
     const { clock } = this.#owner;
-    const waitMs = what === 'stages' || this.#owner.isUrgent() ? 0 : this.#owedUntilMs - CREDIT_MS - clock.now();
+    const waitMs = what === 'stages' ? 0 : this.#waitMs();
     if (waitMs > 0) {
       this.#timer ??= clock.timer(() => this.#run(), Math.min(waitMs, MAX_WAIT_MS));
       return;
     }
     this.#deferred = true;
     clock.defer(() => this.#run());
+  }
+
+  #waitMs(): number {
+    const owner = this.#owner;
+    if (!owner.isUrgent()) return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
+    return owner.isGathering() ? GATHER_MS : 0;
   }
 
   /** What is due will not be done. */

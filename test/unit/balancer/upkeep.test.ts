@@ -8,6 +8,7 @@ class Work {
   /** What a picker costs, in ms of the clock. */
   costMs = 0;
   urgent = false;
+  gathering = false;
   readonly upkeep: Upkeep = new Upkeep({
     clock: this.clock,
     work: (what) => {
@@ -15,6 +16,7 @@ class Work {
       return this.costMs;
     },
     isUrgent: () => this.urgent,
+    isGathering: () => this.gathering,
   });
 }
 
@@ -41,6 +43,7 @@ describe('upkeep', () => {
         return 0;
       },
       isUrgent: () => false,
+      isGathering: () => false,
     });
     upkeep.request('stages');
     await settle();
