@@ -33,7 +33,7 @@ export function openShop(options) {
         await connection.execute('UPDATE items SET stock = stock - ? WHERE id = ?', [amount, item]);
         await connection.commit();
       } catch (error) {
-        await connection.rollback();
+        await connection.rollback().catch(() => {}); // of a connection that is gone there is nothing left to roll back
         throw error;
       } finally {
         connection.release();

@@ -1,5 +1,6 @@
 import { isIP, isIPv6 } from 'node:net';
 import { EvenkeelError } from '../errors.js';
+import { quoted } from '../runtime/check.js';
 import { isHostName, isLocalhost, parseServiceHost, type ServiceHost } from './cluster-domain.js';
 
 /** A target string, taken apart. A port is a number, or the name of a Service's port. */
@@ -93,6 +94,5 @@ function readPort(text: string, fail: (what: string) => EvenkeelError): number |
 }
 
 function targetError(value: string, shape: string, what: string): EvenkeelError {
-  const shown = JSON.stringify(value.length > 120 ? `${value.slice(0, 120)}…` : value);
-  return new EvenkeelError('EVENKEEL_OPTION', `target must be ${shape}, got ${shown}: ${what}`);
+  return new EvenkeelError('EVENKEEL_OPTION', `target must be ${shape}, got ${quoted(value, 120)}: ${what}`);
 }

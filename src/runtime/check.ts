@@ -74,8 +74,14 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
   return `${[kind, ...limits].join(' ')}${infinite ? ' or Infinity' : ''}`;
 }
 
+/** A string as messages show it: quoted, cut, and without the user and password that a URL may hold. */
+export function quoted(value: string, maxLength: number): string {
+  const shown = value.replace(/^(\s*(?:[a-z][\w+.-]*:)?\/\/)?.*:.*@/is, '$1…@');
+  return JSON.stringify(shown.length > maxLength ? `${shown.slice(0, maxLength)}…` : shown);
+}
+
 function describe(value: unknown): string {
-  if (typeof value === 'string') return JSON.stringify(value.length > 80 ? `${value.slice(0, 80)}…` : value);
+  if (typeof value === 'string') return quoted(value, 80);
   if (value instanceof Promise) return 'a promise';
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function ${value.name}`;

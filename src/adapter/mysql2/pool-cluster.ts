@@ -4,6 +4,7 @@ import {
   type Balancer,
   checkFunction,
   checkKeys,
+  checkString,
   combineObservers,
   EvenkeelError,
   endpointAddress,
@@ -84,6 +85,7 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
     const order = String(selector).toUpperCase() as ServiceSelector;
     if (!['RR', 'RANDOM', 'ORDER'].includes(order))
       throw optionError('selector', "'RR', 'RANDOM' or 'ORDER'", selector);
+    checkString('pattern', pattern);
     const id = `${order} ${pattern}`;
     let namespace = this.#namespaces.get(id);
     if (namespace === undefined) {
@@ -218,7 +220,7 @@ function servicesOf(options: PoolClusterOptions): Readonly<Record<string, Servic
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const { services, ...shared } = options;
   if (services === undefined) return { '': shared };
-  checkKeys('services', services, Object.keys(services));
+  checkKeys('services', services, Object.keys(services ?? {}));
   if (Object.keys(services).length === 0) throw optionError('services', 'at least one service', services);
   const result: Record<string, ServiceOptions> = {};
   for (const [name, own] of Object.entries(services)) {

@@ -2,6 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { EventEmitter } from 'node:events';
 import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
+import { EvenkeelError } from '../../index.js';
 import { Call, type Route } from './call.js';
 import { ownErrors } from './own-errors.js';
 import type { Answer } from './session.js';
@@ -52,7 +53,12 @@ export abstract class Queryable extends EventEmitter {
   getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
   getConnection(first?: CheckoutOptions | ConnectionCallback, second?: ConnectionCallback): unknown {
     const callback = typeof first === 'function' ? first : second;
-    const key = typeof first === 'function' ? undefined : first?.key;
+    const key: unknown = typeof first === 'function' ? undefined : first?.key;
+    if (key !== undefined && typeof key !== 'string') {
+      const error = new EvenkeelError('EVENKEEL_OPTION', 'getConnection: key must be a string');
+      if (callback === undefined) return Promise.reject(error);
+      throw error;
+    }
     if (callback === undefined) return this.#checkOut(key);
     const told = AsyncResource.bind(ownErrors(callback));
     new Call(this.route(), {

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
 import * as mysql2 from 'mysql2';
-import { checkBoolean, EvenkeelError, optionError } from '../../index.js';
+import { checkBoolean, EvenkeelError } from '../../index.js';
 
 /**
  * TLS settings as mysql2 wants them, or undefined for plain TCP. mysql2 checks the certificate's name only when told to,
@@ -32,6 +32,10 @@ function profile(name: string): Record<string, unknown> {
   try {
     return ConnectionConfig.getSSLProfile(name);
   } catch {
-    throw optionError('ssl', 'TLS settings, or the name of a profile of mysql2', name);
+    // The string is not shown: it may be a key.
+    throw new EvenkeelError(
+      'EVENKEEL_OPTION',
+      'ssl must be TLS settings, or the name of a profile: mysql2 knows no such one',
+    );
   }
 }

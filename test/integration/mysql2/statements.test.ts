@@ -406,6 +406,10 @@ describe('both forms of mysql2', () => {
     for (const wrong of [undefined, null, 7, {}, { sql: 7 }, { sql: 'SELECT 1', timeout: -1 }]) {
       await expect(cluster.query(wrong as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
     }
+    await expect(cluster.getConnection({ key: 7 } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    expect(() => cluster.getConnection({ key: 7 } as never, () => {})).toThrow('key must be a string');
+    expect(() => cluster.of(null as never)).toThrow('pattern must be a non-empty string');
+    expect(() => cluster.of('replica')).toThrow('made without `services`');
     expect(attempts).toEqual([]);
   });
 

@@ -22,6 +22,16 @@ function complaint(check: () => unknown): string | undefined {
 }
 
 describe('option checks', () => {
+  it.each([
+    ['mysql://app:se/cr@et@db.shop:3306', 'mysql://…@db.shop:3306'],
+    ['//app:secret@db', '//…@db'],
+    ['app:secret@db:80', '…@db:80'],
+    ['a@b', 'a@b'],
+    ['db.shop:80', 'db.shop:80'],
+  ])('show no user and password of a URL: %s', (given, shown) => {
+    expect(complaint(() => checkPort('port', given))).toMatch(`got ${JSON.stringify(shown)}`);
+  });
+
   it.each<[NumberBounds, unknown[], unknown[], string]>([
     [{}, [0, -1, 1.5], [Number.NaN, Infinity, -Infinity, '5', null, {}], 'a number'],
     [{ min: 1 }, [1, 2], [0.9, Infinity], 'a number of at least 1'],
