@@ -114,6 +114,6 @@ function worst(errors: readonly unknown[]): unknown {
 export function noService(pattern: string, names: readonly string[]): EvenkeelError {
   return new EvenkeelError(
     'EVENKEEL_OPTION',
-    `no service is called ${JSON.stringify(pattern)}: ${names.includes('') ? 'the cluster was made without `services`' : `there are ${names.join(', ')}`}`,
+    `no service is called ${JSON.stringify(pattern)}; ${names.includes('') ? 'the cluster was made without `services`' : `there are ${names.join(', ')}`}`,
   );
 }
