@@ -14,7 +14,7 @@ import type { Borrower, NotLent } from './server-connection.js';
 import type { Service } from './service.js';
 import type { Answer, Session, SessionHolder } from './session.js';
 import { queryTimeout } from './session-errors.js';
-import type { Statement } from './statement.js';
+import { isWhole, type Statement } from './statement.js';
 
 /** Where the calls of one name (a service, or a pattern over several) may go. */
 export interface Route {
@@ -194,7 +194,9 @@ export class Call implements Borrower, SessionHolder {
   #isRefusedUnsent({ unsent, outcome }: Verdict, lease: Lease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
     const { writable, settings } = this.#route.serviceOf(lease);
-    return writable && settings.mysql.multipleStatements !== true;
+    const { multipleStatements, flags } = settings.mysql;
+    const isOne = multipleStatements !== true && !/MULTI_STATEMENTS/i.test(String(flags));
+    return writable && isOne && this.#task.kind === 'statement' && isWhole(this.#task.statement);
   }
 
   /** `outcome` is for the stages and the load, `safe` says whether it may be repeated. */

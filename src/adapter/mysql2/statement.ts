@@ -25,6 +25,18 @@ export interface Statement {
   readonly timeoutMs: number | undefined;
 }
 
+/** A change, after white space and comments, other than those the server reads. */
+const CHANGE =
+  /^(?:\s|--\s.*\n|#.*\n|\/\*(?![!M])(?:(?!\*\/)[\s\S])*\*\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
+
+/**
+ * Whether a statement that a server refused had no effect there: one change is done as a whole or not at all. Of what runs
+ * other statements, such as CALL, the first may have been done.
+ */
+export function isWhole({ sql }: Statement): boolean {
+  return CHANGE.test(typeof sql === 'string' ? sql : (sql as { readonly sql: string }).sql);
+}
+
 /** The forms of mysql2: (sql), (sql, values), (sql, callback), (sql, values, callback); sql may be an object of options. */
 export type StatementArguments = readonly [sql: unknown, values?: unknown, callback?: unknown];
 

@@ -140,6 +140,33 @@ describe('an error the server answers with', () => {
   });
 });
 
+describe('a writer that refuses a statement since it is read-only', () => {
+  it.each([
+    ['one change', {}, 'INSERT INTO t VALUES (1)', true],
+    ['one change after comments', {}, '/**/ /* by call */ -- x\n update t SET a = 1', true],
+    ['what may have done something before', {}, 'CALL book(7)', false],
+    ['the same behind comments', {}, '/**/ CALL book(7) /* */ INSERT', false],
+    ['what only some servers read', {}, '/*!CALL book(7) */ INSERT INTO t VALUES (1)', false],
+    ['several statements in one', { multipleStatements: true }, 'INSERT INTO t VALUES (1)', false],
+    ['several by a flag', { flags: ['MULTI_STATEMENTS'] }, 'INSERT INTO t VALUES (1)', false],
+  ])('%s', async (_what, options, sql, isRepeated) => {
+    await create({ writable: true, ...options });
+    let refused = false;
+    for (const server of servers) {
+      server.reaction = (asked) => {
+        if (refused || asked.startsWith('SELECT')) return 'id';
+        refused = true;
+        return { code: 1290, message: 'running with the --read-only option' };
+      };
+    }
+    const running = cluster.query(sql);
+    if (isRepeated) await running;
+    else await expect(running).rejects.toMatchObject({ errno: 1290 });
+    const sent = servers.flatMap(({ connections }) => connections.flatMap((connection) => connection.statements));
+    expect(sent.filter((statement) => statement === sql)).toHaveLength(isRepeated ? 2 : 1);
+  });
+});
+
 describe('a connection that was idle for long', () => {
   const options = { validateAfterMs: 0, validateTimeoutMs: 100 };
 
