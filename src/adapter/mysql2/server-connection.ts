@@ -60,7 +60,8 @@ export function openServerConnection(parts: ServerConnectionParts, signal: Abort
       signal.removeEventListener('abort', onAbort);
       if (error === undefined) resolve(server);
       else {
-        reject(error);
+        // Whoever connects says himself that there is no connection, and to whom.
+        reject(error.cause ?? error);
         void server.close();
       }
     });

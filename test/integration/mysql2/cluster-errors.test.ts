@@ -88,6 +88,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     const error = await refused(replicas);
     expect(error.code).toBe('EVENKEEL_NOT_READY');
     expect(error.message).toContain(`no connection to 127.0.0.1:${server.endpoint.port}: ${message}`);
+    expect(error.message.match(/no connection to/g)).toHaveLength(1);
     expect(inspect([error, heard], { depth: 12 })).not.toContain(SECRET);
   });
 
