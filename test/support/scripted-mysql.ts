@@ -1,5 +1,5 @@
 import { createServer, type Server, type Socket } from 'node:net';
-import { Connection, ConnectionConfig } from 'mysql2';
+import * as mysql2 from 'mysql2';
 import { until } from './until.js';
 
 /** mysql2's own server side, of which its types say little. */
@@ -102,11 +102,12 @@ export class ScriptedMysql implements AsyncDisposable {
       socket.resume();
       return;
     }
-    const config = new (ConnectionConfig as unknown as new (options: object) => object)({
-      stream: socket,
-      isServer: true,
-    });
-    const side = new (Connection as unknown as new (options: object) => ServerSide)({ config });
+    const { Connection, ConnectionConfig } = mysql2 as unknown as {
+      readonly Connection: new (options: object) => ServerSide;
+      readonly ConnectionConfig: new (options: object) => object;
+    };
+    const config = new ConnectionConfig({ stream: socket, isServer: true });
+    const side = new Connection({ config });
     side.on('error', () => {});
     side.on('end', () => socket.end());
     if (greeting !== 'hello') {
