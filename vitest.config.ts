@@ -26,9 +26,17 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('contract', ['test/contract/**/*.test.ts']),
       project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 60_000 }),
       project('integration', ['test/integration/**/*.test.ts'], {
-        exclude: ['test/integration/package/**'],
-        // One file at a time: each starts processes of its own, and two of them would fight for small machines.
+        exclude: ['test/integration/package/**', 'test/integration/playground/**'],
+        // Each file starts processes of its own and mostly waits for them: two at a time, more would fight for small machines.
+        maxWorkers: 2,
+        sequence: { groupOrder: 1 },
+        testTimeout: 60_000,
+        hookTimeout: 60_000,
+      }),
+      project('playground', ['test/integration/playground/**/*.test.ts'], {
+        // A cluster under load in each: one at a time.
         fileParallelism: false,
+        sequence: { groupOrder: 2 },
         testTimeout: 60_000,
         hookTimeout: 60_000,
       }),

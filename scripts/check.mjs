@@ -45,6 +45,7 @@ const checks = [
   suite('simulation'),
   // Their programs import the package by its name, hence from dist.
   suite('integration', { built: true }),
+  suite('playground', { built: true }),
   suite('package'),
   { name: 'examples', args: tsc('tsconfig.javascript.json'), built: true },
   { name: 'pages', args: tsc('tsconfig.page.json') },
