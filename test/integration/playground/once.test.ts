@@ -84,9 +84,10 @@ function checkTable(rows: readonly Row[], protocol: Protocol, ended: Ended): voi
     const own = rows.filter((row) => row.phase === phase);
     for (const row of own) expect(row.perPod).toHaveLength(index === 0 ? 3 : 5);
     const [ordinary, evenkeel] = [own[0], own.at(-1)] as [Row, Row];
-    // A client that stood still for long counts a few of its requests under the phase before.
+    // Each client is a process of its own: a few requests at the border of two phases may count for the other one.
     if (!transcript(ended).includes(BUSY)) {
-      expect(evenkeel.requests, 'all clients are sent the same').toBe(ordinary.requests);
+      const apart = Math.abs(evenkeel.requests - ordinary.requests);
+      expect(apart, 'all clients are sent the same').toBeLessThanOrEqual(2 + 0.02 * ordinary.requests);
     }
     expect(evenkeel.errors, phase).toBe(0);
     const answered = evenkeel.perPod.reduce((sum, count) => sum + count, 0);
