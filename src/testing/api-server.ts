@@ -1,12 +1,10 @@
-import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
-import { createServer as createHttpsServer } from 'node:https';
-import type { AddressInfo, Socket } from 'node:net';
 import { checkBoolean, checkKeys, checkNumber } from '../runtime/check.js';
-import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import { type Clock, systemClock } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { Tokens, Verb } from './api-server-access.js';
 import { type Certificate, createCertificate } from './api-server-certificate.js';
 import type { Fault, FaultOptions } from './api-server-fault.js';
+import { LoopbackListener } from './api-server-listener.js';
 import type { EndpointSliceObject, KubernetesObject, ServiceObject } from './api-server-objects.js';
 import type { RecordedRequest } from './api-server-record.js';
 import { RequestHandler } from './api-server-requests.js';
@@ -14,7 +12,6 @@ import { ServiceController, type ServiceOptions } from './api-server-service.js'
 import { statusObject } from './api-server-status.js';
 import { ObjectStore, type StoreBackup } from './api-server-store.js';
 import type { Disturbance, Mangle } from './api-server-watch.js';
-import { resetSocket } from './reset-socket.js';
 
 export interface ApiServerOptions {
   /** `true` makes a certificate for 127.0.0.1 and localhost; its authority is then `ca`. @defaultValue false */
@@ -153,18 +150,11 @@ class LoopbackApiServer implements ApiServer {
   readonly #handler: RequestHandler;
   readonly #clock: Clock;
   readonly #rng: Rng;
-  readonly #certificate: Certificate | undefined;
-  readonly #sockets = new Set<Socket>();
-  #connections = 0;
-  #port: number;
-  #server: Server | undefined;
-  #grace: Timer | undefined;
-  #closed = false;
+  readonly #listener: LoopbackListener;
 
   constructor(options: ApiServerOptions) {
     this.#clock = options.clock ?? systemClock;
     this.#rng = options.rng ?? systemRng;
-    this.#port = checkNumber('port', options.port, 0, { min: 0, max: 65_535, integer: true });
     this.#store = new ObjectStore(checkNumber('historyLimit', options.historyLimit, 1_000, { min: 0, integer: true }));
     this.#handler = new RequestHandler(this.#store, {
       clock: this.#clock,
@@ -173,24 +163,31 @@ class LoopbackApiServer implements ApiServer {
       bookmarkIntervalMs: checkNumber('bookmarkIntervalMs', options.bookmarkIntervalMs, 60_000, { min: 1 }),
       pagesFromCache: checkBoolean('pagesFromCache', options.pagesFromCache, false),
     });
+    let certificate: Certificate | undefined;
     if (options.tls === true) {
       const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
-      this.#certificate = createCertificate({ issuer: authority });
+      certificate = createCertificate({ issuer: authority });
       this.ca = authority.cert;
     } else if (options.tls) {
-      this.#certificate = options.tls;
+      certificate = options.tls;
       this.ca = options.tls.cert;
     }
+    this.#listener = new LoopbackListener({
+      port: checkNumber('port', options.port, 0, { min: 0, max: 65_535, integer: true }),
+      certificate,
+      clock: this.#clock,
+      answer: (request, response) => this.#handler.handle(request, response),
+    });
     this.slices = collection<EndpointSliceObject>(this.#store, 'endpointslices');
     this.services = collection<ServiceObject>(this.#store, 'services');
   }
 
   get url(): string {
-    return `${this.#certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
+    return this.#listener.url;
   }
 
   get port(): number {
-    return this.#port;
+    return this.#listener.port;
   }
 
   get requests(): readonly RecordedRequest[] {
@@ -204,8 +201,8 @@ class LoopbackApiServer implements ApiServer {
       watches: watch,
       gets: get,
       openWatches: this.#handler.watches.size,
-      connections: this.#connections,
-      openConnections: this.#sockets.size,
+      connections: this.#listener.connections,
+      openConnections: this.#listener.open,
     };
   }
 
@@ -276,52 +273,21 @@ class LoopbackApiServer implements ApiServer {
     this.#handler.thaw();
   }
 
-  async kill(): Promise<void> {
-    const server = this.#server;
-    this.#server = undefined;
-    this.#grace?.cancel();
-    const closed = server === undefined ? undefined : closeServer(server);
-    for (const socket of this.#sockets) resetSocket(socket);
-    await closed;
-    await this.#allGone();
+  kill(): Promise<void> {
+    return this.#listener.kill();
   }
 
-  async terminate(graceMs = 60_000): Promise<void> {
-    const server = this.#server;
-    this.#server = undefined;
-    if (server === undefined) return;
+  terminate(graceMs = 60_000): Promise<void> {
     const watches = [...this.#handler.watches];
-    const sockets = [...this.#sockets];
-    const closed = closeServer(server);
-    this.#grace?.cancel();
-    this.#grace = this.#clock.timer(() => {
+    return this.#listener.terminate(graceMs, () => {
       for (const watch of watches) watch.end();
-      for (const socket of sockets) socket.destroySoon();
-    }, graceMs);
-    // The port is free at once; the connections are not waited for.
-    closed.catch(() => {});
+    });
   }
 
   async start(options: StartOptions = {}): Promise<void> {
-    if (this.#closed || this.#server !== undefined) return;
+    if (!this.#listener.canStart) return;
     if (options.history === 'lost') this.compact();
-    const answer: RequestListener = (request, response) => this.#handler.handle(request, response);
-    const server =
-      this.#certificate === undefined ? createHttpServer(answer) : createHttpsServer({ ...this.#certificate }, answer);
-    server.keepAliveTimeout = 90_000;
-    server.requestTimeout = 0;
-    server.on('connection', (socket: Socket) => {
-      this.#connections += 1;
-      this.#sockets.add(socket);
-      socket.setNoDelay(true);
-      socket.on('error', () => {});
-      socket.on('close', () => this.#sockets.delete(socket));
-    });
-    // Clients of TLS tests refuse our certificate on purpose.
-    server.on('tlsClientError', () => {});
-    await listen(server, this.#port);
-    this.#server = server;
-    this.#port = (server.address() as AddressInfo).port;
+    await this.#listener.start();
     this.#handler.begin(options.forbiddenMs ?? 20);
   }
 
@@ -332,20 +298,12 @@ class LoopbackApiServer implements ApiServer {
     await this.start(options);
   }
 
-  async close(): Promise<void> {
-    this.#closed = true;
-    await this.kill();
+  close(): Promise<void> {
+    return this.#listener.close();
   }
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
-  }
-
-  async #allGone(): Promise<void> {
-    // A socket leaves the set with its `close` event, so one that is still in it has that event to come.
-    await Promise.all(
-      [...this.#sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))),
-    );
   }
 }
 
@@ -359,18 +317,4 @@ function collection<T extends KubernetesObject>(
     list: () => store.list(resource, '').map((stored) => stored.object as T),
     delete: (name, namespace = 'default') => store.delete(resource, namespace, name),
   };
-}
-
-function listen(server: Server, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, '127.0.0.1', () => {
-      server.off('error', reject);
-      resolve();
-    });
-  });
-}
-
-function closeServer(server: Server): Promise<void> {
-  return new Promise((resolve) => server.close(() => resolve()));
 }

@@ -1,0 +1,124 @@
+import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createHttpsServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { Certificate } from './api-server-certificate.js';
+import { resetSocket } from './reset-socket.js';
+
+/** What a `LoopbackListener` is made of. */
+export interface LoopbackListenerParts {
+  /** 0 for any; the one that was found is kept for every start after it. */
+  readonly port: number;
+  /** Undefined: plain HTTP. */
+  readonly certificate: Certificate | undefined;
+  readonly clock: Clock;
+  readonly answer: RequestListener;
+}
+
+/** The process of an API server as clients see it: a port on 127.0.0.1 and its connections, killed and started at will. */
+export class LoopbackListener {
+  /** Connections accepted, over all starts. */
+  connections = 0;
+  readonly #parts: LoopbackListenerParts;
+  readonly #sockets = new Set<Socket>();
+  #port: number;
+  #server: Server | undefined;
+  #grace: Timer | undefined;
+  #closed = false;
+
+  constructor(parts: LoopbackListenerParts) {
+    this.#parts = parts;
+    this.#port = parts.port;
+  }
+
+  get url(): string {
+    return `${this.#parts.certificate === undefined ? 'http' : 'https'}://127.0.0.1:${this.#port}`;
+  }
+
+  get port(): number {
+    return this.#port;
+  }
+
+  /** Connections open now. */
+  get open(): number {
+    return this.#sockets.size;
+  }
+
+  /** False while it runs, and after `close`. */
+  get canStart(): boolean {
+    return !this.#closed && this.#server === undefined;
+  }
+
+  async start(): Promise<void> {
+    const { certificate, answer } = this.#parts;
+    const server = certificate === undefined ? createHttpServer(answer) : createHttpsServer({ ...certificate }, answer);
+    server.keepAliveTimeout = 90_000;
+    server.requestTimeout = 0;
+    server.on('connection', (socket: Socket) => {
+      this.connections += 1;
+      this.#sockets.add(socket);
+      socket.setNoDelay(true);
+      socket.on('error', () => {});
+      socket.on('close', () => this.#sockets.delete(socket));
+    });
+    // Clients of TLS tests refuse our certificate on purpose.
+    server.on('tlsClientError', () => {});
+    await listen(server, this.#port);
+    this.#server = server;
+    this.#port = (server.address() as AddressInfo).port;
+  }
+
+  /** SIGKILL: every connection is reset. Resolves when all are gone. */
+  async kill(): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    this.#grace?.cancel();
+    const closed = server === undefined ? undefined : closeServer(server);
+    for (const socket of this.#sockets) resetSocket(socket);
+    await closed;
+    await this.#allGone();
+  }
+
+  /** SIGTERM: the port is free at once; connections live on for `graceMs`, are told by `ending`, and end. */
+  async terminate(graceMs: number, ending: () => void): Promise<void> {
+    const server = this.#server;
+    this.#server = undefined;
+    if (server === undefined) return;
+    const sockets = [...this.#sockets];
+    const closed = closeServer(server);
+    this.#grace?.cancel();
+    this.#grace = this.#parts.clock.timer(() => {
+      ending();
+      for (const socket of sockets) socket.destroySoon();
+    }, graceMs);
+    // The port is free at once; the connections are not waited for.
+    closed.catch(() => {});
+  }
+
+  /** `kill`, for good. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await this.kill();
+  }
+
+  async #allGone(): Promise<void> {
+    // A socket leaves the set with its `close` event, so one that is still in it has that event to come.
+    await Promise.all(
+      [...this.#sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))),
+    );
+  }
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, '127.0.0.1', () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => server.close(() => resolve()));
+}
