@@ -1,12 +1,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
-import { type AccessRequest, checkAccess, forbidden, type Tokens, type Verb } from './api-server-access.js';
+import { type AccessRequest, checkAccess, forbidden, type Tokens } from './api-server-access.js';
 import { type Fault, FaultQueue, faultBody } from './api-server-fault.js';
 import { answerList } from './api-server-list.js';
-import { type ResourceName, resourceTypes } from './api-server-objects.js';
+import { resourceTypes } from './api-server-objects.js';
 import type { RecordedRequest } from './api-server-record.js';
 import { Reply } from './api-server-reply.js';
+import { acceptsJson, isTrue, parseRoute, refuseWatch, verbOf } from './api-server-route.js';
 import { type LabelMatcher, parseLabelSelector } from './api-server-selector.js';
 import { expiredStatus, statusObject } from './api-server-status.js';
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
@@ -18,12 +19,6 @@ const EARLY_LIST_MS = 3_000;
 /** How long a consistent list hangs while the store is away. */
 const STORE_TIMEOUT_MS = 60_000;
 const MAX_RECORDED = 10_000;
-
-interface Route {
-  readonly resource: ResourceName;
-  readonly namespace: string;
-  readonly name: string;
-}
 
 /** What all requests to one API server share, restarts included. */
 export class RequestHandler {
@@ -106,14 +101,7 @@ export class RequestHandler {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? '/', 'http://api');
     const route = parseRoute(url.pathname);
-    const verb: Verb | undefined =
-      route === undefined
-        ? undefined
-        : route.name !== ''
-          ? 'get'
-          : isTrue(url.searchParams.get('watch'))
-            ? 'watch'
-            : 'list';
+    const verb = route === undefined ? undefined : verbOf(route, url.searchParams);
     const record: RecordedRequest = {
       verb: verb ?? 'other',
       path: url.pathname,
@@ -271,28 +259,9 @@ export class RequestHandler {
   #watch(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
     const resourceVersion = query.get('resourceVersion') ?? '';
     const initial = query.get('sendInitialEvents') ?? '';
-    const match = query.get('resourceVersionMatch') ?? '';
-    if (initial !== '' && match !== 'NotOlderThan') {
-      reply.status(
-        statusObject(
-          422,
-          'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan',
-        ),
-      );
-      return;
-    }
-    if (initial === '' && match !== '') {
-      reply.status(
-        statusObject(
-          422,
-          'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch',
-        ),
-      );
-      return;
-    }
-    if (!/^\d*$/.test(resourceVersion)) {
-      // Upstream: a Status without a reason.
-      reply.status(statusObject(500, `strconv.ParseUint: parsing "${resourceVersion}": invalid syntax`));
+    const refusal = refuseWatch(query);
+    if (refusal !== undefined) {
+      reply.status(refusal);
       return;
     }
     const stream = this.#openWatch(asked, query, matches, reply);
@@ -340,27 +309,4 @@ export class RequestHandler {
   #broadcast(event: StoreEvent): void {
     for (const watch of this.watches) watch.deliver(event);
   }
-}
-
-function parseRoute(path: string): Route | undefined {
-  for (const { name: resource, root } of Object.values(resourceTypes)) {
-    if (!path.startsWith(`${root}/`)) continue;
-    const parts = path
-      .slice(root.length + 1)
-      .split('/')
-      .map(decodeURIComponent);
-    if (parts[0] === 'namespaces' && parts[2] === resource && parts.length <= 4) {
-      return { resource, namespace: parts[1] as string, name: parts[3] ?? '' };
-    }
-    if (parts[0] === resource && parts.length === 1) return { resource, namespace: '', name: '' };
-  }
-  return undefined;
-}
-
-function isTrue(value: string | null): boolean {
-  return value === 'true' || value === '1';
-}
-
-function acceptsJson(accept: string | undefined): boolean {
-  return accept === undefined || accept === '' || /\*\/\*|application\/(json|\*)/.test(accept);
 }

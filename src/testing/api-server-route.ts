@@ -1,0 +1,56 @@
+import type { Verb } from './api-server-access.js';
+import { type ResourceName, resourceTypes } from './api-server-objects.js';
+import { type StatusObject, statusObject } from './api-server-status.js';
+
+/** What a path asks for; an empty name means the collection, an empty namespace all of them. */
+export interface Route {
+  readonly resource: ResourceName;
+  readonly namespace: string;
+  readonly name: string;
+}
+
+/** Undefined for a path that is none of ours. */
+export function parseRoute(path: string): Route | undefined {
+  for (const { name: resource, root } of Object.values(resourceTypes)) {
+    if (!path.startsWith(`${root}/`)) continue;
+    const parts = path
+      .slice(root.length + 1)
+      .split('/')
+      .map(decodeURIComponent);
+    if (parts[0] === 'namespaces' && parts[2] === resource && parts.length <= 4) {
+      return { resource, namespace: parts[1] as string, name: parts[3] ?? '' };
+    }
+    if (parts[0] === resource && parts.length === 1) return { resource, namespace: '', name: '' };
+  }
+  return undefined;
+}
+
+/** What is done with it. */
+export function verbOf({ name }: Route, query: URLSearchParams): Verb {
+  if (name !== '') return 'get';
+  return isTrue(query.get('watch')) ? 'watch' : 'list';
+}
+
+/** Why the parameters of a watch are refused, as upstream says it; undefined where they are not. */
+export function refuseWatch(query: URLSearchParams): StatusObject | undefined {
+  const resourceVersion = query.get('resourceVersion') ?? '';
+  const initial = query.get('sendInitialEvents') ?? '';
+  const match = query.get('resourceVersionMatch') ?? '';
+  const invalid = 'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden:';
+  if (initial !== '' && match !== 'NotOlderThan') {
+    return statusObject(422, `${invalid} sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`);
+  }
+  if (initial === '' && match !== '')
+    return statusObject(422, `${invalid} resourceVersionMatch is forbidden for watch`);
+  if (/^\d*$/.test(resourceVersion)) return undefined;
+  // Upstream: a Status without a reason.
+  return statusObject(500, `strconv.ParseUint: parsing "${resourceVersion}": invalid syntax`);
+}
+
+export function isTrue(value: string | null): boolean {
+  return value === 'true' || value === '1';
+}
+
+export function acceptsJson(accept: string | undefined): boolean {
+  return accept === undefined || accept === '' || /\*\/\*|application\/(json|\*)/.test(accept);
+}
