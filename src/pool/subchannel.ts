@@ -3,11 +3,10 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
 import { notify, observes, type SubchannelState } from '../observe/observer.js';
-import { backoffDelay } from '../runtime/backoff.js';
-import type { Timer } from '../runtime/clock.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectAttempt } from './connect-attempt.js';
 import { DrainLimits } from './drain.js';
+import { Reconnect } from './reconnect.js';
 import { Recycle } from './recycle.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import { Trackers } from './trackers.js';
@@ -15,8 +14,6 @@ import type { Connection } from './transport.js';
 
 export type { SubchannelOwner, SubchannelState };
 
-/** A connection that ended sooner than this was of no use: reconnecting at once would be a hot loop. In ms. */
-const MIN_USEFUL_LIFE_MS = 1_000;
 /** A server's `Retry-After` is believed up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
 
@@ -67,14 +64,11 @@ export class Subchannel<C> {
   /** What ended the last connection or attempt, until the next success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
+  readonly #reconnect: Reconnect;
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
-  #connectedAtMs = 0;
-  /** Failed connections since the last one that was of use; the exponent of the backoff. */
-  #failures = 0;
   /** The attempt under way (first connection or replacement). */
   #attempt: ConnectAttempt<C> | undefined;
-  #backoffTimer: Timer | undefined;
   /** How many calls may run while on trial. */
   #trialLimit = 0;
   #trialSinceMs = 0;
@@ -85,6 +79,7 @@ export class Subchannel<C> {
     this.#owner = owner;
     this.#heardAtMs = owner.clock.now() | 0;
     this.#trackers = new Trackers(trackers, owner.warnings);
+    this.#reconnect = new Reconnect(owner, () => this.#connect());
     this.#recycle = new Recycle(owner, () => this.#replace());
     this.#drainLimits = new DrainLimits(
       owner,
@@ -219,7 +214,7 @@ export class Subchannel<C> {
   #connect(): void {
     if (!this.#transition('connecting')) return;
     this.#attemptConnection(
-      this.#failures > 0,
+      this.#reconnect.hasFailed,
       (connection) => {
         this.lastError = undefined;
         this.#adopt(connection);
@@ -260,13 +255,13 @@ export class Subchannel<C> {
   #stopAttempt(): void {
     this.#attempt?.callOff();
     this.#attempt = undefined;
-    this.#backoffTimer?.cancel();
+    this.#reconnect.stop();
     this.#recycle.stop();
   }
 
   #adopt(connection: Connection<C>): void {
     this.connection = connection;
-    this.#connectedAtMs = this.#owner.clock.now();
+    this.#reconnect.connected();
     this.#recycle.renew(this.endpoint);
     // Both promises must not reject, but may do so all the same: that is an end like any other.
     const ended = (error: unknown): void => {
@@ -283,18 +278,16 @@ export class Subchannel<C> {
 
   /** The connection takes no more calls: it closed, or the other side wants it to end and its calls finish elsewhere. */
   #disconnected(error: Error | undefined): void {
-    const { clock, options } = this.#owner;
     this.connection = undefined;
     this.#trackersIgnoreSuccess = false;
-    const livedMs = clock.now() - this.#connectedAtMs;
-    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, options.reconnect.maxMs)) this.#failures = 0;
+    const { livedMs, wasUseful } = this.#reconnect.ended();
     if (this.#state === 'draining') {
       this.#trackers.disconnected(error);
       this.#finishIfDone();
       return;
     }
     this.#stopAttempt();
-    if (error === undefined && livedMs >= MIN_USEFUL_LIFE_MS) {
+    if (error === undefined && wasUseful) {
       this.#trackers.disconnected(undefined);
       this.#connect();
     } else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
@@ -302,13 +295,12 @@ export class Subchannel<C> {
 
   /** No connection, for a bad reason: pause, then try again. `reason` is for people, also where the end was clean. */
   #lost(error: Error | undefined, reason: Error): void {
-    const { clock, rng, options } = this.#owner;
-    this.#failures++;
+    this.#reconnect.failed();
     this.lastError = reason;
     this.#trackersIgnoreSuccess = false;
     this.#trackers.disconnected(error);
     if (!this.#transition('backoff', reason)) return;
-    this.#backoffTimer = clock.timer(() => this.#connect(), backoffDelay(options.reconnect, this.#failures, rng));
+    this.#reconnect.pause();
     this.#owner.troubled();
   }
 

@@ -1,0 +1,68 @@
+import { backoffDelay } from '../runtime/backoff.js';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
+import type { ResolvedPoolOptions } from './pool-options.js';
+
+/** A connection that ended sooner than this was of no use: reconnecting at once would be a hot loop. In ms. */
+const MIN_USEFUL_LIFE_MS = 1_000;
+
+/** What it takes. */
+export interface ReconnectOwner {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly options: ResolvedPoolOptions;
+}
+
+/** How a connection ended that had been open. */
+export interface EndedLife {
+  /** In ms. */
+  readonly livedMs: number;
+  /** Whether another may be opened at once if this one ended cleanly. */
+  readonly wasUseful: boolean;
+}
+
+/** Says when to connect again: at once, or after a pause that grows with each failure in a row. */
+export class Reconnect {
+  readonly #owner: ReconnectOwner;
+  readonly #due: () => void;
+  #connectedAtMs = 0;
+  /** Failed connections since the last one that was of use; the exponent of the backoff. */
+  #failures = 0;
+  #timer: Timer | undefined;
+
+  constructor(owner: ReconnectOwner, due: () => void) {
+    this.#owner = owner;
+    this.#due = due;
+  }
+
+  /** Whether it failed lately. */
+  get hasFailed(): boolean {
+    return this.#failures > 0;
+  }
+
+  connected(): void {
+    this.#connectedAtMs = this.#owner.clock.now();
+  }
+
+  /** The connection ended. One that lived longer than the longest pause ends the row of failures. */
+  ended(): EndedLife {
+    const { clock, options } = this.#owner;
+    const livedMs = clock.now() - this.#connectedAtMs;
+    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, options.reconnect.maxMs)) this.#failures = 0;
+    return { livedMs, wasUseful: livedMs >= MIN_USEFUL_LIFE_MS };
+  }
+
+  failed(): void {
+    this.#failures++;
+  }
+
+  /** Calls `due` after the pause. */
+  pause(): void {
+    const { clock, rng, options } = this.#owner;
+    this.#timer = clock.timer(this.#due, backoffDelay(options.reconnect, this.#failures, rng));
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+  }
+}
