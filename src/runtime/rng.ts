@@ -38,6 +38,11 @@ export function drawOtherIndex(rng: Rng, length: number, other: number): number 
   return index >= other ? index + 1 : index;
 }
 
+/** Uniform in [min, max). */
+export function between(rng: Rng, min: number, max: number): number {
+  return min + (max - min) * rng.next();
+}
+
 /** `value` moved by up to ± `ratio` of itself, uniformly. */
 export function jittered(rng: Rng, value: number, ratio: number): number {
   return value * (1 + ratio * (2 * rng.next() - 1));

@@ -1,14 +1,14 @@
 import type { ResolveError } from '../../errors.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
-import type { Rng } from '../../runtime/rng.js';
+import { between, type Rng } from '../../runtime/rng.js';
 import type { ApiClient } from './api-client.js';
 import { ApiFailure, eventFailure, failureOf, resolveErrorOf } from './api-failure.js';
 import { Attempt } from './attempt.js';
 import { type EndpointSlice, parseSlice, serviceNameLabel } from './endpoint-slice.js';
 import { LineError, LineReader } from './line-reader.js';
 import { listSlices, readFailure } from './slice-list.js';
-import { WatchBackoff } from './watch-backoff.js';
 import { parseWatchEvent } from './watch-event.js';
+import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
 /** A first list that takes longer is told of: callers wait for it, and not as long as we do. */
@@ -27,13 +27,6 @@ const SHORT_WATCHES_AT_ONCE = 3;
 const SHORT_WATCH_PAUSE_MS = 200;
 /** W17: a list is due this long after the last one, at the next end of a watch; with W4 that is within 30 minutes. */
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
-/** W8: internal errors for longer than this call for a list. */
-const INTERNAL_ERRORS_MS = 60_000;
-/** A 403 may only mean that the server has just started: two retries within 2 s before it counts. */
-const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
-  [100, 300],
-  [1_000, 1_500],
-];
 
 /** What the loop tells. Nothing is called after `close`. */
 export interface ListWatchListener {
@@ -61,18 +54,13 @@ export interface ListWatchOptions {
   readonly listener: ListWatchListener;
 }
 
-interface Step {
-  readonly next: 'list' | 'watch';
-  readonly pauseMs: number;
-}
-
 /**
  * Keeps in step with the EndpointSlices of one Service: a list, then watches, each from the last version applied, for
  * ever. It never stops by itself and never takes anything back because of an error (W15).
  */
 export class ListWatch {
   readonly #options: ListWatchOptions;
-  readonly #backoff: WatchBackoff;
+  readonly #recovery: WatchRecovery;
   /** The last version that was applied in full. */
   #version: string | undefined;
   /** The next list reads consistently: the version we have is of no use to the server. */
@@ -81,13 +69,7 @@ export class ListWatch {
   /** Failures told since the last time we were in touch, by kind and label. */
   readonly #told = new Set<string>();
   readonly #warned = new Set<string>();
-  #forbiddenInRow = 0;
-  /** We may list and not watch: then we list from time to time, and have said so. */
-  #watchForbidden = false;
-  #internalErrorsSinceMs: number | undefined;
   #shortWatches = 0;
-  /** No watch has got anywhere since the last 410: the next one is not answered by a list at once. */
-  #expiredInRow = 0;
   #attempt: Attempt | undefined;
   #pauseTimer: Timer | undefined;
   #wake: (() => void) | undefined;
@@ -95,7 +77,7 @@ export class ListWatch {
 
   constructor(options: ListWatchOptions) {
     this.#options = options;
-    this.#backoff = new WatchBackoff(options.clock, options.rng);
+    this.#recovery = new WatchRecovery(options.clock, options.rng);
   }
 
   start(): void {
@@ -121,7 +103,7 @@ export class ListWatch {
       } catch (error) {
         // Our own mistake, or a listener's. The loop goes on from a known state.
         this.#warn('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
-        step = { next: 'list', pauseMs: this.#backoff.next() };
+        step = { next: 'list', pauseMs: this.#recovery.pause() };
       }
     }
   }
@@ -139,8 +121,7 @@ export class ListWatch {
       this.#version = list.version;
       this.#consistent = false;
       this.#relistDueMs = clock.now() + between(rng, RELIST_MS.min, RELIST_MS.max);
-      this.#forbiddenInRow = 0;
-      this.#internalErrorsSinceMs = undefined;
+      this.#recovery.listed();
       this.#warned.clear();
       listener.replaced(slices);
       this.#confirm();
@@ -182,8 +163,7 @@ export class ListWatch {
       });
       if (reply.status !== 200) throw await readFailure(reply);
       opened = true;
-      this.#forbiddenInRow = 0;
-      this.#watchForbidden = false;
+      this.#recovery.opened();
       attempt.extend(seconds * 1_000 + WATCH_GRACE_MS);
       attempt.after(SHORT_WATCH_MS, () => this.#confirm());
       await this.#readEvents(reply.read.bind(reply), attempt);
@@ -231,8 +211,7 @@ export class ListWatch {
     }
     // After the event is applied, never before (W5).
     if (event.version !== undefined) this.#version = event.version;
-    this.#internalErrorsSinceMs = undefined;
-    this.#expiredInRow = 0;
+    this.#recovery.progressed();
     this.#confirm();
   }
 
@@ -241,7 +220,7 @@ export class ListWatch {
     const { clock, rng } = this.#options;
     if (livedMs >= SHORT_WATCH_MS) {
       this.#shortWatches = 0;
-      this.#expiredInRow = 0;
+      this.#recovery.lasted();
     }
     // The server said why; everything else is the end of a connection, however it came about.
     const told =
@@ -260,55 +239,12 @@ export class ListWatch {
     return { next: clock.now() >= this.#relistDueMs ? 'list' : 'watch', pauseMs: 0 };
   }
 
-  /** Decides on the next step after a failure, and tells of it once per kind. */
+  /** Tells of a failure if it is news; returns what follows it. */
   async #recover(verb: 'list' | 'watch', failure: ApiFailure): Promise<Step> {
-    const { clock, rng } = this.#options;
-    const pause = (): number => this.#backoff.next(failure.retryAfterMs);
-    if (failure.kind !== 'forbidden') this.#forbiddenInRow = 0;
-    switch (failure.kind) {
-      case 'forbidden': {
-        const short = FORBIDDEN_PAUSES_MS[this.#forbiddenInRow];
-        this.#forbiddenInRow += 1;
-        if (short !== undefined && !this.#watchForbidden)
-          return { next: verb, pauseMs: between(rng, short[0], short[1]) };
-        if (verb === 'list' || !this.#watchForbidden) await this.#tell(verb, failure);
-        this.#watchForbidden = verb === 'watch';
-        // Without a watch, a list now and then is better than a set that stands still.
-        return { next: 'list', pauseMs: this.#backoff.longest() };
-      }
-      case 'expired':
-      case 'too-large':
-        this.#consistent = true;
-        this.#expiredInRow += 1;
-        if (this.#expiredInRow === 1) return { next: 'list', pauseMs: 0 };
-        await this.#tell(verb, failure);
-        return { next: 'list', pauseMs: pause() };
-      case 'missing':
-        await this.#tell(verb, failure);
-        return { next: 'list', pauseMs: this.#backoff.longest() };
-      case 'internal': {
-        await this.#tell(verb, failure);
-        this.#internalErrorsSinceMs ??= clock.now();
-        const lasting = clock.now() - this.#internalErrorsSinceMs > INTERNAL_ERRORS_MS;
-        if (lasting) this.#internalErrorsSinceMs = undefined;
-        return { next: lasting ? 'list' : verb, pauseMs: pause() };
-      }
-      case 'rejected':
-        await this.#tell(verb, failure);
-        // It may be the version that is wrong.
-        if (verb === 'list') this.#consistent = true;
-        return { next: 'list', pauseMs: pause() };
-      case 'credentials':
-        await this.#tell(verb, failure);
-        return { next: verb, pauseMs: failure.label === 'permanent' ? this.#backoff.longest() : pause() };
-      case 'unauthorized':
-      case 'throttled':
-      case 'timeout':
-      case 'protocol':
-      case 'network':
-        await this.#tell(verb, failure);
-        return { next: verb, pauseMs: pause() };
-    }
+    const remedy = this.#recovery.after(verb, failure);
+    if (remedy.isOutdated) this.#consistent = true;
+    if (remedy.isNews) await this.#tell(verb, failure);
+    return remedy;
   }
 
   async #tell(verb: 'list' | 'watch', failure: ApiFailure): Promise<void> {
@@ -360,7 +296,3 @@ const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_L
 
 /** What follows `close`: nobody looks at it. */
 const again: Step = { next: 'list', pauseMs: 0 };
-
-function between(rng: Rng, min: number, max: number): number {
-  return min + (max - min) * rng.next();
-}
