@@ -17,3 +17,24 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
   }
   return avoided;
 }
+
+/**
+ * The same for pickers that keep turns: the index of the one whose turn comes first, of those with room that are not
+ * avoided, else of those with room; -1: none. O(n).
+ */
+export function soonestFitting<C>(set: PickSet<C>, due: Float64Array, request: PickRequest<C>): number {
+  const { subchannels } = set;
+  let best = -1;
+  let bestFits = false;
+  for (let index = 0; index < subchannels.length; index++) {
+    const subchannel = subchannels[index] as Subchannel<C>;
+    if (!subchannel.hasRoom) continue;
+    const good = fits(subchannel, request);
+    if (bestFits && !good) continue;
+    if (best === -1 || (good && !bestFits) || (due[index] as number) < (due[best] as number)) {
+      best = index;
+      bestFits = good;
+    }
+  }
+  return best;
+}

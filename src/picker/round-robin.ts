@@ -1,5 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
+import { soonestFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { Turns } from './turns.js';
@@ -56,18 +57,24 @@ class StridePicker<C> implements Picker<C> {
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { subchannels } = this.set;
-    const { turns } = this;
-    let avoided: Subchannel<C> | undefined;
     for (let tries = subchannels.length; tries > 0; tries--) {
       const index = this.#heap.top;
-      const due = turns.due[index] as number;
-      turns.now = due;
-      turns.due[index] = due + (turns.step[index] as number);
-      this.#heap.moved(index);
+      this.#take(index);
       const subchannel = subchannels[index] as Subchannel<C>;
       if (fits(subchannel, request)) return subchannel;
-      if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
     }
-    return avoided;
+    // One much heavier than the others may have had all the tries.
+    const index = soonestFitting(this.set, this.turns.due, request);
+    if (index === -1) return undefined;
+    this.#take(index);
+    return subchannels[index];
+  }
+
+  #take(index: number): void {
+    const { turns } = this;
+    const due = turns.due[index] as number;
+    turns.now = due;
+    turns.due[index] = due + (turns.step[index] as number);
+    this.#heap.moved(index);
   }
 }

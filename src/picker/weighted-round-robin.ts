@@ -1,7 +1,7 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
-import { firstFitting } from './fallback.js';
+import { soonestFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { Turns } from './turns.js';
@@ -48,18 +48,25 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
     const { subchannels } = this.set;
     if (subchannels.length === 0) return undefined;
     if (request.nowMs - this.#updatedAtMs >= this.#updateMs) this.#update(request.nowMs);
-    const first = this.#heap.top;
     for (let tries = subchannels.length; tries > 0; tries--) {
       const index = this.#heap.top;
-      const due = this.turns.due[index] as number;
-      this.turns.now = due;
-      this.turns.due[index] = due + (this.#steps[index] as number);
-      this.#heap.moved(index);
+      this.#take(index);
       const subchannel = subchannels[index] as Subchannel<C>;
       if (fits(subchannel, request)) return subchannel;
     }
-    // A rate ten times another's may have had all the tries.
-    return firstFitting(this.set, request, first);
+    // One of a weight and rate much above the others' may have had all the tries.
+    const index = soonestFitting(this.set, this.turns.due, request);
+    if (index === -1) return undefined;
+    this.#take(index);
+    return subchannels[index];
+  }
+
+  #take(index: number): void {
+    const { turns } = this;
+    const due = turns.due[index] as number;
+    turns.now = due;
+    turns.due[index] = due + (this.#steps[index] as number);
+    this.#heap.moved(index);
   }
 
   #update(nowMs: number): void {

@@ -207,6 +207,26 @@ export function pickerContract(contract: PickerContract): void {
       expect(avoiding.start(new Set([a, b, c]))).toBeUndefined();
     });
 
+    it.each([
+      ['a giant and a dwarf', [1_000, 1]],
+      ['newcomers of a tenth', [1, 0.1, 0.1]],
+      ['one giant', [50, 1, 1, 2]],
+    ])('finds the lighter ones when the heaviest is full, or was tried: %s', (_shape, weights) => {
+      const members = many(weights.length);
+      const [heavy] = members as [TestSubchannel];
+      const finding = caller(members, weights);
+      for (let pick = 0; pick < 50; pick++) {
+        finding.endDownTo(0);
+        const picked = finding.start(new Set([heavy]));
+        expect(picked === undefined || picked === heavy).toBe(false);
+      }
+      slotsOf(heavy).capacity = 0;
+      for (let pick = 0; pick < 50; pick++) {
+        finding.endDownTo(0);
+        expect(finding.start()).toBeDefined();
+      }
+    });
+
     it('picks the same again under the same seed', () => {
       const picks = (seed: number): number[] => {
         const members = many(12);
