@@ -1,22 +1,11 @@
 import type { Agent } from 'node:http';
 import type { ConnectionOptions } from 'node:tls';
-import {
-  type Clock,
-  checkKeys,
-  checkNumber,
-  type Endpoint,
-  optionError,
-  poolDefaults,
-  type Rng,
-  systemClock,
-  systemRng,
-  type Transport,
-} from '../../index.js';
+import { type Clock, checkKeys, checkNumber, type Endpoint, type Rng, type Transport } from '../../index.js';
 import type { DialErrors } from '../http/dial.js';
-import { serviceOrigin } from '../http/origin.js';
-import { checkTls } from '../http/tls-options.js';
+import type { PodConnection } from '../http/pod-connection.js';
+import { MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import type { PodAgent } from './pod-agent.js';
-import { openPodConnection, type PodConnection, type PodConnectionParts } from './pod-connection.js';
+import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
 
 /** How the sockets to each pod are opened and used. */
 export interface NodeHttpConnectionOptions {
@@ -92,7 +81,7 @@ export class PodTransport implements Transport<PodAgent> {
     return this.#open;
   }
 
-  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection> {
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<PodAgent>> {
     const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
     const { handle } = connection;
     this.#open.add(handle);
@@ -103,31 +92,12 @@ export class PodTransport implements Transport<PodAgent> {
 
 function connectionParts(options: NodeHttpTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
   checkKeys('options', options, [...nodeHttpConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
-  const origin = serviceOrigin('origin', options.origin);
-  const { tls = {}, healthPath, clock = systemClock, rng = systemRng } = options;
-  checkTls(origin, options.tls);
-  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
-    throw optionError('healthPath', 'a path that begins with /', healthPath);
-  }
-  const time = { min: 1, max: 86_400_000, integer: true };
-  const { connections, keepAliveTimeoutMs, tcpKeepAliveMs, connectTimeoutMs } = options;
   return {
-    dial: {
-      origin,
-      connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
-        min: 1,
-        max: 600_000,
-      }),
-      tcpKeepAliveMs: checkNumber('tcpKeepAliveMs', tcpKeepAliveMs, 15_000, { ...time, min: 1_000 }),
-      allowH2: false,
-      tls,
-      clock,
-      errors: dialErrors,
-    },
-    connections: checkNumber('connections', connections, 32, { min: 1, max: 100_000, integer: true }),
-    keepAliveTimeoutMs: checkNumber('keepAliveTimeoutMs', keepAliveTimeoutMs, 60_000, time),
-    healthPath,
-    clock,
-    rng,
+    ...resolveHttpTransport(options, { allowH2: false, errors: dialErrors }),
+    keepAliveTimeoutMs: checkNumber('keepAliveTimeoutMs', options.keepAliveTimeoutMs, 60_000, {
+      min: 1,
+      max: MAX_TIME_MS,
+      integer: true,
+    }),
   };
 }

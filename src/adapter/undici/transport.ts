@@ -8,16 +8,13 @@ import {
   checkNumber,
   type Endpoint,
   optionError,
-  poolDefaults,
   type Rng,
-  systemClock,
-  systemRng,
   type Transport,
 } from '../../index.js';
 import type { DialErrors } from '../http/dial.js';
-import { serviceOrigin } from '../http/origin.js';
-import { checkTls } from '../http/tls-options.js';
-import { openPodConnection, type PodConnection, type PodConnectionParts } from './pod-connection.js';
+import type { PodConnection } from '../http/pod-connection.js';
+import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
+import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
 import { PING_MS } from './silence-watch.js';
 
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
@@ -112,7 +109,7 @@ export function undiciTransport(options: UndiciTransportOptions): Transport<Pool
 export class PodTransport implements Transport<Pool> {
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
-  readonly #connections = new WeakMap<Pool, PodConnection>();
+  readonly #connections = new WeakMap<Pool, PodConnection<Pool>>();
 
   /** `opened` is told of every pool, so that its events can be passed on. */
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
@@ -120,7 +117,7 @@ export class PodTransport implements Transport<Pool> {
     this.#opened = opened;
   }
 
-  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection> {
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {
     const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
     this.#connections.set(connection.handle, connection);
     this.#opened(connection.handle);
@@ -135,48 +132,29 @@ export class PodTransport implements Transport<Pool> {
 
 function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
   checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
-  const origin = serviceOrigin('origin', options.origin);
-  const { tls = {}, healthPath, clock = systemClock, rng = systemRng } = options;
-  checkTls(origin, options.tls);
-  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
-    throw optionError('healthPath', 'a path that begins with /', healthPath);
-  }
   const allowH2 = checkBoolean('allowH2', options.allowH2, false);
   if (allowH2 && coreTakesLegacyHandlers) throw optionError('allowH2', 'false with undici 7 (it needs 8)', allowH2);
-  if (allowH2 && origin.protocol === 'http:') throw optionError('allowH2', 'false for http: targets', allowH2);
+  const common = resolveHttpTransport(options, { allowH2, errors: dialErrors });
+  const streams = { min: 1, max: MAX_COUNT, integer: true };
+  const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, streams);
+  const http2 = allowH2 ? { maxConcurrentStreams, pingInterval: PING_MS } : {};
+  return { ...common, pool: { ...poolOptions(options), ...http2, allowH2 }, maxConcurrentStreams };
+}
 
-  const time = { min: 0, max: 86_400_000, integer: true };
-  const count = { min: 1, max: 100_000, integer: true };
+/** What of the options undici's pool sees to itself. */
+function poolOptions(options: UndiciTransportOptions): Pool.Options {
+  const time = { min: 0, max: MAX_TIME_MS, integer: true };
+  const size = { min: 1, max: 2 ** 31 - 1, integer: true };
   const keepAliveTimeout = checkNumber('keepAliveTimeoutMs', options.keepAliveTimeoutMs, 60_000, { ...time, min: 1 });
-  const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, count);
-  const connectTimeoutMs = checkNumber('connectTimeoutMs', options.connectTimeoutMs, poolDefaults.connectTimeoutMs, {
-    min: 1,
-    max: 600_000,
-  });
-  const tcpKeepAliveMs = checkNumber('tcpKeepAliveMs', options.tcpKeepAliveMs, 15_000, { ...time, min: 1_000 });
   const pool: { -readonly [Name in keyof Pool.Options]: Pool.Options[Name] } = {
-    allowH2,
     keepAliveTimeout,
     keepAliveMaxTimeout: Math.max(MAX_KEEP_ALIVE_MS, keepAliveTimeout),
     keepAliveTimeoutThreshold: KEEP_ALIVE_THRESHOLD_MS,
   };
-  if (allowH2) {
-    pool.maxConcurrentStreams = maxConcurrentStreams;
-    pool.pingInterval = PING_MS;
-  }
   const { headersTimeoutMs, bodyTimeoutMs, maxHeaderSize, maxResponseSize } = options;
   if (headersTimeoutMs !== undefined) pool.headersTimeout = checkNumber('headersTimeoutMs', headersTimeoutMs, 0, time);
   if (bodyTimeoutMs !== undefined) pool.bodyTimeout = checkNumber('bodyTimeoutMs', bodyTimeoutMs, 0, time);
-  const size = { min: 1, max: 2 ** 31 - 1, integer: true };
   if (maxHeaderSize !== undefined) pool.maxHeaderSize = checkNumber('maxHeaderSize', maxHeaderSize, 0, size);
   if (maxResponseSize !== undefined) pool.maxResponseSize = checkNumber('maxResponseSize', maxResponseSize, 0, size);
-  return {
-    dial: { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock, errors: dialErrors },
-    pool,
-    connections: checkNumber('connections', options.connections, 32, count),
-    maxConcurrentStreams,
-    healthPath,
-    clock,
-    rng,
-  };
+  return pool;
 }

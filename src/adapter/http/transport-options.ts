@@ -1,0 +1,60 @@
+import type { ConnectionOptions } from 'node:tls';
+import { type Clock, checkNumber, optionError, poolDefaults, type Rng, systemClock, systemRng } from '../../index.js';
+import type { DialErrors } from './dial.js';
+import { serviceOrigin } from './origin.js';
+import type { PodConnectionParts } from './pod-connection.js';
+import { checkTls } from './tls-options.js';
+
+/** What the transports of all HTTP doors have in common; the docs of a door are beside its own options. */
+export interface HttpTransportOptions {
+  readonly origin: string | URL;
+  readonly connections?: number;
+  readonly tls?: ConnectionOptions;
+  readonly tcpKeepAliveMs?: number;
+  readonly connectTimeoutMs?: number;
+  readonly healthPath?: string;
+  readonly clock?: Clock;
+  readonly rng?: Rng;
+}
+
+/** Longest time an option may name, in ms: a day. */
+export const MAX_TIME_MS = 86_400_000;
+/** Most sockets or streams one may ask for. */
+export const MAX_COUNT = 100_000;
+
+/** Fills in defaults and checks everything but the names. Throws EVENKEEL_OPTION. */
+export function resolveHttpTransport(
+  options: HttpTransportOptions,
+  { allowH2, errors }: { readonly allowH2: boolean; readonly errors: DialErrors },
+): Omit<PodConnectionParts, 'endpoint'> {
+  const origin = serviceOrigin('origin', options.origin);
+  const { connections, tcpKeepAliveMs, connectTimeoutMs, tls = {}, healthPath } = options;
+  const { clock = systemClock, rng = systemRng } = options;
+  checkTls(origin, options.tls);
+  if (healthPath !== undefined && (typeof healthPath !== 'string' || !healthPath.startsWith('/'))) {
+    throw optionError('healthPath', 'a path that begins with /', healthPath);
+  }
+  if (allowH2 && origin.protocol === 'http:') throw optionError('allowH2', 'false for http: targets', allowH2);
+  return {
+    dial: {
+      origin,
+      connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
+        min: 1,
+        max: 600_000,
+      }),
+      tcpKeepAliveMs: checkNumber('tcpKeepAliveMs', tcpKeepAliveMs, 15_000, {
+        min: 1_000,
+        max: MAX_TIME_MS,
+        integer: true,
+      }),
+      allowH2,
+      tls,
+      clock,
+      errors,
+    },
+    connections: checkNumber('connections', connections, 32, { min: 1, max: MAX_COUNT, integer: true }),
+    healthPath,
+    clock,
+    rng,
+  };
+}
