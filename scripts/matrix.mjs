@@ -31,6 +31,14 @@ const variants = [
   { name: 'undici-oldest', from: 20, folders: ['undici'], peer: 'undici', version: '7.0.0' },
   { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
   { name: 'mysql2-oldest', from: 20, folders: ['mysql2'], peer: 'mysql2', version: '3.9.0' },
+  // The oldest whose PoolCluster followService can keep in step.
+  {
+    name: 'mysql2-oldest-to-follow',
+    from: 20,
+    folders: ['mysql2/follow-service.test.ts'],
+    peer: 'mysql2',
+    version: '3.12.0',
+  },
   { name: 'client-node-2', from: 22, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '2' },
   { name: 'client-node-oldest', from: 20, folders: ['kubernetes'], peer: '@kubernetes/client-node', version: '1.3.0' },
 ].map((variant) => ({
@@ -106,7 +114,7 @@ async function run({ node, name, folders, peer, version, proofOf }) {
   const tests = /^\s*Tests\s+(.*)$/m.exec(output)?.[1] ?? 'no tests';
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(
-    `${code === 0 ? 'ok    ' : 'FAILED'}  Node ${node}  ${name.padEnd(18)} ${seconds.padStart(6)} s  ${tests}`,
+    `${code === 0 ? 'ok    ' : 'FAILED'}  Node ${node}  ${name.padEnd(23)} ${seconds.padStart(6)} s  ${tests}`,
   );
   if (code !== 0) console.log(output.trimEnd());
   else if (proofOf) for (const [figures] of output.matchAll(/^.*: requests .*$/gm)) console.log(`        ${figures}`);

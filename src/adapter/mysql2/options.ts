@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
+import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
 import {
   type BalancingOptions,
   balancerDefaults,
@@ -213,6 +213,10 @@ export function resolveServerSettings(
   for (const name of passedOn) {
     const value = (options as Record<string, unknown>)[name];
     if (value !== undefined) mysql[name] = value;
+  }
+  // An older mysql2 would pass it over, and the next user of a connection find what the one before left.
+  if (mysql.resetOnRelease === true && !('reset' in Connection.prototype)) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
   }
   mysql.ssl = resolveTls(options.ssl, host);
   if (mysql.ssl === undefined) delete mysql.ssl;

@@ -104,7 +104,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await Promise.all(world.all.map((server) => server.start()));
     await until('both are connected', () => ready() === 2, 30_000);
     await cluster.query('SELECT 1');
-    await expect(stock.of('*').query('SELECT 1')).rejects.toMatchObject({ code: 'POOL_NOEXIST' });
+    await expect(stock.of('*').query('SELECT 1')).rejects.toThrow(/Pool does not exist/i);
     await stock.end();
   });
 

@@ -5,6 +5,7 @@ import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
+import { canReset } from './support/peer.js';
 
 describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool'), () => {
   let world: MariadbWorld;
@@ -79,7 +80,11 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     expect(await world.at(0).connections()).toBe(before);
   });
 
-  it('gives each user of a connection a clean session with resetOnRelease', async () => {
+  it.skipIf(canReset)('says that resetOnRelease is not to be had rather than pass it over', () => {
+    expect(() => create({ resetOnRelease: true })).toThrow('resetOnRelease needs mysql2 3.22 or newer');
+  });
+
+  it.runIf(canReset)('gives each user of a connection a clean session with resetOnRelease', async () => {
     const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), resetOnRelease: true });
     const first = await replicas.getConnection();
     await first.query('SET @mine = 7');
@@ -92,23 +97,26 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     second.release();
   });
 
-  it('leaves a connection to its next user, however long ago resetOnRelease asked for a clean session', async () => {
-    const clock = new FakeClock();
-    const replicas = create({
-      resolver: staticEndpoints(world.endpoints.slice(0, 1)),
-      resetOnRelease: true,
-      clock,
-    });
-    const first = await replicas.getConnection();
-    first.release();
-    await until('it is back', () => inFlight(replicas) === 0);
-    const second = await replicas.getConnection();
-    expect(second.threadId).toBe(first.threadId);
-    await clock.advance(5_000);
-    await second.query('SELECT 1');
-    second.release();
-    await until('it is back', () => inFlight(replicas) === 0);
-  });
+  it.runIf(canReset)(
+    'leaves a connection to its next user, however long ago resetOnRelease asked for a clean session',
+    async () => {
+      const clock = new FakeClock();
+      const replicas = create({
+        resolver: staticEndpoints(world.endpoints.slice(0, 1)),
+        resetOnRelease: true,
+        clock,
+      });
+      const first = await replicas.getConnection();
+      first.release();
+      await until('it is back', () => inFlight(replicas) === 0);
+      const second = await replicas.getConnection();
+      expect(second.threadId).toBe(first.threadId);
+      await clock.advance(5_000);
+      await second.query('SELECT 1');
+      second.release();
+      await until('it is back', () => inFlight(replicas) === 0);
+    },
+  );
 
   it('finds a frozen server by its health checks, before anybody asks it', async () => {
     const replicas = create({

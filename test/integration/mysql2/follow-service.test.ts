@@ -7,6 +7,7 @@ import { createCertificate } from '../../../src/testing/api-server-certificate.j
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
+import { canRemove } from './support/peer.js';
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
 const tls = createCertificate({ commonName: 'mysql', hosts: ['mysql-read.shop'], issuer: authority });
@@ -31,7 +32,14 @@ function checkOut(cluster: PoolCluster, id: string): Promise<PoolConnection> {
   });
 }
 
-describe.skipIf(noMariadb)(titled("followService with mysql2's own PoolCluster"), () => {
+it.skipIf(canRemove)('followService says which mysql2 it needs', () => {
+  const resolver = new FakeResolver();
+  expect(() => followService(mysql.createPoolCluster(), { resolver, node: () => ({}) })).toThrow(
+    /cluster must be a PoolCluster of mysql2 3\.12 or later/,
+  );
+});
+
+describe.skipIf(noMariadb || !canRemove)(titled("followService with mysql2's own PoolCluster"), () => {
   let world: MariadbWorld;
   let resolver: FakeResolver;
   const opened: { follower: ServiceFollower; end: () => Promise<unknown> }[] = [];

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { connect as dial } from 'node:net';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { createConnection } from 'mysql2/promise';
@@ -65,8 +66,9 @@ describe.skipIf(noMariadb)(titled('the MariaDB servers of the tests'), () => {
   });
 
   it("show the Service's certificate", async () => {
-    const ssl = { ca: authority.cert, verifyIdentity: false };
-    const connection = await connect(0, { ssl });
+    const ssl = { ca: authority.cert, verifyIdentity: true };
+    const { address, port } = world.at(0);
+    const connection = await connect(0, { ssl, host: 'mysql.shop', stream: () => dial(port, address) });
     const [[row]] = (await connection.query("SHOW STATUS LIKE 'Ssl_cipher'")) as unknown as [[{ Value: string }]];
     expect(row.Value).not.toBe('');
     await connection.end();

@@ -1,5 +1,6 @@
 /** One MariaDB server: a process of its own with its own data folder. */
 import { spawn } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { foldersOf, lastLines, mariadbPath, smallServer } from './program.mjs';
@@ -114,9 +115,10 @@ export class MariadbServer {
     await this.#end('SIGTERM');
   }
 
-  /** The kernel accepts connections and takes bytes for it, it answers nothing. */
+  /** The kernel accepts connections and takes bytes for it, it answers nothing. Returns once it stands still. */
   freeze() {
-    this.#child?.kill('SIGSTOP');
+    const child = this.#child;
+    if (child?.kill('SIGSTOP')) waitUntilStopped(Number(child.pid));
   }
 
   thaw() {
@@ -161,5 +163,37 @@ export class MariadbServer {
     // A frozen process does not hear SIGTERM.
     child.kill('SIGCONT');
     await gone;
+  }
+}
+
+/**
+ * The signal stops a process thread by thread, each when it gets to it: under load some answer for a while. Blocks, so
+ * that nothing is sent meanwhile; where there is no /proc to look at, one trusts the signal.
+ *
+ * @param {number} pid
+ */
+function waitUntilStopped(pid) {
+  const cell = new Int32Array(new SharedArrayBuffer(4));
+  for (let round = 0; round < 2_000 && runs(pid); round++) Atomics.wait(cell, 0, 0, 1);
+}
+
+/** Whether any of its threads does. @param {number} pid */
+function runs(pid) {
+  try {
+    // A thread that ends while we look has stopped, too.
+    return readdirSync(`/proc/${pid}/task`).some((thread) => !/^[TtZX]?$/.test(stateOf(pid, thread)));
+  } catch {
+    return false;
+  }
+}
+
+/** One letter, empty once it is gone. @param {number} pid @param {string} thread */
+function stateOf(pid, thread) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
+    // It comes after the name, which may have spaces and brackets of its own.
+    return stat.charAt(stat.lastIndexOf(')') + 2);
+  } catch {
+    return '';
   }
 }
