@@ -1,4 +1,4 @@
-import { Dispatcher, type Pool } from 'undici';
+import type { Dispatcher, Pool } from 'undici';
 import {
   type Balancer,
   type BalancingOptions,
@@ -19,6 +19,7 @@ import { type Call, isRepeatable } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
 import { Elsewhere } from './elsewhere.js';
+import { EndingDispatcher } from './ending-dispatcher.js';
 import { ForkedCall, type ForkOwner } from './forked-call.js';
 import type { Hedging } from './hedging.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
@@ -127,7 +128,7 @@ interface BalancedDispatcherParts {
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
 
-class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOwner {
+class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, ForkOwner {
   readonly balancer: Balancer<Pool>;
   readonly clock: Clock;
   readonly timers: SharedTimers;
@@ -139,13 +140,12 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOw
   /** Whether a request that may be sent twice can have several answers. */
   readonly #forks: boolean;
   #waiting = 0;
-  #closing: Promise<void> | undefined;
 
   constructor(parts: BalancedDispatcherParts) {
     super();
     this.#parts = parts;
     this.#elsewhere = new Elsewhere(parts);
-    this.#transport = parts.transport((pool) => this.#forwardEvents(pool));
+    this.#transport = parts.transport((pool) => this.forward(pool, forwardedEvents));
     this.balancer = parts.balancer(this.#transport);
     this.clock = parts.clock;
     this.timers = new SharedTimers(parts.clock);
@@ -160,7 +160,7 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOw
 
   /** A balancer can be closed without us, too. */
   get isClosing(): boolean {
-    return this.#closing !== undefined || this.balancer.snapshot().state === 'closed';
+    return this.isEnding || this.balancer.snapshot().state === 'closed';
   }
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
@@ -181,29 +181,17 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOw
     return call.begin();
   }
 
-  override close(): Promise<void>;
-  override close(callback: () => void): void;
-  override close(callback?: () => void): Promise<void> | void {
-    this.#closing ??= this.#end(undefined);
-    return answer(this.#closing, callback);
+  protected override finish(): Promise<void> {
+    return this.#end(undefined);
   }
 
-  override destroy(): Promise<void>;
-  override destroy(error: Error | null): Promise<void>;
-  override destroy(callback: () => void): void;
-  override destroy(error: Error | null, callback: () => void): void;
-  override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
+  protected override cut(error: Error | null): Promise<void> {
     const cut = new AbortController();
     const ended = this.#end(cut.signal);
-    this.#closing ??= ended;
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
-    this.#elsewhere.destroy(typeof error === 'function' ? null : (error ?? null));
-    return answer(ended, typeof error === 'function' ? error : callback);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+    this.#elsewhere.destroy(error);
+    return ended;
   }
 
   waits(): void {
@@ -242,19 +230,6 @@ class BalancedDispatcher extends Dispatcher implements ServiceDispatcher, ForkOw
     await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#elsewhere.close()]);
     this.timers.close();
   }
-
-  #forwardEvents(pool: Pool): void {
-    for (const event of forwardedEvents) {
-      pool.on(event as 'disconnect', (origin, targets, error) => {
-        this.emit(event as 'disconnect', origin, [this, ...targets], error);
-      });
-    }
-  }
 }
 
 const SLASH = 47;
-
-function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {
-  if (callback === undefined) return ended;
-  void ended.then(callback);
-}

@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, outcomes, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../../index.js';
 import { type Answer, Branch, type BranchOwner } from './branch.js';
@@ -6,6 +5,7 @@ import type { CallOwner } from './call.js';
 import { deadlineError } from './deadline-error.js';
 import type { Hedging } from './hedging.js';
 import type { ModernHandler } from './modern-call.js';
+import { RelayedController } from './relayed-controller.js';
 
 /** What the forked calls of one dispatcher share. */
 export interface ForkOwner extends CallOwner {
@@ -30,7 +30,7 @@ const MAX_PASSED_OVER = 4;
  *
  * Which answer it is, is decided at its head, before anything was passed on. From then on it streams.
  */
-export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, Timed {
+export class ForkedCall extends RelayedController implements BranchOwner, Timed {
   readonly owner: ForkOwner;
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
@@ -44,12 +44,9 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
   #hedges = 0;
   #hedgeTimer: SharedTimer | undefined;
   #deadline: SharedTimer | undefined;
-  #abortReason: Error | undefined;
-  /** The caller paused before there was anything to pause. */
-  #pausedEarly = false;
-  #done = false;
 
   constructor(owner: ForkOwner, { options, key, handler }: Asked) {
+    super();
     this.owner = owner;
     this.options = options;
     this.key = key;
@@ -68,53 +65,18 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
     } catch (error) {
       this.#finish(error as Error);
     }
-    if (this.#done) return true;
+    if (this.done) return true;
     this.owner.balancer.retries.started();
     this.#awaitHedge();
     return this.#branch(false);
   }
 
-  // What the caller does with it.
-
-  abort(reason?: Error): void {
-    if (this.#done || this.#abortReason !== undefined) return;
-    const error = reason ?? new errors.RequestAbortedError();
-    this.#abortReason = error;
+  protected override giveUp(reason: Error): void {
     this.#hedgeTimer?.cancel();
     const branches = this.#branches;
-    for (const branch of branches) branch.abort(error);
+    for (const branch of branches) branch.abort(reason);
     // He may have done so from within `onRequestStart`, before there was any.
-    if (branches.length === 0) this.#finish(error);
-  }
-
-  pause(): void {
-    if (this.#winner === undefined) this.#pausedEarly = true;
-    else this.#winner.controller?.pause();
-  }
-
-  resume(): void {
-    this.#pausedEarly = false;
-    this.#winner?.controller?.resume();
-  }
-
-  get aborted(): boolean {
-    return this.#abortReason !== undefined;
-  }
-
-  get reason(): Error | null {
-    return this.#abortReason ?? null;
-  }
-
-  get paused(): boolean {
-    return this.#winner?.controller?.paused ?? this.#pausedEarly;
-  }
-
-  get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
-    return this.#winner?.controller?.rawHeaders ?? null;
-  }
-
-  get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
-    return this.#winner?.controller?.rawTrailers ?? null;
+    if (branches.length === 0) this.#finish(reason);
   }
 
   /** Its deadline. */
@@ -144,7 +106,7 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
   }
 
   takes(branch: Branch, answer: Answer): boolean {
-    if (this.#done || this.#winner !== undefined || this.#abortReason !== undefined) return false;
+    if (this.done || this.#winner !== undefined || this.abortReason !== undefined) return false;
     this.#measure(branch);
     if (answer.status >= 400 && this.#goesElsewhere(branch, answer)) return false;
     this.#winner = branch;
@@ -156,19 +118,19 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
       this.#measure(loser);
       loser.abort(new errors.RequestAbortedError('another pod answered first'));
     }
-    if (this.#pausedEarly) branch.controller?.pause();
+    this.answeredBy(branch.controller);
     return true;
   }
 
   ended(): void {
-    this.#done = true;
+    this.done = true;
     this.#deadline?.cancel();
   }
 
   failed(branch: Branch, error: Error): void {
     const isWinner = branch === this.#winner;
     this.#branches = this.#branches.filter((other) => other !== branch);
-    if (isWinner && this.#done) {
+    if (isWinner && this.done) {
       // What the caller's own code threw when it was told of the end.
       this.#deliver(error);
     } else if (isWinner || (this.#winner === undefined && this.#branches.length === 0)) this.#finish(error);
@@ -234,7 +196,7 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
    * is looked at again after the same time.
    */
   #hedge(): void {
-    if (this.#done || this.#winner !== undefined || this.#abortReason !== undefined) return;
+    if (this.done || this.#winner !== undefined || this.abortReason !== undefined) return;
     const lease = this.#leaseForHedge();
     if (lease !== undefined) this.#hedges++;
     this.#awaitHedge();
@@ -257,8 +219,8 @@ export class ForkedCall implements BranchOwner, Dispatcher.DispatchController, T
   }
 
   #finish(error: Error): void {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.done) return;
+    this.done = true;
     this.#deadline?.cancel();
     this.#hedgeTimer?.cancel();
     this.#deliver(error);

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
 import { bodyOf } from './dispatch-options.js';
 import type { ModernHandler } from './modern-call.js';
+import { RelayedController } from './relayed-controller.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
@@ -12,43 +13,18 @@ export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.D
  * while it waits, too. Later it stands between the caller and whoever has the request: it does not tell of the start
  * again, and passes the caller's wishes on.
  */
-export class HeldRequest implements ModernHandler, Dispatcher.DispatchController {
+export class HeldRequest extends RelayedController implements ModernHandler {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #handler: ModernHandler;
   readonly #left: () => void;
-  /** That of whoever has the request now. */
-  #controller: Dispatcher.DispatchController | undefined;
-  #pausedEarly = false;
-  #reason: Error | undefined;
   #isHeld = true;
-  /** The caller heard of the end before anybody else could tell. */
-  #done = false;
 
   /** `left` is told once, when the request is held no longer. */
   constructor(options: Dispatcher.DispatchOptions, handler: ModernHandler, left: () => void) {
+    super();
     this.#options = options;
     this.#handler = handler;
     this.#left = left;
-  }
-
-  get aborted(): boolean {
-    return this.#reason !== undefined;
-  }
-
-  get reason(): Error | null {
-    return this.#reason ?? null;
-  }
-
-  get paused(): boolean {
-    return this.#controller?.paused ?? this.#pausedEarly;
-  }
-
-  get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
-    return this.#controller?.rawHeaders ?? null;
-  }
-
-  get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
-    return this.#controller?.rawTrailers ?? null;
   }
 
   /** Tells the caller that his request begins; he may abort it from within. */
@@ -73,38 +49,25 @@ export class HeldRequest implements ModernHandler, Dispatcher.DispatchController
   }
 
   fail(error: Error): void {
-    if (this.#done) return;
-    this.#done = true;
+    if (this.done) return;
+    this.done = true;
     this.#leave();
     if (this.#handler.onResponseError === undefined) throw error;
     this.#handler.onResponseError(this, error);
   }
 
-  abort(reason?: Error): void {
-    if (this.#done || this.#reason !== undefined) return;
-    this.#reason = reason ?? new errors.RequestAbortedError();
+  protected override giveUp(reason: Error): void {
     // Whoever has it may be opening a connection, and would tell only then.
-    if (this.#controller === undefined) this.fail(this.#reason);
-    else this.#controller.abort(this.#reason);
-  }
-
-  pause(): void {
-    if (this.#controller === undefined) this.#pausedEarly = true;
-    else this.#controller.pause();
-  }
-
-  resume(): void {
-    this.#pausedEarly = false;
-    this.#controller?.resume();
+    if (this.answering === undefined) this.fail(reason);
+    else this.answering.abort(reason);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.#done) {
-      controller.abort(this.#reason ?? new errors.RequestAbortedError());
+    if (this.done) {
+      controller.abort(this.abortReason ?? new errors.RequestAbortedError());
       return;
     }
-    this.#controller = controller;
-    if (this.#pausedEarly) controller.pause();
+    this.answeredBy(controller);
   }
 
   onResponseStarted(): void {
@@ -156,6 +119,6 @@ export class HeldRequest implements ModernHandler, Dispatcher.DispatchController
     this.#isHeld = false;
     bodyOf(this.#options)?.off('error', this.#bodyFailed);
     this.#left();
-    return !this.#done;
+    return !this.done;
   }
 }

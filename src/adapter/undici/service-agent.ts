@@ -1,7 +1,8 @@
-import { Dispatcher, type Pool } from 'undici';
+import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, checkKeys, optionError, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
 import { Elsewhere } from './elsewhere.js';
+import { EndingDispatcher } from './ending-dispatcher.js';
 import {
   type ResolvedServiceOptions,
   resolveServiceOptions,
@@ -40,11 +41,10 @@ export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAg
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError', 'drain'] as const;
 
-class RoutingAgent extends Dispatcher implements ServiceAgent {
+class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   readonly #router: ServiceRouter;
   readonly #elsewhere: Elsewhere;
   readonly #onward: Elsewhere['dispatch'];
-  #closing: Promise<void> | undefined;
 
   constructor(options: ResolvedServiceOptions, otherwise: Dispatcher | undefined) {
     super();
@@ -52,11 +52,11 @@ class RoutingAgent extends Dispatcher implements ServiceAgent {
       otherwise,
       clock: options.clock,
       drainTimeoutMs: poolDefaults.drainTimeoutMs,
-      opened: (agent) => this.#forwardEvents(agent),
+      opened: (agent) => this.forward(agent, forwardedEvents),
     });
     this.#onward = (own, handler) => this.#elsewhere.dispatch(own, handler);
     this.#router = new ServiceRouter(options, {
-      opened: (dispatcher) => this.#forwardEvents(dispatcher),
+      opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
       drained: (origin) => void this.emit('drain', origin),
     });
   }
@@ -74,27 +74,14 @@ class RoutingAgent extends Dispatcher implements ServiceAgent {
     return this.#router.dispatch(options, handler, this.#onward);
   }
 
-  override close(): Promise<void>;
-  override close(callback: () => void): void;
-  override close(callback?: () => void): Promise<void> | void {
-    this.#closing ??= this.#end(() => this.#router.close());
-    return answer(this.#closing, callback);
+  protected override finish(): Promise<void> {
+    return this.#end(() => this.#router.close());
   }
 
-  override destroy(): Promise<void>;
-  override destroy(error: Error | null): Promise<void>;
-  override destroy(callback: () => void): void;
-  override destroy(error: Error | null, callback: () => void): void;
-  override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
-    const reason = typeof error === 'function' ? null : (error ?? null);
-    const ended = this.#end(() => this.#router.destroy(reason));
-    this.#closing ??= ended;
-    this.#elsewhere.destroy(reason);
-    return answer(ended, typeof error === 'function' ? error : callback);
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close();
+  protected override cut(error: Error | null): Promise<void> {
+    const ended = this.#end(() => this.#router.destroy(error));
+    this.#elsewhere.destroy(error);
+    return ended;
   }
 
   async #end(router: () => Promise<void>): Promise<void> {
@@ -102,22 +89,4 @@ class RoutingAgent extends Dispatcher implements ServiceAgent {
     const elsewhere = this.#elsewhere.close();
     await Promise.all([router(), elsewhere]);
   }
-
-  #forwardEvents(dispatcher: Dispatcher): void {
-    for (const event of forwardedEvents) {
-      dispatcher.on(event as 'disconnect', (origin, targets, error) => {
-        this.emit(
-          event as 'disconnect',
-          origin,
-          targets === undefined ? (undefined as never) : [this, ...targets],
-          error,
-        );
-      });
-    }
-  }
-}
-
-function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {
-  if (callback === undefined) return ended;
-  void ended.then(callback);
 }

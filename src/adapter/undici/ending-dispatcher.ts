@@ -1,0 +1,60 @@
+import { Dispatcher } from 'undici';
+
+/** Events a dispatcher of undici emits about its connections. */
+export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'drain';
+
+/**
+ * A Dispatcher of ours: undici's `close` and `destroy` in all their forms come down to two, and events of the dispatchers
+ * it is made of are passed on. It is an AsyncDisposable.
+ */
+export abstract class EndingDispatcher extends Dispatcher {
+  #closing: Promise<void> | undefined;
+
+  /** `close` or `destroy` was called. */
+  protected get isEnding(): boolean {
+    return this.#closing !== undefined;
+  }
+
+  /** Takes no new request; resolves when all that runs has ended. Never rejects. */
+  protected abstract finish(): Promise<void>;
+
+  /** Ends what runs with `error`, also when it is finishing; resolves when it has ended. Never rejects. */
+  protected abstract cut(error: Error | null): Promise<void>;
+
+  override close(): Promise<void>;
+  override close(callback: () => void): void;
+  override close(callback?: () => void): Promise<void> | void {
+    this.#closing ??= this.finish();
+    return answer(this.#closing, callback);
+  }
+
+  override destroy(): Promise<void>;
+  override destroy(error: Error | null): Promise<void>;
+  override destroy(callback: () => void): void;
+  override destroy(error: Error | null, callback: () => void): void;
+  override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
+    const ended = this.cut(typeof error === 'function' ? null : (error ?? null));
+    this.#closing ??= ended;
+    return answer(ended, typeof error === 'function' ? error : callback);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** Emits what `from` does, as one more dispatcher on the way. */
+  protected forward(from: Dispatcher, events: readonly ForwardedEvent[]): void {
+    for (const event of events) {
+      from.on(event as 'disconnect', (origin, targets, error) => {
+        // `drain` of some dispatchers names no targets.
+        const way = targets === undefined ? (undefined as never) : [this, ...targets];
+        this.emit(event as 'disconnect', origin, way, error);
+      });
+    }
+  }
+}
+
+function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {
+  if (callback === undefined) return ended;
+  void ended.then(callback);
+}
