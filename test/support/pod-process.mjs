@@ -126,7 +126,10 @@ async function handle(request, response) {
     }
     case 'bytes':
       response.statusCode = behaviour.status;
-      response.end(Buffer.alloc(Number(argument), 'x'));
+      response.setHeader('content-length', Number(argument));
+      // Ended when the kernel has all of it: node's `close` takes a connection for idle as soon as its answer was ended,
+      // and destroys it with what a slow reader has yet to get.
+      response.write(Buffer.alloc(Number(argument), 'x'), () => response.end());
       return;
     case 'cookies':
       response.setHeader('set-cookie', ['a=1', 'b=2']);
