@@ -101,6 +101,7 @@ export {
   optionError,
 } from './runtime/check.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
+export { Closing } from './runtime/closing.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from './runtime/shared-timers.js';
 export { afterPendingIo } from './runtime/turn.js';

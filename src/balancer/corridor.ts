@@ -9,6 +9,7 @@ import type { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
+import { Closing } from '../runtime/closing.js';
 import { StallWatch } from '../runtime/stall-watch.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
@@ -47,9 +48,12 @@ export class Corridor<C> implements LeaseOwner<C> {
   readonly #latency = new LatencyQuantile();
   /** The last set after the stages had no entry, and is authoritative. */
   #empty = false;
-  #closing: Promise<void> | undefined;
   /** Ends the patience of `close`. */
   readonly #cut = new AbortController();
+  readonly #closing = new Closing(
+    () => this.#shutDown(),
+    () => this.#cut.abort(),
+  );
 
   constructor(options: ResolvedBalancerOptions<C>) {
     const { clock, rng, resolver } = options;
@@ -172,15 +176,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   }
 
   close({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
-    let closed = (): void => {};
-    const isFirst = this.#closing === undefined;
-    // Before anything else: observers who hear of the end may call this again.
-    this.#closing ??= new Promise((resolve) => {
-      closed = resolve;
-    });
-    if (signal !== undefined) this.#cutWhen(signal, this.#closing);
-    if (isFirst) void this.#shutDown().then(closed);
-    return this.#closing;
+    return this.#closing.close(signal);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
@@ -238,7 +234,7 @@ export class Corridor<C> implements LeaseOwner<C> {
       this.#pool.reconcile(set, this.#feed.byKey);
     }
     // An observer told of all this may have closed us.
-    if (this.#closing !== undefined) return 0;
+    if (this.#closing.hasBegun) return 0;
     const beganMs = this.#clock.now();
     this.#slot.rebuild(this.#pool.members);
     const costMs = this.#clock.now() - beganMs;
@@ -253,7 +249,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   }
 
   #state(): BalancerSnapshot['state'] {
-    if (this.#closing !== undefined) return 'closed';
+    if (this.#closing.hasBegun) return 'closed';
     if (!this.#slot.isFilled) return 'starting';
     if (this.#empty) return 'empty';
     return this.#pool.members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready')
@@ -265,13 +261,6 @@ export class Corridor<C> implements LeaseOwner<C> {
     const subchannel = this.#pool.get(key);
     if (subchannel === undefined) throw new Error(`${key} is not connected to`);
     await subchannel.ping(signal);
-  }
-
-  #cutWhen(signal: AbortSignal, closed: Promise<void>): void {
-    const cut = (): void => this.#cut.abort();
-    if (signal.aborted) cut();
-    signal.addEventListener('abort', cut, { once: true });
-    void closed.then(() => signal.removeEventListener('abort', cut));
   }
 
   async #shutDown(): Promise<void> {
@@ -294,7 +283,7 @@ export class Corridor<C> implements LeaseOwner<C> {
 
   /** Why waiting would be in vain, if it would. */
   #refusal(): EvenkeelError | undefined {
-    if (this.#closing !== undefined) return closedError();
+    if (this.#closing.hasBegun) return closedError();
     if (this.#empty && !this.#options.waitForEndpoints) return noEndpointsError(this.#feed);
     const { error, endpoints } = this.#feed;
     return endpoints === undefined && error?.permanent ? error : undefined;

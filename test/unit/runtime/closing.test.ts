@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { expect, it } from 'vitest';
-import { Closing } from '../../../../src/adapter/http/closing.js';
+import { Closing } from '../../../src/runtime/closing.js';
 
 it('finishes once, cuts for whichever signal aborts, and listens to none afterwards', async () => {
   const heard: string[] = [];
@@ -24,4 +24,22 @@ it('finishes once, cuts for whichever signal aborts, and listens to none afterwa
   expect(getEventListeners(one.signal, 'abort')).toEqual([]);
   void closing.close(AbortSignal.abort());
   expect(heard).toEqual(['finish', 'cut', 'cut']);
+});
+
+it('may be called again from within, by those who are told of the end', async () => {
+  const heard: string[] = [];
+  let again: Promise<void> | undefined;
+  const closing: Closing = new Closing(
+    async () => {
+      heard.push('finish');
+      expect(closing.hasBegun).toBe(true);
+      again = closing.close(undefined);
+    },
+    () => heard.push('cut'),
+  );
+  expect(closing.hasBegun).toBe(false);
+  const closed = closing.close(undefined);
+  expect(again).toBe(closed);
+  await closed;
+  expect(heard).toEqual(['finish']);
 });
