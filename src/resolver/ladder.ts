@@ -1,14 +1,12 @@
-import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
+import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isEvenkeelError, isResolveError, ResolveError } from '../errors.js';
-import { notify } from '../observe/observer.js';
 import type { Timer } from '../runtime/clock.js';
-import { type ClusterNames, parseServiceHost, plainName, readClusterNames } from './cluster-domain.js';
-import { dnsPolling, type ResolvedDnsOptions } from './dns.js';
-import type { DnsClient } from './dns-client.js';
-import type { DnsFound } from './dns-lookup.js';
-import { adviceFor, type Finding, findingKey, type Rung } from './ladder-advice.js';
+import { type ClusterNames, parseServiceHost, readClusterNames } from './cluster-domain.js';
+import { type DnsRungOptions, dnsRung } from './dns-rung.js';
+import type { Finding, Rung } from './ladder-advice.js';
+import { RungNews } from './ladder-news.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
-import { AddressKind, isSlots, type SlotOptions, slotMaker } from './single-address.js';
+import { isSlots } from './single-address.js';
 
 /** A Service and one of its ports: a number is the Service's (S11), a name its name. */
 export interface LadderService {
@@ -31,15 +29,8 @@ const REFUSAL_LASTS_MS = 30_000;
 /** How long after its first slice a Service may take to show endpoints before it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 
-export interface LadderOptions {
-  /** As the user wrote it. */
-  readonly target: string;
-  readonly host: string;
-  readonly port: number | string;
+export interface LadderOptions extends DnsRungOptions {
   readonly slices: SliceRung;
-  /** For the DNS rungs; `host`, `port` and `srv` of it are filled in here. */
-  readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
-  readonly slots: SlotOptions;
   /** How long the first rung may stay silent before the second is asked too, in ms. */
   readonly sliceGraceMs: number;
 }
@@ -60,6 +51,7 @@ class LadderWatch implements Resolution {
   readonly #options: LadderOptions;
   readonly #listener: ResolverListener;
   readonly #context: ResolverContext;
+  readonly #news: RungNews;
   #slices: Resolution | undefined;
   #dns: Resolution | undefined;
   #grace: Timer | undefined;
@@ -78,8 +70,6 @@ class LadderWatch implements Resolution {
   #finding: Finding = { kind: 'silent' };
   /** How many endpoints were published last. */
   #count = 0;
-  #saidRung: Rung | undefined;
-  readonly #said = new Set<string>();
   #dnsError: ResolveError | undefined;
   /** The failure told last; undefined while the set is fresh. */
   #told: ResolveError | undefined;
@@ -89,6 +79,7 @@ class LadderWatch implements Resolution {
     this.#options = options;
     this.#listener = listener;
     this.#context = context;
+    this.#news = new RungNews(options, context.observer);
     void this.#start();
   }
 
@@ -207,15 +198,7 @@ class LadderWatch implements Resolution {
       if (this.#rung !== 'slices') this.#say(this.#count);
       return;
     }
-    const { target, port, dns } = this.#options;
-    const host = this.#dnsHost();
-    const asked: ResolvedDnsOptions = {
-      ...dns,
-      host,
-      port: typeof port === 'number' ? port : undefined,
-      srv: typeof port === 'string' ? port : undefined,
-    };
-    this.#dns = dnsPolling(target, asked, this.#endpointMaker()).watch(
+    this.#dns = dnsRung(this.#options, this.#names, () => this.#podPorts).watch(
       {
         update: (endpoints) => this.#dnsUpdate(endpoints),
         fail: (error) => this.#dnsFail(error),
@@ -223,26 +206,6 @@ class LadderWatch implements Resolution {
       },
       this.#context,
     );
-  }
-
-  #dnsHost(): string {
-    const { host, dns } = this.#options;
-    const names = this.#names ?? { domain: 'cluster.local', namespace: undefined };
-    return plainName(host, names, names.namespace !== undefined || dns.clusterDomain !== undefined);
-  }
-
-  #endpointMaker(): (found: DnsFound, client: DnsClient, absolute: string) => Promise<readonly Endpoint[]> {
-    const kind = new AddressKind();
-    const slots = slotMaker(this.#options.slots);
-    return async ({ targets, single }, client, absolute) => {
-      const [only, ...more] = targets;
-      // One address of a name that is no Service's is simply where it is.
-      const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
-      if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
-      // S11: DNS knows no pod port behind a number. The slices knew it, as long as there was one for all.
-      const [podPort] = typeof this.#options.port === 'number' && this.#podPorts.size === 1 ? this.#podPorts : [];
-      return targets.map((target) => createEndpoint(podPort === undefined ? target : { ...target, port: podPort }));
-    };
   }
 
   #dnsUpdate(endpoints: readonly Endpoint[]): void {
@@ -274,20 +237,9 @@ class LadderWatch implements Resolution {
     this.#listener.update(endpoints);
   }
 
-  /** Tells where we stand: at each change of rung, and when the reason for standing low turns out to be another. */
   #say(count: number): void {
     this.#count = count;
-    const rung = this.#rung;
-    if (rung === undefined) return;
-    const finding: Finding = rung === 'slices' ? { kind: 'watching' } : this.#finding;
-    const news = `${rung} ${findingKey(finding)}`;
-    if (this.#said.has(news)) return;
-    if (this.#saidRung !== rung) this.#said.clear();
-    this.#saidRung = rung;
-    this.#said.add(news);
-    const { target, host, port } = this.#options;
-    const told = adviceFor({ rung, finding, port, count, service: parseServiceHost(host), names: this.#names });
-    notify(this.#context.observer, 'rungChanged', { target, rung, ...told });
+    if (this.#rung !== undefined) this.#news.tell(this.#rung, this.#finding, count, this.#names);
   }
 
   #fail(error: ResolveError): void {
