@@ -1,36 +1,17 @@
-import { checkBoolean, checkKeys, checkNumber } from '../runtime/check.js';
-import { type Clock, systemClock } from '../runtime/clock.js';
-import { type Rng, systemRng } from '../runtime/rng.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
 import type { Tokens, Verb } from './api-server-access.js';
-import { type Certificate, createCertificate } from './api-server-certificate.js';
 import type { Fault, FaultOptions } from './api-server-fault.js';
 import { LoopbackListener } from './api-server-listener.js';
 import type { EndpointSliceObject, KubernetesObject, ServiceObject } from './api-server-objects.js';
+import { type ApiServerOptions, type ResolvedApiServerOptions, resolveApiServerOptions } from './api-server-options.js';
+import { StoreReads } from './api-server-reads.js';
 import type { RecordedRequest } from './api-server-record.js';
 import { RequestHandler } from './api-server-requests.js';
 import { ServiceController, type ServiceOptions } from './api-server-service.js';
 import { statusObject } from './api-server-status.js';
 import { ObjectStore, type StoreBackup } from './api-server-store.js';
 import type { Disturbance, Mangle } from './api-server-watch.js';
-
-export interface ApiServerOptions {
-  /** `true` makes a certificate for 127.0.0.1 and localhost; its authority is then `ca`. @defaultValue false */
-  readonly tls?: boolean | Certificate;
-  /** Port to listen on, 0 for any. @defaultValue 0 */
-  readonly port?: number;
-  /** Bearer tokens and what they may do. Without it nobody is asked for one. */
-  readonly tokens?: Tokens;
-  /** Writes the server remembers; a watch from before that is told 410. @defaultValue 1,000 */
-  readonly historyLimit?: number;
-  /** @defaultValue 60,000 */
-  readonly bookmarkIntervalMs?: number;
-  /** Whether `limit` counts for `resourceVersion=0` as well; upstream serves those from its cache in one piece. @defaultValue false */
-  readonly pagesFromCache?: boolean;
-  /** Steers bookmarks, time-outs and delays. @defaultValue the real clock */
-  readonly clock?: Clock;
-  /** Where pieces are cut, how slices are named. @defaultValue chance */
-  readonly rng?: Rng;
-}
 
 /** How a server comes back. */
 export interface StartOptions {
@@ -127,17 +108,7 @@ export interface ApiServer {
  * const resolver = endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer: api.url });
  */
 export async function createApiServer(options: ApiServerOptions = {}): Promise<ApiServer> {
-  checkKeys('createApiServer options', options, [
-    'tls',
-    'port',
-    'tokens',
-    'historyLimit',
-    'bookmarkIntervalMs',
-    'pagesFromCache',
-    'clock',
-    'rng',
-  ]);
-  const server = new LoopbackApiServer(options);
+  const server = new LoopbackApiServer(resolveApiServerOptions(options));
   await server.start({ forbiddenMs: 0 });
   return server;
 }
@@ -147,35 +118,24 @@ class LoopbackApiServer implements ApiServer {
   readonly slices: Collection<EndpointSliceObject>;
   readonly services: Collection<ServiceObject>;
   readonly #store: ObjectStore;
+  readonly #reads: StoreReads;
   readonly #handler: RequestHandler;
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #listener: LoopbackListener;
 
-  constructor(options: ApiServerOptions) {
-    this.#clock = options.clock ?? systemClock;
-    this.#rng = options.rng ?? systemRng;
-    this.#store = new ObjectStore(checkNumber('historyLimit', options.historyLimit, 1_000, { min: 0, integer: true }));
-    this.#handler = new RequestHandler(this.#store, {
-      clock: this.#clock,
-      rng: this.#rng,
-      tokens: options.tokens,
-      bookmarkIntervalMs: checkNumber('bookmarkIntervalMs', options.bookmarkIntervalMs, 60_000, { min: 1 }),
-      pagesFromCache: checkBoolean('pagesFromCache', options.pagesFromCache, false),
-    });
-    let certificate: Certificate | undefined;
-    if (options.tls === true) {
-      const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
-      certificate = createCertificate({ issuer: authority });
-      this.ca = authority.cert;
-    } else if (options.tls) {
-      certificate = options.tls;
-      this.ca = options.tls.cert;
-    }
+  constructor(options: ResolvedApiServerOptions) {
+    const { ca, port, certificate, clock, rng, tokens, historyLimit } = options;
+    this.ca = ca;
+    this.#clock = clock;
+    this.#rng = rng;
+    this.#store = new ObjectStore(historyLimit);
+    this.#reads = new StoreReads(this.#store, options);
+    this.#handler = new RequestHandler(this.#reads, clock, tokens);
     this.#listener = new LoopbackListener({
-      port: checkNumber('port', options.port, 0, { min: 0, max: 65_535, integer: true }),
+      port,
       certificate,
-      clock: this.#clock,
+      clock,
       answer: (request, response) => this.#handler.handle(request, response),
     });
     this.slices = collection<EndpointSliceObject>(this.#store, 'endpointslices');
@@ -200,7 +160,7 @@ class LoopbackApiServer implements ApiServer {
       lists: list,
       watches: watch,
       gets: get,
-      openWatches: this.#handler.watches.size,
+      openWatches: this.#reads.watches.size,
       connections: this.#listener.connections,
       openConnections: this.#listener.open,
     };
@@ -223,7 +183,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   disturb(what: Disturbance): number {
-    const open = [...this.#handler.watches];
+    const open = [...this.#reads.watches];
     for (const watch of open) {
       if (typeof what === 'object' && 'error' in what) watch.error(statusObject(what.error, `scripted ${what.error}`));
       else watch.disturb(what);
@@ -232,7 +192,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   mangle(mangle: Mangle | undefined): void {
-    this.#handler.mangle = mangle;
+    this.#reads.mangle = mangle;
   }
 
   setTokens(tokens: Tokens | undefined): void {
@@ -246,7 +206,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   expireContinueTokens(): void {
-    this.#handler.epoch += 1;
+    this.#reads.epoch += 1;
   }
 
   touch(): void {
@@ -262,7 +222,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   setStoreAvailable(available: boolean): void {
-    this.#handler.setStoreAvailable(available);
+    this.#reads.setAvailable(available);
   }
 
   freeze(): void {
@@ -278,7 +238,7 @@ class LoopbackApiServer implements ApiServer {
   }
 
   terminate(graceMs = 60_000): Promise<void> {
-    const watches = [...this.#handler.watches];
+    const watches = [...this.#reads.watches];
     return this.#listener.terminate(graceMs, () => {
       for (const watch of watches) watch.end();
     });

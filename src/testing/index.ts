@@ -1,6 +1,5 @@
 export {
   type ApiServer,
-  type ApiServerOptions,
   type Collection,
   createApiServer,
   type StartOptions,
@@ -16,6 +15,7 @@ export type {
   SliceEndpoint,
   SlicePort,
 } from './api-server-objects.js';
+export type { ApiServerOptions } from './api-server-options.js';
 export type { RecordedRequest } from './api-server-record.js';
 export type { Pod, ServiceController, ServiceOptions, ServicePort } from './api-server-service.js';
 export type { StoreBackup } from './api-server-store.js';

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
-import { type ApiServer, type ApiServerOptions, createApiServer } from '../../../src/testing/api-server.js';
+import { type ApiServer, createApiServer } from '../../../src/testing/api-server.js';
 import type { EndpointSliceObject } from '../../../src/testing/api-server-objects.js';
+import type { ApiServerOptions } from '../../../src/testing/api-server-options.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { until } from '../../support/until.js';

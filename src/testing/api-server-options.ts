@@ -1,0 +1,74 @@
+import { checkBoolean, checkKeys, checkNumber } from '../runtime/check.js';
+import { type Clock, systemClock } from '../runtime/clock.js';
+import { type Rng, systemRng } from '../runtime/rng.js';
+import type { Tokens } from './api-server-access.js';
+import { type Certificate, createCertificate } from './api-server-certificate.js';
+
+/** Options of `createApiServer`. */
+export interface ApiServerOptions {
+  /** `true` makes a certificate for 127.0.0.1 and localhost; its authority is then `ca`. @defaultValue false */
+  readonly tls?: boolean | Certificate;
+  /** Port to listen on, 0 for any. @defaultValue 0 */
+  readonly port?: number;
+  /** Bearer tokens and what they may do. Without it nobody is asked for one. */
+  readonly tokens?: Tokens;
+  /** Writes the server remembers; a watch from before that is told 410. @defaultValue 1,000 */
+  readonly historyLimit?: number;
+  /** @defaultValue 60,000 */
+  readonly bookmarkIntervalMs?: number;
+  /** Whether `limit` counts for `resourceVersion=0` as well; upstream serves those from its cache in one piece. @defaultValue false */
+  readonly pagesFromCache?: boolean;
+  /** Steers bookmarks, time-outs and delays. @defaultValue the real clock */
+  readonly clock?: Clock;
+  /** Where pieces are cut, how slices are named. @defaultValue chance */
+  readonly rng?: Rng;
+}
+
+/** The same, complete and checked. */
+export interface ResolvedApiServerOptions {
+  /** What the server shows; undefined = plain HTTP. */
+  readonly certificate: Certificate | undefined;
+  /** PEM of the authority to trust. */
+  readonly ca: string | undefined;
+  readonly port: number;
+  readonly tokens: Tokens | undefined;
+  readonly historyLimit: number;
+  readonly bookmarkIntervalMs: number;
+  readonly pagesFromCache: boolean;
+  readonly clock: Clock;
+  readonly rng: Rng;
+}
+
+/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
+export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiServerOptions {
+  checkKeys('createApiServer options', options, [
+    'tls',
+    'port',
+    'tokens',
+    'historyLimit',
+    'bookmarkIntervalMs',
+    'pagesFromCache',
+    'clock',
+    'rng',
+  ]);
+  const { port, historyLimit, bookmarkIntervalMs, pagesFromCache } = options;
+  return {
+    ...identity(options.tls),
+    port: checkNumber('port', port, 0, { min: 0, max: 65_535, integer: true }),
+    tokens: options.tokens,
+    historyLimit: checkNumber('historyLimit', historyLimit, 1_000, { min: 0, integer: true }),
+    bookmarkIntervalMs: checkNumber('bookmarkIntervalMs', bookmarkIntervalMs, 60_000, { min: 1 }),
+    pagesFromCache: checkBoolean('pagesFromCache', pagesFromCache, false),
+    clock: options.clock ?? systemClock,
+    rng: options.rng ?? systemRng,
+  };
+}
+
+/** A certificate that was given is its own authority. */
+function identity(tls: ApiServerOptions['tls']): Pick<ResolvedApiServerOptions, 'certificate' | 'ca'> {
+  if (tls === true) {
+    const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
+    return { certificate: createCertificate({ issuer: authority }), ca: authority.cert };
+  }
+  return tls ? { certificate: tls, ca: tls.cert } : { certificate: undefined, ca: undefined };
+}

@@ -1,0 +1,177 @@
+import type { Clock } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
+import type { AccessRequest } from './api-server-access.js';
+import { answerList } from './api-server-list.js';
+import { resourceTypes } from './api-server-objects.js';
+import type { Reply } from './api-server-reply.js';
+import { isTrue, refuseWatch } from './api-server-route.js';
+import { type LabelMatcher, parseLabelSelector } from './api-server-selector.js';
+import { expiredStatus, type StatusObject, statusObject } from './api-server-status.js';
+import type { ObjectStore, StoreEvent } from './api-server-store.js';
+import { bookmarkLine, eventLine, type Mangle, WatchStream } from './api-server-watch.js';
+
+/** How long a list waits for a version that is not there yet. */
+const EARLY_LIST_MS = 3_000;
+/** How long a consistent list hangs while the store is away. */
+const STORE_TIMEOUT_MS = 60_000;
+
+/** What it takes. */
+export interface StoreReadsOptions {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly bookmarkIntervalMs: number;
+  /** Whether `limit` counts also for lists served from the cache. */
+  readonly pagesFromCache: boolean;
+}
+
+/** Get, list and watch: what the store has, told as the API server tells it. */
+export class StoreReads {
+  readonly watches: Set<WatchStream> = new Set();
+  /** Rewrites every line of every watch. */
+  mangle: Mangle | undefined;
+  /** Continue tokens of earlier epochs have expired. */
+  epoch: number = 0;
+  readonly #store: ObjectStore;
+  readonly #options: StoreReadsOptions;
+  #available = true;
+  /** What bookmarks name while the store is away. */
+  #frozenVersion: number | undefined;
+
+  constructor(store: ObjectStore, options: StoreReadsOptions) {
+    this.#store = store;
+    this.#options = options;
+    store.subscribe((event) => this.#broadcast(event));
+  }
+
+  /** Whether the store behind the server is there. */
+  get available(): boolean {
+    return this.#available;
+  }
+
+  /** While it is away bookmarks name the version of the moment it went. */
+  setAvailable(available: boolean): void {
+    this.#available = available;
+    this.#frozenVersion = available ? undefined : this.#store.revision;
+  }
+
+  answer(verb: 'get' | 'list' | 'watch', asked: AccessRequest, query: URLSearchParams, reply: Reply): void {
+    if (verb === 'get') this.#get(asked, reply);
+    else this.#collection(verb, asked, query, reply);
+  }
+
+  /** Opens a watch that ends at once with an ERROR event. */
+  answerError(asked: AccessRequest, query: URLSearchParams, status: StatusObject, reply: Reply): void {
+    this.#openWatch(asked, query, () => true, reply).error(status);
+  }
+
+  #get(asked: AccessRequest, reply: Reply): void {
+    const stored = this.#store.get(asked.resource, asked.namespace, asked.name);
+    const { group } = resourceTypes[asked.resource];
+    if (stored === undefined) {
+      const kind = `${asked.resource}${group === '' ? '' : `.${group}`}`;
+      reply.status(
+        statusObject(404, `${kind} "${asked.name}" not found`, { details: { name: asked.name, kind: asked.resource } }),
+      );
+    } else reply.json(200, `${stored.eventText}\n`);
+  }
+
+  #collection(verb: 'list' | 'watch', asked: AccessRequest, query: URLSearchParams, reply: Reply): void {
+    const selector = query.get('labelSelector') ?? '';
+    const matches = parseLabelSelector(selector);
+    if (matches === undefined) {
+      reply.status(statusObject(400, `unable to parse requirement: ${selector}`));
+      return;
+    }
+    if (query.get('fieldSelector')) {
+      reply.status(statusObject(400, 'field label not supported'));
+      return;
+    }
+    if (verb === 'watch') this.#watch(asked, query, matches, reply);
+    else this.#list(asked, query, matches, reply);
+  }
+
+  #list(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
+    const resourceVersion = query.get('resourceVersion') ?? '';
+    if (!this.#available && resourceVersion !== '0') {
+      this.#options.clock.timer(
+        () => reply.status(statusObject(504, 'Timeout: request did not complete within the allotted timeout')),
+        STORE_TIMEOUT_MS,
+      );
+      return;
+    }
+    const answer = answerList(this.#store, {
+      resource: asked.resource,
+      namespace: asked.namespace,
+      matches,
+      selective: (query.get('labelSelector') ?? '') !== '',
+      resourceVersion,
+      resourceVersionMatch: query.get('resourceVersionMatch') ?? '',
+      limit: Number(query.get('limit') ?? 0) || 0,
+      continueToken: query.get('continue') ?? '',
+      epoch: this.epoch,
+      pagesFromCache: this.#options.pagesFromCache,
+    });
+    if (answer.kind === 'page') reply.json(200, answer.body, true);
+    else if (answer.kind === 'failure') reply.status(answer.status);
+    else {
+      this.#options.clock.timer(() => {
+        if (this.#store.revision >= answer.wanted) this.#list(asked, query, matches, reply);
+        else reply.status(answer.status, 1);
+      }, EARLY_LIST_MS);
+    }
+  }
+
+  #watch(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
+    const resourceVersion = query.get('resourceVersion') ?? '';
+    const initial = query.get('sendInitialEvents') ?? '';
+    const refusal = refuseWatch(query);
+    if (refusal !== undefined) {
+      reply.status(refusal);
+      return;
+    }
+    const stream = this.#openWatch(asked, query, matches, reply);
+    if (!this.#available && resourceVersion === '') {
+      stream.error(statusObject(500, 'etcdserver: no leader', { reason: 'InternalError' }));
+      return;
+    }
+    const version = Number(resourceVersion || '0');
+    if (isTrue(initial) || (initial === '' && version === 0)) {
+      const objects = this.#store.list(asked.resource, asked.namespace).filter((stored) => matches(stored.labels));
+      // In no order.
+      const lines = objects.map((stored) => eventLine('ADDED', stored.eventText)).reverse();
+      const marked = isTrue(initial) && isTrue(query.get('allowWatchBookmarks'));
+      stream.backlog(lines, marked ? bookmarkLine(asked.resource, this.#store.revision, true) : undefined);
+      return;
+    }
+    const missed = this.#store.eventsAfter(asked.resource, version);
+    if (missed === undefined) stream.error(expiredStatus(version, this.#store.compacted));
+    else stream.backlog(missed.map((event) => stream.lineFor(event)).filter((line) => line !== undefined));
+    // From a version that is not there yet: silence, until the store is past it.
+    if (version > this.#store.revision) stream.floor = version;
+  }
+
+  #openWatch(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): WatchStream {
+    const timeoutSeconds = Number(query.get('timeoutSeconds') ?? 0);
+    reply.record.status = 200;
+    const stream = new WatchStream({
+      response: reply.response,
+      resource: asked.resource,
+      namespace: asked.namespace,
+      matches,
+      bookmarks: isTrue(query.get('allowWatchBookmarks')),
+      bookmarkIntervalMs: this.#options.bookmarkIntervalMs,
+      timeoutMs: timeoutSeconds > 0 ? timeoutSeconds * 1_000 : (30 + 30 * this.#options.rng.next()) * 60_000,
+      clock: this.#options.clock,
+      rng: this.#options.rng,
+      version: () => this.#frozenVersion ?? this.#store.revision,
+      mangle: () => this.mangle,
+    });
+    this.watches.add(stream);
+    reply.response.on('close', () => this.watches.delete(stream));
+    return stream;
+  }
+
+  #broadcast(event: StoreEvent): void {
+    for (const watch of this.watches) watch.deliver(event);
+  }
+}
