@@ -1,6 +1,7 @@
 import { createPool, type Pool, type PoolConnection } from 'mysql2';
 import {
   type Clock,
+  Closing,
   type Connection,
   type Endpoint,
   EvenkeelError,
@@ -89,7 +90,10 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   readonly #crowding: Crowding;
   /** When a session was last given back. */
   #heardAtMs = Number.NEGATIVE_INFINITY;
-  #closing: Promise<void> | undefined;
+  readonly #closing = new Closing(
+    () => this.#finish(),
+    () => this.#cut(),
+  );
   #allClosed: (() => void) | undefined;
   /** mysql2 had no connection for who asked last, and opens none: he waits for one of the others. */
   #isQueued = false;
@@ -201,22 +205,13 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   }
 
   close(signal?: AbortSignal): Promise<void> {
-    this.#closing ??= this.#finish();
-    if (signal !== undefined) {
-      const cut = (): void => this.#cut();
-      if (signal.aborted) cut();
-      else {
-        signal.addEventListener('abort', cut, { once: true });
-        void this.#closing.then(() => signal.removeEventListener('abort', cut));
-      }
-    }
-    return this.#closing;
+    return this.#closing.close(signal);
   }
 
   isSuperfluous(session: Session): boolean {
     const { connectionLimit } = this.#parts.settings;
     // One more than the limit may have been opened for a question beside the calls.
-    return this.#closing !== undefined || this.#sessions.size > connectionLimit || this.#upkeep.isDue(session);
+    return this.#closing.hasBegun || this.#sessions.size > connectionLimit || this.#upkeep.isDue(session);
   }
 
   becameIdle(session: Session): void {
@@ -228,7 +223,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.#sessions.delete(session.connection);
     if (this.#sessions.size + this.#dialling.size > 0) return;
     this.#allClosed?.();
-    if (this.#closing === undefined) this.#gone(error);
+    if (!this.#closing.hasBegun) this.#gone(error);
   }
 
   /** Whether this one may go: one is always kept. */
@@ -264,7 +259,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   /** Takes a connection from the pool. True if one lies there, false if it has to be opened. */
   #take(taken: (error: Error | undefined, session: Session | undefined) => void): boolean {
-    if (this.#closing !== undefined) {
+    if (this.#closing.hasBegun) {
       this.clock.defer(() => taken(new Error('it is being closed'), undefined));
       return false;
     }
@@ -320,7 +315,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   #refused(cause: Error | undefined): EvenkeelError {
     const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
     const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
-    if (this.#closing !== undefined) return error;
+    if (this.#closing.hasBegun) return error;
     const meaning = meaningOf(cause);
     if (this.#sessions.size === 0) {
       // Others that are being opened now will fare no better: their callers need not find out one by one.
