@@ -66,18 +66,3 @@ export class EndpointSet {
     return changed ? this.withEntries(entries) : this;
   }
 }
-
-/** What came and what went between two lists of endpoints, by key. */
-export interface EndpointDiff {
-  readonly added: readonly Endpoint[];
-  readonly removed: readonly Endpoint[];
-}
-
-export function diffEndpoints(before: readonly Endpoint[], after: readonly Endpoint[]): EndpointDiff {
-  const beforeKeys = new Set(before.map((endpoint) => endpoint.key));
-  const afterKeys = new Set(after.map((endpoint) => endpoint.key));
-  return {
-    added: after.filter((endpoint) => !beforeKeys.has(endpoint.key)),
-    removed: before.filter((endpoint) => !afterKeys.has(endpoint.key)),
-  };
-}

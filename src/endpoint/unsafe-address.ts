@@ -10,7 +10,7 @@ import { normalizeAddress } from './address.js';
 export type UnsafeAddressClass = 'loopback' | 'link-local' | 'multicast' | 'unspecified';
 
 /** Every class, in the order messages list them. */
-export const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
+const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'loopback',
   'link-local',
   'multicast',

@@ -147,7 +147,7 @@ export function resolveDnsOptions(options: DnsOptions): ResolvedDnsOptions {
 }
 
 /** The name of a Service's port as Kubernetes allows it. Throws EVENKEEL_OPTION. */
-export function checkPortName(name: string, value: unknown): string {
+function checkPortName(name: string, value: unknown): string {
   const text = checkString(name, value);
   if (!/^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$/i.test(text)) throw optionError(name, 'the name of a port', value);
   return text.toLowerCase();

@@ -32,12 +32,6 @@ export function drawIndex(rng: Rng, length: number): number {
   return (rng.next() * length) | 0;
 }
 
-/** A uniform index in [0, length) that is never `other`. Needs length ≥ 2. */
-export function drawOtherIndex(rng: Rng, length: number, other: number): number {
-  const index = (rng.next() * (length - 1)) | 0;
-  return index >= other ? index + 1 : index;
-}
-
 /** Uniform in [min, max). */
 export function between(rng: Rng, min: number, max: number): number {
   return min + (max - min) * rng.next();

@@ -2,10 +2,9 @@
  * DNS messages as bytes (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Just what a name server
  * for tests needs: it reads queries and writes answers, with name compression as real servers use it.
  */
-export const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 } as const;
-export type DnsType = Exclude<keyof typeof dnsTypes, 'OPT'>;
+const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 } as const;
 
-export const dnsRcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const;
+const dnsRcodes = { NOERROR: 0, FORMERR: 1, SERVFAIL: 2, NXDOMAIN: 3, NOTIMP: 4, REFUSED: 5 } as const;
 export type DnsRcode = keyof typeof dnsRcodes;
 
 /** A record without its owner and TTL. Names are absolute, without the last dot. */

@@ -1,5 +1,5 @@
 /** W7: a line longer than this is no event of ours. */
-export const MAX_LINE_BYTES: number = 32 * 1024 * 1024;
+const MAX_LINE_BYTES = 32 * 1024 * 1024;
 
 const NEWLINE = 10;
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { hostPort, normalizeAddress } from '../../../src/endpoint/address.js';
 import { Attributes, attributeKey } from '../../../src/endpoint/attributes.js';
 import { createEndpoint, type EndpointInit, endpointAddress } from '../../../src/endpoint/endpoint.js';
-import { diffEndpoints, EndpointSet } from '../../../src/endpoint/endpoint-set.js';
+import { EndpointSet } from '../../../src/endpoint/endpoint-set.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 
 const at = (address: string, more: Partial<EndpointInit> = {}) => createEndpoint({ address, port: 80, ...more });
@@ -93,12 +93,6 @@ describe('an endpoint set', () => {
     expect(doubted).not.toBe(set);
     expect(doubted.version).toBe(1);
     expect(set.filter(({ endpoint }) => endpoint.address === '10.0.0.2').size).toBe(1);
-  });
-
-  it('tells what came and went', () => {
-    const [a, b, c] = [at('10.0.0.1'), at('10.0.0.2'), at('10.0.0.3')];
-    expect(diffEndpoints([a, b], [b, c])).toEqual({ added: [c], removed: [a] });
-    expect(diffEndpoints([a], [at('10.0.0.1', { zone: 'x' })])).toEqual({ added: [], removed: [] });
   });
 });
 

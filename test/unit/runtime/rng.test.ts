@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { drawIndex, drawOtherIndex, jittered, systemRng } from '../../../src/runtime/rng.js';
+import { drawIndex, jittered, systemRng } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 
 describe.each([
@@ -43,18 +43,6 @@ test('seededRng repeats itself for one seed and differs for another', () => {
   const values = Array.from({ length: 10 }, () => first.next());
   expect(Array.from({ length: 10 }, () => again.next())).toEqual(values);
   expect(Array.from({ length: 10 }, () => other.next())).not.toEqual(values);
-});
-
-test('drawOtherIndex draws every index but one, evenly', () => {
-  const rng = seededRng(1);
-  const counts = [0, 0, 0, 0, 0];
-  for (let draw = 0; draw < 40_000; draw++) {
-    const index = drawOtherIndex(rng, 5, 2);
-    counts[index] = (counts[index] as number) + 1;
-  }
-  expect(counts[2]).toBe(0);
-  // Expected 10,000 each with a standard deviation of 87; five of them.
-  for (const index of [0, 1, 3, 4]) expect(Math.abs((counts[index] as number) - 10_000)).toBeLessThan(435);
 });
 
 test('drawIndex and jittered stay within their bounds at both ends of chance', () => {
