@@ -17,7 +17,7 @@ import { checkLoad, checkPicker } from './plugged-in.js';
 
 /** What every door accepts besides its own options: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
-  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. */
+  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the door's own target */
   readonly resolver?: Resolver | string;
   /** How one endpoint is chosen. @defaultValue p2c() */
   readonly picker?: PickerFactory;
@@ -25,7 +25,9 @@ export interface BalancingOptions {
   readonly load?: LoadFactory;
   /** Which endpoints are eligible. @defaultValue standardStages() */
   readonly stages?: readonly StageFactory[];
+  /** Which attempts are made again, elsewhere, and what pays for them. @defaultValue {}, see `RetryOptions` */
   readonly retry?: RetryOptions;
+  /** How the connections to endpoints are kept. @defaultValue {}, see `PoolOptions` */
   readonly pool?: PoolOptions;
   /** How long a caller waits for an endpoint that can take the call, in ms. @defaultValue 5000 */
   readonly waitTimeoutMs?: number;
@@ -40,6 +42,7 @@ export interface BalancingOptions {
    * Three times the 99th percentile of all calls, if that is larger. @defaultValue 1000
    */
   readonly stalledAfterMs?: number;
+  /** Is told what happens. Called in the midst of it: should be quick; what it throws is dropped. @defaultValue none */
   readonly observer?: Observer;
   /** For tests. */
   readonly clock?: Clock;
@@ -49,6 +52,7 @@ export interface BalancingOptions {
 
 /** Options of `createBalancer`. */
 export interface BalancerOptions<C> extends BalancingOptions {
+  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. */
   readonly resolver: Resolver | string;
   /** How connections are opened. */
   readonly transport: Transport<C>;

@@ -9,8 +9,11 @@ import { CallDeadline } from './call-deadline.js';
 import { classifyError } from './classify.js';
 import type { Lease } from './lease.js';
 
+/** Options of `run`: one call over all its attempts. */
 export interface RunOptions {
+  /** Ends the call: the waiting, or what `use` does with the signal it is given. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
+  /** For hash pickers: calls with one key go to one endpoint. @defaultValue none */
   readonly key?: string | undefined;
   /** Whether the call may be done twice without harm. @defaultValue false */
   readonly idempotent?: boolean | undefined;

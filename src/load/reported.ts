@@ -10,7 +10,7 @@ export interface ReportedOptions {
   readonly blackoutMs?: number;
   /** How much each error per call adds to the utilisation. @defaultValue 1 */
   readonly errorPenalty?: number;
-  /** A named metric to use instead of the utilisations. */
+  /** A named metric to use instead of the utilisations. @defaultValue none */
   readonly metric?: string;
 }
 

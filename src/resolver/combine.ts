@@ -5,6 +5,7 @@ import type { Timer } from '../runtime/clock.js';
 import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
+/** Options of `firstAvailable` and `union`. */
 export interface CombineOptions {
   /** How long the first set waits for resolvers that have said nothing yet, in ms. @defaultValue 2000 */
   readonly patienceMs?: number;

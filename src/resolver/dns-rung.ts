@@ -10,10 +10,13 @@ import { AddressKind, type SlotOptions, slotMaker } from './single-address.js';
 export interface DnsRungOptions {
   /** As the user wrote it. */
   readonly target: string;
+  /** The name, as it stands in the target. */
   readonly host: string;
+  /** The Service's port, or its name. */
   readonly port: number | string;
   /** `host`, `port` and `srv` of it are filled in here. */
   readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
+  /** For the one address of a Service. */
   readonly slots: SlotOptions;
 }
 

@@ -30,7 +30,7 @@ export interface DnsSettings {
   readonly servers?: readonly string[];
   /** Time for the first try, in ms; each further try doubles it (D8). @defaultValue 2000 */
   readonly timeoutMs?: number;
-  /** @defaultValue 2 */
+  /** How often each question is put to each name server at most. @defaultValue 2 */
   readonly tries?: number;
   /** Time for a whole look, all questions and tries together, in ms. @defaultValue 5000 */
   readonly deadlineMs?: number;
@@ -53,6 +53,7 @@ export interface DnsSettings {
   readonly client?: DnsClientFactory;
 }
 
+/** Options of `dns`. */
 export interface DnsOptions extends DnsSettings {
   /**
    * `orders.shop` and `orders.shop.svc` are completed with the cluster's domain, `orders` with this pod's namespace too;
@@ -63,7 +64,7 @@ export interface DnsOptions extends DnsSettings {
   readonly port?: number;
   /** Name of a port: asks for SRV records, which tell pod and port. */
   readonly srv?: string;
-  /** @defaultValue IPv4, or IPv6 where the name has no IPv4 address (S3) */
+  /** Which family of addresses. @defaultValue IPv4, or IPv6 where the name has no IPv4 address (S3) */
   readonly family?: 4 | 6;
 }
 

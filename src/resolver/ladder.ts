@@ -29,6 +29,7 @@ const REFUSAL_LASTS_MS = 30_000;
 /** How long after its first slice a Service may take to show endpoints before it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 
+/** What a ladder is made of. */
 export interface LadderOptions extends DnsRungOptions {
   readonly slices: SliceRung;
   /** How long the first rung may stay silent before the second is asked too, in ms. */

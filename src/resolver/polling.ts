@@ -19,6 +19,7 @@ export interface PollAnswer {
 /** Looks once. Rejects when it could not look; never called while an earlier look runs. Should stop when `signal` aborts. */
 export type PollLook = (signal: AbortSignal) => Promise<PollAnswer>;
 
+/** Options of `polling`. */
 export interface PollingOptions {
   /** For messages and snapshots. */
   readonly name: string;

@@ -12,7 +12,7 @@ import { parseTarget, type Target } from './target-grammar.js';
 export interface TargetOptions {
   /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses;
-  /** For `dns:` and plain targets. */
+  /** For `dns:` and plain targets: how DNS is asked. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings;
   /** For `kubernetes:` and plain targets: which API server, and who we are there. @defaultValue the cluster this pod runs in */
   readonly kubernetes?: KubernetesSettings;

@@ -6,6 +6,7 @@ import type { RetryCandidate } from './ended-attempt.js';
 export interface RetryOptions {
   /** Attempts per call at most, the first and hedges included; 1 = no retries. @defaultValue 3 */
   readonly maxAttempts?: number;
+  /** What pays for them, over all calls of a balancer. @defaultValue a fifth of the calls, and 10 per second */
   readonly budget?: RetryBudgetOptions;
   /**
    * HTTP: statuses, 400 to 599, of answers that are given up for that of another endpoint, such as `[502, 503, 504]`.

@@ -3,6 +3,7 @@ import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkKeys, optionError } from '../runtime/check.js';
 import type { StageFactory } from './stage.js';
 
+/** Options of `topologyHints`. */
 export interface TopologyHintsOptions {
   /** The zone this process runs in; undefined or '' switches hints by zone off. */
   readonly zone?: string | undefined;

@@ -7,6 +7,7 @@ export interface Certificate {
   readonly key: string;
 }
 
+/** Options of `createCertificate`. */
 export interface CertificateOptions {
   /** The subject's common name. @defaultValue 'evenkeel test' */
   readonly commonName?: string;

@@ -14,7 +14,7 @@ export interface ApiServerOptions {
   readonly tokens?: Tokens;
   /** Writes the server remembers; a watch from before that is told 410. @defaultValue 1,000 */
   readonly historyLimit?: number;
-  /** @defaultValue 60,000 */
+  /** How often a watch that allows bookmarks gets one, in ms. @defaultValue 60,000 */
   readonly bookmarkIntervalMs?: number;
   /** Whether `limit` counts for `resourceVersion=0` as well; upstream serves those from its cache in one piece. @defaultValue false */
   readonly pagesFromCache?: boolean;

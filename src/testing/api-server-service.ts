@@ -36,13 +36,15 @@ export interface Pod {
   readonly ports?: Readonly<Record<string, number>>;
 }
 
+/** What a Service is like. */
 export interface ServiceOptions {
+  /** May be empty: endpoints are then listed without a port. */
   readonly ports: readonly ServicePort[];
   /** Publish pods as ready whatever their probes say. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;
   /** Adds topology hints: each endpoint for its own zone, or also for its own node. @defaultValue none */
   readonly trafficDistribution?: 'PreferSameZone' | 'PreferSameNode';
-  /** @defaultValue 100, at most 1,000 */
+  /** How many endpoints one slice holds. @defaultValue 100, at most 1,000 */
   readonly maxEndpointsPerSlice?: number;
 }
 

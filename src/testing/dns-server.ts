@@ -10,6 +10,7 @@ import { KubernetesZone } from './dns-server-kubernetes.js';
 import { type DnsAnswer, type DnsQuery, decodeQuery, encodeAnswer } from './dns-server-wire.js';
 import { canonicalName, DnsZone, resolveQuestion } from './dns-server-zone.js';
 
+/** Options of `createDnsServer`. */
 export interface DnsServerOptions {
   /** Address to listen on, UDP and TCP alike. @defaultValue '127.0.0.1' */
   readonly host?: string;
@@ -23,7 +24,9 @@ export interface DnsServerOptions {
   readonly shuffle?: boolean;
   /** Answers as a cache in between does: kept for their TTL, which counts down. @defaultValue false */
   readonly cache?: boolean;
+  /** Steers delays and how a cache's TTLs count down. @defaultValue the real clock */
   readonly clock?: Clock;
+  /** The order of records. @defaultValue chance */
   readonly rng?: Rng;
 }
 

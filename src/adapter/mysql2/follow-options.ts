@@ -41,8 +41,9 @@ export interface FollowServiceOptions {
   readonly drainTimeoutMs?: number;
   /** How long `ready()` waits for a set, and then for a first node, in ms. @defaultValue 10000 */
   readonly startTimeoutMs?: number;
-  /** How a server is tried before its node is added, and how often. */
+  /** How a server is tried before its node is added, and how often. @defaultValue {}, see `PoolOptions` */
   readonly pool?: Pick<PoolOptions, (typeof poolNames)[number]>;
+  /** Is told what happens. @defaultValue none */
   readonly observer?: Observer;
   /** For tests. */
   readonly clock?: Clock;

@@ -16,10 +16,11 @@ import { type InClusterOptions, inClusterAccess } from './in-cluster.js';
 import { type KubeConfigLike, type KubeConfigOptions, kubeConfigAccess } from './kube-config.js';
 import { SliceView, type ViewOptions } from './slice-view.js';
 
+/** Options of `endpointSlices`. */
 export interface EndpointSlicesOptions {
   /** The Service's name. */
   readonly service: string;
-  /** @defaultValue the namespace of this pod, or of the kubeconfig's context */
+  /** The Service's namespace. @defaultValue the namespace of this pod, or of the kubeconfig's context */
   readonly namespace?: string;
   /**
    * Which port: its name in the Service (`''` for a port without one), or the Service's port number. A number is looked
@@ -27,9 +28,9 @@ export interface EndpointSlicesOptions {
    * `services` is needed. @defaultValue the Service's only port
    */
   readonly port?: string | number;
-  /** A port of the pods themselves, whatever the Service lists. Excludes `port`. */
+  /** A port of the pods themselves, whatever the Service lists. Excludes `port`. @defaultValue none */
   readonly podPort?: number;
-  /** @defaultValue IPv4 if the Service has it, else IPv6 */
+  /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 */
   readonly family?: AddressFamily;
   /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses;
@@ -37,9 +38,9 @@ export interface EndpointSlicesOptions {
   readonly maxEndpoints?: number;
   /** The API server's URL; plain `http:` only together with no token, or on loopback. @defaultValue the cluster this pod runs in */
   readonly apiServer?: string;
-  /** Who we are there; only together with `apiServer`. */
+  /** Who we are there; only together with `apiServer`. @defaultValue nobody */
   readonly credentials?: ApiCredentials;
-  /** A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. */
+  /** A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. @defaultValue none: it is never looked for */
   readonly kubeConfig?: KubeConfigOptions | KubeConfigLike;
   /** Where a pod finds its service account; for tests. */
   readonly inCluster?: InClusterOptions;
