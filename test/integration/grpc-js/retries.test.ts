@@ -6,8 +6,12 @@ import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
+import { writesAreNotRepeated } from './support/peer.js';
 import { type Pod, Pods } from './support/pods.js';
 import { Traffic } from './support/traffic.js';
+
+/** A call that a GOAWAY hits while its request is being written, which Node.js tells from 26 on and grpc-js repeats from 1.14.7 on. */
+const NOT_REPEATED = writesAreNotRepeated ? /^14: Write error: .*NGHTTP2_REFUSED_STREAM$/ : undefined;
 
 let pods: Pods;
 const open: { close(): void }[] = [];
@@ -105,7 +109,7 @@ describe('retryPolicy of the service config', () => {
     await expect(say(client, { text: 'hang' })).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED });
   });
 
-  it('lets no idempotent call fail when a pod is killed', async () => {
+  it('lets no call fail when a pod is killed whose answer had not begun', async () => {
     const { client, started } = await orders(3, methods({ retryPolicy }));
     const traffic = new Traffic(client, 20);
     await until('traffic flows', () => traffic.calls > 500);
@@ -113,8 +117,10 @@ describe('retryPolicy of the service config', () => {
     await started[1].exited;
     const then = traffic.calls;
     await until('traffic went on', () => traffic.calls > then + 500);
-    const { failures } = await traffic.stop();
-    expect(failures).toEqual([]);
+    const { failures, unanswered } = await traffic.stop();
+    expect(unanswered).toEqual([]);
+    // gRPC makes no call again whose headers have come; there are no more of these than callers.
+    expect(failures.length).toBeLessThanOrEqual(20);
   });
 });
 
@@ -144,7 +150,7 @@ describe('without a service config', () => {
       await until('traffic went on', () => traffic.calls > then + 500);
     }
     const { failures } = await traffic.stop();
-    expect(failures).toEqual([]);
+    expect(failures.filter((failure) => !NOT_REPEATED?.test(failure))).toEqual([]);
     expect(balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0, 0]);
   });
 

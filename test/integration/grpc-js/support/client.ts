@@ -84,15 +84,25 @@ export interface SayOptions extends CallOptions {
   readonly metadata?: Metadata;
 }
 
-/** One unary call. */
+/** How a unary call failed. */
+export interface SayError extends ServiceError {
+  /** Whether its answer had begun: such a call must not be made again. */
+  readonly answered: boolean;
+}
+
+/** One unary call. Rejects with a `SayError`. */
 export function say(
   client: EchoClient,
   { text = 'hello', metadata = new Metadata(), ...options }: SayOptions = {},
 ): Promise<Words> {
   return new Promise((resolve, reject) => {
-    client.say({ text }, metadata, options, (error, words) => {
+    let answered = false;
+    const call = client.say({ text }, metadata, options, (error, words) => {
       if (error === null) resolve(words as Words);
-      else reject(error);
+      else reject(Object.assign(error, { answered }));
+    });
+    call.on('metadata', () => {
+      answered = true;
     });
   });
 }

@@ -1,11 +1,12 @@
-import type { ServiceError } from '@grpc/grpc-js';
-import { type EchoClient, type SayOptions, say } from './client.js';
+import { type EchoClient, type SayError, type SayOptions, say } from './client.js';
 
 /** What became of the calls of some traffic. */
 export interface TrafficResult {
   readonly calls: number;
   /** `code: details` of each failed call. */
   readonly failures: readonly string[];
+  /** Those among them whose answer had not begun. */
+  readonly unanswered: readonly string[];
   /** Names of the pods that answered, in the order of their answers. */
   readonly pods: readonly string[];
 }
@@ -13,6 +14,7 @@ export interface TrafficResult {
 /** Unary calls, `callers` at a time, one after the other each, until `stop`. */
 export class Traffic {
   readonly failures: string[] = [];
+  readonly unanswered: string[] = [];
   readonly pods: string[] = [];
   calls = 0;
   #stopping = false;
@@ -34,8 +36,9 @@ export class Traffic {
       try {
         this.pods.push((await say(client, options())).pod);
       } catch (error) {
-        const { code, details } = error as ServiceError;
+        const { code, details, answered } = error as SayError;
         this.failures.push(`${code}: ${details}`);
+        if (!answered) this.unanswered.push(`${code}: ${details}`);
       }
     }
   }
