@@ -56,12 +56,7 @@ export class FakeClock implements Clock {
   advance(ms: number): void {
     const end = this.#now + ms;
     this.flush();
-    for (let next = this.#pending[0]; next !== undefined && next.at <= end; next = this.#pending[0]) {
-      this.#pending.shift();
-      this.#now = Math.max(this.#now, next.at);
-      next.fn();
-      this.flush();
-    }
+    while (this.#fireNext(end));
     this.#now = end;
   }
 
@@ -70,13 +65,7 @@ export class FakeClock implements Clock {
     const end = this.#now + ms;
     await settle();
     this.flush();
-    for (let next = this.#pending[0]; next !== undefined && next.at <= end; next = this.#pending[0]) {
-      this.#pending.shift();
-      this.#now = Math.max(this.#now, next.at);
-      next.fn();
-      this.flush();
-      await settle();
-    }
+    while (this.#fireNext(end)) await settle();
     this.#now = end;
     await settle();
   }
@@ -101,6 +90,17 @@ export class FakeClock implements Clock {
   get nextInMs(): number | undefined {
     const next = this.#pending[0];
     return next === undefined ? undefined : next.at - this.#now;
+  }
+
+  /** Fires the next timer that is due until `endMs`, at its own moment; false if there is none. */
+  #fireNext(endMs: number): boolean {
+    const next = this.#pending[0];
+    if (next === undefined || next.at > endMs) return false;
+    this.#pending.shift();
+    this.#now = Math.max(this.#now, next.at);
+    next.fn();
+    this.flush();
+    return true;
   }
 
   /** Where `entry` is or belongs. Kept sorted: simulations hold thousands of timers. */

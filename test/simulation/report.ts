@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { standardStages } from '../../src/stage/standard-stages.js';
 import { allServersFail, coldServerJoins, oneServerAtATenth, oneServerBad, oneServerSlow } from './lib/scenarios.js';
-import { around, exponential, lognormal, pareto, type Server, type ServiceTime } from './lib/server.js';
+import { exponential, lognormal, pareto, type ServiceTime } from './lib/server.js';
 import { allStrategies, strategies, withStages } from './lib/strategies.js';
 import { type Chart, type Series, svgChart } from './lib/svg.js';
 import { markdownTable } from './lib/table.js';
@@ -151,24 +151,10 @@ async function slowServer(images: string | undefined): Promise<void> {
   ];
   const series: Series[] = [];
   for (const strategy of shown) {
-    const world = new World({
-      seed: SEED,
-      strategy,
-      servers: 11,
-      callsPerSecond: 1_000,
-      serviceTime: around(167, 5),
-      deadlineMs: 1_000,
-    });
-    await world.start(5_000);
-    const startMs = world.clock.now();
-    (world.servers[0] as Server).behaviour = (nowMs) =>
-      nowMs >= startMs + 15_000 && nowMs < startMs + 45_000 ? { kind: 'serve', slower: 12 } : { kind: 'serve' };
-    const tally = await world.run(60_000);
-    await world.run(2_000);
-    await world.close();
+    const tally = await oneServerSlow(strategy, SEED);
     const perSecond = new Array<number>(60).fill(0);
     for (const atMs of tally.failures) {
-      const second = Math.min(59, Math.floor((atMs - startMs) / 1_000));
+      const second = Math.min(59, Math.floor((atMs - tally.startMs) / 1_000));
       perSecond[second] = (perSecond[second] as number) + 1;
     }
     series.push({ name: strategy.name, points: perSecond.map((count, second) => [second, count]) });

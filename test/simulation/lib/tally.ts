@@ -1,5 +1,7 @@
-/** What became of calls. */
+/** What became of the calls of a stretch of time. */
 export class Tally {
+  /** When it began, on the world's clock. */
+  readonly startMs: number;
   #latencies = new Float64Array(4_096);
   #count = 0;
   #sorted = true;
@@ -8,6 +10,10 @@ export class Tally {
   /** Calls begun per server, and failed per server. */
   readonly perServer: Map<string, number> = new Map();
   readonly failedPerServer: Map<string, number> = new Map();
+
+  constructor(startMs: number) {
+    this.startMs = startMs;
+  }
 
   began(address: string): void {
     this.perServer.set(address, (this.perServer.get(address) ?? 0) + 1);

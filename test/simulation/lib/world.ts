@@ -43,7 +43,7 @@ export class World {
   readonly clock: VirtualClock = new VirtualClock();
   readonly servers: Server[] = [];
   /** Calls since the last `measure`. */
-  tally: Tally = new Tally();
+  tally: Tally = new Tally(0);
   /** Ejections by all clients, as `at ms: address`. */
   readonly ejections: { readonly atMs: number; readonly address: string }[] = [];
   readonly #options: WorldOptions;
@@ -88,7 +88,7 @@ export class World {
 
   /** Goes on for so long, and returns what happened to the calls that began in this time and have ended. */
   async run(ms: number): Promise<Tally> {
-    const tally = new Tally();
+    const tally = new Tally(this.clock.now());
     this.tally = tally;
     for (const server of this.servers) server.taken = 0;
     await this.clock.run(this.clock.now() + ms);
