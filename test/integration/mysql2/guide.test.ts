@@ -1,17 +1,11 @@
-import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
-import { runProgram } from '../../support/consumer.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
-const guide = readFileSync(new URL('../../../docs/guide/mysql.md', import.meta.url), 'utf8');
-/** The programs of the guide, each with the heading it stands under. */
-const programs = guide.split(/^## /m).flatMap((section) => {
-  const [heading = ''] = section.split('\n', 1);
-  return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source]) => ({ heading, source: source as string }));
-});
+const programs = guidePrograms('mysql');
 const expected: Readonly<Record<string, RegExp>> = {
   'Ten lines that work': /^70\n$/,
   'Roles: one primary, several replicas': /^100\n$/,
@@ -41,8 +35,7 @@ it('has the programs expected here', () => {
 describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
   let world: MariadbWorld;
   beforeAll(async () => {
-    const built = await runProgram(process.execPath, ['../../scripts/build.mjs'], example);
-    expect(built.code, built.stdout + built.stderr).toBe(0);
+    await buildPackage();
     world = await startMariadbs(3, { tls, init });
   });
   afterAll(async () => {
@@ -61,20 +54,12 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     const environment = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
       process.env.MYSQL_CA = ${JSON.stringify(authority.cert)};`;
     // Imports come first, wherever they stand.
-    const { code, stdout, stderr } = await runProgram(
-      process.execPath,
-      ['--input-type=module', '-e', `${environment}\n${program}`],
-      example,
-    );
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
+    const stdout = await outputOfModule(`${environment}\n${program}`, example);
     expect(stdout).toMatch(expected[heading] as RegExp);
   });
 
   it('the example tells its story to the end', async () => {
-    const { code, stdout, stderr } = await runProgram(process.execPath, ['main.js'], example);
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
+    const stdout = await outputOf(['main.js'], example);
     const [three, four, killed, back] = stdout.split('\n');
     expect(three).toMatch(/^three replicas: +\{ 'server 2': 300, 'server 3': 300, 'server 4': 300 \}$/);
     expect(four).toMatch(/^a fourth one joined: .*'server 5'/);

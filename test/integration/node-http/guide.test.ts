@@ -1,16 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { runProgram } from '../../support/consumer.js';
 import { Pod } from '../../support/pods.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
-const guide = readFileSync(new URL('../../../docs/guide/node-http.md', import.meta.url), 'utf8');
-/** The programs of the guide, each with the heading it stands under. */
-const programs = guide.split(/^## /m).flatMap((section) => {
-  const [heading = ''] = section.split('\n', 1);
-  return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source]) => ({ heading, source: source as string }));
-});
+const programs = guidePrograms('node-http');
 const expected: Readonly<Record<string, RegExp>> = {
   axios: /^200 \/v1\/orders\/42\n$/,
   got: /^\/v1\/orders\/42\n$/,
@@ -21,8 +13,7 @@ const expected: Readonly<Record<string, RegExp>> = {
 
 let pod: Pod;
 beforeAll(async () => {
-  const built = await runProgram(process.execPath, ['scripts/build.mjs'], root);
-  expect(built.code, built.stdout + built.stderr).toBe(0);
+  await buildPackage();
   pod = await Pod.start();
 });
 afterAll(() => pod.kill());
@@ -33,16 +24,12 @@ it('has the programs expected here', () => {
 
 it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
   const program = source.replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`);
-  const { code, stdout, stderr } = await runProgram(process.execPath, ['--input-type=module', '-e', program], root);
-  expect(stderr).toBe('');
-  expect(code).toBe(0);
+  const stdout = await outputOfModule(program);
   expect(stdout).toMatch(expected[heading] as RegExp);
 });
 
 it('examples/axios: every pod has its share, before, while and after pods are replaced', async () => {
-  const { code, stdout, stderr } = await runProgram(process.execPath, ['examples/axios/main.js'], root);
-  expect(stderr).toBe('');
-  expect(code).toBe(0);
+  const stdout = await outputOf(['examples/axios/main.js']);
   expect(stdout).toContain('three pods:              { anna: 100, bert: 100, cleo: 100 }');
   expect(stdout).toContain('a fourth one joined:     { anna: 100, bert: 100, cleo: 100, dora: 100 }');
   expect(stdout).toContain('after that:              { cleo: 100, dora: 100, emil: 100 }');

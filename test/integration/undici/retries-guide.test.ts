@@ -1,16 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { runProgram } from '../../support/consumer.js';
 import { Pods } from '../../support/pods.js';
+import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs.js';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
-const guide = readFileSync(new URL('../../../docs/guide/retries.md', import.meta.url), 'utf8');
-/** The programs of the guide, each with the heading it stands under. */
-const programs = guide.split(/^## /m).flatMap((section) => {
-  const [heading = ''] = section.split('\n', 1);
-  return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source]) => ({ heading, source: source as string }));
-});
+const programs = guidePrograms('retries');
 /** Two pods of three answer 503, as long as they warm up. */
 const expected: Readonly<Record<string, RegExp>> = {
   Statuses: /^(attempt \d: failure \(status\), asking another pod\n)*200 \{.*pod-2.*42/s,
@@ -21,8 +13,7 @@ const expected: Readonly<Record<string, RegExp>> = {
 
 let pods: Pods;
 beforeAll(async () => {
-  const built = await runProgram(process.execPath, ['scripts/build.mjs'], root);
-  expect(built.code, built.stdout + built.stderr).toBe(0);
+  await buildPackage();
   pods = await Pods.start(3);
   for (const pod of [pods.at(0), pods.at(1)]) await pod.behave({ status: 503, headers: { 'x-reason': 'warming up' } });
 });
@@ -36,8 +27,6 @@ it.each(programs)('$heading: the program runs and ends', async ({ heading, sourc
   const resolver = `resolver: (await import('evenkeel')).staticEndpoints(${JSON.stringify(pods.endpoints)})`;
   const program = source.replace("'http://orders.shop:8080', {", `$& ${resolver},`);
   expect(program).not.toBe(source);
-  const { code, stdout, stderr } = await runProgram(process.execPath, ['--input-type=module', '-e', program], root);
-  expect(stderr).toBe('');
-  expect(code).toBe(0);
+  const stdout = await outputOfModule(program);
   expect(stdout).toMatch(expected[heading] as RegExp);
 });

@@ -1,22 +1,12 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { runProgram } from '../../support/consumer.js';
 import { LadderWorld } from '../../support/ladder-world.js';
 import { Pod } from '../../support/pods.js';
+import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 
-const root = fileURLToPath(new URL('../../..', import.meta.url));
-
-beforeAll(async () => {
-  // Their programs run the package as built.
-  const built = await runProgram(process.execPath, ['scripts/build.mjs'], root);
-  expect(built.code, built.stdout + built.stderr).toBe(0);
-});
+beforeAll(buildPackage);
 
 it('examples/whole-app: plain fetch reaches every pod of both Services, and the host outside', async () => {
-  const { code, stdout, stderr } = await runProgram(process.execPath, ['examples/whole-app/main.js'], root);
-  expect(stderr).toBe('');
-  expect(code).toBe(0);
+  const stdout = await outputOf(['examples/whole-app/main.js']);
   const [, before = '', after = ''] = stdout.split(/^\S.*:$/m);
   for (const pod of ['anna', 'bert', 'cleo', 'xaver', 'yvonne']) expect(before).toMatch(new RegExp(`${pod}: [1-9]`));
   for (const pod of ['anna', 'cleo', 'xaver', 'yvonne', 'zoe']) expect(after).toMatch(new RegExp(`${pod}: [1-9]`));
@@ -26,15 +16,7 @@ it('examples/whole-app: plain fetch reaches every pod of both Services, and the 
 });
 
 describe('docs/guide/whole-app.md', () => {
-  const guide = readFileSync(new URL('../../../docs/guide/whole-app.md', import.meta.url), 'utf8');
-  /** The programs of the guide, each with the heading it stands under. */
-  const programs = guide.split(/^## /m).flatMap((section) => {
-    const [heading = ''] = section.split('\n', 1);
-    return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source]) => ({
-      heading,
-      source: source as string,
-    }));
-  });
+  const programs = guidePrograms('whole-app');
   const expected: Readonly<Record<string, RegExp>> = {
     'Seeing it':
       /^200\n200\nhttp:\/\/orders\.shop:8080 ready 1\norders\.shop\.svc\.cluster\.local\. true undefined\n\[ 'http:\/\/orders\.shop:8080' \]\n$/,
@@ -68,9 +50,7 @@ describe('docs/guide/whole-app.md', () => {
       .replace('createServiceAgent()', `createServiceAgent(${options})`)
       .replace('serviceInterceptor()', `serviceInterceptor(${options})`)
       .replace('127.0.0.1:9999', `127.0.0.1:${outside.port}`);
-    const { code, stdout, stderr } = await runProgram(process.execPath, ['--input-type=module', '-e', program], root);
-    expect(stderr).toBe('');
-    expect(code).toBe(0);
+    const stdout = await outputOfModule(program);
     expect(stdout).toMatch(expected[heading] as RegExp);
   });
 });

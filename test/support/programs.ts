@@ -1,0 +1,56 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { expect } from 'vitest';
+import { runProgram } from './consumer.js';
+import { refusingEndpoint } from './hanging-endpoint.js';
+
+/** The folder of the repository. */
+export const root: string = fileURLToPath(new URL('../..', import.meta.url));
+
+/** Builds the package, for programs that run it as it is published. */
+export async function buildPackage(): Promise<void> {
+  const { code, stdout, stderr } = await runProgram(process.execPath, ['scripts/build.mjs'], root);
+  expect(code, stdout + stderr).toBe(0);
+}
+
+/** A program a guide shows, with the heading it stands under. */
+export interface GuideProgram {
+  readonly heading: string;
+  readonly source: string;
+}
+
+/** The JavaScript programs of `docs/guide/<name>.md`, in order. */
+export function guidePrograms(name: string): readonly GuideProgram[] {
+  const guide = readFileSync(new URL(`../../docs/guide/${name}.md`, import.meta.url), 'utf8');
+  return guide.split(/^## /m).flatMap((section) => {
+    const [heading = ''] = section.split('\n', 1);
+    return [...section.matchAll(/^```js\n([\s\S]*?)^```/gm)].map(([, source = '']) => ({ heading, source }));
+  });
+}
+
+/** What a program of Node prints, which has to end well and without a word of complaint. */
+export async function outputOf(args: readonly string[], folder: string = root): Promise<string> {
+  const { code, stdout, stderr } = await runProgram(process.execPath, args, folder);
+  expect(stderr).toBe('');
+  expect(code).toBe(0);
+  return stdout;
+}
+
+/** The same for the source of a module. */
+export function outputOfModule(source: string, folder: string = root): Promise<string> {
+  return outputOf(['--input-type=module', '-e', source], folder);
+}
+
+/**
+ * Expects a client to print `lines` and end by itself, though it closes nothing. It gets the ports of `endpoints` and of
+ * one more that refuses: reconnecting goes on in the background all the time.
+ */
+export async function expectToEnd(
+  [program, ...args]: readonly [string, ...string[]],
+  endpoints: readonly { readonly port: number }[],
+  lines: readonly string[],
+): Promise<void> {
+  const ports = [...endpoints, await refusingEndpoint()].map(({ port }) => String(port));
+  const stdout = await outputOf([program, ...args, ...ports]);
+  expect(stdout.trim().split('\n')).toEqual(lines);
+}
