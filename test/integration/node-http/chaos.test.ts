@@ -4,8 +4,9 @@ import { afterEach, expect, it } from 'vitest';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { chaos } from '../undici/support/chaos.js';
 import { PROOF } from '../undici/support/proof.js';
 import { running, send } from './support/request.js';
 
@@ -19,15 +20,10 @@ it('whatever happens to the pods and however callers behave, every call ends and
   timeout: 300_000,
 }, async () => {
   pods = await Pods.start(3);
-  const calm = { idleMs: 60, delayMs: 1 };
-  for (const pod of pods.all) await pod.behave(calm);
   const rng = seededRng(20261121);
   const chance = (share: number): boolean => rng.next() < share;
   const agent = createAgent(origin, { resolver: staticEndpoints(pods.endpoints), connections: 4 });
 
-  let stopped = false;
-  let inProgress = 0;
-  let succeeded = 0;
   const upgrade = (signal: AbortSignal): Promise<void> =>
     new Promise((resolve, reject) => {
       get(`${origin}/`, { agent, signal, headers: { connection: 'upgrade', upgrade: 'echo' } })
@@ -38,7 +34,7 @@ it('whatever happens to the pods and however callers behave, every call ends and
         .on('error', reject)
         .on('close', () => reject(new Error('ended')));
     });
-  const oneCall = async (signal: AbortSignal): Promise<void> => {
+  const call = async (signal: AbortSignal): Promise<void> => {
     const paths = ['/reset', '/reset-body', '/hang', '/hang-body', '/bytes/300000'];
     const path = chance(0.15) ? (paths[Math.floor(rng.next() * paths.length)] as string) : '/';
     const kind = rng.next();
@@ -48,45 +44,8 @@ it('whatever happens to the pods and however callers behave, every call ends and
       await axios.get(`${origin}${path}`, { httpAgent: agent, proxy: false, signal, timeout: 1_000 });
     else await upgrade(signal);
   };
-  const work = async (): Promise<void> => {
-    while (!stopped) {
-      const caller = new AbortController();
-      // Nobody waits for ever for a pod that hangs.
-      const patience = setTimeout(() => caller.abort(), chance(0.2) ? rng.next() * 30 : 1_000);
-      inProgress++;
-      await oneCall(caller.signal).then(
-        () => succeeded++,
-        () => {},
-      );
-      inProgress--;
-      clearTimeout(patience);
-      if (chance(0.2)) await new Promise((resolve) => setTimeout(resolve, rng.next() * 80));
-    }
-  };
-  const workers = Promise.all(Array.from({ length: 24 }, work));
-
-  for (let disturbance = 0; disturbance < DISTURBANCES; disturbance++) {
-    const before = succeeded;
-    const index = Math.floor(rng.next() * 3);
-    const pod = pods.at(index);
-    const what = rng.next();
-    if (what < 0.3) await pod.reset();
-    else if (what < 0.6) await pod.end();
-    else if (what < 0.8) {
-      pod.freeze();
-      await new Promise((resolve) => setTimeout(resolve, rng.next() * 300));
-      pod.thaw();
-    } else {
-      await pod.kill();
-      pods.all[index] = await Pod.start({ name: pod.name, port: pod.port });
-      await pods.at(index).behave(calm);
-    }
-    await until('calls succeed again', () => succeeded > before + 20, 30_000);
-  }
-
-  stopped = true;
-  await workers;
-  expect(inProgress).toBe(0);
+  // Nobody waits for ever for a pod that hangs.
+  await chaos({ pods, rng, call, patienceMs: 1_000, disturbances: DISTURBANCES, recoveryMs: 30_000 });
   await until('every lease has ended', () => running(agent) === 0);
   await agent.close();
   expect([agent.sockets, agent.freeSockets, agent.requests]).toEqual([{}, {}, {}]);

@@ -2,8 +2,9 @@ import { afterEach, expect, it } from 'vitest';
 import { createDispatcher, createFetch } from '../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { Pod, Pods } from '../../support/pods.js';
+import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { chaos } from './support/chaos.js';
 import { PROOF } from './support/proof.js';
 
 const origin = 'http://orders.shop:8080';
@@ -16,8 +17,6 @@ it('whatever happens to the pods and however callers behave, every call ends and
   timeout: PROOF ? 600_000 : 60_000,
 }, async () => {
   pods = await Pods.start(3);
-  const calm = { idleMs: 60, delayMs: 1 };
-  for (const pod of pods.all) await pod.behave(calm);
   const rng = seededRng(20260727);
   const chance = (share: number): boolean => rng.next() < share;
   const options = {
@@ -29,10 +28,7 @@ it('whatever happens to the pods and however callers behave, every call ends and
   const orders = createDispatcher(origin, options);
   const fetchOrders = createFetch(origin, options);
 
-  let stopped = false;
-  let running = 0;
-  let succeeded = 0;
-  const oneCall = async (signal: AbortSignal): Promise<void> => {
+  const call = async (signal: AbortSignal): Promise<void> => {
     const paths = ['/reset', '/reset-body', '/hang', '/hang-body', '/bytes/300000'];
     const path = chance(0.15) ? (paths[Math.floor(rng.next() * paths.length)] as string) : '/';
     const kind = rng.next();
@@ -52,44 +48,7 @@ it('whatever happens to the pods and however callers behave, every call ends and
       socket.on('error', () => {}).destroy();
     }
   };
-  const work = async (): Promise<void> => {
-    while (!stopped) {
-      const caller = new AbortController();
-      const patience = chance(0.2) ? setTimeout(() => caller.abort(), rng.next() * 30) : undefined;
-      running++;
-      await oneCall(caller.signal).then(
-        () => succeeded++,
-        () => {},
-      );
-      running--;
-      clearTimeout(patience);
-      if (chance(0.2)) await new Promise((resolve) => setTimeout(resolve, rng.next() * 80));
-    }
-  };
-  const workers = Promise.all(Array.from({ length: 24 }, work));
-
-  for (let disturbance = 0; disturbance < DISTURBANCES; disturbance++) {
-    const before = succeeded;
-    const index = Math.floor(rng.next() * 3);
-    const pod = pods.at(index);
-    const what = rng.next();
-    if (what < 0.3) await pod.reset();
-    else if (what < 0.6) await pod.end();
-    else if (what < 0.8) {
-      pod.freeze();
-      await new Promise((resolve) => setTimeout(resolve, rng.next() * 300));
-      pod.thaw();
-    } else {
-      await pod.kill();
-      pods.all[index] = await Pod.start({ name: pod.name, port: pod.port });
-      await pods.at(index).behave(calm);
-    }
-    await until('calls succeed again', () => succeeded > before + 20);
-  }
-
-  stopped = true;
-  await workers;
-  expect(running).toBe(0);
+  await chaos({ pods, rng, call, patienceMs: undefined, disturbances: DISTURBANCES, recoveryMs: 10_000 });
   for (const balancer of [orders.balancer, fetchOrders.balancer]) {
     const { waiting, endpoints } = balancer.snapshot();
     expect([waiting, ...endpoints.map(({ inFlight }) => inFlight)]).toEqual([0, 0, 0, 0]);

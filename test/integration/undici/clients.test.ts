@@ -7,6 +7,7 @@ import { createDispatcher, createFetch, type ServiceDispatcher } from '../../../
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { undici8 } from './support/undici8.js';
 
 const origin = 'http://orders.shop:8080';
 const allPods = ['pod-0', 'pod-1', 'pod-2'];
@@ -49,7 +50,6 @@ const fromResponse = async (response: Response): Promise<Answer> => ({
 
 type Undici = typeof undici;
 // undici 8 needs APIs that Node 20 does not have: there it fails to load.
-const undici8 = (await import('undici8' as string).catch(() => undefined)) as Undici | undefined;
 
 const requestWith =
   (library: Undici): Send =>

@@ -11,10 +11,10 @@ import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { LadderWorld } from '../../support/ladder-world.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { undici8 } from './support/undici8.js';
 
 type Undici = typeof undici;
 // undici 8 needs APIs that Node 20 does not have: there it fails to load.
-const undici8 = (await import('undici8' as string).catch(() => undefined)) as Undici | undefined;
 
 /** The Services of the cluster, each with pods of its own. */
 const serviceNames = ['orders', 'stock'] as const;
