@@ -69,7 +69,7 @@ function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, doubted: boole
     doubted,
     inFlight: subchannel.inFlight,
     capacity: finite(capacity),
-    load: finite(subchannel.load.value(nowMs)),
+    load: finite(subchannel.cost(nowMs)),
     started: subchannel.started,
     failed: subchannel.failed,
     ...(subchannel.lastError !== undefined && { lastError: subchannel.lastError.message }),

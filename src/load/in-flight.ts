@@ -1,22 +1,14 @@
-import type { Load, LoadFactory } from './load.js';
+import { noCell } from './cells.js';
+import type { LoadFactory } from './load.js';
+import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Calls in flight, as this process counts them. The default: needs no tuning and reacts at once. */
-export const inFlight = (): LoadFactory => () => new InFlightLoad();
+export const inFlight = (): LoadFactory => () => new RuledLoad(inFlightRule, noCell);
 
-class InFlightLoad implements Load {
-  readonly decays = false;
-  #inFlight = 0;
-
-  start(): void {
-    this.#inFlight++;
-  }
-
-  end(): void {
-    this.#inFlight--;
-  }
-
+/** What subchannels count by themselves: they need not ask it. */
+export const inFlightRule: LoadRule = {
+  decays: false,
+  end() {},
   // Counts the call to come, so that idle endpoints do not tie at 0 and weights still matter.
-  value(): number {
-    return this.#inFlight + 1;
-  }
-}
+  value: (_numbers, _at, calls) => calls + 1,
+};

@@ -1,6 +1,8 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
-import type { Load, LoadFactory } from './load.js';
+import { Cells } from './cells.js';
+import type { LoadFactory } from './load.js';
+import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `reported`. */
 export interface ReportedOptions {
@@ -12,13 +14,6 @@ export interface ReportedOptions {
   readonly errorPenalty?: number;
   /** A named metric to use instead of the utilisations. @defaultValue none */
   readonly metric?: string;
-}
-
-interface ReportedRules {
-  readonly expireAfterMs: number;
-  readonly blackoutMs: number;
-  readonly errorPenalty: number;
-  readonly metric: string | undefined;
 }
 
 /** An endpoint without a valid report counts as this busy. */
@@ -37,63 +32,68 @@ const UNITS = 1_000;
  */
 export const reported = (options: ReportedOptions = {}): LoadFactory => {
   checkKeys('reported', options, ['expireAfterMs', 'blackoutMs', 'errorPenalty', 'metric']);
-  const rules: ReportedRules = {
-    expireAfterMs: checkNumber('reported.expireAfterMs', options.expireAfterMs, 180_000, { min: 1, infinite: true }),
-    blackoutMs: checkNumber('reported.blackoutMs', options.blackoutMs, 10_000, { min: 0, max: 3_600_000 }),
-    errorPenalty: checkNumber('reported.errorPenalty', options.errorPenalty, 1, { min: 0, max: 1_000 }),
-    metric: options.metric,
-  };
-  return () => new ReportedLoad(rules);
+  const rule = new ReportedRule(
+    checkNumber('reported.expireAfterMs', options.expireAfterMs, 180_000, { min: 1, infinite: true }),
+    checkNumber('reported.blackoutMs', options.blackoutMs, 10_000, { min: 0, max: 3_600_000 }),
+    checkNumber('reported.errorPenalty', options.errorPenalty, 1, { min: 0, max: 1_000 }),
+    options.metric,
+  );
+  const cells = new Cells(FIELDS);
+  return () => new RuledLoad(rule, cells.take());
 };
 
-class ReportedLoad implements Load {
+// The numbers of one endpoint, by their place in its cell.
+const UTILIZATION = 0;
+/** Until when the last report is believed; 0 = there was none. */
+const VALID_UNTIL = 1;
+/** Calls per second over utilisation; 0 = not reported. */
+const RATE = 2;
+/** When the reports that are believed without a gap began. */
+const SINCE = 3;
+const FIELDS = 4;
+
+class ReportedRule implements LoadRule {
   readonly decays = true;
-  readonly #rules: ReportedRules;
-  #inFlight = 0;
-  #utilization = UNKNOWN_UTILIZATION;
-  /** Calls per second over utilisation; 0 = not reported. */
-  #rate = 0;
-  #reportedAtMs = Number.NEGATIVE_INFINITY;
-  /** When the reports that are believed without a gap began. */
-  #sinceMs = 0;
+  readonly #expireAfterMs: number;
+  readonly #blackoutMs: number;
+  readonly #errorPenalty: number;
+  readonly #metric: string | undefined;
 
-  constructor(rules: ReportedRules) {
-    this.#rules = rules;
+  constructor(expireAfterMs: number, blackoutMs: number, errorPenalty: number, metric: string | undefined) {
+    this.#expireAfterMs = expireAfterMs;
+    this.#blackoutMs = blackoutMs;
+    this.#errorPenalty = errorPenalty;
+    this.#metric = metric;
   }
 
-  start(): void {
-    this.#inFlight++;
+  end(numbers: Float64Array, at: number, _startedMs: number, nowMs: number, outcome: Outcome): void {
+    if (outcome.report !== undefined) this.#learn(numbers, at, outcome.report, nowMs);
   }
 
-  end(_startedMs: number, nowMs: number, outcome: Outcome): void {
-    this.#inFlight--;
-    if (outcome.report !== undefined) this.#learn(outcome.report, nowMs);
+  value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
+    const utilization = isValid ? (numbers[at + UTILIZATION] as number) : UNKNOWN_UTILIZATION;
+    return (Math.max(utilization, MIN_UTILIZATION) * UNITS * (inFlight + 1)) | 0;
   }
 
-  value(nowMs: number): number {
-    const utilization = this.#valid(nowMs) ? this.#utilization : UNKNOWN_UTILIZATION;
-    return (Math.max(utilization, MIN_UTILIZATION) * UNITS * (this.#inFlight + 1)) | 0;
+  rate(numbers: Float64Array, at: number, nowMs: number): number | undefined {
+    const rate = numbers[at + RATE] as number;
+    if (rate === 0 || nowMs >= (numbers[at + VALID_UNTIL] as number)) return undefined;
+    return nowMs - (numbers[at + SINCE] as number) < this.#blackoutMs ? undefined : rate;
   }
 
-  rate(nowMs: number): number | undefined {
-    if (this.#rate === 0 || !this.#valid(nowMs) || nowMs - this.#sinceMs < this.#rules.blackoutMs) return undefined;
-    return this.#rate;
-  }
-
-  #learn(report: LoadReport, nowMs: number): void {
-    const { errorPenalty, metric } = this.#rules;
+  #learn(numbers: Float64Array, at: number, report: LoadReport, nowMs: number): void {
     const said =
-      metric === undefined ? report.applicationUtilization || report.cpuUtilization : report.namedMetrics?.[metric];
+      this.#metric === undefined
+        ? report.applicationUtilization || report.cpuUtilization
+        : report.namedMetrics?.[this.#metric];
     if (said === undefined || !(said >= 0) || !Number.isFinite(said)) return;
     const calls = report.rpsFractional ?? 0;
     const errors = calls > 0 ? (report.eps ?? 0) / calls : 0;
-    this.#utilization = said + errors * errorPenalty;
-    this.#rate = calls > 0 && this.#utilization > 0 ? calls / this.#utilization : 0;
-    if (!this.#valid(nowMs)) this.#sinceMs = nowMs;
-    this.#reportedAtMs = nowMs;
-  }
-
-  #valid(nowMs: number): boolean {
-    return nowMs - this.#reportedAtMs < this.#rules.expireAfterMs;
+    const utilization = said + errors * this.#errorPenalty;
+    numbers[at + UTILIZATION] = utilization;
+    numbers[at + RATE] = calls > 0 && utilization > 0 ? calls / utilization : 0;
+    if (nowMs >= (numbers[at + VALID_UNTIL] as number)) numbers[at + SINCE] = nowMs;
+    numbers[at + VALID_UNTIL] = nowMs + this.#expireAfterMs;
   }
 }

@@ -62,7 +62,7 @@ export class DrawPicker<C> implements Picker<C> {
       if (index === bestIndex) continue;
       const step = this.#steps === undefined ? 1 : (this.#steps[index] as number);
       const { inFlight } = subchannel;
-      const value = subchannel.load.value(nowMs);
+      const value = subchannel.cost(nowMs);
       let cost: number;
       if (rule === 'share') cost = step === 1 ? value : (value * (inFlight * step + 1)) / (inFlight + 1);
       else cost = rule === 'never-queue' && inFlight === 0 ? 0 : value * step;

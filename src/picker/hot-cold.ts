@@ -84,7 +84,7 @@ class HotColdPicker<C> implements Picker<C> {
       if (hot && !bestHot) continue;
       // Cold: load with the call to come. Hot: calls, so that a quick but crowded endpoint gets no more.
       let cost = calls;
-      if (!hot) cost = (subchannel.load.value(nowMs) * (calls + 1)) / (inFlight + 1);
+      if (!hot) cost = (subchannel.cost(nowMs) * (calls + 1)) / (inFlight + 1);
       if (best !== undefined && hot === bestHot && cost >= bestCost) continue;
       best = subchannel;
       bestIndex = index;

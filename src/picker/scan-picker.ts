@@ -48,7 +48,7 @@ export class ScanPicker<C> implements Picker<C> {
       const avoided = avoid?.has(subchannel) === true;
       if (avoided && !bestAvoided) continue;
       const { inFlight } = subchannel;
-      const value = subchannel.load.value(nowMs);
+      const value = subchannel.cost(nowMs);
       const wait = Math.max(0, (due[index] as number) - now);
       const calls = inFlight * (step[index] as number) + (toCome[index] as number) + waiting * wait;
       const cost = ((inFlight === 0 ? whenIdle : 1) * value * calls) / (inFlight + 1);

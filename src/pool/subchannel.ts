@@ -1,5 +1,4 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
 import { notify, observes, type SubchannelState } from '../observe/observer.js';
@@ -8,14 +7,11 @@ import { ConnectAttempt } from './connect-attempt.js';
 import { DrainLimits } from './drain.js';
 import { Reconnect } from './reconnect.js';
 import { Recycle } from './recycle.js';
+import { SubchannelCalls } from './subchannel-calls.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
-import { Trackers } from './trackers.js';
 import type { Connection } from './transport.js';
 
 export type { SubchannelOwner, SubchannelState };
-
-/** A server's `Retry-After` is believed up to this long, in ms. */
-const MAX_PUSHBACK_MS = 60_000;
 
 /**
  * Our slot for one endpoint: its connection, state, counters and load.
@@ -30,37 +26,12 @@ const MAX_PUSHBACK_MS = 60_000;
  * Observers and trackers are called in the middle of all this and may call back in, even close the whole balancer.
  * So everything is in place before they hear of it, and what follows asks whether it still holds.
  */
-export class Subchannel<C> {
-  // What a pick, a start and an end touch comes first, so that it shares cache lines: with thousands of endpoints the
-  // memory a pick waits for is what it costs.
-
-  /** Present only in `ready` and `draining`; the one new calls use. */
-  connection: Connection<C> | undefined;
-  readonly load: Load;
-  /** Calls running now, on the present connection and on any that is being retired. */
-  inFlight = 0;
-  /** The round of its trial, while it is on trial. */
-  #trial: number | undefined;
-  /** Calls begun since the start. */
-  started = 0;
-  readonly #trackers: Trackers;
+export class Subchannel<C> extends SubchannelCalls<C> {
   #state: SubchannelState = 'idle';
-  /** Whether no tracker would learn from a success: with thousands of endpoints, looking at each of them costs most of a call. */
-  #trackersIgnoreSuccess = false;
-  /** When a call last ended otherwise than by a time-out, in whole ms modulo 2^32, and how many had begun by then. */
-  #heardAtMs: number;
-  #startedWhenHeard = 0;
   /** While draining: whether to close as soon as no call runs. */
   #closeWhenIdle = false;
-  /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
-  slot = -1;
-
   /** The latest data of this endpoint; its key never changes. */
   endpoint: Endpoint;
-  /** Calls that failed since the start, also because no connection could be opened for them. */
-  failed = 0;
-  /** Until when it asked to be left alone. What is repeated for the sake of a better answer does not go there before. */
-  pushedBackUntilMs = 0;
   /** What ended the last connection or attempt, until the next success. */
   lastError: Error | undefined;
   readonly #owner: SubchannelOwner<C>;
@@ -69,16 +40,11 @@ export class Subchannel<C> {
   readonly #drainLimits: DrainLimits;
   /** The attempt under way (first connection or replacement). */
   #attempt: ConnectAttempt<C> | undefined;
-  /** How many calls may run while on trial. */
-  #trialLimit = 0;
-  #trialSinceMs = 0;
 
   constructor(endpoint: Endpoint, owner: SubchannelOwner<C>, load: Load, trackers: readonly Tracker[]) {
+    super(owner, load, trackers);
     this.endpoint = endpoint;
-    this.load = load;
     this.#owner = owner;
-    this.#heardAtMs = owner.clock.now() | 0;
-    this.#trackers = new Trackers(trackers, owner.warnings);
     this.#reconnect = new Reconnect(owner, () => this.#connect());
     this.#recycle = new Recycle(owner, () => this.#replace());
     this.#drainLimits = new DrainLimits(
@@ -93,79 +59,6 @@ export class Subchannel<C> {
 
   get state(): SubchannelState {
     return this.#state;
-  }
-
-  /** How many calls it can carry at once, now; 0 without a connection. */
-  get capacity(): number {
-    const connection = this.connection;
-    if (connection === undefined) return 0;
-    return this.#trial === undefined ? connection.capacity : Math.min(connection.capacity, this.#trialLimit);
-  }
-
-  /** Whether it can take one more call, now. What pickers ask: a truth value is never boxed, a capacity may be. */
-  get hasRoom(): boolean {
-    const { connection, inFlight } = this;
-    if (connection === undefined || inFlight >= connection.capacity) return false;
-    return this.#trial === undefined || inFlight < this.#trialLimit;
-  }
-
-  /**
-   * Puts it on trial: one more call than run now, then one at a time. Another round lets one more try while the calls
-   * of the round before still run. `undefined` ends the trial.
-   */
-  setTrial(round: number | undefined): void {
-    if (round === this.#trial) return;
-    this.#trial = round;
-    this.#trialSinceMs = this.#owner.clock.now();
-    this.#trialLimit = this.inFlight + 1;
-  }
-
-  /** A call begins. The caller then owes exactly one `end`. */
-  start(nowMs: number): void {
-    this.inFlight++;
-    this.started++;
-    try {
-      this.load.start(nowMs);
-    } catch (error) {
-      this.#owner.warnings.warn('a load threw', error);
-    }
-  }
-
-  /**
-   * A call that began at `startedMs` ended. Never throws.
-   * @param askedMs When the endpoint was asked: `startedMs`, unless what is to be measured is less than the whole call. Has
-   * no default, since one would put the number on the heap for every call.
-   * @param isMeasured Whether the time it took says anything of the endpoint; false if our own event loop stood still.
-   */
-  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured = true): void {
-    this.inFlight--;
-    // The room of a call from before the trial is not for another one on trial.
-    if (this.#trial !== undefined && startedMs < this.#trialSinceMs) this.#trialLimit--;
-    if (outcome.kind === 'failure' || outcome.cause === 'connect') {
-      this.failed++;
-      const { retryAfterMs } = outcome;
-      if (retryAfterMs !== undefined) this.pushedBackUntilMs = nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS);
-    }
-    try {
-      this.load.end(askedMs, nowMs, isMeasured ? outcome : outcomes.notStarted);
-    } catch (error) {
-      this.#owner.warnings.warn('a load threw', error);
-    }
-    // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
-    // They reckon from it when the call began, so a stream's is its whole length.
-    if (this.#state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
-    this.#finishIfDone();
-  }
-
-  #track(outcome: Outcome, latencyMs: number, heardAtMs: number): void {
-    if (outcome.kind !== 'success' || !this.#trackersIgnoreSuccess) {
-      const silentMs = (heardAtMs - this.#heardAtMs) | 0;
-      this.#trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedWhenHeard);
-      this.#trackersIgnoreSuccess = this.#trackers.ignoreSuccess;
-    }
-    if (outcome.cause === 'timeout') return;
-    this.#heardAtMs = heardAtMs;
-    this.#startedWhenHeard = this.started;
   }
 
   /** Begins to connect; only the pool calls this, once. */
@@ -207,8 +100,8 @@ export class Subchannel<C> {
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);
     if (connection.ping === undefined) throw new EvenkeelError('EVENKEEL_OPTION', 'this transport has no ping');
     await connection.ping(signal);
-    this.#trackersIgnoreSuccess = false;
-    this.#trackers.probed();
+    this.forgetWhatTrackersIgnore();
+    this.trackers.probed();
   }
 
   #connect(): void {
@@ -219,8 +112,8 @@ export class Subchannel<C> {
         this.lastError = undefined;
         this.#adopt(connection);
         if (!this.#transition('ready')) return;
-        this.#trackersIgnoreSuccess = false;
-        this.#trackers.connected();
+        this.forgetWhatTrackersIgnore();
+        this.trackers.connected();
       },
       (error) => this.#lost(error, error),
     );
@@ -279,16 +172,16 @@ export class Subchannel<C> {
   /** The connection takes no more calls: it closed, or the other side wants it to end and its calls finish elsewhere. */
   #disconnected(error: Error | undefined): void {
     this.connection = undefined;
-    this.#trackersIgnoreSuccess = false;
+    this.forgetWhatTrackersIgnore();
     const { livedMs, wasUseful } = this.#reconnect.ended();
     if (this.#state === 'draining') {
-      this.#trackers.disconnected(error);
+      this.trackers.disconnected(error);
       this.#finishIfDone();
       return;
     }
     this.#stopAttempt();
     if (error === undefined && wasUseful) {
-      this.#trackers.disconnected(undefined);
+      this.trackers.disconnected(undefined);
       this.#connect();
     } else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
   }
@@ -297,8 +190,8 @@ export class Subchannel<C> {
   #lost(error: Error | undefined, reason: Error): void {
     this.#reconnect.failed();
     this.lastError = reason;
-    this.#trackersIgnoreSuccess = false;
-    this.#trackers.disconnected(error);
+    this.forgetWhatTrackersIgnore();
+    this.trackers.disconnected(error);
     if (!this.#transition('backoff', reason)) return;
     this.#reconnect.pause();
     this.#owner.troubled();
@@ -318,6 +211,10 @@ export class Subchannel<C> {
     );
   }
 
+  protected override callEnded(): void {
+    this.#finishIfDone();
+  }
+
   #finishIfDone(): void {
     if (this.#closeWhenIdle && this.inFlight === 0 && this.#state === 'draining') this.#finish('finish');
   }
@@ -329,7 +226,7 @@ export class Subchannel<C> {
     const connection = this.connection;
     this.connection = undefined;
     this.#transition('closed');
-    this.#trackers.closed();
+    this.trackers.closed();
     if (connection !== undefined) this.#owner.retire(connection, how);
     this.#owner.subchannelClosed(this);
   }
@@ -339,6 +236,7 @@ export class Subchannel<C> {
     const from = this.#state;
     if (from !== to && from !== 'closed') {
       this.#state = to;
+      this.forgetWhatTrackersIgnore();
       if (from === 'ready' || to === 'ready') this.#owner.readinessChanged();
       const { observer } = this.#owner;
       if (observes(observer, 'subchannelChanged')) {

@@ -38,14 +38,15 @@ export class Trackers {
    * On the path of every call, but for successes all ignore.
    * @param silentMs How long ago a call last ended otherwise than by a time-out.
    * @param begunSince Calls begun on the subchannel since then.
+   * @param unheard Successes since the last call this was told of.
    */
-  completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number): void {
+  completed(outcome: Outcome, latencyMs: number, silentMs: number, begunSince: number, unheard: number): void {
     const trackers = this.#listening;
     const isSilent = outcome.cause === 'timeout' && silentMs >= Math.max(SILENT_MS, SILENT_RATIO * latencyMs);
     const unanswered = isSilent ? begunSince : 1;
     for (let index = 0; index < trackers.length; index++) {
       try {
-        (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered);
+        (trackers[index] as Tracker).completed?.(outcome, latencyMs, unanswered, unheard);
       } catch (error) {
         this.#threw(error);
       }

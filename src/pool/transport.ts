@@ -13,8 +13,13 @@ export interface Transport<C> {
 export interface Connection<C> {
   /** What a lease hands to its caller. */
   readonly handle: C;
-  /** How many calls it can carry at once, now; Infinity = no limit. Read on every pick. */
+  /** How many calls it can carry at once, now; Infinity = no limit. Read on every pick, unless there is `watchCapacity`. */
   readonly capacity: number;
+  /**
+   * Asks to be called whenever `capacity` changes: then picks, which have thousands of connections to choose from, need
+   * not look at each of them. Called at most once, when the connection is taken into use.
+   */
+  watchCapacity?(changed: () => void): void;
   /** Settles when the connection takes no new call while running ones finish (GOAWAY, `Connection: close`). Never rejects. */
   readonly leaving?: Promise<void>;
   /** Settles once when it is closed, with the error that ended it or undefined for a clean end. Never rejects. */

@@ -84,10 +84,12 @@ export class OutlierRecord implements Tracker {
 
   /** It works, and not a failure is remembered. */
   get ignoresSuccess(): boolean {
-    return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0 && this.#calls === this.#maxCalls;
+    return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0;
   }
 
-  completed(outcome: Outcome, latencyMs: number, unanswered: number): void {
+  completed(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void {
+    // No failure was remembered before them, so they change nothing else.
+    if (unheard > 0) this.#calls = Math.min(this.#maxCalls, this.#calls + unheard);
     const { kind } = outcome;
     if (kind === 'success') {
       this.#consecutive = 0;

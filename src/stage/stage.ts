@@ -28,9 +28,13 @@ export interface Tracker {
    * @param latencyMs How long it lasted.
    * @param unanswered With a time-out: how many calls, this one included, have begun since the endpoint was last heard
    * of. 1 if that was not long ago, against what this call took.
+   * @param unheard How many successes came before this call that it was not told of, since it ignored them.
    */
-  completed?(outcome: Outcome, latencyMs: number, unanswered: number): void;
-  /** True while a success would change nothing: it may then not be told of one. Looked at each time after it was told of a call. */
+  completed?(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void;
+  /**
+   * True while successes need only be counted: it is then told how many there were with the next call it hears of. Looked at
+   * each time after it was told of a call.
+   */
   readonly ignoresSuccess?: boolean;
   /** The endpoint answered a `probe`, whoever sent it. */
   probed?(): void;

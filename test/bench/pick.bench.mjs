@@ -58,7 +58,13 @@ async function connect(size, options = {}) {
       Array.from({ length: size }, (_, i) => ({ address: `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`, port: 80 })),
     ),
     transport: {
-      connect: async () => ({ handle: undefined, capacity: Infinity, closed: never, close: async () => {} }),
+      connect: async () => ({
+        handle: undefined,
+        capacity: Infinity,
+        watchCapacity() {},
+        closed: never,
+        close: async () => {},
+      }),
     },
     pool: { maxConnecting: Infinity, maxConnectionAgeMs: Infinity },
     picker: (given, previous, context) => {

@@ -18,6 +18,20 @@ export class Slots implements Connection<Slots> {
   async close(): Promise<void> {}
 }
 
+/** One that tells when its capacity changes. */
+export class WatchedSlots extends Slots {
+  #changed: (() => void) | undefined;
+
+  watchCapacity(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  setCapacity(capacity: number): void {
+    this.capacity = capacity;
+    this.#changed?.();
+  }
+}
+
 export type TestSubchannel = Subchannel<Slots>;
 
 /** A subchannel with a connection and no pool around it, for tests of pickers. */

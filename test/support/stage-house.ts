@@ -86,8 +86,24 @@ export class StageHouse {
   /** Calls on `address` end. */
   completed(address: string, outcome: Outcome, times = 1, latencyMs = 0, unanswered = 1): void {
     for (let call = 0; call < times; call++) {
-      this.#each(address, (tracker) => tracker.completed?.(outcome, latencyMs, unanswered));
+      this.#each(address, (tracker) => tracker.completed?.(outcome, latencyMs, unanswered, 0));
     }
+  }
+
+  /** Calls on `address` end, and its trackers do not hear of successes they ignore. Returns how many those were. */
+  completedUnlessIgnored(address: string, all: readonly Outcome[]): number {
+    let ignored = 0;
+    const unheard = new Map<Tracker, number>();
+    for (const outcome of all) {
+      this.#each(address, (tracker) => {
+        const count = unheard.get(tracker) ?? 0;
+        const isIgnored = outcome.kind === 'success' && tracker.ignoresSuccess === true;
+        if (isIgnored) ignored++;
+        else tracker.completed?.(outcome, 0, 1, count);
+        unheard.set(tracker, isIgnored ? count + 1 : 0);
+      });
+    }
+    return ignored;
   }
 
   connected(address: string): void {

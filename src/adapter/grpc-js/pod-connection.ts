@@ -37,6 +37,7 @@ export class PodConnection implements Connection<PodConnection> {
   #wasReady = false;
   #reopenTimer: Timer | undefined;
   #reopenMs = REOPEN_INITIAL_MS;
+  #capacityChanged: (() => void) | undefined;
   #released = false;
   #closing = false;
   #settleOpened!: () => void;
@@ -65,6 +66,10 @@ export class PodConnection implements Connection<PodConnection> {
 
   get capacity(): number {
     return this.#ready.length === 0 ? 0 : this.#ready.length * this.#parts.maxStreams;
+  }
+
+  watchCapacity(changed: () => void): void {
+    this.#capacityChanged = changed;
   }
 
   /** The connection with the fewest calls; undefined in the moment between losing the last and the pool's knowing. */
@@ -115,6 +120,7 @@ export class PodConnection implements Connection<PodConnection> {
     for (const leaf of this.#ready) leaf.release();
     this.#opening.clear();
     this.#ready.length = 0;
+    this.#capacityChanged?.();
     if (!this.#wasReady) this.#neverOpened(new EvenkeelError('EVENKEEL_CONNECT', reason));
   }
 
@@ -134,6 +140,7 @@ export class PodConnection implements Connection<PodConnection> {
   #leafReady(leaf: Leaf): void {
     this.#opening.delete(leaf);
     this.#ready.push(leaf);
+    this.#capacityChanged?.();
     this.#reopenMs = REOPEN_INITIAL_MS;
     if (this.#wasReady) {
       this.#parts.context.grew();
@@ -147,7 +154,10 @@ export class PodConnection implements Connection<PodConnection> {
   #leafLost(leaf: Leaf, error: Error | undefined): void {
     this.#opening.delete(leaf);
     const index = this.#ready.indexOf(leaf);
-    if (index >= 0) this.#ready.splice(index, 1);
+    if (index >= 0) {
+      this.#ready.splice(index, 1);
+      this.#capacityChanged?.();
+    }
     if (!this.#wasReady) {
       this.#released = true;
       this.#neverOpened(error ?? new EvenkeelError('EVENKEEL_CONNECT', 'the connection was lost while it was opened'));

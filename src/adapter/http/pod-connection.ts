@@ -72,6 +72,10 @@ export class PodConnection<C> implements Connection<C> {
     return this.#link.capacity;
   }
 
+  watchCapacity(changed: () => void): void {
+    this.#link.watchCapacity(changed);
+  }
+
   get closed(): Promise<Error | undefined> {
     return this.#link.closed;
   }

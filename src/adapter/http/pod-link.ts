@@ -59,6 +59,7 @@ export class PodLink {
   readonly leaving: Promise<void>;
   readonly #parts: PodLinkParts;
   #capacity: number;
+  #capacityChanged: (() => void) | undefined;
   #crowdedTimer: Timer | undefined;
   #reopenTimer: Timer | undefined;
   #reopenedAtMs: number;
@@ -88,6 +89,10 @@ export class PodLink {
 
   get capacity(): number {
     return this.#capacity;
+  }
+
+  watchCapacity(changed: () => void): void {
+    this.#capacityChanged = changed;
   }
 
   /** Opens a socket for a request that waits for it. */
@@ -134,7 +139,7 @@ export class PodLink {
     }
     this.#receivedAtCheck = this.sockets.received;
     this.#checking = true;
-    this.#capacity = 1;
+    this.#setCapacity(1);
     this.#reopen();
   }
 
@@ -163,11 +168,16 @@ export class PodLink {
     this.#parts.gone();
   }
 
+  #setCapacity(capacity: number): void {
+    this.#capacity = capacity;
+    this.#capacityChanged?.();
+  }
+
   #accepted(): void {
     this.#checking = false;
     this.#doubt = undefined;
     this.#crowdedTimer?.cancel();
-    this.#capacity = this.#parts.capacity;
+    this.#setCapacity(this.#parts.capacity);
   }
 
   /**
@@ -183,7 +193,7 @@ export class PodLink {
     }
     const code = (error as NodeJS.ErrnoException).code ?? '';
     if (LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
-      this.#capacity = this.sockets.open;
+      this.#setCapacity(this.sockets.open);
       this.#crowdedTimer?.cancel();
       this.#crowdedTimer = this.#parts.clock.timer(() => this.#accepted(), CROWDED_MS);
     } else this.#settleLeaving();

@@ -73,6 +73,7 @@ export class ClusterNode {
     return {
       handle: this,
       capacity: Number.POSITIVE_INFINITY,
+      watchCapacity: () => {},
       closed,
       close: async () => this.leave(),
     };

@@ -33,15 +33,25 @@ export function meaningOf(error: Error | undefined): 'full' | 'leaving' | 'silen
 
 /** How many calls a server can carry: as many as it may have connections, or for a while only as many as it gave. */
 export class Crowding {
-  capacity: number;
   readonly #clock: Clock;
   readonly #limit: number;
+  #capacity: number;
+  #changed: (() => void) | undefined;
   #timer: Timer | undefined;
 
   constructor(clock: Clock, limit: number) {
-    this.capacity = limit;
+    this.#capacity = limit;
     this.#clock = clock;
     this.#limit = limit;
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** `changed` is called whenever `capacity` has changed. */
+  watch(changed: () => void): void {
+    this.#changed = changed;
   }
 
   get isCrowded(): boolean {
@@ -49,15 +59,20 @@ export class Crowding {
   }
 
   holdTo(connections: number): void {
-    this.capacity = Math.max(1, connections);
+    this.#set(Math.max(1, connections));
     this.#timer?.cancel();
     this.#timer = this.#clock.timer(() => {
       this.#timer = undefined;
-      this.capacity = this.#limit;
+      this.#set(this.#limit);
     }, CROWDED_MS);
   }
 
   close(): void {
     this.#timer?.cancel();
+  }
+
+  #set(capacity: number): void {
+    this.#capacity = capacity;
+    this.#changed?.();
   }
 }

@@ -4,7 +4,9 @@ import { endpointConnectionAgeMs } from '../../../src/endpoint/connection-age.js
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { isEvenkeelError } from '../../../src/errors.js';
+import { inFlight } from '../../../src/load/in-flight.js';
 import { settle } from '../../../src/testing/fake-clock.js';
+import { slotsOf, subchannel, WatchedSlots } from '../../support/pick-set.js';
 import { SubchannelHouse, type SubchannelHouseOptions } from '../../support/subchannel-house.js';
 
 const AGE_MS = 60_000;
@@ -725,6 +727,64 @@ describe('what a subchannel counts', () => {
     await house.open();
     house.last.capacity = 7;
     expect(house.subchannel.capacity).toBe(7);
+  });
+
+  it('asks its connection for its capacity on every pick, or is told when it changes', () => {
+    const asked = subchannel(0);
+    slotsOf(asked).capacity = 1;
+    asked.start(0);
+    expect(asked.hasRoom).toBe(false);
+    slotsOf(asked).capacity = 2;
+    expect(asked.hasRoom).toBe(true);
+
+    const told = subchannel(1);
+    const slots = new WatchedSlots();
+    told.connection = slots;
+    told.start(0);
+    expect(told.hasRoom).toBe(true);
+    slots.setCapacity(1);
+    expect(told.hasRoom).toBe(false);
+    slots.setCapacity(2);
+    expect(told.hasRoom).toBe(true);
+    told.setTrial(1);
+    told.start(0);
+    expect(told.hasRoom).toBe(false);
+    told.setTrial(undefined);
+    slots.setCapacity(3);
+    expect(told.hasRoom).toBe(true);
+  });
+
+  it('no longer listens to the capacity of a connection that was replaced', () => {
+    const one = subchannel(1);
+    const old = new WatchedSlots();
+    one.connection = old;
+    one.connection = new WatchedSlots();
+    old.setCapacity(0);
+    expect(one.hasRoom).toBe(true);
+    one.connection = undefined;
+    expect(one.hasRoom).toBe(false);
+  });
+
+  it('tells trackers with the next call how many successes they ignored', async () => {
+    const unheard: number[] = [];
+    const completed = (_outcome: Outcome, _ms: number, _unanswered: number, count: number) => unheard.push(count);
+    const house = await ready({ tracker: { completed, ignoresSuccess: true } });
+    const running = house.call();
+    for (let call = 0; call < 8; call++) house.call().end();
+    house.call().end(outcomes.status);
+    house.call().end();
+    house.call().end(outcomes.cancelled);
+    running.end(outcomes.reset);
+    expect(unheard).toEqual([0, 7, 1, 0]);
+  });
+
+  it('counts the calls that a load of calls in flight would count', async () => {
+    const house = await ready({ load: inFlight()() });
+    const first = house.call();
+    house.call();
+    expect([house.subchannel.cost(0), house.subchannel.load.value(0)]).toEqual([3, 3]);
+    first.end();
+    expect([house.subchannel.cost(0), house.subchannel.load.value(0)]).toEqual([2, 2]);
   });
 
   it('survives a load and a tracker that throw, and says so', async () => {

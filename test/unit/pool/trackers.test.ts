@@ -14,27 +14,34 @@ function listening(): { trackers: Trackers; unanswered: number[] } {
 describe('trackers', () => {
   it('hear how many calls a silent endpoint left unanswered, at the first time-out', () => {
     const { trackers, unanswered } = listening();
-    trackers.completed(outcomes.success, 20, 20, 1);
-    trackers.completed(outcomes.timeout, 1_000, 1_010, 37);
+    trackers.completed(outcomes.success, 20, 20, 1, 0);
+    trackers.completed(outcomes.timeout, 1_000, 1_010, 37, 0);
     expect(unanswered).toEqual([1, 37]);
   });
 
   it('hear of one call when the endpoint has answered others meanwhile', () => {
     const { trackers, unanswered } = listening();
-    trackers.completed(outcomes.timeout, 1_000, 730, 27);
+    trackers.completed(outcomes.timeout, 1_000, 730, 27, 0);
     expect(unanswered).toEqual([1]);
   });
 
   it('still count as silence what was answered at the beginning of the call', () => {
     const { trackers, unanswered } = listening();
-    trackers.completed(outcomes.timeout, 1_000, 830, 37);
+    trackers.completed(outcomes.timeout, 1_000, 830, 37, 0);
     expect(unanswered).toEqual([37]);
   });
 
   it('take no short pause for silence, however short the deadline of a call was', () => {
     const { trackers, unanswered } = listening();
-    trackers.completed(outcomes.timeout, 20, 30, 37);
+    trackers.completed(outcomes.timeout, 20, 30, 37, 0);
     expect(unanswered).toEqual([1]);
+  });
+
+  it('hear how many successes they did not hear of', () => {
+    const counts: number[] = [];
+    const tracker = { completed: (_o: unknown, _ms: number, _count: number, unheard: number) => counts.push(unheard) };
+    new Trackers([tracker], new Warnings({}, new FakeClock())).completed(outcomes.status, 20, 20, 1, 7);
+    expect(counts).toEqual([7]);
   });
 
   it('ignore successes only when all of them do', () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { type OutlierEjectionOptions, outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
+import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { addresses, StageHouse } from '../../support/stage-house.js';
 
 function house(count: number, options?: OutlierEjectionOptions): StageHouse {
@@ -32,6 +33,23 @@ describe('outlier ejection', () => {
     pods.completed(b, outcomes.timeout, 1, 1_000, 5);
     expect(pods.usable).toEqual([a, c]);
     expect(pods.events).toEqual([`ejected ${b}: no answer to 5 calls`]);
+  });
+
+  it('judges alike whether it is told of the successes it ignores or only how many they were', () => {
+    const options = { consecutiveFailures: Number.POSITIVE_INFINITY, failureRatio: 0.2, minCalls: 10 };
+    let ignored = 0;
+    const verdicts = Array.from({ length: 300 }, (_, seed) => {
+      const rng = seededRng(seed);
+      const all = Array.from({ length: 60 }, () => (rng.next() < 0.12 ? outcomes.status : outcomes.success));
+      const told = house(3, options);
+      for (const outcome of all) told.completed(a, outcome);
+      const counted = house(3, options);
+      ignored += counted.completedUnlessIgnored(a, all);
+      expect(counted.events).toEqual(told.events);
+      return told.usable.length;
+    });
+    expect(new Set(verdicts)).toEqual(new Set([2, 3]));
+    expect(ignored).toBeGreaterThan(1_000);
   });
 
   it.each(['timeout', 'reset', 'status', 'overload', 'protocol'] as const)('counts %s as a failure', (cause) => {

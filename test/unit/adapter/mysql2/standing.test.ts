@@ -90,7 +90,7 @@ describe('servers that have to take writes', () => {
   it('that refuse one stand by at once, and are asked every second until they take writes', async () => {
     house.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
     await house.connect();
-    house.trackers[0]?.completed?.(readOnlyOutcome, 5, 1);
+    house.trackers[0]?.completed?.(readOnlyOutcome, 5, 1, 0);
     expect(house.weights).toEqual([0, 1]);
     expect(house.invalidations).toBeGreaterThan(0);
     house.answers['10.0.0.1'] = says(1);
@@ -105,13 +105,13 @@ describe('servers that have to take writes', () => {
 
   it('stand by though all do', async () => {
     await house.connect();
-    for (const tracker of house.trackers) tracker?.completed?.(readOnlyOutcome, 5, 1);
+    for (const tracker of house.trackers) tracker?.completed?.(readOnlyOutcome, 5, 1, 0);
     expect(house.weights).toEqual([0, 0]);
   });
 
   it('hear nothing of other outcomes', async () => {
     await house.connect();
-    for (const outcome of Object.values(outcomes)) house.trackers[0]?.completed?.(outcome, 5, 1);
+    for (const outcome of Object.values(outcomes)) house.trackers[0]?.completed?.(outcome, 5, 1, 0);
     expect(house.weights).toEqual([1, 1]);
   });
 

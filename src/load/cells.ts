@@ -1,0 +1,38 @@
+/** How many endpoints share one array. */
+const CELLS_PER_ARRAY = 64;
+
+/** The numbers of one endpoint: those of `numbers` from `at` on. All 0 at first. */
+export interface Cell {
+  readonly numbers: Float64Array;
+  readonly at: number;
+}
+
+/** For loads that know nothing beyond what is in flight. */
+export const noCell: Cell = { numbers: new Float64Array(0), at: 0 };
+
+/**
+ * Room for what a load knows about each endpoint. As fields of an object fractions are objects of their own, each
+ * somewhere on the heap; with thousands of endpoints a pick would mostly wait for them. Here those of one endpoint lie
+ * side by side. A cell is never used twice: its array goes when the last of its endpoints has gone.
+ */
+export class Cells {
+  readonly #fields: number;
+  #numbers: Float64Array;
+  #taken = 0;
+
+  /** @param fields Numbers per endpoint, at least 1. */
+  constructor(fields: number) {
+    this.#fields = fields;
+    this.#numbers = new Float64Array(0);
+  }
+
+  take(): Cell {
+    if (this.#taken === this.#numbers.length) {
+      this.#numbers = new Float64Array(CELLS_PER_ARRAY * this.#fields);
+      this.#taken = 0;
+    }
+    const cell = { numbers: this.#numbers, at: this.#taken };
+    this.#taken += this.#fields;
+    return cell;
+  }
+}

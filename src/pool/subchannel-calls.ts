@@ -1,0 +1,216 @@
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { noCell } from '../load/cells.js';
+import { inFlightRule } from '../load/in-flight.js';
+import type { Load } from '../load/load.js';
+import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
+import type { SubchannelState } from '../observe/observer.js';
+import type { Warnings } from '../observe/warnings.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Tracker } from '../stage/stage.js';
+import { Trackers } from './trackers.js';
+import type { Connection } from './transport.js';
+
+/** A server's `Retry-After` is believed up to this long, in ms. */
+const MAX_PUSHBACK_MS = 60_000;
+/** No limit, and a limit that is not known beforehand: small integers, which are compared without touching the heap. */
+const UNLIMITED = 2 ** 30;
+const ASK = -1;
+
+/**
+ * The side of a subchannel that calls see: its room, what is counted, its load, who hears of their ends. One object with
+ * the rest of it, and its first part: what a pick, a start and an end touch shares cache lines, and they look at nothing
+ * else if it can be helped. With thousands of endpoints the memory a pick waits for is what it costs.
+ */
+export abstract class SubchannelCalls<C> {
+  /** Calls begun since the start. */
+  started = 0;
+  /** Whether a success would now change nothing but the load and what is counted here. */
+  #onlyCounts = false;
+  /** When a call last ended otherwise than by a time-out, in whole ms modulo 2^32, and how many had begun by then. */
+  #heardAtMs: number;
+  #startedWhenHeard = 0;
+  /** How many calls may run, or `ASK` if the connection has to be asked. */
+  #limit = 0;
+  /** Calls running now, on the present connection and on any that is being retired. */
+  inFlight = 0;
+  /** How the load reckons; undefined if it is the count of calls in flight. */
+  readonly #rule: LoadRule | undefined;
+  /** The load's cell. */
+  readonly #numbers: Float64Array;
+  readonly #at: number;
+  // So far for what every call touches.
+
+  readonly load: Load;
+  #connection: Connection<C> | undefined;
+  /** The round of its trial, while it is on trial. */
+  #trial: number | undefined;
+  /** Whether no tracker would learn from a success. */
+  #trackersIgnoreSuccess = false;
+  /** How many calls had ended when trackers were last told of one. */
+  #endedWhenTold = 0;
+  /** How many calls may run while on trial. */
+  #trialLimit = 0;
+  #trialSinceMs = 0;
+  protected readonly trackers: Trackers;
+  readonly #clock: Clock;
+  readonly #warnings: Warnings;
+  /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
+  slot = -1;
+  /** Calls that failed since the start, also because no connection could be opened for them. */
+  failed = 0;
+  /** Until when it asked to be left alone. What is repeated for the sake of a better answer does not go there before. */
+  pushedBackUntilMs = 0;
+
+  constructor(owner: { readonly clock: Clock; readonly warnings: Warnings }, load: Load, trackers: readonly Tracker[]) {
+    this.#clock = owner.clock;
+    this.#warnings = owner.warnings;
+    this.trackers = new Trackers(trackers, owner.warnings);
+    this.#heardAtMs = owner.clock.now() | 0;
+    const isRuled = load instanceof RuledLoad;
+    const rule = isRuled ? load.rule : new PluggedInRule(load);
+    const { numbers, at } = isRuled ? load : noCell;
+    this.#rule = rule === inFlightRule ? undefined : rule;
+    this.#numbers = numbers;
+    this.#at = at;
+    if (isRuled) load.follow(this);
+    this.load = load;
+  }
+
+  abstract get state(): SubchannelState;
+
+  /** A call ended and everything that is counted says so. */
+  protected abstract callEnded(): void;
+
+  /** Present only in `ready` and `draining`; the one new calls use. */
+  get connection(): Connection<C> | undefined {
+    return this.#connection;
+  }
+
+  set connection(connection: Connection<C> | undefined) {
+    this.#connection = connection;
+    this.#updateLimit();
+    connection?.watchCapacity?.(() => {
+      if (this.#connection === connection) this.#updateLimit();
+    });
+  }
+
+  /** How many calls it can carry at once, now; 0 without a connection. */
+  get capacity(): number {
+    const connection = this.#connection;
+    if (connection === undefined) return 0;
+    return this.#trial === undefined ? connection.capacity : Math.min(connection.capacity, this.#trialLimit);
+  }
+
+  /** Whether it can take one more call, now. What pickers ask: a truth value is never boxed, a capacity may be. */
+  get hasRoom(): boolean {
+    const limit = this.#limit;
+    return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
+  }
+
+  /** What one more call would cost now: its load. */
+  cost(nowMs: number): number {
+    const rule = this.#rule;
+    return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
+  }
+
+  /**
+   * Puts it on trial: one more call than run now, then one at a time. Another round lets one more try while the calls
+   * of the round before still run. `undefined` ends the trial.
+   */
+  setTrial(round: number | undefined): void {
+    if (round === this.#trial) return;
+    this.#trial = round;
+    this.#trialSinceMs = this.#clock.now();
+    this.#trialLimit = this.inFlight + 1;
+    this.#onlyCounts = false;
+    this.#updateLimit();
+  }
+
+  /** A call begins. The caller then owes exactly one `end`. */
+  start(nowMs: number): void {
+    this.inFlight++;
+    this.started++;
+    const rule = this.#rule;
+    if (rule?.start !== undefined) this.#tellStart(rule, nowMs);
+  }
+
+  /**
+   * A call that began at `startedMs` ended. Never throws.
+   * @param askedMs When the endpoint was asked: `startedMs`, unless what is to be measured is less than the whole call. Has
+   * no default, since one would put the number on the heap for every call.
+   * @param isMeasured Whether the time it took says anything of the endpoint; false if our own event loop stood still.
+   */
+  end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured = true): void {
+    this.inFlight--;
+    if (this.#onlyCounts && outcome.kind === 'success') {
+      const rule = this.#rule;
+      if (rule !== undefined) this.#tellEnd(rule, askedMs, nowMs, outcome, isMeasured);
+      this.#heard(nowMs | 0);
+    } else this.#ended(startedMs, nowMs, outcome, askedMs, isMeasured);
+  }
+
+  #tellStart(rule: LoadRule, nowMs: number): void {
+    try {
+      rule.start?.(nowMs);
+    } catch (error) {
+      this.#warnings.warn('a load threw', error);
+    }
+  }
+
+  #tellEnd(rule: LoadRule, askedMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
+    try {
+      rule.end(this.#numbers, this.#at, askedMs, nowMs, isMeasured ? outcome : outcomes.notStarted);
+    } catch (error) {
+      this.#warnings.warn('a load threw', error);
+    }
+  }
+
+  #ended(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured: boolean): void {
+    // The room of a call from before the trial is not for another one on trial.
+    if (this.#trial !== undefined && startedMs < this.#trialSinceMs) {
+      this.#trialLimit--;
+      this.#updateLimit();
+    }
+    if (outcome.kind === 'failure' || outcome.cause === 'connect') {
+      this.failed++;
+      const { retryAfterMs } = outcome;
+      if (retryAfterMs !== undefined) this.pushedBackUntilMs = nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS);
+    }
+    if (this.#rule !== undefined) this.#tellEnd(this.#rule, askedMs, nowMs, outcome, isMeasured);
+    // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
+    // They reckon from it when the call began, so a stream's is its whole length.
+    if (this.state !== 'closed') this.#track(outcome, nowMs - startedMs, nowMs | 0);
+    this.callEnded();
+  }
+
+  #track(outcome: Outcome, latencyMs: number, heardAtMs: number): void {
+    if (outcome.kind !== 'success' || !this.#trackersIgnoreSuccess) {
+      const silentMs = (heardAtMs - this.#heardAtMs) | 0;
+      const ended = this.started - this.inFlight;
+      const unheard = ended - this.#endedWhenTold - 1;
+      this.#endedWhenTold = ended;
+      this.trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedWhenHeard, unheard);
+      this.#trackersIgnoreSuccess = this.trackers.ignoreSuccess;
+      this.#onlyCounts = this.#trackersIgnoreSuccess && this.#trial === undefined && this.state === 'ready';
+    }
+    if (outcome.cause !== 'timeout') this.#heard(heardAtMs);
+  }
+
+  #heard(atMs: number): void {
+    this.#heardAtMs = atMs;
+    this.#startedWhenHeard = this.started;
+  }
+
+  /** What happens now may change what a success means to a tracker. */
+  protected forgetWhatTrackersIgnore(): void {
+    this.#trackersIgnoreSuccess = false;
+    this.#onlyCounts = false;
+  }
+
+  #updateLimit(): void {
+    const connection = this.#connection;
+    if (connection === undefined) this.#limit = 0;
+    else if (connection.watchCapacity === undefined) this.#limit = ASK;
+    else this.#limit = Math.min(this.capacity, UNLIMITED);
+  }
+}
