@@ -7,7 +7,6 @@ import {
   checkFunction,
   checkKeys,
   createBalancer,
-  optionError,
   poolDefaults,
   SharedTimers,
   systemClock,
@@ -18,12 +17,12 @@ import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { type Call, isRepeatable } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
-import { Elsewhere } from './elsewhere.js';
+import { checkOtherwise, Elsewhere } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { ForkedCall, type ForkOwner } from './forked-call.js';
 import type { Hedging } from './hedging.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
-import { ModernisedHandler } from './legacy-handler.js';
+import { ModernisedHandler, modernised } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
 import {
   coreTakesLegacyHandlers,
@@ -79,9 +78,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   checkKeys('options', options, dispatcherOptionNames);
   const { otherwise, key, clusterDomain, tls } = options;
   if (key !== undefined) checkFunction('key', key);
-  if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
-    throw optionError('otherwise', 'an undici Dispatcher', otherwise);
-  }
+  checkOtherwise(otherwise);
   const matcher = originMatcher(origin, clusterDomain);
   return new BalancedDispatcher({
     matcher,
@@ -221,9 +218,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   #fork(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): ForkedCall {
-    const isModern = typeof handler.onRequestStart === 'function';
-    const modern = isModern ? (handler as ModernHandler) : new ModernisedHandler(handler as LegacyHandler);
-    return new ForkedCall(this, { options: withoutDispatcher(options), key, handler: modern });
+    return new ForkedCall(this, { options: withoutDispatcher(options), key, handler: modernised(handler) });
   }
 
   async #end(signal: AbortSignal | undefined): Promise<void> {

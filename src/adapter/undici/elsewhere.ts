@@ -1,9 +1,9 @@
 import { Agent, type Dispatcher, Pool } from 'undici';
-import { type Clock, EvenkeelError } from '../../index.js';
+import { type Clock, EvenkeelError, optionError } from '../../index.js';
 import { withoutDispatcher } from './dispatch-options.js';
-import type { LegacyHandler } from './legacy-call.js';
-import { ModernisedHandler } from './legacy-handler.js';
+import { modernised } from './legacy-handler.js';
 
+/** What it takes. */
 export interface ElsewhereOptions {
   /** The caller's dispatcher, which stays his to close. */
   readonly otherwise: Dispatcher | undefined;
@@ -37,9 +37,7 @@ export class Elsewhere {
     }
     const target = this.#options.otherwise ?? this.#ownAgent();
     // Both undici 7 and 8 take the newer form, and it may be of either.
-    const modern =
-      typeof handler.onRequestStart === 'function' ? handler : new ModernisedHandler(handler as LegacyHandler);
-    return target.dispatch(withoutDispatcher(options), modern as Dispatcher.DispatchHandler);
+    return target.dispatch(withoutDispatcher(options), modernised(handler) as Dispatcher.DispatchHandler);
   }
 
   /** What runs may finish, for as long as it may on a pod. Never rejects. */
@@ -76,6 +74,13 @@ export class Elsewhere {
     const pool = new Pool(origin, options);
     this.#pools.add(pool);
     return pool;
+  }
+}
+
+/** Checks an `otherwise` option. Throws EVENKEEL_OPTION. */
+export function checkOtherwise(otherwise: Dispatcher | undefined): void {
+  if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
+    throw optionError('otherwise', 'an undici Dispatcher', otherwise);
   }
 }
 

@@ -61,6 +61,13 @@ export class ModernisedHandler implements ModernHandler {
   }
 }
 
+/** A handler of either form as one of the newer. */
+export function modernised(handler: Dispatcher.DispatchHandler): ModernHandler {
+  return typeof handler.onRequestStart === 'function'
+    ? (handler as ModernHandler)
+    : new ModernisedHandler(handler as LegacyHandler);
+}
+
 /**
  * Headers as `[name, value, …]` of buffers. From an object, each value of a repeated header gets a pair of its own:
  * a list in one element would come out as one joined value, which breaks Set-Cookie.

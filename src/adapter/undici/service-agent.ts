@@ -1,7 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
-import { type Balancer, checkKeys, optionError, poolDefaults } from '../../index.js';
+import { type Balancer, checkKeys, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
-import { Elsewhere } from './elsewhere.js';
+import { checkOtherwise, Elsewhere } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import {
   type ResolvedServiceOptions,
@@ -33,9 +33,7 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
 export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
   checkKeys('options', options, [...serviceInterceptorOptionNames, 'otherwise']);
   const { otherwise } = options;
-  if (otherwise !== undefined && typeof otherwise?.dispatch !== 'function') {
-    throw optionError('otherwise', 'an undici Dispatcher', otherwise);
-  }
+  checkOtherwise(otherwise);
   return new RoutingAgent(resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames)), otherwise);
 }
 

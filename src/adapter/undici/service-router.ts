@@ -5,9 +5,7 @@ import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
 import type { ServiceDispatcher } from './dispatcher.js';
 import { refuse } from './elsewhere.js';
 import { HeldRequest, type Onward } from './held-request.js';
-import type { LegacyHandler } from './legacy-call.js';
-import { ModernisedHandler } from './legacy-handler.js';
-import type { ModernHandler } from './modern-call.js';
+import { modernised } from './legacy-handler.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 
 /** What a human wants to see of an agent: plain JSON, made when asked for. */
@@ -164,11 +162,7 @@ export class ServiceRouter {
     handler: Dispatcher.DispatchHandler,
     onward: Onward,
   ): void {
-    const modern: ModernHandler =
-      typeof handler.onRequestStart === 'function'
-        ? (handler as ModernHandler)
-        : new ModernisedHandler(handler as LegacyHandler);
-    const request = new HeldRequest(options, modern, () => {
+    const request = new HeldRequest(options, modernised(handler), () => {
       this.#held--;
       if (this.#held === 0) this.#owner.drained(url);
     });
