@@ -4,6 +4,7 @@ import { errors, Pool } from 'undici';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
+import { tellEndLate } from './late-end.js';
 import { PodClient } from './pod-client.js';
 import { SilenceWatch } from './silence-watch.js';
 
@@ -93,16 +94,21 @@ class PoolUser implements PodUser<Pool> {
     queueMicrotask(() => {
       const socket = this.#link.sockets.takeSpare();
       if (socket === undefined) this.#dialForPool(supplied);
-      else supplied(null, socket);
+      else hand(socket, supplied);
     });
   }
 
   #dialForPool(supplied: Supplied): void {
     this.#link.dial((error, socket) => {
-      if (error === undefined) supplied(null, socket);
+      if (error === undefined) hand(socket, supplied);
       else supplied(error, null);
     });
   }
+}
+
+function hand(socket: Socket, supplied: Supplied): void {
+  if (isMultiplexed(socket)) tellEndLate(socket);
+  supplied(null, socket);
 }
 
 /** What undici passes to a connector. */

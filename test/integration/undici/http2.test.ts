@@ -87,6 +87,24 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
     expect(statusCode).toBe(200);
   });
 
+  it('loses no answer that came with the end of its connection while we were busy', async () => {
+    await open({ retry: { maxAttempts: 1 } });
+    for (const pod of pods.all) await pod.behave({ delayMs: 100 });
+    for (let round = 0; round < 3; round++) {
+      const requests = await pods.total('requests');
+      const running = Array.from({ length: 20 }, async (_, index) => {
+        const method = index % 2 === 0 ? 'GET' : 'POST';
+        const { body } = await orders.request({ path: '/bytes/2000', method });
+        return (await body.text()).length;
+      });
+      await until('the pods have them', async () => (await pods.total('requests')) === requests + 20);
+      await Promise.all(pods.all.map((pod) => pod.goaway()));
+      // Our process stands still while the pods answer and hang up: all of it lies there when it goes on.
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 250);
+      expect(await Promise.all(running)).toEqual(new Array(20).fill(2_000));
+    }
+  });
+
   it.each(['GET', 'POST'] as const)(
     'sends a %s a pod refused by GOAWAY to another one, if that pod takes no connection any more',
     async (method) => {
