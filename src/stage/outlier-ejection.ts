@@ -136,7 +136,7 @@ function resolveRules(options: OutlierEjectionOptions): OutlierRules {
   const baseEjectionMs = number('baseEjectionMs', { min: 1, max: 3_600_000 });
   return {
     consecutiveFailures: number('consecutiveFailures', { min: 1, integer: true, infinite: true }),
-    failureRatio: number('failureRatio', { min: 0, infinite: true }),
+    failureRatio: number('failureRatio', { min: 0, max: 1, infinite: true }),
     timesWorse: number('timesWorse', { min: 1, max: 1_000 }),
     minCalls: number('minCalls', { min: 1, max: 1_000_000, integer: true }),
     baseEjectionMs,

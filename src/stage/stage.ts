@@ -42,6 +42,7 @@ export interface Tracker {
   closed?(): void;
 }
 
+/** What a stage works with. */
 export interface StageContext {
   readonly clock: Clock;
   readonly rng: Rng;

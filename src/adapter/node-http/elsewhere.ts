@@ -3,9 +3,11 @@ import { Agent as HttpsAgent } from 'node:https';
 import { type Clock, EvenkeelError } from '../../index.js';
 import { endWithoutSocket, type RequestOptions, type RequestTaker } from './node-agent.js';
 
+/** What it takes. */
 export interface ElsewhereOptions {
   /** The caller's agent, which stays his to destroy. */
   readonly otherwise: RequestTaker | undefined;
+  /** Of the target: an agent of our own is for the same. */
   readonly protocol: string;
   readonly clock: Clock;
   /** How long requests of an Agent of ours may take to finish at `close`, in ms. */

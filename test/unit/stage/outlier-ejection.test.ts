@@ -350,6 +350,8 @@ describe('outlier ejection', () => {
   it('rejects options that do not fit', () => {
     for (const bad of [
       { consecutiveFailures: 0 },
+      // Per cent, where a share is wanted: it would never eject.
+      { failureRatio: 20 },
       { maxEjectedRatio: 0.6 },
       { causes: ['connect'] },
       { baseEjectionMs: 5_000, maxEjectionMs: 1_000 },
