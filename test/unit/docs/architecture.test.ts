@@ -1,0 +1,46 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+
+const at = (path: string): URL => new URL(`../../../${path}`, import.meta.url);
+const page = readFileSync(at('docs/architecture.md'), 'utf8');
+const section = (heading: string): string => page.split(new RegExp(`^##+ ${heading}$`, 'm'))[1]?.split(/^##/m)[0] ?? '';
+/** The cells of the tables of a section, without their heads. */
+const rows = (heading: string): string[][] =>
+  section(heading)
+    .split('\n')
+    .filter((line) => line.startsWith('| `'))
+    .map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()))
+    .map(([, ...cells]) => cells);
+const codes = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, code]) => code as string);
+
+describe('docs/architecture.md', () => {
+  it('has every room of src, and the file to begin with is there', () => {
+    const rooms = rows('The rooms').map(([room = '', , first = '']) => ({ room: codes(room)[0] ?? '', first }));
+    const listed = rooms.map(({ room }) => room.replace(/^src\/|\/$/g, ''));
+    const present = readdirSync(at('src'), { withFileTypes: true }).map(({ name }) => name);
+    expect(listed.sort()).toEqual(present.filter((name) => name !== 'index.ts').sort());
+    for (const { room, first } of rooms) {
+      for (const file of codes(first)) expect(existsSync(at(`${room}${file}`)), `${room}${file}`).toBe(true);
+    }
+  });
+
+  it('names files that are there', () => {
+    const ways = rows('The way through the larger rooms');
+    expect(ways.length).toBeGreaterThan(5);
+    for (const [room = '', files = ''] of ways) {
+      const [folder] = codes(room);
+      for (const file of codes(files).filter((code) => code.endsWith('.ts'))) {
+        expect(existsSync(at(`${folder}${file}`)), `${folder}${file}`).toBe(true);
+      }
+    }
+  });
+
+  it('names folders that are there', () => {
+    const around = rows('Around the source');
+    expect(around.length).toBeGreaterThan(5);
+    for (const code of around.flatMap((cells) => codes(cells.join(' '))).filter((text) => text.startsWith('test/'))) {
+      expect(existsSync(at(code)), code).toBe(true);
+    }
+    for (const [folder = ''] of around) expect(existsSync(at(codes(folder)[0] ?? '-')), folder).toBe(true);
+  });
+});
