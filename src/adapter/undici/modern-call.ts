@@ -35,6 +35,8 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
   #controller: Dispatcher.DispatchController | undefined;
   /** The caller paused before there was anything to pause. */
   #pausedEarly = false;
+  /** Of an undici before 7.28, whose controller has none: the fetch of Node 26 would show no headers at all. */
+  #headers: IncomingHttpHeaders | undefined;
 
   constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined, handler: ModernHandler) {
     super(owner, options, key);
@@ -54,7 +56,7 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
   }
 
   get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
-    return this.#controller?.rawHeaders ?? null;
+    return this.#controller?.rawHeaders ?? this.#headers ?? null;
   }
 
   get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
@@ -100,12 +102,13 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
     this.responded();
+    if (controller.rawHeaders === undefined) this.#headers = headers;
     const report = headers[loadReportHeader];
     if (status >= 500 || status === 429 || report !== undefined) {
       this.judged(outcomeOfAnswer(status, (name) => headers[name], report));
