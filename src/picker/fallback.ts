@@ -19,10 +19,10 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
 }
 
 /**
- * The same for pickers that keep turns: the index of the one whose turn comes first, of those with room that are not
- * avoided, else of those with room; -1: none. O(n).
+ * The same for pickers that keep an order: the index of the one with the smallest key (turn, cost), of those with room
+ * that are not avoided, else of those with room; -1: none. O(n).
  */
-export function soonestFitting<C>(set: PickSet<C>, due: Float64Array, request: PickRequest<C>): number {
+export function leastFitting<C>(set: PickSet<C>, keys: Float64Array, request: PickRequest<C>): number {
   const { subchannels } = set;
   let best = -1;
   let bestFits = false;
@@ -31,7 +31,7 @@ export function soonestFitting<C>(set: PickSet<C>, due: Float64Array, request: P
     if (!subchannel.hasRoom) continue;
     const good = fits(subchannel, request);
     if (bestFits && !good) continue;
-    if (best === -1 || (good && !bestFits) || (due[index] as number) < (due[best] as number)) {
+    if (best === -1 || (good && !bestFits) || (keys[index] as number) < (keys[best] as number)) {
       best = index;
       bestFits = good;
     }

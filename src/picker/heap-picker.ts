@@ -1,6 +1,7 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
+import { leastFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { Turns } from './turns.js';
@@ -60,7 +61,7 @@ export class HeapPicker<C> implements Picker<C> {
       const subchannel = subchannels[index] as Subchannel<C>;
       const stale = (turns.due[index] as number) < turns.now - STALE_AFTER;
       if (!stale && subchannel.inFlight === this.#counted[index]) {
-        return this.#take(fits(subchannel, request) ? index : this.#search(request));
+        return this.#take(fits(subchannel, request) ? index : leastFitting(this.set, this.#keys, request));
       }
       if (stale) turns.due[index] = turns.now;
       this.#rekey(index);
@@ -101,23 +102,5 @@ export class HeapPicker<C> implements Picker<C> {
     if (this.#rule === 'share') this.#keys[index] = unit * inFlight * step + TURN_IN_SHARES * due;
     else if (this.#rule === 'never-queue' && inFlight === 0) this.#keys[index] = IDLE_FIRST + due;
     else this.#keys[index] = unit * (inFlight + 1) * step + TURN_AS_TIE * due;
-  }
-
-  /** The least loaded that can take the call, when the top cannot; those to avoid only if there is no other. O(n). */
-  #search(request: PickRequest<C>): number {
-    const { subchannels } = this.set;
-    let best = -1;
-    let bestFits = false;
-    for (let index = 0; index < subchannels.length; index++) {
-      const subchannel = subchannels[index] as Subchannel<C>;
-      if (!subchannel.hasRoom) continue;
-      const good = fits(subchannel, request);
-      if (bestFits && !good) continue;
-      if (best === -1 || (good && !bestFits) || (this.#keys[index] as number) < (this.#keys[best] as number)) {
-        best = index;
-        bestFits = good;
-      }
-    }
-    return best;
   }
 }

@@ -1,8 +1,7 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
-import { soonestFitting } from './fallback.js';
-import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { StridePicker } from './stride-picker.js';
 import { Turns } from './turns.js';
 
 /**
@@ -13,7 +12,7 @@ import { Turns } from './turns.js';
 export const roundRobin =
   (): PickerFactory =>
   (set, previous, { rng }) =>
-    set.equalWeights ? new RoundRobinPicker(set, previous, rng) : new StridePicker(set, previous, rng);
+    set.equalWeights ? new RoundRobinPicker(set, previous, rng) : new StridePicker(set, new Turns(set, previous, rng));
 
 class RoundRobinPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;
@@ -37,44 +36,5 @@ class RoundRobinPicker<C> implements Picker<C> {
       if (avoided === undefined && subchannel.hasRoom) avoided = subchannel;
     }
     return avoided;
-  }
-}
-
-/**
- * Unequal weights: whoever is due first, each due again after 1 / weight.
- * Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
- */
-class StridePicker<C> implements Picker<C> {
-  readonly set: PickSet<C>;
-  readonly turns: Turns;
-  readonly #heap: IndexHeap;
-
-  constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
-    this.set = set;
-    this.turns = new Turns(set, previous, rng);
-    this.#heap = new IndexHeap(this.turns.due);
-  }
-
-  pick(request: PickRequest<C>): Subchannel<C> | undefined {
-    const { subchannels } = this.set;
-    for (let tries = subchannels.length; tries > 0; tries--) {
-      const index = this.#heap.top;
-      this.#take(index);
-      const subchannel = subchannels[index] as Subchannel<C>;
-      if (fits(subchannel, request)) return subchannel;
-    }
-    // One much heavier than the others may have had all the tries.
-    const index = soonestFitting(this.set, this.turns.due, request);
-    if (index === -1) return undefined;
-    this.#take(index);
-    return subchannels[index];
-  }
-
-  #take(index: number): void {
-    const { turns } = this;
-    const due = turns.due[index] as number;
-    turns.now = due;
-    turns.due[index] = due + (turns.step[index] as number);
-    this.#heap.moved(index);
   }
 }

@@ -1,9 +1,8 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
-import { soonestFitting } from './fallback.js';
-import { IndexHeap } from './index-heap.js';
-import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import type { Picker, PickerFactory, PickRequest, PickSet } from './picker.js';
+import { StridePicker } from './stride-picker.js';
 import { Turns } from './turns.js';
 
 /** Options of `weightedRoundRobin`. */
@@ -20,7 +19,7 @@ const MAX_RATE_RATIO = 10;
  * bear. Over `reported` loads that is what servers say of themselves; over loads that know no rate it is `roundRobin`.
  * Endpoints of unknown rate count as the mean of the others; with fewer than two known, weights alone decide.
  * Calls are interleaved, never in bursts. O(log n) per pick.
- * Sources: gRFC A58 for the rates, stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995) for the order.
+ * Source: gRFC A58 for the rates; the order is that of `StridePicker`.
  */
 export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): PickerFactory => {
   checkKeys('weightedRoundRobin', options, ['updateMs']);
@@ -32,41 +31,22 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
   readonly turns: Turns;
   readonly #updateMs: number;
-  readonly #heap: IndexHeap;
+  /** 1 / (weight × rate). */
   readonly #steps: Float64Array;
+  readonly #stride: StridePicker<C>;
   #updatedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng, updateMs: number) {
     this.set = set;
     this.turns = new Turns(set, previous, rng);
     this.#updateMs = updateMs;
-    this.#heap = new IndexHeap(this.turns.due);
     this.#steps = Float64Array.from(this.turns.step);
+    this.#stride = new StridePicker(set, this.turns, this.#steps);
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
-    const { subchannels } = this.set;
-    if (subchannels.length === 0) return undefined;
     if (request.nowMs - this.#updatedAtMs >= this.#updateMs) this.#update(request.nowMs);
-    for (let tries = subchannels.length; tries > 0; tries--) {
-      const index = this.#heap.top;
-      this.#take(index);
-      const subchannel = subchannels[index] as Subchannel<C>;
-      if (fits(subchannel, request)) return subchannel;
-    }
-    // One of a weight and rate much above the others' may have had all the tries.
-    const index = soonestFitting(this.set, this.turns.due, request);
-    if (index === -1) return undefined;
-    this.#take(index);
-    return subchannels[index];
-  }
-
-  #take(index: number): void {
-    const { turns } = this;
-    const due = turns.due[index] as number;
-    turns.now = due;
-    turns.due[index] = due + (this.#steps[index] as number);
-    this.#heap.moved(index);
+    return this.#stride.pick(request);
   }
 
   #update(nowMs: number): void {

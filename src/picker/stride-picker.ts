@@ -1,0 +1,47 @@
+import type { Subchannel } from '../pool/subchannel.js';
+import { leastFitting } from './fallback.js';
+import { IndexHeap } from './index-heap.js';
+import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
+import type { Turns } from './turns.js';
+
+/**
+ * Whoever is due first, each due again one step later: calls are interleaved, never in bursts. O(log n) per pick.
+ * Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
+ */
+export class StridePicker<C> implements Picker<C> {
+  readonly set: PickSet<C>;
+  readonly turns: Turns;
+  readonly #steps: Float64Array;
+  readonly #heap: IndexHeap;
+
+  /** `steps`, in virtual time: 1 / weight, unless its owner knows better. It may change them between picks. */
+  constructor(set: PickSet<C>, turns: Turns, steps: Float64Array = turns.step) {
+    this.set = set;
+    this.turns = turns;
+    this.#steps = steps;
+    this.#heap = new IndexHeap(turns.due);
+  }
+
+  pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    const { subchannels } = this.set;
+    for (let tries = subchannels.length; tries > 0; tries--) {
+      const index = this.#heap.top;
+      this.#take(index);
+      const subchannel = subchannels[index] as Subchannel<C>;
+      if (fits(subchannel, request)) return subchannel;
+    }
+    // One whose step is much shorter than the others' may have had all the tries.
+    const index = leastFitting(this.set, this.turns.due, request);
+    if (index === -1) return undefined;
+    this.#take(index);
+    return subchannels[index];
+  }
+
+  #take(index: number): void {
+    const { turns } = this;
+    const due = turns.due[index] as number;
+    turns.now = due;
+    turns.due[index] = due + (this.#steps[index] as number);
+    this.#heap.moved(index);
+  }
+}
