@@ -1,4 +1,3 @@
-import type * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import {
   createDispatcher,
@@ -6,21 +5,20 @@ import {
   type DispatcherOptions,
   type ServiceDispatcher,
 } from '../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import type { SharedTimers } from '../../../src/runtime/shared-timers.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { type Attempt, inFlightOf, watched } from './support/attempts.js';
+import { undici8 } from './support/undici8.js';
 
 const origin = 'http://orders.shop:8080';
-const undici8 = (await import('undici8' as string).catch(() => undefined)) as typeof undici | undefined;
 
 let pods: Pods;
 let orders: ServiceDispatcher;
-let attempts: ObserverEvents['attemptEnded'][] = [];
+let attempts: Attempt[] = [];
 
 beforeAll(async () => {
   pods = await Pods.start(2);
@@ -31,18 +29,13 @@ afterEach(async () => {
   attempts = [];
 });
 
-const optionsWith = (options: DispatcherOptions): DispatcherOptions => ({
-  resolver: staticEndpoints(pods.endpoints),
-  stages: [],
-  picker: roundRobin(),
-  observer: { attemptEnded: (event) => attempts.push(event) },
-  ...options,
-});
+const optionsWith = (options: DispatcherOptions): DispatcherOptions =>
+  watched((attempt) => attempts.push(attempt), pods, options);
 const open = async (options: DispatcherOptions, count = 2): Promise<void> => {
   orders = createDispatcher(origin, optionsWith(options));
   if (count > 0) await connected(orders.balancer, count);
 };
-const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+const inFlight = (): number => inFlightOf(orders);
 const missed = (...parts: string[]): unknown =>
   expect.objectContaining({
     code: 'EVENKEEL_DEADLINE',

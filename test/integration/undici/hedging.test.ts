@@ -1,4 +1,3 @@
-import type * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   createDispatcher,
@@ -6,19 +5,17 @@ import {
   type DispatcherOptions,
   type ServiceDispatcher,
 } from '../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { type Attempt, inFlightOf, watched } from './support/attempts.js';
+import { undici8 } from './support/undici8.js';
 
 const origin = 'http://orders.shop:8080';
-const undici8 = (await import('undici8' as string).catch(() => undefined)) as typeof undici | undefined;
 
 let pods: Pods;
 let orders: ServiceDispatcher;
-let attempts: ObserverEvents['attemptEnded'][];
+let attempts: Attempt[];
 
 beforeEach(async () => {
   pods = await Pods.start(3);
@@ -29,16 +26,13 @@ afterEach(async () => {
   await pods[Symbol.asyncDispose]();
 });
 
-const optionsWith = (options: DispatcherOptions): DispatcherOptions => ({
-  resolver: staticEndpoints(pods.endpoints),
-  stages: [],
-  picker: roundRobin(),
-  observer: { attemptEnded: (event) => attempts.push(event) },
-  hedge: { afterMs: 30 },
-  // What is tested is not the budget.
-  retry: { budget: { minPerSecond: 1_000 } },
-  ...options,
-});
+const optionsWith = (options: DispatcherOptions): DispatcherOptions =>
+  watched((attempt) => attempts.push(attempt), pods, {
+    hedge: { afterMs: 30 },
+    // What is tested is not the budget.
+    retry: { budget: { minPerSecond: 1_000 } },
+    ...options,
+  });
 const open = async (options: DispatcherOptions = {}): Promise<void> => {
   orders = createDispatcher(origin, optionsWith(options));
   await connected(orders.balancer, 3);
@@ -47,7 +41,7 @@ const get = async (path = '/'): Promise<{ status: number; pod: unknown; text: st
   const { statusCode, headers, body } = await orders.request({ path, method: 'GET' });
   return { status: statusCode, pod: headers['x-pod'], text: await body.text() };
 };
-const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+const inFlight = (): number => inFlightOf(orders);
 const idle = (): Promise<void> => until('nothing runs', () => inFlight() === 0);
 const told = (): string[] =>
   attempts.map(({ outcome, attempt, hedged, retrying }) =>
@@ -93,9 +87,10 @@ describe('a request whose pod takes long', () => {
       expect(response.headers.get('x-pod')).not.toBe('pod-0');
       expect(await response.json()).toMatchObject({ pod: response.headers.get('x-pod') });
     });
-    if (undici8 === undefined) return;
+    const library = undici8;
+    if (library === undefined) return;
     await untilHedged(async () => {
-      const { headers, body } = await undici8.request(`${origin}/`, { dispatcher: orders } as never);
+      const { headers, body } = await library.request(`${origin}/`, { dispatcher: orders } as never);
       expect(await body.json()).toMatchObject({ pod: headers['x-pod'] });
     });
     await idle();

@@ -1,18 +1,17 @@
 import { Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { type Attempt, watched } from './support/attempts.js';
 
 const origin = 'http://orders.shop:8080';
 
 let pods: Pods;
 let dispatcher: ServiceDispatcher;
-let attempts: ObserverEvents['attemptEnded'][];
+let attempts: Attempt[];
 
 beforeEach(async () => {
   pods = await Pods.start(3);
@@ -24,14 +23,10 @@ afterEach(async () => {
 });
 
 const open = async (options: DispatcherOptions = {}, count = 3): Promise<void> => {
-  dispatcher = createDispatcher(origin, {
-    resolver: staticEndpoints(pods.endpoints),
-    // No verdicts here: which pod is tried must not depend on what happened before.
-    stages: [],
-    picker: roundRobin(),
-    observer: { attemptEnded: (event) => attempts.push(event) },
-    ...options,
-  });
+  dispatcher = createDispatcher(
+    origin,
+    watched((attempt) => attempts.push(attempt), pods, options),
+  );
   await connected(dispatcher.balancer, count);
 };
 const get = async (path: string): Promise<{ statusCode: number; text: string }> => {

@@ -7,19 +7,17 @@ import {
   type DispatcherOptions,
   type ServiceDispatcher,
 } from '../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { type Attempt, inFlightOf, watched } from './support/attempts.js';
+import { undici8 } from './support/undici8.js';
 
 const origin = 'http://orders.shop:8080';
-const undici8 = (await import('undici8' as string).catch(() => undefined)) as typeof undici | undefined;
 
 let pods: Pods;
 let orders: ServiceDispatcher;
-let attempts: ObserverEvents['attemptEnded'][];
+let attempts: Attempt[];
 
 beforeEach(async () => {
   pods = await Pods.start(3);
@@ -34,14 +32,11 @@ const open = async (options: DispatcherOptions = {}): Promise<void> => {
   orders = createDispatcher(origin, optionsWith(options));
   await connected(orders.balancer, 3);
 };
-const optionsWith = (options: DispatcherOptions): DispatcherOptions => ({
-  resolver: staticEndpoints(pods.endpoints),
-  stages: [],
-  picker: roundRobin(),
-  observer: { attemptEnded: (event) => attempts.push(event) },
-  retry: { statuses: [502, 503, 504] },
-  ...options,
-});
+const optionsWith = (options: DispatcherOptions): DispatcherOptions =>
+  watched((attempt) => attempts.push(attempt), pods, {
+    retry: { statuses: [502, 503, 504] },
+    ...options,
+  });
 const get = async (path: string, method = 'GET'): Promise<{ status: number; pod: unknown; text: string }> => {
   const { statusCode, headers, body } = await orders.request({ path, method: method as 'GET' });
   return { status: statusCode, pod: headers['x-pod'], text: await body.text() };
@@ -50,7 +45,7 @@ const told = (): string[] =>
   attempts.map(({ outcome, attempt, retrying }) =>
     [attempt, outcome.kind, outcome.cause, retrying ? 'again' : undefined].filter(Boolean).join(' '),
   );
-const inFlight = (): number => orders.balancer.snapshot().endpoints.reduce((sum, { inFlight: n }) => sum + n, 0);
+const inFlight = (): number => inFlightOf(orders);
 const requests = async (): Promise<number[]> => (await pods.stats()).map((stats) => stats.requests);
 
 describe('an answer whose status is asked of another pod', () => {

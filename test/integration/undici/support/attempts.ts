@@ -1,0 +1,25 @@
+import type { DispatcherOptions, ServiceDispatcher } from '../../../../src/adapter/undici/index.js';
+import type { ObserverEvents } from '../../../../src/observe/observer.js';
+import { roundRobin } from '../../../../src/picker/round-robin.js';
+import { staticEndpoints } from '../../../../src/resolver/static.js';
+import type { Pods } from '../../../support/pods.js';
+
+/** An attempt a dispatcher told of. */
+export type Attempt = ObserverEvents['attemptEnded'];
+
+/** Options for `pods` in turn; every attempt is told of. No verdicts: which pod is tried must not depend on what happened before. */
+export const watched = (
+  attemptEnded: (attempt: Attempt) => void,
+  pods: Pods,
+  options: DispatcherOptions,
+): DispatcherOptions => ({
+  resolver: staticEndpoints(pods.endpoints),
+  stages: [],
+  picker: roundRobin(),
+  observer: { attemptEnded },
+  ...options,
+});
+
+/** Requests running on all pods. */
+export const inFlightOf = ({ balancer }: ServiceDispatcher): number =>
+  balancer.snapshot().endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0);
