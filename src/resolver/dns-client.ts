@@ -31,11 +31,13 @@ export interface DnsClient {
 /** Called once per watch, and again after a failure, so that changed name servers are noticed. */
 export type DnsClientFactory = () => DnsClient;
 
+/** Options of `nodeDnsClient`. */
 export interface NodeDnsOptions {
   /** `ip` or `ip:port`; absent: those of the machine. */
   readonly servers: readonly string[] | undefined;
   /** Per try, in ms; it doubles with each (D8). */
   readonly timeoutMs: number;
+  /** Per name server. */
   readonly tries: number;
 }
 

@@ -29,7 +29,7 @@ export interface PollingOptions {
   readonly intervalMs?: number;
   /** Shortest time between looks, also for `refresh`, in ms. @defaultValue 1000 */
   readonly minIntervalMs?: number;
-  /** Longest time between looks, in ms. @defaultValue 30000 */
+  /** Longest time between looks, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
   readonly maxIntervalMs?: number;
   /** When a look counts as failed, in ms. @defaultValue 5000 */
   readonly timeoutMs?: number;
@@ -66,7 +66,7 @@ export function polling(options: PollingOptions): Resolver {
     name: checkString('name', options.name),
     intervalMs: ms('intervalMs', 5_000, 10),
     minIntervalMs,
-    maxIntervalMs: ms('maxIntervalMs', 30_000, minIntervalMs),
+    maxIntervalMs: ms('maxIntervalMs', Math.max(30_000, minIntervalMs), minIntervalMs),
     timeoutMs: ms('timeoutMs', 5_000, 1),
     emptyAgreementMs: ms('emptyAgreementMs', 0, 0),
   };

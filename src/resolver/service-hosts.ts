@@ -9,12 +9,15 @@ import { lookUp } from './dns-lookup.js';
 /** Which hosts are Services: these and no others, or what a function says; where it says nothing, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
 
+/** What `ServiceHosts` takes. */
 export interface ServiceHostsOptions {
-  /** @defaultValue DNS decides about every host */
+  /** Which hosts are Services. @defaultValue DNS decides about every host */
   readonly services?: ServiceRule | undefined;
+  /** How DNS is asked. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
-  /** How long one question to DNS may take, in ms; 0 < x. */
+  /** How long one question to DNS may take, in ms, above 0. */
   readonly lookupTimeoutMs: number;
+  /** Tells when a host is asked about again. */
   readonly clock: Clock;
 }
 

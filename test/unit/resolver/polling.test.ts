@@ -54,6 +54,16 @@ describe('when it looks', () => {
     expect(looks).toHaveLength(1);
   });
 
+  it('keeps a shortest time that is longer than the longest would be', async () => {
+    watch({ minIntervalMs: 60_000 });
+    await settle();
+    await answer(set('10.0.0.1'));
+    await clock.advanceAsync(59_999);
+    expect(looks).toHaveLength(1);
+    await clock.advanceAsync(1);
+    expect(looks).toHaveLength(2);
+  });
+
   it('looks again after the interval, or when the answer runs out, within 1 s and 30 s (D4)', async () => {
     watch();
     await settle();
