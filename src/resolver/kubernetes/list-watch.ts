@@ -42,6 +42,7 @@ export interface ListWatchListener {
   warned(message: string, error?: unknown): void;
 }
 
+/** What a `ListWatch` is made of. */
 export interface ListWatchOptions {
   readonly client: ApiClient;
   /** Rejects with a ResolveError where it cannot be found out. */

@@ -8,6 +8,7 @@ import { WatchBackoff } from './watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
 
+/** What a `PortChoice` is made of. */
 export interface PortChoiceOptions {
   /** A port's name, the Service's port number, or undefined for the only one there is. */
   readonly port: string | number | undefined;

@@ -54,7 +54,6 @@ export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscri
   const { access, namespace, service, keepsProcessAlive } = subject;
   const key = JSON.stringify([access.key, namespace ?? null, service, keepsProcessAlive]);
   const byKey = watches.get(clock) ?? new Map<string, SharedWatch>();
-  watches.set(clock, byKey);
   let watch = byKey.get(key);
   if (watch === undefined) {
     watch = new SharedWatch(subject, clock, rng, () => {
@@ -62,6 +61,7 @@ export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscri
       if (byKey.size === 0) watches.delete(clock);
     });
     byKey.set(key, watch);
+    watches.set(clock, byKey);
   }
   return watch.join(subscriber);
 }
