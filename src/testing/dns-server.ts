@@ -1,12 +1,12 @@
-import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dgram';
-import { createServer, type Server as TcpServer, type Socket as TcpSocket } from 'node:net';
+import { checkBoolean, checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import { DnsAnswerCache } from './dns-server-cache.js';
 import { type DnsQueryEntry, QueryCounters } from './dns-server-counters.js';
 import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
-import { type DnsReply, readFramed } from './dns-server-framing.js';
+import type { DnsReply } from './dns-server-framing.js';
 import { KubernetesZone } from './dns-server-kubernetes.js';
+import { DnsListener } from './dns-server-listener.js';
 import { type DnsAnswer, type DnsQuery, decodeQuery, encodeAnswer } from './dns-server-wire.js';
 import { canonicalName, DnsZone, resolveQuestion } from './dns-server-zone.js';
 
@@ -41,6 +41,7 @@ const MAX_TCP = 65_535;
 /**
  * A real DNS server over UDP and TCP on one port, for tests and demos: plain records, Services as CoreDNS answers for
  * them, and faults on demand. Point a client at `address`, for example with `Resolver.setServers([server.address])`.
+ * Throws EVENKEEL_OPTION for options that do not fit.
  *
  * @example
  * const server = await createDnsServer();
@@ -59,7 +60,7 @@ export class DnsServer {
   /** Services, answered for as CoreDNS does. */
   readonly kubernetes: KubernetesZone;
 
-  readonly #host: string;
+  readonly #listener: DnsListener;
   readonly #shuffle: boolean;
   readonly #clock: Clock;
   readonly #rng: Rng;
@@ -67,30 +68,38 @@ export class DnsServer {
   readonly #faults: Fault[] = [];
   readonly #timers = new Set<Timer>();
   readonly #counters = new QueryCounters();
-  readonly #connections = new Set<TcpSocket>();
-  #port: number;
-  #udp: UdpSocket | undefined;
-  #tcp: TcpServer | undefined;
   #closed = false;
 
   /** Use `createDnsServer`, which also listens. */
   constructor(options: DnsServerOptions) {
-    this.#host = options.host ?? '127.0.0.1';
-    this.#port = options.port ?? 0;
-    this.#shuffle = options.shuffle ?? true;
-    this.#clock = options.clock ?? systemClock;
-    this.#rng = options.rng ?? systemRng;
-    this.#cache = options.cache === true ? new DnsAnswerCache(this.#clock) : undefined;
-    this.kubernetes = new KubernetesZone(options.clusterDomain ?? 'cluster.local', options.ttl ?? 5);
+    checkKeys('createDnsServer options', options, [
+      'host',
+      'port',
+      'clusterDomain',
+      'ttl',
+      'shuffle',
+      'cache',
+      'clock',
+      'rng',
+    ]);
+    const { host = '127.0.0.1', clusterDomain = 'cluster.local', clock = systemClock, rng = systemRng } = options;
+    const port = checkNumber('port', options.port, 0, { min: 0, max: 65_535, integer: true });
+    const ttl = checkNumber('ttl', options.ttl, 5, { min: 0, max: 2 ** 31 - 1, integer: true });
+    this.#listener = new DnsListener(checkString('host', host), port, (message, reply) => this.#handle(message, reply));
+    this.#shuffle = checkBoolean('shuffle', options.shuffle, true);
+    this.#clock = clock;
+    this.#rng = rng;
+    this.#cache = checkBoolean('cache', options.cache, false) ? new DnsAnswerCache(clock) : undefined;
+    this.kubernetes = new KubernetesZone(checkString('clusterDomain', clusterDomain), ttl);
   }
 
   get port(): number {
-    return this.#port;
+    return this.#listener.port;
   }
 
   /** `ip:port`, as `dns.Resolver.setServers` takes it. */
   get address(): string {
-    return this.#host.includes(':') ? `[${this.#host}]:${this.#port}` : `${this.#host}:${this.#port}`;
+    return this.#listener.address;
   }
 
   /** Every query so far, oldest first, at most the last 10,000. */
@@ -129,26 +138,14 @@ export class DnsServer {
   }
 
   /** With false nobody listens on TCP any more (connection refused), as behind a firewall that knows DNS as UDP only. */
-  async acceptTcp(accept: boolean): Promise<void> {
-    if (accept && this.#tcp === undefined) await this.#listenTcp(this.#port);
-    if (!accept) await this.#closeTcp();
+  acceptTcp(accept: boolean): Promise<void> {
+    return this.#listener.acceptTcp(accept);
   }
 
   /** Opens both sockets. Called by `createDnsServer`; after `stop`, opens them again on the same port. */
   async listen(): Promise<void> {
     if (this.#closed) throw new Error('the DNS server was closed');
-    // TCP first: its free port may be taken for UDP, then another one is tried.
-    for (let attempt = 1; ; attempt++) {
-      const port = await this.#listenTcp(this.#port);
-      try {
-        await this.#listenUdp(port);
-        this.#port = port;
-        return;
-      } catch (error) {
-        await this.#closeTcp();
-        if (this.#port !== 0 || attempt === 10) throw error;
-      }
-    }
+    await this.#listener.listen();
   }
 
   /** Closes both sockets, as if the process had died: clients are refused until `listen`. */
@@ -156,10 +153,7 @@ export class DnsServer {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
     this.#counters.forgetRunning();
-    const udp = this.#udp;
-    this.#udp = undefined;
-    if (udp !== undefined) await new Promise<void>((resolve) => udp.close(() => resolve()));
-    await this.#closeTcp();
+    await this.#listener.stop();
   }
 
   /** Stops for good. */
@@ -238,53 +232,6 @@ export class DnsServer {
       fn();
     }, delayMs);
     this.#timers.add(timer);
-  }
-
-  async #listenUdp(port: number): Promise<void> {
-    const socket = createSocket(this.#host.includes(':') ? 'udp6' : 'udp4');
-    socket.on('message', (message: Buffer, from: RemoteInfo) => {
-      this.#handle(message, {
-        protocol: 'udp',
-        asker: `udp ${from.address}:${from.port}`,
-        send: (answer) => {
-          if (this.#udp === socket) socket.send(answer, from.port, from.address, () => {});
-        },
-      });
-    });
-    await new Promise<void>((resolve, reject) => {
-      socket.once('error', (error) => {
-        socket.close();
-        reject(error);
-      });
-      socket.bind(port, this.#host, () => {
-        socket.removeAllListeners('error');
-        socket.on('error', () => {}); // an ICMP answer to a client that is gone
-        resolve();
-      });
-    });
-    this.#udp = socket;
-  }
-
-  async #listenTcp(port: number): Promise<number> {
-    const server = createServer((socket) => {
-      this.#connections.add(socket);
-      socket.on('close', () => this.#connections.delete(socket));
-      readFramed(socket, (message, reply) => this.#handle(message, reply));
-    });
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject);
-      server.listen(port, this.#host, resolve);
-    });
-    this.#tcp = server;
-    const address = server.address();
-    return typeof address === 'object' && address !== null ? address.port : port;
-  }
-
-  async #closeTcp(): Promise<void> {
-    const server = this.#tcp;
-    this.#tcp = undefined;
-    for (const socket of this.#connections) socket.destroy();
-    if (server !== undefined) await new Promise<void>((resolve) => server.close(() => resolve()));
   }
 }
 

@@ -323,6 +323,14 @@ describe('as CoreDNS', () => {
   });
 });
 
+it.each([{ portt: 53 }, { port: 65_536 }, { ttl: -1 }, { host: '' }, { clusterDomain: 7 }, { shuffle: 1 }])(
+  'refuses %j',
+  async (options) => {
+    await start();
+    await expect(createDnsServer(options as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+  },
+);
+
 async function askUdp(query: Buffer): Promise<Buffer> {
   const socket = createSocket('udp4');
   const answer = new Promise<Buffer>((resolve) => socket.once('message', resolve));
