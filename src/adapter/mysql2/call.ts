@@ -9,10 +9,11 @@ import {
   TriedEndpoints,
 } from '../../index.js';
 import { Checkout, reportAttempt } from './checkout.js';
+import type { Answer } from './held-statement.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
 import type { Borrower, NotLent } from './server-connection.js';
 import type { Service } from './service.js';
-import type { Answer, Session, SessionHolder } from './session.js';
+import type { Session, SessionHolder } from './session.js';
 import { queryTimeout } from './session-errors.js';
 import { isWhole, type Statement } from './statement.js';
 

@@ -1,4 +1,5 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { isOfTypeCast } from './own-type-cast.js';
 
 /** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */
 export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
@@ -21,6 +22,8 @@ const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const refused = verdict(outcomes.notStarted, true, false);
 const broken = verdict(outcomes.protocol, false, false);
+/** The server answered, but mysql2 stopped reading half-way: the rest of the answer is still on the connection. */
+const unread = verdict(outcomes.success, false, false);
 
 /** Error numbers of servers that do not speak of the statement but of the server or the connection. */
 const byNumber: Readonly<Record<number, Verdict>> = {
@@ -65,6 +68,7 @@ const byCode: Readonly<Record<string, Verdict>> = {
  */
 export function verdictOf(error: unknown): Verdict {
   if (typeof error !== 'object' || error === null) return broken;
+  if (isOfTypeCast(error)) return unread;
   const { code, errno, message, sqlState } = error as {
     readonly code?: unknown;
     readonly errno?: unknown;

@@ -4,8 +4,8 @@ import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, Qu
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../index.js';
 import { Call, type Route } from './call.js';
+import type { Answer } from './held-statement.js';
 import { ownErrors } from './own-errors.js';
-import type { Answer } from './session.js';
 import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
 
 /** What a callback of `query` and `execute` is given. */

@@ -143,6 +143,10 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     return this.#crowding.capacity;
   }
 
+  watchCapacity(changed: () => void): void {
+    this.#crowding.watch(changed);
+  }
+
   /** Lends a session that is fit for use. */
   borrow(borrower: Borrower): void {
     const isAtHand = this.#take((error, session) => {
@@ -223,7 +227,10 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.#sessions.delete(session.connection);
     if (this.#sessions.size + this.#dialling.size > 0) return;
     this.#allClosed?.();
-    if (!this.#closing.hasBegun) this.#gone(error);
+    if (this.#closing.hasBegun) return;
+    // The server is as good as it was. If it is not, `warm` finds out.
+    if (session.endedByApplication) this.warm(() => {});
+    else this.#gone(error);
   }
 
   /** Whether this one may go: one is always kept. */

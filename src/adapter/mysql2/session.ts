@@ -1,12 +1,10 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
+import { type Answer, holdStatement } from './held-statement.js';
 import { verdictOf } from './outcome.js';
-import { ownErrors } from './own-errors.js';
-import { isFarewell, queryTimeout } from './session-errors.js';
-
-/** How a statement ended. */
-export type Answer = (error: Error | null, rows?: unknown, fields?: unknown) => void;
+import { isOfTypeCast } from './own-type-cast.js';
+import { isFarewell } from './session-errors.js';
 
 /** Whoever has a session: told once when it is his no more. */
 export interface SessionHolder {
@@ -49,6 +47,8 @@ export class Session {
   /** When it is to be replaced, on the clock. */
   expiresAtMs: number;
   idleSinceMs: number;
+  /** The application threw it away or broke off reading from it: says nothing of the server. */
+  endedByApplication = false;
   readonly #socket: Socket;
   readonly #owner: SessionOwner;
   readonly #original: {
@@ -170,6 +170,7 @@ export class Session {
   /** Ends it at once, by our own decision; what runs on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
+    this.endedByApplication = isOfTypeCast(error);
     // mysql2 tells those who wait of an error, but of nothing after `destroy`.
     if (this.#state === 'busy') this.#socket.destroy(error);
     else {
@@ -215,6 +216,7 @@ export class Session {
   #destroyed(): void {
     if (this.#state !== 'busy') return;
     this.#state = 'leaving';
+    this.endedByApplication = true;
     if (this.#running > 0) {
       this.#socket.destroy(this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user'));
       this.#verdict = worse(this.#verdict, outcomes.cancelled);
@@ -225,55 +227,28 @@ export class Session {
     this.#letGo();
   }
 
-  #track(method: Method, args: readonly unknown[]): Command {
-    const last = args.findLastIndex((arg) => typeof arg === 'function');
-    const given = last === -1 ? undefined : ownErrors(args[last] as Answer);
-    const timed = given === undefined ? undefined : this.#timed(given, args[0]);
-    const passed = timed === undefined ? [...args] : [...args.slice(0, last), timed.answer];
-    if (timed !== undefined) passed[0] = timed.sql;
+  /** A statement of the caller who has it. */
+  #track(method: Method, given: readonly unknown[]): Command {
+    const { args, hasCallback, cancel } = holdStatement(given, this.#owner, (error) => this.#note(error));
     this.#running++;
     let command: Command;
     try {
       command = (this.#original[method] as (this: PoolConnection, ...args: unknown[]) => Command).apply(
         this.connection,
-        passed,
+        [...args],
       );
     } catch (error) {
       this.#running--;
-      timed?.cancel();
+      cancel();
       throw error;
     }
-    if (given === undefined) command.on('error', (error) => this.#note(error));
+    if (!hasCallback) command.on('error', (error) => this.#note(error));
     command.once('end', () => {
       if (!this.isAlive) return;
       this.#running--;
       if (this.#running === 0 && this.#givenBack) this.release(undefined);
     });
     return command;
-  }
-
-  /** The caller's callback with the time-out of his statement: mysql2 has none for the preparing of one. */
-  #timed(given: Answer, sql: unknown): { readonly answer: Answer; readonly sql: unknown; cancel(): void } {
-    let own: unknown;
-    let rest = sql;
-    if (typeof sql === 'object' && sql !== null && Object.getPrototypeOf(sql) === Object.prototype) {
-      const { timeout, ...others } = sql as { readonly timeout?: unknown };
-      own = timeout;
-      rest = others;
-    }
-    const limitMs = typeof own === 'number' && own > 0 ? own : this.#owner.queryTimeoutMs;
-    let over = false;
-    const answer: Answer = (error, rows, fields) => {
-      if (over) return;
-      over = true;
-      timer?.cancel();
-      if (error) this.#note(error);
-      given(error, rows, fields);
-    };
-    const timer = Number.isFinite(limitMs)
-      ? this.#owner.clock.timer(() => answer(queryTimeout(this.#owner.address, limitMs)), limitMs)
-      : undefined;
-    return { answer, sql: rest, cancel: () => timer?.cancel() };
   }
 
   /** A statement of the holder failed. */

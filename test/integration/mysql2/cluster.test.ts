@@ -1,6 +1,15 @@
+import type { QueryOptions } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { activeHealth, conditions, panic, roundRobin, staticEndpoints } from '../../../src/index.js';
+import {
+  activeHealth,
+  conditions,
+  type Observer,
+  type Outcome,
+  panic,
+  roundRobin,
+  staticEndpoints,
+} from '../../../src/index.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
@@ -78,6 +87,60 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     await expect(replicas.execute('SELECT ?', [undefined])).rejects.toThrow('undefined');
     expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0, inFlight: 0 });
     expect(await world.at(0).connections()).toBe(before);
+  });
+
+  describe('when a typeCast of the application throws', () => {
+    const mistake = new TypeError('a mistake in typeCast');
+    const typeCast = (): never => {
+      throw mistake;
+    };
+    const sql = 'SELECT 1 AS a UNION ALL SELECT 2 UNION ALL SELECT 3';
+    const cases: [string, Partial<PoolClusterOptions>, (replicas: PoolCluster) => Promise<unknown>][] = [
+      ['of the cluster', { typeCast }, (replicas) => replicas.query(sql)],
+      ['of the cluster, prepared', { typeCast }, (replicas) => replicas.execute(sql)],
+      ['of a statement', {}, (replicas) => replicas.query({ sql, typeCast })],
+      ['of a statement, prepared', {}, (replicas) => replicas.execute({ sql, typeCast })],
+      ['of a statement on a checked-out connection', {}, (replicas) => onConnection(replicas, { sql, typeCast })],
+      ['of a checked-out connection', { typeCast }, (replicas) => onConnection(replicas, { sql })],
+    ];
+    const onConnection = async (replicas: PoolCluster, statement: QueryOptions): Promise<unknown> => {
+      const connection = await replicas.getConnection();
+      try {
+        return await connection.query(statement);
+      } finally {
+        connection.release();
+      }
+    };
+
+    it.each(cases)('%s, its caller hears of it and nobody blames the server', async (_what, options, ask) => {
+      const resolver = staticEndpoints(world.endpoints.slice(0, 1));
+      const ends: Outcome[] = [];
+      const lost: (Error | undefined)[] = [];
+      const observer: Observer = {
+        attemptEnded: ({ outcome }) => ends.push(outcome),
+        subchannelChanged: ({ to, error }) => to !== 'ready' && lost.push(error),
+      };
+      const replicas = create({ resolver, observer, ...options });
+      // More than it takes for an ejection.
+      for (let count = 0; count < 8; count++) await expect(ask(replicas)).rejects.toBe(mistake);
+      await until('it is given back', () => inFlight(replicas) === 0);
+      expect(ends.map(({ kind }) => kind)).toEqual(Array(8).fill('success'));
+      expect(lost.filter((error) => error !== undefined)).toEqual([]);
+      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0, doubted: false });
+      // What was left of an answer reaches nobody else.
+      const plain: QueryOptions = { sql: 'SELECT 7 AS seven', typeCast: (_field, next) => next() };
+      expect((await replicas.query(plain))[0]).toEqual([{ seven: 7 }]);
+    });
+
+    it('what is no Error comes as the cause of one', async () => {
+      const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
+      const odd = (): never => {
+        throw 'odd';
+      };
+      await expect(replicas.query({ sql, typeCast: odd })).rejects.toMatchObject({ cause: 'odd' });
+      await expect(replicas.execute({ sql, typeCast: odd })).rejects.toMatchObject({ cause: 'odd' });
+      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0 });
+    });
   });
 
   it.skipIf(canReset)('says that resetOnRelease is not to be had rather than pass it over', () => {
