@@ -1,16 +1,11 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { sectionOf, tableRows, textOf } from '../../support/docs-page.js';
 
 const at = (path: string): URL => new URL(`../../../${path}`, import.meta.url);
-const page = readFileSync(at('docs/architecture.md'), 'utf8');
-const section = (heading: string): string => page.split(new RegExp(`^##+ ${heading}$`, 'm'))[1]?.split(/^##/m)[0] ?? '';
-/** The cells of the tables of a section, without their heads. */
-const rows = (heading: string): string[][] =>
-  section(heading)
-    .split('\n')
-    .filter((line) => line.startsWith('| `'))
-    .map((line) => line.split(/(?<!\\)\|/).map((cell) => cell.trim()))
-    .map(([, ...cells]) => cells);
+const page = textOf('docs/architecture.md');
+/** The rows of a section's table whose first cell is code. */
+const rows = (heading: string): string[][] => tableRows(sectionOf(page, heading));
 const codes = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, code]) => code as string);
 
 describe('docs/architecture.md', () => {

@@ -1,26 +1,15 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
-
-const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
+import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
 describe('docs/reference/options.md, createAgent', () => {
-  const section =
-    read('docs/reference/options.md')
-      .split(/^## `createAgent`/m)[1]
-      ?.split(/^## /m)[0] ?? '';
-  const table = section
-    .split('\n')
-    .filter((line) => line.startsWith('| `'))
-    .map((line) => {
-      const [, name = '', byDefault = '', range = ''] = line.split('|').map((cell) => cell.trim());
-      return { name: name.replaceAll('`', ''), byDefault, range };
-    });
+  const table = optionRows(sectionOf(textOf('docs/reference/options.md'), '`createAgent`'));
 
   /** Options an interface declares, with the default its comments name. */
   const declared = (file: string, type: string): [string, string | undefined][] => {
-    const [, body = ''] = new RegExp(`interface ${type}[^{]*\\{([\\s\\S]*?)\\n\\}`).exec(read(`src/${file}.ts`)) ?? [];
+    const [, body = ''] =
+      new RegExp(`interface ${type}[^{]*\\{([\\s\\S]*?)\\n\\}`).exec(textOf(`src/${file}.ts`)) ?? [];
     return [...body.matchAll(/\/\*\*([\s\S]*?)\*\/\s*readonly (\w+)\?:/g)].map(([, comment, name]) => [
       name as string,
       /@defaultValue (\d+)/.exec(comment as string)?.[1],

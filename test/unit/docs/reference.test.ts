@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { balancerDefaults, balancingOptionNames } from '../../../src/balancer/balancer-options.js';
+import { noCounts } from '../../../src/balancer/snapshot.js';
 import { type EvenkeelError, errorCodes } from '../../../src/errors.js';
 import { observerEventNames } from '../../../src/observe/observer.js';
 import { poolDefaults } from '../../../src/pool/pool-options.js';
@@ -10,24 +10,10 @@ import { retryBudgetDefaults } from '../../../src/retry/budget.js';
 import { retryDefaults } from '../../../src/retry/retry-options.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { BalancerHouse, failure } from '../../support/balancer-house.js';
+import { tableRows, textOf } from '../../support/docs-page.js';
 
-const page = (name: string): string =>
-  readFileSync(new URL(`../../../docs/reference/${name}.md`, import.meta.url), 'utf8');
-const source = (path: string): string => readFileSync(new URL(`../../../src/${path}`, import.meta.url), 'utf8');
-
-/** The rows of all tables of a page whose first cell is code, as their cells. */
-function rows(text: string): string[][] {
-  return text
-    .split('\n')
-    .filter((line) => /^\| \[?`/.test(line))
-    .map((line) =>
-      line
-        .split('|')
-        .slice(1, -1)
-        .map((cell) => cell.trim()),
-    );
-}
-
+const page = (name: string): string => textOf(`docs/reference/${name}.md`);
+const source = (path: string): string => textOf(`src/${path}`);
 const codeIn = (cell: string | undefined): string => /`([^`]+)`/.exec(cell ?? '')?.[1] ?? '';
 
 describe('docs/reference/errors.md', () => {
@@ -39,7 +25,7 @@ describe('docs/reference/errors.md', () => {
 
   it('has every code, in the table and as a section, in the order of the source', () => {
     expect(
-      rows(text)
+      tableRows(text)
         .map(([cell]) => codeIn(cell))
         .filter((name) => name.startsWith('EVENKEEL_')),
     ).toEqual(errorCodes);
@@ -132,7 +118,7 @@ describe('docs/reference/errors.md', () => {
 describe('docs/reference/options.md', () => {
   // What only one door has stands at the end, and is checked by a test of its own.
   const [core = ''] = page('options').split(/^## `create/m);
-  const table = rows(core).map(([name, byDefault, range]) => ({
+  const table = tableRows(core).map(([name, byDefault, range]) => ({
     name: codeIn(name),
     byDefault: byDefault as string,
     range: range as string,
@@ -200,7 +186,14 @@ describe('docs/reference/options.md', () => {
 });
 
 describe('docs/reference/observer.md', () => {
-  const table = rows(page('observer'));
+  const rows = tableRows(page('observer'));
+  const table = rows.filter((cells) => cells.length > 2);
+
+  it('has every count of a snapshot', () => {
+    const named = rows.filter((cells) => cells.length === 2).map(([names]) => names as string);
+    const counts = named.flatMap((names) => [...names.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+    expect(counts.sort()).toEqual(Object.keys(noCounts).sort());
+  });
 
   it('has every event, in the order of the source, with its channel', () => {
     expect(table.map(([event]) => codeIn(event))).toEqual(observerEventNames);

@@ -1,35 +1,22 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { callOptionNames, callRules } from '../../../src/adapter/undici/call-options.js';
 import { deadlineError } from '../../../src/adapter/undici/deadline-error.js';
 import { hedgeDefaults } from '../../../src/adapter/undici/hedging.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
-const page = (name: string): string =>
-  readFileSync(new URL(`../../../docs/reference/${name}.md`, import.meta.url), 'utf8');
-const rows = (
-  page('options')
-    .split(/^## `createDispatcher`/m)[1]
-    ?.split(/^## /m)[0] ?? ''
-)
-  .split('\n')
-  .filter((line) => line.startsWith('| `'))
-  .map((line) =>
-    line
-      .split('|')
-      .slice(1, 4)
-      .map((cell) => cell.trim().replaceAll('`', '')),
-  ) as [name: string, byDefault: string, range: string][];
+const page = (name: string): string => textOf(`docs/reference/${name}.md`);
+const rows = optionRows(sectionOf(page('options'), '`createDispatcher` and `createFetch`'));
 
 describe('the options of requests in docs/reference/options.md', () => {
   it('are those of the source, with their defaults', () => {
-    expect(rows.map(([name]) => name).filter((name) => !name.includes('.'))).toEqual(callOptionNames);
-    expect(rows.find(([name]) => name === 'hedge.max')?.[1]).toBe(String(hedgeDefaults.max));
+    expect(rows.map(({ name }) => name).filter((name) => !name.includes('.'))).toEqual(callOptionNames);
+    expect(rows.find(({ name }) => name === 'hedge.max')?.byDefault).toBe(String(hedgeDefaults.max));
   });
 
-  it.each(rows.filter(([, , range]) => range !== ''))(
-    '%s: %s, in the range of the source',
-    (name, _byDefault, range) => {
+  it.each(rows.filter(({ range }) => range !== ''))(
+    '$name: $byDefault, in the range of the source',
+    ({ name, range }) => {
       const takes = (value: number): boolean => {
         const nested = name === 'hedge.max' ? { afterMs: 1, max: value } : { [name.slice('hedge.'.length)]: value };
         try {

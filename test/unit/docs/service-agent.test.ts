@@ -1,18 +1,12 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createServiceAgent, serviceAgentDefaults } from '../../../src/adapter/undici/index.js';
 import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/service-options.js';
+import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
 describe('docs/reference/options.md, createServiceAgent', () => {
-  const page = readFileSync(new URL('../../../docs/reference/options.md', import.meta.url), 'utf8');
-  const section = page.split(/^## `createServiceAgent`/m)[1]?.split(/^## /m)[0] ?? '';
-  const table = section
-    .split('\n')
-    .filter((line) => line.startsWith('| `'))
-    .map((line) => {
-      const [, name = '', byDefault = '', range = ''] = line.split('|').map((cell) => cell.trim());
-      return { name: name.replaceAll('`', ''), byDefault, range };
-    });
+  const table = optionRows(
+    sectionOf(textOf('docs/reference/options.md'), '`createServiceAgent` and `serviceInterceptor`'),
+  );
 
   it('has every option', () => {
     expect(table.map(({ name }) => name).sort()).toEqual([...serviceInterceptorOptionNames, 'otherwise'].sort());

@@ -1,0 +1,42 @@
+import { readFileSync } from 'node:fs';
+
+/** The text of a file, by its path in the repository. */
+export const textOf = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
+
+/** What stands under a heading of the second or third level, up to the next one. */
+export function sectionOf(page: string, heading: string): string {
+  const section = page.split(/^###? /m).find((part) => part.startsWith(`${heading}\n`));
+  if (section === undefined) throw new Error(`no heading is called ${heading}`);
+  return section;
+}
+
+/** The rows of all tables of a text whose first cell begins with code, as their cells. */
+export function tableRows(text: string): string[][] {
+  return text
+    .split('\n')
+    .filter((line) => /^\| \[?`/.test(line))
+    .map((line) =>
+      line
+        .split('|')
+        .slice(1, -1)
+        .map((cell) => cell.trim()),
+    );
+}
+
+/** A row of a table of options. */
+export interface OptionRow {
+  readonly name: string;
+  /** As it stands there, such as `5000`. */
+  readonly byDefault: string;
+  /** '' where no range is told. */
+  readonly range: string;
+}
+
+/** The rows of a table of options: name, default, range. */
+export function optionRows(text: string): OptionRow[] {
+  return tableRows(text).map(([name = '', byDefault = '', range = '']) => ({
+    name: name.replaceAll('`', ''),
+    byDefault: byDefault.replaceAll('`', ''),
+    range,
+  }));
+}
