@@ -71,7 +71,7 @@ class HashPicker<C> implements Picker<C> {
   readonly #maxLoadRatio: number;
   /** For calls without a key. */
   readonly #otherwise: Picker<C>;
-  /** With a bound: each endpoint's share of the weight, who they are, and their calls in flight. */
+  /** With a bound: each endpoint's share of the weight that is ready, who they are, and their calls in flight. */
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<Subchannel<C>> | undefined;
   #inFlight = 0;
@@ -91,14 +91,16 @@ class HashPicker<C> implements Picker<C> {
     this.#maxLoadRatio = maxLoadRatio;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
     const { all, allWeights } = set;
-    const total = allWeights.reduce((sum, weight) => sum + weight, 0);
+    // Of those that can take calls: shares of all would leave a part of the calls without a place within the bound.
+    const total = set.weights.reduce((sum, weight) => sum + weight, 0);
     this.#shares = Float64Array.from(allWeights, (weight) => weight / total);
     this.#members = new Set(all);
     for (const { inFlight } of all) this.#inFlight += inFlight;
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
-    const picked = request.key === undefined ? this.#otherwise.pick(request) : this.#byKey(request, request.key);
+    const key = keyOf(request.key);
+    const picked = key === undefined ? this.#otherwise.pick(request) : this.#byKey(request, key);
     if (picked !== undefined && this.#members !== undefined) this.#inFlight++;
     return picked;
   }
@@ -151,6 +153,13 @@ class HashPicker<C> implements Picker<C> {
     const limit = this.#maxLoadRatio * (this.#inFlight + 1) * (this.#shares[index] as number);
     return subchannel.inFlight < Math.ceil(limit);
   }
+}
+
+/** What users' functions find: a number stands for its digits; '', null and all that is no key for none. */
+function keyOf(key: unknown): string | undefined {
+  if (typeof key === 'string') return key === '' ? undefined : key;
+  if (typeof key === 'bigint' || (typeof key === 'number' && Number.isFinite(key))) return String(key);
+  return undefined;
 }
 
 /** The mapping over a set's endpoints: that of `before` if they and their weights are the same. */

@@ -98,6 +98,32 @@ describe.each(methods)('hash by %s', (_name, options) => {
     expect(picker.pick(request({ key: 'hot' }))).not.toBe(first);
   });
 
+  it('keeps to maxLoadRatio of the shares of those that are ready, while others have no connection', () => {
+    const members = subchannels(20);
+    const ready = members.slice(0, 5);
+    for (const member of members.slice(5)) member.connection = undefined;
+    const picker = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(ready, undefined, members), undefined, context);
+    for (let call = 1; call <= 200; call++) {
+      (picker.pick(request({ key: 'hot' })) as TestSubchannel).start(0);
+      expect(Math.max(...ready.map(({ inFlight }) => inFlight))).toBeLessThanOrEqual(Math.ceil((1.25 * call) / 5));
+    }
+  });
+
+  it.each([null, undefined, '', {}, Number.NaN])('takes a key of %o for none', (key) => {
+    const members = subchannels(3);
+    const picker = hash({ ...options, otherwise: roundRobin() })(pickSet(members), undefined, context);
+    const picked = [1, 2, 3].map(() => picker.pick(request({ key: key as never })));
+    expect(new Set(picked).size).toBe(3);
+  });
+
+  it('takes a number for its digits', () => {
+    const members = subchannels(20);
+    const picker = hash(options)(pickSet(members), undefined, context);
+    for (const key of [0, 7, 42n]) {
+      expect(picker.pick(request({ key: key as never }))).toBe(picker.pick(request({ key: String(key) })));
+    }
+  });
+
   it('tells endpoints apart by address and port alone', () => {
     const members = subchannels(5);
     const [a] = members as [TestSubchannel];
@@ -168,6 +194,23 @@ describe('a Maglev table', () => {
     counts.forEach((count, index) => {
       expect(Math.abs(count - ((weights[index] as number) / total) * table.size)).toBeLessThanOrEqual(2);
     });
+  });
+
+  it('gives places by weight where weights are far apart, in about the time it takes with equal ones', () => {
+    const names = Array.from({ length: 5_000 }, (_, index) => `10.0.${index >> 8}.${index & 255}:80`);
+    const fill = (weights: readonly number[]): [MaglevTable, number] => {
+      const began = performance.now();
+      return [new MaglevTable(names, weights), performance.now() - began];
+    };
+    const best = (weights: readonly number[]): number => Math.min(...[1, 2, 3, 4].map(() => fill(weights)[1]));
+    const giant = names.map((_, index) => (index === 7 ? 65_535 : 1));
+    const [table] = fill(giant);
+    const counts = new Array<number>(5_000).fill(0);
+    for (let place = 0; place < table.size; place++) counts[table.at(place)] = (counts[table.at(place)] as number) + 1;
+    // Everybody has a place in the first round, and the dwarfs no second one.
+    expect(counts[7]).toBe(table.size - 4_999);
+    // One round per place over all endpoints would take 100 times as long.
+    expect(best(giant) / best(names.map(() => 1))).toBeLessThan(20);
   });
 
   it('finds the place of any hash', () => {
