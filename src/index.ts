@@ -16,7 +16,7 @@ export {
 export { classifyError } from './balancer/classify.js';
 export { LatencyQuantile } from './balancer/latency-quantile.js';
 export type { Lease } from './balancer/lease.js';
-export type { BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
+export { type BalancerCounts, type BalancerSnapshot, type EndpointSnapshot, noCounts } from './balancer/snapshot.js';
 export { hostPort, normalizeAddress } from './endpoint/address.js';
 export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
 export { endpointConnectionAgeMs } from './endpoint/connection-age.js';
@@ -88,6 +88,7 @@ export { staticEndpoints } from './resolver/static.js';
 export { type KubernetesSettings, resolverFrom, type TargetOptions } from './resolver/target.js';
 export { type RetryBudgetOptions, retryBudgetDefaults } from './retry/budget.js';
 export type { EndedAttempt, RetryCandidate } from './retry/ended-attempt.js';
+export type { RetryCounts, RetryReason } from './retry/retry-counts.js';
 export { type RetryOptions, retryDefaults } from './retry/retry-options.js';
 export type { RetryPolicy } from './retry/retry-policy.js';
 export { type Attempt, TriedEndpoints } from './retry/tried-endpoints.js';

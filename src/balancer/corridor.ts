@@ -19,7 +19,7 @@ import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
 import { closedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
-import { type BalancerSnapshot, snapshotEndpoints } from './snapshot.js';
+import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 import { Upkeep, type UpkeepWork } from './upkeep.js';
@@ -48,6 +48,8 @@ export class Corridor<C> implements LeaseOwner<C> {
   readonly #latency = new LatencyQuantile();
   /** The last set after the stages had no entry, and is authoritative. */
   #empty = false;
+  /** Calls that were given no endpoint. */
+  #refused = 0;
   /** Ends the patience of `close`. */
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
@@ -141,7 +143,10 @@ export class Corridor<C> implements LeaseOwner<C> {
       });
       return await this.#room.wait({ key, avoid, signal, timeoutMs });
     } catch (error) {
-      if (isEvenkeelError(error)) notify(this.observer, 'refused', { error });
+      if (isEvenkeelError(error)) {
+        this.#refused++;
+        notify(this.observer, 'refused', { error });
+      }
       throw error;
     }
   }
@@ -163,15 +168,13 @@ export class Corridor<C> implements LeaseOwner<C> {
   }
 
   snapshot(): BalancerSnapshot {
-    const error = this.#feed.error;
     return {
       resolver: this.#feed.name,
       state: this.#state(),
-      version: this.#feed.version,
-      staleForMs: this.#feed.staleForMs,
-      ...(error !== undefined && { resolveError: error.message }),
+      ...snapshotFeed(this.#feed),
       waiting: this.#room.size,
       endpoints: snapshotEndpoints(this.#pool, this.#clock.now()),
+      counts: { ...this.retries.counts, picks: this.#pool.started, refused: this.#refused },
     };
   }
 

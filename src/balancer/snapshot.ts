@@ -2,6 +2,8 @@ import { endpointAddress } from '../endpoint/endpoint.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
+import { RetryCounter, type RetryCounts } from '../retry/retry-counts.js';
+import type { EndpointFeed } from './endpoint-feed.js';
 
 /** What a human wants to see of a balancer: plain JSON, made when asked for. */
 export interface BalancerSnapshot {
@@ -21,7 +23,27 @@ export interface BalancerSnapshot {
   /** Callers waiting for an endpoint. */
   readonly waiting: number;
   readonly endpoints: readonly EndpointSnapshot[];
+  /** Since the start; they only grow, so that a metrics library can read them now and then. */
+  readonly counts: BalancerCounts;
 }
+
+export interface BalancerCounts extends RetryCounts {
+  /** Picks made, also of endpoints that are gone: first attempts, retries and hedges, and some given back unused. */
+  readonly picks: number;
+  /** Attempts that waited for an endpoint in vain, or were turned away at once (the event `refused`). */
+  readonly refused: number;
+}
+
+/** Of what has done nothing yet. */
+export const noCounts: BalancerCounts = Object.freeze({
+  picks: 0,
+  refused: 0,
+  calls: 0,
+  retries: Object.freeze({ ...new RetryCounter().retries }),
+  hedges: 0,
+  hedgesWon: 0,
+  overBudget: 0,
+});
 
 export interface EndpointSnapshot {
   readonly key: string;
@@ -41,6 +63,15 @@ export interface EndpointSnapshot {
   readonly started: number;
   readonly failed: number;
   readonly lastError?: string;
+}
+
+/** What is known of the set. */
+export function snapshotFeed({
+  version,
+  staleForMs,
+  error,
+}: EndpointFeed): Pick<BalancerSnapshot, 'version' | 'staleForMs' | 'resolveError'> {
+  return { version, staleForMs, ...(error !== undefined && { resolveError: error.message }) };
 }
 
 /** Members of the set first, then what is draining. */

@@ -47,6 +47,8 @@ export class Pool<C> {
   readonly #subchannels = new Map<string, Subchannel<C>>();
   readonly #retiring: Retiring<C>;
   #members: readonly Member<C>[] = [];
+  /** Calls begun on subchannels that are closed by now. */
+  #startedBefore = 0;
   #closing = false;
   #allClosed: (() => void) | undefined;
 
@@ -77,6 +79,13 @@ export class Pool<C> {
   /** Members and those that are draining. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();
+  }
+
+  /** Calls begun since the start. */
+  get started(): number {
+    let started = this.#startedBefore;
+    for (const subchannel of this.#subchannels.values()) started += subchannel.started;
+    return started;
   }
 
   get(key: string): Subchannel<C> | undefined {
@@ -150,7 +159,11 @@ export class Pool<C> {
   }
 
   #forget(key: string, subchannel: unknown): void {
-    if (this.#subchannels.get(key) === subchannel) this.#subchannels.delete(key);
+    const known = this.#subchannels.get(key);
+    if (known !== undefined && known === subchannel) {
+      this.#startedBefore += known.started;
+      this.#subchannels.delete(key);
+    }
     if (this.#subchannels.size === 0) this.#allClosed?.();
   }
 }

@@ -41,6 +41,8 @@ export class RetryBudget {
   #limit: number;
   /** Calls since `#updatedMs`: depositing must cost nothing, so it only counts. */
   #calls = 0;
+  /** Calls before that. */
+  #callsBefore = 0;
   #updatedMs: number;
   /** For the rate of calls: a span of at least `KEPT_MS`. */
   #spanCalls = 0;
@@ -55,6 +57,11 @@ export class RetryBudget {
     this.#limit = MIN_LIMIT + this.#perMs * KEPT_MS;
     this.#updatedMs = clock.now();
     this.#spanSinceMs = this.#updatedMs;
+  }
+
+  /** Calls begun since the start. */
+  get calls(): number {
+    return this.#callsBefore + this.#calls;
   }
 
   /** A call began. */
@@ -79,6 +86,7 @@ export class RetryBudget {
     const nowMs = this.#clock.now();
     const calls = this.#calls;
     this.#calls = 0;
+    this.#callsBefore += calls;
     this.#spanCalls += calls;
     const spanMs = nowMs - this.#spanSinceMs;
     if (spanMs >= KEPT_MS) {

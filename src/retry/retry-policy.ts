@@ -3,6 +3,7 @@ import { optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { RetryBudget } from './budget.js';
 import { candidateOf, type EndedAttempt } from './ended-attempt.js';
+import { RetryCounter, type RetryCounts, type RetryReason, retryReason } from './retry-counts.js';
 import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } from './retry-options.js';
 
 /**
@@ -17,6 +18,9 @@ export class RetryPolicy {
   readonly #methods: ReadonlySet<string>;
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
+  readonly #counter = new RetryCounter();
+  /** What was paid for last. */
+  #paid: RetryReason | 'hedge' = 'hedge';
 
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
     this.#options = resolveRetryOptions(options);
@@ -44,17 +48,34 @@ export class RetryPolicy {
 
   /** Whether this attempt may be followed by another; if so it is paid for. */
   allows(attempt: EndedAttempt): boolean {
-    return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#budget.withdraw();
+    return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#pay(retryReason(attempt));
   }
 
   /** Whether a call with `tried` attempts that still run may have one more beside them; if so it is paid for. */
   allowsHedge(tried: number): boolean {
-    return tried < this.maxAttempts && this.#budget.withdraw();
+    return tried < this.maxAttempts && this.#pay('hedge');
   }
 
-  /** What was allowed could not be done, no other endpoint had room: its price comes back. */
+  /** What was allowed last could not be done, no other endpoint had room: its price comes back. */
   refund(): void {
     this.#budget.refund();
+    this.#count(this.#paid, -1);
+  }
+
+  /** A call goes elsewhere that was not tried where it was: no retry the rules would know, and it costs nothing. */
+  moved(): void {
+    this.#counter.retries['not-started']++;
+  }
+
+  /** The answer of a hedge is the caller's. */
+  hedgeWon(): void {
+    this.#counter.hedgesWon++;
+  }
+
+  /** What was made of the calls so far. */
+  get counts(): RetryCounts {
+    const { retries, hedges, hedgesWon, overBudget } = this.#counter;
+    return { calls: this.#budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };
   }
 
   /** Whether this attempt had better be followed by another, whatever it costs and however many there were. */
@@ -73,6 +94,21 @@ export class RetryPolicy {
       this.#warnings?.warn('retry.when threw, or gave neither true nor false', error);
       return usual;
     }
+  }
+
+  #pay(what: RetryReason | 'hedge'): boolean {
+    if (!this.#budget.withdraw()) {
+      this.#counter.overBudget++;
+      return false;
+    }
+    this.#paid = what;
+    this.#count(what, 1);
+    return true;
+  }
+
+  #count(what: RetryReason | 'hedge', by: 1 | -1): void {
+    if (what === 'hedge') this.#counter.hedges += by;
+    else this.#counter.retries[what] += by;
   }
 
   #isUsual({ outcome, status }: EndedAttempt): boolean {

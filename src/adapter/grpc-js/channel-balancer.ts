@@ -1,4 +1,4 @@
-import { type Balancer, type BalancerSnapshot, EvenkeelError } from '../../index.js';
+import { type Balancer, type BalancerSnapshot, EvenkeelError, noCounts } from '../../index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** What watches and closes the balancing of one channel; `channelOptions({ onBalancer })` hands it out. */
@@ -98,6 +98,7 @@ export class ChannelPresence implements ChannelBalancer {
       staleForMs: 0,
       waiting: 0,
       endpoints: [],
+      counts: noCounts,
     };
   }
 

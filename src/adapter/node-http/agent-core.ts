@@ -2,6 +2,7 @@ import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
 import type { OriginMatcher } from '../http/origin.js';
+import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { Call, type CallOwner } from './call.js';
 import type { Elsewhere } from './elsewhere.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
@@ -15,6 +16,7 @@ export interface AgentCoreParts {
   readonly elsewhere: Elsewhere;
   readonly key: ((request: ClientRequest) => string | undefined) | undefined;
   readonly clock: Clock;
+  readonly drainTimeoutMs: number;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
 }
@@ -26,7 +28,8 @@ export type ByName<T> = Record<string, T[]>;
 export class AgentCore implements CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
-  readonly waiting: Set<ClientRequest> = new Set();
+  readonly #waiting = new Set<ClientRequest>();
+  readonly #waitingCount = new WaitingRequests();
   readonly #parts: AgentCoreParts;
   /** Of the target, as requests name it. */
   readonly #host: string;
@@ -43,25 +46,38 @@ export class AgentCore implements CallOwner {
   }
 
   get isClosing(): boolean {
-    return this.#closing !== undefined;
+    return this.balancer.snapshot().state === 'closed';
+  }
+
+  waits(request: ClientRequest): void {
+    this.#waiting.add(request);
+    this.#waitingCount.add();
+  }
+
+  served(request: ClientRequest): void {
+    this.#waiting.delete(request);
+    this.#waitingCount.remove();
   }
 
   addRequest(request: ClientRequest, options: RequestOptions): void {
     // Its caller gave it up, say by a signal that had aborted before.
     if (request.destroyed) endWithoutSocket(request);
     else if (!this.#isOurs(request, options)) this.#parts.elsewhere.addRequest(request, options);
-    else if (this.isClosing) endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    else if (this.#closing !== undefined)
+      endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
     else new Call(this, request, this.#parts.key?.(request)).begin();
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.#end(undefined);
+    const { balancer, clock } = this;
+    const { drainTimeoutMs } = this.#parts;
+    this.#closing ??= this.#end(closeWhenServed({ balancer, waiting: this.#waitingCount, clock, drainTimeoutMs }));
     return this.#closing;
   }
 
   destroy(): void {
     const cut = new AbortController();
-    const ended = this.#end(cut.signal);
+    const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     this.#closing ??= ended;
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
@@ -82,7 +98,7 @@ export class AgentCore implements CallOwner {
 
   /** The requests that wait for a pod, under the name of the target. */
   get requests(): ByName<ClientRequest> {
-    return this.waiting.size === 0 ? {} : { [`${this.#host}:${this.#port}:`]: [...this.waiting] };
+    return this.#waiting.size === 0 ? {} : { [`${this.#host}:${this.#port}:`]: [...this.#waiting] };
   }
 
   /** Whether a request is for the target. Anybody else must not receive what was meant for it, nor the reverse. */
@@ -99,8 +115,8 @@ export class AgentCore implements CallOwner {
     return matcher.matches(`${origin.protocol}//${name}:${port}`);
   }
 
-  async #end(signal: AbortSignal | undefined): Promise<void> {
-    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#parts.elsewhere.close()]);
+  async #end(balancer: Promise<void>): Promise<void> {
+    await Promise.all([balancer, this.#parts.elsewhere.close()]);
   }
 }
 

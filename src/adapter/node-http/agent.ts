@@ -96,6 +96,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     elsewhere: new Elsewhere({ otherwise, protocol, clock, drainTimeoutMs }),
     key,
     clock,
+    drainTimeoutMs,
     transport,
     balancer: createBalancer({
       ...pickNames(options, balancingOptionNames),

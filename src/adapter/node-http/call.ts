@@ -22,9 +22,10 @@ import type { PodAgent, SocketSeeker } from './pod-agent.js';
 export interface CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
-  /** Requests that wait for a pod. */
-  readonly waiting: Set<ClientRequest>;
-  /** The agent is being closed: what has a pod stays there. */
+  /** A request waits for a pod; a request waits no more. */
+  waits(request: ClientRequest): void;
+  served(request: ClientRequest): void;
+  /** The balancer is closed: what has a pod stays there. */
   readonly isClosing: boolean;
 }
 
@@ -86,20 +87,17 @@ export class Call implements SocketSeeker {
 
   refused(error: Error): void {
     const lease = this.#lease as Lease<PodAgent>;
-    const outcome = isDialError(error) ? outcomes.notConnected : outcomes.notStarted;
+    const dialled = isDialError(error);
+    const outcome = dialled ? outcomes.notConnected : outcomes.notStarted;
     const { retries } = this.#owner.balancer;
     lease.end(outcome);
     const { method } = this.request;
-    const retrying = retries.allows({
-      outcome,
-      idempotent: true,
-      answered: false,
-      tried: this.#attempt,
-      method,
-      error,
-    });
+    const ended = { outcome, idempotent: true, answered: false, tried: this.#attempt, method, error };
+    // It was not tried on a pod that left: nothing the retry rules would count, or the budget pay for.
+    if (!dialled) retries.moved();
+    const retrying = !dialled || retries.allows(ended);
     this.#report(lease, outcome, retrying, error);
-    if (retrying) this.#moveOn(lease, outcome, error);
+    if (retrying) this.#moveOn(lease, error);
     else this.#fail(error);
   }
 
@@ -110,10 +108,11 @@ export class Call implements SocketSeeker {
     this.#hold();
   }
 
-  #moveOn(failed: Lease<PodAgent>, outcome: Outcome, error: Error): void {
+  #moveOn(failed: Lease<PodAgent>, error: Error): void {
     this.#lease = undefined;
     this.#tried ??= new TriedEndpoints();
-    this.#tried.add(failed, outcome);
+    // Either way its pod is of use again only over another connection.
+    this.#tried.add(failed, outcomes.notConnected);
     const { avoid } = this.#tried;
     const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
     if (lease !== undefined && !avoid.has(lease.subchannel)) {
@@ -126,10 +125,10 @@ export class Call implements SocketSeeker {
 
   /** Waits for a pod; with `failure`, the error of the attempt before, for one to try again on. */
   #wait(failure: Error | undefined): void {
-    const { balancer, waiting } = this.#owner;
+    const { balancer } = this.#owner;
     const giveUp = new AbortController();
     this.#waiting = giveUp;
-    waiting.add(this.request);
+    this.#owner.waits(this.request);
     this.#hold();
     const acquire = async (): Promise<Lease<PodAgent>> => {
       // A pod that failed just now is taken out within this turn; only then is it clear who is left.
@@ -138,7 +137,7 @@ export class Call implements SocketSeeker {
     };
     acquire().then(
       (lease) => {
-        waiting.delete(this.request);
+        this.#owner.served(this.request);
         this.#waiting = undefined;
         if (!this.#settled && this.#tried?.allows(lease) !== false) {
           this.#seek(lease);
@@ -148,7 +147,7 @@ export class Call implements SocketSeeker {
         if (failure !== undefined) this.#fail(failure);
       },
       (error: Error) => {
-        waiting.delete(this.request);
+        this.#owner.served(this.request);
         this.#fail(failure ?? error);
       },
     );

@@ -4,6 +4,7 @@ import { type Lease, loadReportHeader, type Outcome, type SharedTimers, type Tri
 import { outcomeOfAnswer } from '../http/answer.js';
 import { Call, type CallOwner } from './call.js';
 import type { ModernHandler } from './modern-call.js';
+import { withRawHeaders } from './raw-headers.js';
 
 /** What the branches of one call have in common. */
 export interface BranchOwner {
@@ -83,7 +84,7 @@ export class Branch extends Call {
     return ++this.#of.attempts;
   }
 
-  protected override get isHedge(): boolean {
+  override get isHedge(): boolean {
     return this.#isHedge;
   }
 
@@ -109,12 +110,13 @@ export class Branch extends Call {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    undicis: Dispatcher.DispatchController,
     status: number,
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
     this.responded();
+    withRawHeaders(undicis, headers);
     const { handler, controller } = this.#of;
     if (status >= 200) {
       const header = (name: string): unknown => headers[name];

@@ -24,7 +24,7 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The Service as its callers know it, for messages. */
   readonly origin: string;
-  /** What has a pod stays there. */
+  /** The balancer is closed: what has a pod stays there. */
   readonly isClosing: boolean;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
@@ -220,7 +220,7 @@ export abstract class Call implements Timed {
   }
 
   /** Whether an attempt of this call is a hedge. */
-  protected get isHedge(): boolean {
+  get isHedge(): boolean {
     return false;
   }
 
@@ -235,8 +235,11 @@ export abstract class Call implements Timed {
     const body = bodyOf(this.#options);
     if (body?.destroyed === true) return false;
     // It was not tried there: nothing the retry rules would count, or the budget pay for.
-    if (isPodLeftError(error)) return true;
     const { retries } = this.#owner.balancer;
+    if (isPodLeftError(error)) {
+      retries.moved();
+      return true;
+    }
     const { method } = this.#options;
     const idempotent = isRepeatable(this.#options, retries);
     return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt, method, error });

@@ -110,6 +110,7 @@ export class ForkedCall extends RelayedController implements BranchOwner, Timed 
     this.#measure(branch);
     if (answer.status >= 400 && this.#goesElsewhere(branch, answer)) return false;
     this.#winner = branch;
+    if (branch.isHedge) this.owner.balancer.retries.hedgeWon();
     this.#hedgeTimer?.cancel();
     const losers = this.#branches.filter((other) => other !== branch);
     this.#branches = [branch];

@@ -330,3 +330,22 @@ describe('run with a deadline', () => {
     expect(house.balancer.snapshot().endpoints[0]?.inFlight).toBe(0);
   });
 });
+
+describe('what the snapshot counts', () => {
+  it('calls, picks of endpoints that are gone too, retries by reason, and calls that got no endpoint', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1', '10.0.0.2');
+    let uses = 0;
+    await house.balancer.run(() => {
+      if (++uses === 1) throw refused();
+    });
+    await house.addresses(3);
+    await house.publish();
+    await house.clock.advanceAsync(60_000);
+    expect(house.balancer.snapshot().endpoints).toEqual([]);
+    await failure(house.addresses(1));
+    const { counts } = house.balancer.snapshot();
+    expect(counts).toMatchObject({ calls: 5, picks: 5, refused: 1, hedges: 0, overBudget: 0 });
+    expect(counts.retries).toMatchObject({ connect: 1, reset: 0, 'not-started': 0 });
+  });
+});

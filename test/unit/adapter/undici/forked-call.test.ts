@@ -403,3 +403,45 @@ describe('a caller', () => {
     expect(house.inFlight).toBe(0);
   });
 });
+
+describe('what the snapshot counts', () => {
+  it('retries by reason, hedges and what they brought, and what the budget refused', async () => {
+    const house = await new ForkHouse(3, {
+      hedge: { afterMs: 50 },
+      retry: { statuses: [503], budget: { ratio: 0, minPerSecond: 3 } },
+    }).ready();
+    const { counts: before } = house.balancer.snapshot();
+    expect(before).toMatchObject({ calls: 0, picks: 0, hedges: 0, hedgesWon: 0, overBudget: 0, refused: 0 });
+    house.ask();
+    house.last.answer(503);
+    house.last.fail(reset());
+    house.last.answer(200);
+    house.ask();
+    await house.clock.advanceAsync(50);
+    house.last.answer(200);
+    // The budget had three; time has brought too little.
+    house.ask();
+    house.last.answer(503);
+    const { counts } = house.balancer.snapshot();
+    expect(counts).toMatchObject({ calls: 3, picks: 6, hedges: 1, hedgesWon: 1, overBudget: 1, refused: 0 });
+    expect(counts.retries).toEqual({
+      'not-started': 0,
+      connect: 0,
+      reset: 1,
+      timeout: 0,
+      status: 1,
+      overload: 0,
+      protocol: 0,
+    });
+  });
+
+  it('no retry and no hedge that could not be made', async () => {
+    const house = await new ForkHouse(1, { hedge: { afterMs: 50 }, retry: { statuses: [503] } }).ready();
+    house.ask();
+    await house.clock.advanceAsync(60);
+    house.last.answer(503);
+    const { hedges, retries, picks } = house.balancer.snapshot().counts;
+    // Each was given back: the only pod had the call already.
+    expect([hedges, retries.status, picks]).toEqual([0, 0, 3]);
+  });
+});

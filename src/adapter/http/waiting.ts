@@ -1,0 +1,59 @@
+import type { Balancer, Clock } from '../../index.js';
+
+/** How many requests of one door wait for a pod. */
+export class WaitingRequests {
+  #count = 0;
+  #allServed: (() => void) | undefined;
+
+  get none(): boolean {
+    return this.#count === 0;
+  }
+
+  add(): void {
+    this.#count++;
+  }
+
+  /** One of them waits no more, for good or ill. True when it was the last. */
+  remove(): boolean {
+    if (--this.#count > 0) return false;
+    this.#allServed?.();
+    return true;
+  }
+
+  /** Resolves when none waits any more. Called once. */
+  async allServed(): Promise<void> {
+    if (this.none) return;
+    await new Promise<void>((resolve) => {
+      this.#allServed = resolve;
+    });
+  }
+}
+
+/** How a door ends. */
+export interface ClosingParts {
+  readonly balancer: Balancer<unknown>;
+  readonly waiting: WaitingRequests;
+  readonly clock: Clock;
+  /** How long all of it may take, in ms. */
+  readonly drainTimeoutMs: number;
+}
+
+/**
+ * Closes the balancer of a door that takes no new request: those that wait for a pod get one first, as they would from an
+ * Agent of the HTTP library. When the time is over the rest is refused, and what runs is cut.
+ */
+export async function closeWhenServed({ balancer, waiting, clock, drainTimeoutMs }: ClosingParts): Promise<void> {
+  if (waiting.none) {
+    await balancer.close();
+    return;
+  }
+  const late = new AbortController();
+  const isLate = new Promise<void>((resolve) => {
+    late.signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => late.abort(), drainTimeoutMs) : undefined;
+  timer?.ref();
+  await Promise.race([waiting.allServed(), isLate]);
+  await balancer.close({ signal: late.signal });
+  timer?.cancel();
+}

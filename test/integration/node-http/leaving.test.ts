@@ -1,0 +1,58 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { createAgent, type HttpsServiceAgent } from '../../../src/adapter/node-http/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { connected } from '../../support/connected.js';
+import { Pod } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+import { running, send } from './support/request.js';
+
+const certificate = createCertificate({ hosts: ['orders.shop'] });
+const url = 'https://orders.shop:8443/';
+
+describe('a pod that leaves while the handshake of a connection to it is under way', () => {
+  let pods: Pod[] = [];
+  let orders: HttpsServiceAgent;
+
+  afterEach(async () => {
+    orders.destroy();
+    await orders.close();
+    await Promise.all(pods.map((pod) => pod.kill()));
+  });
+
+  it('its requests go to another, even without retries: nothing of them was sent', async () => {
+    const attempts: ObserverEvents['attemptEnded'][] = [];
+    pods = [
+      await Pod.start({ name: 'leaving', tls: certificate }),
+      await Pod.start({ name: 'staying', tls: certificate }),
+    ];
+    const [leaving, staying] = pods as [Pod, Pod];
+    const resolver = new FakeResolver();
+    resolver.update(leaving.endpoint);
+    orders = createAgent(url.slice(0, -1) as 'https://orders.shop:8443', {
+      resolver,
+      tls: { ca: certificate.cert },
+      pool: { connectTimeoutMs: 60_000 },
+      retry: { maxAttempts: 1 },
+      observer: { attemptEnded: (event) => attempts.push(event) },
+    });
+    await connected(orders.balancer, 1);
+    await send(orders, url);
+    attempts.length = 0;
+    await leaving.end();
+    await until('it has no connection', async () => (await leaving.stats()).open === 0);
+    leaving.freeze();
+    const answers = Array.from({ length: 20 }, () => send(orders, url, { method: 'POST', body: 'once' }));
+    await until('they are on their way', () => running(orders) === 20);
+    resolver.update(staying.endpoint);
+    await until('it has left', () => orders.balancer.snapshot().endpoints.some(({ state }) => state === 'draining'));
+    await connected(orders.balancer, 1);
+    leaving.thaw();
+    const names = (await Promise.all(answers)).map(({ headers }) => headers['x-pod']);
+    expect(names).toEqual(new Array(20).fill('staying'));
+    expect((await leaving.stats()).requests).toBe(1);
+    const moved = attempts.filter(({ retrying }) => retrying);
+    expect(moved.map(({ outcome }) => outcome.kind)).toEqual(new Array(20).fill('not-started'));
+  });
+});
