@@ -7,6 +7,7 @@ import {
   checkFunction,
   checkKeys,
   createBalancer,
+  EvenkeelError,
   poolDefaults,
   SharedTimers,
   systemClock,
@@ -14,10 +15,11 @@ import {
 import { tlsName } from '../http/dial.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
+import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { type Call, isRepeatable } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
-import { checkOtherwise, Elsewhere } from './elsewhere.js';
+import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { ForkedCall, type ForkOwner } from './forked-call.js';
 import type { Hedging } from './hedging.js';
@@ -136,7 +138,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several answers. */
   readonly #forks: boolean;
-  #waiting = 0;
+  readonly #waiting = new WaitingRequests();
 
   constructor(parts: BalancedDispatcherParts) {
     super();
@@ -155,13 +157,16 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return this.#parts.matcher.origin;
   }
 
-  /** A balancer can be closed without us, too. */
   get isClosing(): boolean {
-    return this.isEnding || this.balancer.snapshot().state === 'closed';
+    return this.balancer.snapshot().state === 'closed';
   }
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (this.isEnding) {
+      refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
+      return true;
+    }
     const { origin, path } = options;
     const { matcher, key, servername } = this.#parts;
     let own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
@@ -179,12 +184,14 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   protected override finish(): Promise<void> {
-    return this.#end(undefined);
+    const { balancer, clock } = this;
+    const { drainTimeoutMs } = this.#parts;
+    return this.#end(closeWhenServed({ balancer, waiting: this.#waiting, clock, drainTimeoutMs }));
   }
 
   protected override cut(error: Error | null): Promise<void> {
     const cut = new AbortController();
-    const ended = this.#end(cut.signal);
+    const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
     this.#elsewhere.destroy(error);
@@ -192,11 +199,11 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   waits(): void {
-    this.#waiting++;
+    this.#waiting.add();
   }
 
   served(): void {
-    if (--this.#waiting === 0) this.emit('drain', new URL(this.#parts.matcher.origin));
+    if (this.#waiting.remove()) this.emit('drain', new URL(this.#parts.matcher.origin));
   }
 
   lost(pool: Pool, error: Error): void {
@@ -221,8 +228,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return new ForkedCall(this, { options: withoutDispatcher(options), key, handler: modernised(handler) });
   }
 
-  async #end(signal: AbortSignal | undefined): Promise<void> {
-    await Promise.all([this.balancer.close(signal === undefined ? {} : { signal }), this.#elsewhere.close()]);
+  async #end(balancer: Promise<void>): Promise<void> {
+    await Promise.all([balancer, this.#elsewhere.close()]);
     this.timers.close();
   }
 }

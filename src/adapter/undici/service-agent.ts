@@ -1,7 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
-import { type Balancer, checkKeys, poolDefaults } from '../../index.js';
+import { type Balancer, checkKeys, EvenkeelError, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
-import { checkOtherwise, Elsewhere } from './elsewhere.js';
+import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import {
   type ResolvedServiceOptions,
@@ -69,22 +69,21 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   /** False when the request waits for its pod, or to hear whether its host is a Service; `drain` follows. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return this.#router.dispatch(options, handler, this.#onward);
+    if (!this.isEnding) return this.#router.dispatch(options, handler, this.#onward);
+    refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    return true;
   }
 
-  protected override finish(): Promise<void> {
-    return this.#end(() => this.#router.close());
+  protected override async finish(): Promise<void> {
+    const released = this.#router.released();
+    // Those that are held go on to either.
+    if (released !== undefined) await released;
+    await Promise.all([this.#router.close(), this.#elsewhere.close()]);
   }
 
-  protected override cut(error: Error | null): Promise<void> {
-    const ended = this.#end(() => this.#router.destroy(error));
-    this.#elsewhere.destroy(error);
-    return ended;
-  }
-
-  async #end(router: () => Promise<void>): Promise<void> {
+  protected override async cut(error: Error | null): Promise<void> {
     // First, so that requests the router lets go of are refused and not sent.
-    const elsewhere = this.#elsewhere.close();
-    await Promise.all([router(), elsewhere]);
+    this.#elsewhere.destroy(error);
+    await Promise.all([this.#router.destroy(error), this.#elsewhere.close()]);
   }
 }

@@ -57,7 +57,10 @@ export class ServiceRouter {
   readonly #services: BalancedServices;
   readonly #routes = new Map<string, Route>();
   #held = 0;
+  /** Told when no request is held any more. */
+  readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
+  #destroyed = false;
 
   constructor(options: ResolvedServiceOptions, owner: ServiceRouterOwner) {
     this.#owner = owner;
@@ -108,21 +111,34 @@ export class ServiceRouter {
     };
   }
 
-  close(): Promise<void> {
-    this.#shut();
-    return this.#services.close();
-  }
-
-  destroy(error: Error | null): Promise<void> {
-    this.#shut();
-    return this.#services.destroy(error);
-  }
-
-  #shut(): void {
+  /**
+   * Lets new requests pass. Resolves when those that wait to hear where they go are on their way; undefined if there are
+   * none.
+   */
+  released(): Promise<void> | undefined {
     this.#closed = true;
     this.#routes.clear();
-    // Who waits for it hears no, and is let through.
+    if (this.#held === 0) return undefined;
+    return new Promise((resolve) => {
+      this.#waitsForRelease.add(resolve);
+    });
+  }
+
+  /** The same, and then lets what runs finish. */
+  async close(): Promise<void> {
+    const released = this.released();
+    if (released !== undefined) await released;
     this.#hosts.close();
+    await this.#services.close();
+  }
+
+  /** Cuts what runs, and lets pass what waits. */
+  async destroy(error: Error | null): Promise<void> {
+    this.#destroyed = true;
+    const released = this.released();
+    // Who waits for it hears no.
+    this.#hosts.close();
+    await Promise.all([released, this.#services.destroy(error)]);
   }
 
   #balance(
@@ -141,7 +157,8 @@ export class ServiceRouter {
       origin: text === service.origin.origin ? undefined : service.origin.origin,
       host: same ? undefined : url.host,
     };
-    if (this.#routes.size < MAX_ROUTES) this.#routes.set(text, route);
+    // One that was held may come when the others pass already.
+    if (!this.#closed && this.#routes.size < MAX_ROUTES) this.#routes.set(text, route);
     return send(route, options, handler);
   }
 
@@ -164,11 +181,14 @@ export class ServiceRouter {
   ): void {
     const request = new HeldRequest(options, modernised(handler), () => {
       this.#held--;
-      if (this.#held === 0) this.#owner.drained(url);
+      if (this.#held > 0) return;
+      for (const told of this.#waitsForRelease) told();
+      this.#waitsForRelease.clear();
+      this.#owner.drained(url);
     });
     this.#held++;
     void verdict.then((isService) => {
-      const balanced = isService && !this.#closed;
+      const balanced = isService && !this.#destroyed;
       request.release(balanced ? (own, relay) => this.#balance(url, own, relay, onward) : onward);
     });
     request.begin();

@@ -143,11 +143,27 @@ describe('a request no pod can take', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('is told of close and destroy', async () => {
-    const agent = open({ resolver: silent, waitTimeoutMs: 60_000 });
+  it('that came before close() gets one; later ones are refused', async () => {
+    await using pods = await Pods.start(1);
+    const resolver = new FakeResolver();
+    const agent = open({ resolver, waitTimeoutMs: 60_000 });
+    const answer = send(agent, `${origin}/`, { method: 'POST', body: 'once' });
+    const closed = agent.close();
+    expect(await codeOf(send(agent, `${origin}/`))).toBe('EVENKEEL_CLOSED');
+    resolver.update(...pods.endpoints);
+    expect((await answer).status).toBe(200);
+    await closed;
+    expect(running(agent)).toBe(0);
+  });
+
+  it.each([
+    ['close() when its time is over', { pool: { drainTimeoutMs: 50 } }, (agent: HttpServiceAgent) => agent.close()],
+    ['destroy()', {}, async (agent: HttpServiceAgent) => agent.destroy()],
+  ] as const)('is told of %s', async (_how, options, end) => {
+    const agent = open({ resolver: silent, waitTimeoutMs: 60_000, ...options });
     const answer = send(agent, `${origin}/`);
     await until('it waits', () => running(agent) === 1);
-    await agent.close();
+    await end(agent);
     expect(await codeOf(answer)).toBe('EVENKEEL_CLOSED');
   });
 });

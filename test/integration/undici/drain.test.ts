@@ -154,18 +154,32 @@ describe('close', () => {
     const slow = orders.request({ path: '/drip/5/20', method: 'GET' });
     const hanging = [1, 2, 3].map(() => failure(orders.request({ path: '/hang', method: 'GET' })));
     await until('all of them run', () => cluster.pods.reduce((sum, pod) => sum + inFlightOn(pod), 0) === 4);
-    const waiting = failure(orders.request({ path: '/', method: 'POST', body: 'x' }));
-    await until('another waits for room', () => orders.balancer.snapshot().waiting === 1);
+    const waiting = failure(orders.request({ path: '/hang', method: 'POST', body: 'x' }));
+    const stillWaiting = failure(orders.request({ path: '/', method: 'GET' }));
+    await until('two wait for room', () => orders.balancer.snapshot().waiting === 2);
     const closed = orders.close();
-    expect(await waiting).toBe('EVENKEEL_CLOSED');
     expect(await failure(orders.request({ path: '/', method: 'GET' }))).toBe('EVENKEEL_CLOSED');
     const { body, trailers } = await slow;
     expect((await body.text()).trimEnd().split('\n')).toHaveLength(5);
     expect(trailers).toEqual({ 'x-lines': '5' });
+    // The first that waited took its place, the second never got one.
+    expect(await waiting).toBe('UND_ERR_DESTROYED');
+    expect(await stillWaiting).toBe('EVENKEEL_CLOSED');
     expect(await Promise.all(hanging)).toEqual(new Array(3).fill('UND_ERR_DESTROYED'));
     await closed;
     for (const pod of cluster.pods) {
       await until('every connection is closed', async () => (await pod.stats()).open === 0);
     }
+  });
+
+  it('lets a request that came before it have a pod, as an Agent does', async () => {
+    cluster = await Cluster.start(1);
+    orders = createDispatcher('http://orders.shop:8080', { resolver: cluster.resolver() });
+    const answer = orders.request({ path: '/', method: 'POST', body: 'once' });
+    const closed = orders.close();
+    const { statusCode, body } = await answer;
+    await body.dump();
+    expect(statusCode).toBe(200);
+    await closed;
   });
 });

@@ -342,17 +342,46 @@ describe('while DNS is being asked', () => {
     expect(outside.origins).toEqual([]);
   });
 
-  it.each(['close', 'destroy'] as const)('%s refuses those who wait, and ends the question', async (how) => {
+  it('destroy refuses those who wait, and ends the question', async () => {
     open();
     const answer = get('http://orders.shop/');
     answer.catch(() => {});
     await until('it is asked', () => dns.asked.length === 1);
-    await agent[how]();
+    await agent.destroy();
     await expect(answer).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
     expect(dns.cancelled).toBe(1);
+    expect(outside.origins).toEqual([]);
+  });
+
+  it('close takes no new request, and waits until those that came before know where they go', async () => {
+    open();
+    const answer = get('http://orders.shop/');
+    await until('it is asked', () => dns.asked.length === 1);
+    let closed = false;
+    const closing = agent.close().then(() => {
+      closed = true;
+    });
     await expect(get('http://github.com/')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
     await expect(get('http://stock.shop/')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
     expect(outside.origins).toEqual([]);
+    expect(closed).toBe(false);
+    // DNS says nothing: the host counts as none of ours.
+    await clock.advanceAsync(2_000);
+    await answer;
+    expect(outside.origins).toEqual(['http://orders.shop']);
+    await closing;
+  });
+
+  it('an agent destroyed while it closes lets go of those who wait', async () => {
+    open();
+    const answer = get('http://orders.shop/');
+    answer.catch(() => {});
+    await until('it is asked', () => dns.asked.length === 1);
+    const closing = agent.close();
+    await agent.destroy();
+    await closing;
+    await expect(answer).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(agent.snapshot().held).toBe(0);
   });
 });
 
