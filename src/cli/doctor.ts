@@ -1,4 +1,3 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
 import {
   absoluteName,
   type ClusterNames,
@@ -10,6 +9,7 @@ import { literalAddress } from '../resolver/dns.js';
 import { systemClock } from '../runtime/clock.js';
 import type { DoctorCommand } from './command-line.js';
 import { diagnose } from './diagnose.js';
+import { usable } from './endpoints.js';
 import { follow, printEvent } from './follow.js';
 import { printReport } from './print.js';
 import { probeApi } from './probe-api.js';
@@ -52,12 +52,8 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
     probeResolver(target, options, signal),
   ]);
   timer.cancel();
-  const tried = command.connect ? (use.endpoints ?? []).filter(isUsable) : [];
+  const tried = command.connect ? usable(use.endpoints ?? []) : [];
   return { api, dns, use, connections: await probeConnections(tried) };
-}
-
-function isUsable({ conditions }: Endpoint): boolean {
-  return conditions.ready || (conditions.serving && conditions.terminating);
 }
 
 interface Names extends ClusterNames {

@@ -2,6 +2,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import { resolverFrom, type TargetOptions } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
 import { systemRng } from '../runtime/rng.js';
+import { conditionsInWords } from './endpoints.js';
 
 /** Something that changed while following; `afterMs` counts from the start. */
 export type FollowEvent = { readonly afterMs: number } & (
@@ -83,7 +84,8 @@ export function printEvent(event: FollowEvent): string {
   }
 }
 
-function stateOf({ conditions: { ready, serving, terminating }, zone }: Endpoint): string {
-  const state = ready ? 'ready' : terminating ? (serving ? 'terminating, still serving' : 'terminating') : 'not ready';
+function stateOf(endpoint: Endpoint): string {
+  const { zone } = endpoint;
+  const state = conditionsInWords(endpoint);
   return zone === undefined ? state : `${state}, zone ${zone}`;
 }

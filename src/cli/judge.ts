@@ -1,5 +1,5 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Target } from '../resolver/target-grammar.js';
+import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts, Outcome } from './report.js';
 
@@ -9,8 +9,8 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   if (use.endpoints === undefined) {
     return { outcome: 'unusable', summary: whyNothing(facts) };
   }
-  const usable = usableCount(use.endpoints);
-  if (usable === 0) return { outcome: 'unusable', summary: whyEmpty(facts) };
+  const { length } = usable(use.endpoints);
+  if (length === 0) return { outcome: 'unusable', summary: whyEmpty(facts) };
   const reached = connections.filter((connection) => connection.error === undefined).length;
   if (connections.length > 0 && reached === 0) {
     return { outcome: 'unusable', summary: 'endpoints were found, but none of them accepts a connection' };
@@ -27,20 +27,13 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
     return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
   }
-  const many = `${usable} endpoint${usable === 1 ? '' : 's'}`;
+  const many = `${length} endpoint${length === 1 ? '' : 's'}`;
   return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.rung)}` };
 }
 
 function howFound(parsed: Target, rung: string | undefined): string {
   if (parsed.kind === 'static') return 'in the target itself';
   return rung === 'slices' || parsed.kind === 'kubernetes' ? 'by watching EndpointSlices' : 'by asking DNS';
-}
-
-/** As the conditions stage counts: ready ones, or those that serve until they end. */
-function usableCount(endpoints: readonly Endpoint[]): number {
-  const ready = endpoints.filter((endpoint) => endpoint.conditions.ready).length;
-  if (ready > 0) return ready;
-  return endpoints.filter(({ conditions }) => conditions.serving && conditions.terminating).length;
 }
 
 function whyNothing({ api, dns, use }: Facts): string {

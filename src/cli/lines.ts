@@ -2,6 +2,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import { rungMeaning } from '../resolver/ladder-advice.js';
 import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
+import { conditionsInWords } from './endpoints.js';
 import type { ApiFacts, ConnectFacts, DnsAnswerFacts, DnsFacts, Facts, Line, Verdict } from './report.js';
 
 const ok = (text: string): Line => ({ mark: 'ok', text });
@@ -121,11 +122,10 @@ export function useLines({ use }: Facts): Line[] {
 const MAX_LISTED = 20;
 
 function endpointLine(endpoint: Endpoint): Line {
-  const { ready, serving, terminating } = endpoint.conditions;
-  const state = ready ? 'ready' : terminating ? (serving ? 'terminating, still serving' : 'terminating') : 'not ready';
-  const facts = [endpoint.name, endpoint.zone && `zone ${endpoint.zone}`, state].filter(Boolean).join(', ');
+  const { name, zone, conditions } = endpoint;
+  const facts = [name, zone && `zone ${zone}`, conditionsInWords(endpoint)].filter(Boolean).join(', ');
   const text = `${endpoint.key.replace(/#.*/, '')}  ${facts}`;
-  return ready ? ok(text) : note(text);
+  return conditions.ready ? ok(text) : note(text);
 }
 
 /** Whether an endpoint could be connected to. */
