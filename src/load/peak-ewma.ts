@@ -16,10 +16,6 @@ export interface PeakEwmaOptions {
 const FAILURE_STEP = 1 / 16;
 /** Failures make an endpoint at most this many times as costly. */
 const MAX_PENALTY = 100;
-/** How many times as costly it is while it asked not to be called. */
-const PUSHBACK_PENALTY = 10;
-/** A server's `Retry-After` is believed up to this long, in ms. */
-const MAX_PUSHBACK_MS = 60_000;
 /** Scores are whole numbers, since others would be boxed on the path of every pick: hundredths of a millisecond. */
 const UNITS_PER_MS = 100;
 const MAX_UNITS = 2 ** 31 - 1;
@@ -36,7 +32,8 @@ const MIN_LATENCY_MS = 1e-6;
  * everyone is tried again.
  *
  * A failure never improves the score, however fast it came: it raises the share of failures the score is multiplied by
- * (as 1 / (1 − share)², at most × 100). Pushback does too, and more while a `Retry-After` runs. A call its caller gave
+ * (as 1 / (1 − share)², at most × 100). Pushback is a failure as any; what a `Retry-After` asks for is the stage `pushback`'s
+ * to give, which also knows when too many ask. A call its caller gave
  * up on raises the estimate if it had lasted longer, and never lowers it. Of an endpoint that never answered one call
  * at a time is expected back: it is the cheapest while idle and costs `initialMs` per call while busy.
  * Source: the Peak EWMA of Finagle.
@@ -57,8 +54,7 @@ const LATENCY = 0;
 const UPDATED = 1;
 /** Share of recent calls that failed, 0 to 1. */
 const FAILING = 2;
-const PUSHED_BACK_UNTIL = 3;
-const FIELDS = 4;
+const FIELDS = 3;
 
 /** Up to here the first terms of the series are exp(−x) to within 3 in 10 million, at a fifth of its price. */
 const SERIES_UP_TO = 0.05;
@@ -92,7 +88,7 @@ class PeakEwmaRule implements LoadRule {
       numbers[at + FAILING] = (numbers[at + FAILING] as number) * kept;
       numbers[at + UPDATED] = nowMs;
     }
-    if (kind === 'failure' || outcome.cause === 'connect') this.#failed(numbers, at, nowMs, outcome.retryAfterMs);
+    if (kind === 'failure' || outcome.cause === 'connect') this.#failed(numbers, at, nowMs);
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
@@ -108,11 +104,10 @@ class PeakEwmaRule implements LoadRule {
       const working = 1 - failing * kept;
       cost *= Math.min(1 / (working * working), MAX_PENALTY);
     }
-    if (nowMs < (numbers[at + PUSHED_BACK_UNTIL] as number)) cost *= PUSHBACK_PENALTY;
     return Math.min(cost, MAX_UNITS) | 0;
   }
 
-  #failed(numbers: Float64Array, at: number, nowMs: number, retryAfterMs: number | undefined): void {
+  #failed(numbers: Float64Array, at: number, nowMs: number): void {
     // Nothing good was heard since the last update: what was learnt then does not fade.
     numbers[at + UPDATED] = nowMs;
     const before = numbers[at + FAILING] as number;
@@ -122,7 +117,6 @@ class PeakEwmaRule implements LoadRule {
     const latencyMs = numbers[at + LATENCY] as number;
     const missingMs = this.#initialMs - latencyMs;
     if (missingMs > 0) numbers[at + LATENCY] = latencyMs + missingMs * FAILURE_STEP * failing * failing;
-    if (retryAfterMs !== undefined) numbers[at + PUSHED_BACK_UNTIL] = nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS);
   }
 
   /** Which share of the past still counts after `passedMs`. */

@@ -174,7 +174,9 @@ export abstract class SubchannelCalls<C> {
     if (outcome.kind === 'failure' || outcome.cause === 'connect') {
       this.failed++;
       const { retryAfterMs } = outcome;
-      if (retryAfterMs !== undefined) this.pushedBackUntilMs = nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS);
+      if (retryAfterMs !== undefined) {
+        this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
+      }
     }
     if (this.#rule !== undefined) this.#tellEnd(this.#rule, askedMs, nowMs, outcome, isMeasured);
     // Stages have forgotten an endpoint that is closed; calls that were cut end after that.
