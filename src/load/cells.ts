@@ -1,5 +1,6 @@
-/** How many endpoints share one array. */
-const CELLS_PER_ARRAY = 64;
+/** How many endpoints share one array: the next is twice as large as the last, from `FIRST` to `MOST`. */
+const FIRST = 8;
+const MOST = 1_024;
 
 /** The numbers of one endpoint: those of `numbers` from `at` on. All 0 at first. */
 export interface Cell {
@@ -28,7 +29,8 @@ export class Cells {
 
   take(): Cell {
     if (this.#taken === this.#numbers.length) {
-      this.#numbers = new Float64Array(CELLS_PER_ARRAY * this.#fields);
+      const cells = Math.min(MOST, Math.max(FIRST, (2 * this.#numbers.length) / this.#fields));
+      this.#numbers = new Float64Array(cells * this.#fields);
       this.#taken = 0;
     }
     const cell = { numbers: this.#numbers, at: this.#taken };
