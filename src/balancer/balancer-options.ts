@@ -13,7 +13,7 @@ import { type Clock, systemClock } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
-import { checkLoad, checkPicker } from './plugged-in.js';
+import { checkLoad, checkPicker, checkStages } from './plugged-in.js';
 
 /** What every door accepts besides its own options: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
@@ -130,8 +130,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
   checkFunction('transport.connect', transport.connect);
   checkPicker(picker);
   checkLoad(load);
-  if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
-  for (const stage of stages) checkFunction('stages[]', stage);
+  checkStages(stages);
   const { observer = {}, clock = systemClock, rng = systemRng } = options;
   checkObserver(observer);
   checkFunction('clock.now', clock?.now);

@@ -9,7 +9,17 @@ import { random } from '../picker/random.js';
 import { roundRobin } from '../picker/round-robin.js';
 import { weightedRoundRobin } from '../picker/weighted-round-robin.js';
 import { checkFunction, optionError } from '../runtime/check.js';
+import { activeHealth } from '../stage/active-health.js';
+import { conditions } from '../stage/conditions.js';
+import { outlierEjection } from '../stage/outlier-ejection.js';
+import { panic } from '../stage/panic.js';
+import { pushback } from '../stage/pushback.js';
+import { slowStart } from '../stage/slow-start.js';
 import type { Stage, StageContext, StageFactory } from '../stage/stage.js';
+import { standardStages } from '../stage/standard-stages.js';
+import { subset } from '../stage/subset.js';
+import { zone } from '../stage/zone.js';
+import { topologyHints } from '../stage/zone-hints.js';
 
 /**
  * What is plugged in are functions that make something, and so are the functions that make those: `load: peakEwma` for
@@ -46,8 +56,38 @@ export function checkPicker(picker: PickerFactory): void {
   if (pickerMakers.has(picker)) throw optionError('picker', 'a picker such as p2c(), with its parentheses', picker);
 }
 
+/** What makes stages when it is called with options, and what makes a list of them. */
+const stageMakers: ReadonlySet<unknown> = new Set([
+  activeHealth,
+  conditions,
+  outlierEjection,
+  panic,
+  pushback,
+  slowStart,
+  standardStages,
+  subset,
+  topologyHints,
+  zone,
+]);
+
+/** Throws EVENKEEL_OPTION for what is no list of functions, and for ours without their parentheses. */
+export function checkStages(stages: readonly StageFactory[]): void {
+  if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
+  stages.forEach(checkStage);
+}
+
+function checkStage(factory: unknown, index: number): void {
+  const name = `stages[${index}]`;
+  if (Array.isArray(factory)) {
+    throw optionError(name, 'a stage; to put a list of them there write ...standardStages()', factory);
+  }
+  if (typeof factory === 'function' && !stageMakers.has(factory)) return;
+  throw optionError(name, 'a stage such as conditions(), with its parentheses', factory);
+}
+
 /** Makes stage number `index`. Throws EVENKEEL_OPTION if that is none, and what the factory throws. */
 export function makeStage(factory: StageFactory, index: number, context: StageContext): Stage {
+  checkStage(factory, index);
   const stage = factory(context);
   if (hasMethods(stage, ['apply'])) return stage;
   throw optionError(`stages[${index}]`, 'a stage such as conditions(), with its parentheses', factory);

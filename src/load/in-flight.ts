@@ -1,9 +1,13 @@
+import { checkNoOptions } from '../runtime/check.js';
 import { noCell } from './cells.js';
 import type { LoadFactory } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Calls in flight, as this process counts them. The default: needs no tuning and reacts at once. */
-export const inFlight = (): LoadFactory => () => new RuledLoad(inFlightRule, noCell);
+export const inFlight = (...none: []): LoadFactory => {
+  checkNoOptions('inFlight', none);
+  return () => new RuledLoad(inFlightRule, noCell);
+};
 
 /** What subchannels count by themselves: they need not ask it. */
 export const inFlightRule: LoadRule = {

@@ -1,3 +1,4 @@
+import { checkNoOptions } from '../runtime/check.js';
 import type { CostRule } from './cost.js';
 import { DrawPicker } from './draw-picker.js';
 import { HeapPicker } from './heap-picker.js';
@@ -15,18 +16,19 @@ const CHOICES = 8;
  * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good and
  * they do not all find the same endpoint least loaded.
  */
-export const leastLoaded = (): PickerFactory => leastBy('share');
+export const leastLoaded = (...none: []): PickerFactory => leastBy('share', 'leastLoaded', none);
 
 /**
  * The endpoint that would finish the call first if weight were speed: the least (load, with the call to come) / weight
  * (IPVS: sed). An idle client uses the heaviest endpoints only. O(log n), as `leastLoaded`.
  */
-export const shortestExpectedDelay = (): PickerFactory => leastBy('delay');
+export const shortestExpectedDelay = (...none: []): PickerFactory => leastBy('delay', 'shortestExpectedDelay', none);
 
 /** An idle endpoint if there is one, by weight and turn; otherwise the shortest expected delay (IPVS: nq). O(log n). */
-export const neverQueue = (): PickerFactory => leastBy('never-queue');
+export const neverQueue = (...none: []): PickerFactory => leastBy('never-queue', 'neverQueue', none);
 
-function leastBy(rule: CostRule): PickerFactory {
+function leastBy(rule: CostRule, name: string, none: readonly unknown[]): PickerFactory {
+  checkNoOptions(name, none);
   return (set, previous, { rng }) => {
     const { subchannels } = set;
     if (subchannels[0]?.load.decays !== true) return new HeapPicker(rule, set, previous, rng);

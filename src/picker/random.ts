@@ -1,4 +1,5 @@
 import type { Subchannel } from '../pool/subchannel.js';
+import { checkNoOptions } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
 import { Dice } from './dice.js';
 import { firstFitting } from './fallback.js';
@@ -6,10 +7,10 @@ import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet }
 import { WeightedDraw } from './weighted-draw.js';
 
 /** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
-export const random =
-  (): PickerFactory =>
-  (set, _previous, { rng }) =>
-    new RandomPicker(set, rng);
+export const random = (...none: []): PickerFactory => {
+  checkNoOptions('random', none);
+  return (set, _previous, { rng }) => new RandomPicker(set, rng);
+};
 
 class RandomPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;

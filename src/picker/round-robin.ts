@@ -1,4 +1,5 @@
 import type { Subchannel } from '../pool/subchannel.js';
+import { checkNoOptions } from '../runtime/check.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { StridePicker } from './stride-picker.js';
@@ -9,10 +10,11 @@ import { Turns } from './turns.js';
  * O(1) per pick with equal weights, O(log n) otherwise: calls are then interleaved, never in bursts, and no endpoint
  * is ever more than one call ahead of or behind its share of them.
  */
-export const roundRobin =
-  (): PickerFactory =>
-  (set, previous, { rng }) =>
+export const roundRobin = (...none: []): PickerFactory => {
+  checkNoOptions('roundRobin', none);
+  return (set, previous, { rng }) =>
     set.equalWeights ? new RoundRobinPicker(set, previous, rng) : new StridePicker(set, new Turns(set, previous, rng));
+};
 
 class RoundRobinPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;

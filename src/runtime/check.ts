@@ -59,6 +59,12 @@ export function checkKeys(name: string, value: unknown, known: readonly string[]
   }
 }
 
+/** Throws EVENKEEL_OPTION if what takes no options was given some: they would be ignored. */
+export function checkNoOptions(name: string, given: readonly unknown[]): void {
+  if (given.every((value) => value === undefined)) return;
+  throw new EvenkeelError('EVENKEEL_OPTION', `${name}() takes no options, got ${describe(given[0])}`);
+}
+
 function isWithin(value: number, { min, above, max, integer, infinite }: NumberBounds): boolean {
   if (value === Number.POSITIVE_INFINITY) return infinite === true;
   if (!Number.isFinite(value) || (integer && !Number.isInteger(value))) return false;

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify } from '../observe/observer.js';
+import { checkNoOptions } from '../runtime/check.js';
 import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -13,7 +14,10 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
  * With n endpoints, k of them failing: k ≤ n / 2 → k ejected; k > n / 2 → none.
  * Source: the panic threshold of Envoy, and Finagle's PanicMode.
  */
-export const panic = (): StageFactory => (context) => new Panic(context);
+export const panic = (...none: []): StageFactory => {
+  checkNoOptions('panic', none);
+  return (context) => new Panic(context);
+};
 
 /** Whether more than half of those that could be picked deserve doubt, the held back and those on trial included. */
 export function deservesPanic(set: EndpointSet): boolean {

@@ -1,3 +1,4 @@
+import { checkNoOptions } from '../runtime/check.js';
 import { conditions } from './conditions.js';
 import { outlierEjection } from './outlier-ejection.js';
 import { panic } from './panic.js';
@@ -5,6 +6,7 @@ import { pushback } from './pushback.js';
 import type { StageFactory } from './stage.js';
 
 /** The recommended stages in their order: what Kubernetes says, our own verdicts, what the endpoints wish, panic last. */
-export function standardStages(): readonly StageFactory[] {
+export function standardStages(...none: []): readonly StageFactory[] {
+  checkNoOptions('standardStages', none);
   return [conditions(), outlierEjection(), pushback(), panic()];
 }

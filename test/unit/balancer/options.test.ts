@@ -1,11 +1,22 @@
 import { describe, expect, it } from 'vitest';
 import { createBalancer } from '../../../src/balancer/balancer.js';
 import { checkBalancingOptions, resolveBalancerOptions } from '../../../src/balancer/balancer-options.js';
+import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
+import { random } from '../../../src/picker/random.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
+import { activeHealth } from '../../../src/stage/active-health.js';
 import { conditions } from '../../../src/stage/conditions.js';
+import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
+import { pushback } from '../../../src/stage/pushback.js';
+import { slowStart } from '../../../src/stage/slow-start.js';
+import { standardStages } from '../../../src/stage/standard-stages.js';
+import { subset } from '../../../src/stage/subset.js';
+import { zone } from '../../../src/stage/zone.js';
+import { topologyHints } from '../../../src/stage/zone-hints.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 
@@ -31,7 +42,7 @@ describe('options of a balancer', () => {
     [{ retry: { attempts: 1 } }, 'retry has no option "attempts"'],
     [{ retry: { budget: { ratio: 20 } } }, 'retry.budget.ratio must be a number from 0 to 1, got 20'],
     [{ stages: {} }, 'stages must be a list of stages'],
-    [{ stages: [{}] }, 'stages[] must be a function'],
+    [{ stages: [{}] }, 'stages[0] must be a stage such as conditions(), with its parentheses, got an object'],
     [{ pool: { maxAge: 1 } }, 'pool has no option "maxAge"'],
     [{ resolver: 'nonsense' }, 'target must be'],
     [{ load: peakEwma }, 'load must be a load such as inFlight(), with its parentheses, got the function peakEwma'],
@@ -43,11 +54,44 @@ describe('options of a balancer', () => {
     expect(message(options)).toContain(words);
   });
 
-  it('a stage without its parentheses is refused, by its place', () => {
-    const made = (): unknown => createBalancer({ ...parts, stages: [conditions(), panic as never] });
-    expect(made).toThrow(
-      'stages[1] must be a stage such as conditions(), with its parentheses, got the function panic',
+  it.each([activeHealth, outlierEjection, panic, pushback, slowStart, subset, topologyHints, zone])(
+    'a stage without its parentheses is refused, by its place: %o',
+    (maker) => {
+      const made = (): unknown => createBalancer({ ...parts, stages: [conditions(), maker as never] });
+      expect(made).toThrow(
+        `stages[1] must be a stage such as conditions(), with its parentheses, got the function ${maker.name}`,
+      );
+    },
+  );
+
+  it('a list of stages within the list is refused, with what to write', () => {
+    expect(message({ stages: [standardStages(), slowStart()] })).toBe(
+      'stages[0] must be a stage; to put a list of them there write ...standardStages(), got an array',
     );
+    expect(message({ stages: [standardStages] })).toContain('stages[0] must be a stage such as conditions()');
+  });
+
+  it.each([
+    conditions,
+    inFlight,
+    leastLoaded,
+    neverQueue,
+    panic,
+    random,
+    roundRobin,
+    shortestExpectedDelay,
+    standardStages,
+  ])('what takes no options refuses them: %o', (maker) => {
+    for (const given of [{ weights: [1, 2] }, {}, null, 5]) {
+      const make = maker as (options: unknown) => unknown;
+      expect(() => make(given)).toThrowError(
+        expect.objectContaining({
+          code: 'EVENKEEL_OPTION',
+          message: expect.stringContaining(`${maker.name}() takes no options, got `),
+        }),
+      );
+      expect(make(undefined)).toBeDefined();
+    }
   });
 
   it('a picker or load that throws when it is tried is left to the balancer, which can do without', () => {
