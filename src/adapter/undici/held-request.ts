@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
 import { bodyOf } from './dispatch-options.js';
 import type { ModernHandler } from './modern-call.js';
+import { withRawHeaders } from './raw-headers.js';
 import { RelayedController } from './relayed-controller.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
@@ -75,11 +76,12 @@ export class HeldRequest extends RelayedController implements ModernHandler {
   }
 
   onResponseStart(
-    _controller: Dispatcher.DispatchController,
+    controller: Dispatcher.DispatchController,
     status: number,
     headers: IncomingHttpHeaders,
     statusText?: string,
   ): void {
+    withRawHeaders(controller, headers);
     this.#handler.onResponseStart?.(this, status, headers, statusText);
   }
 

@@ -4,6 +4,7 @@ import type { Dispatcher } from 'undici';
 import { loadReportHeader } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { Call, type CallOwner } from './call.js';
+import { withRawHeaders } from './raw-headers.js';
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface ModernHandler {
@@ -35,8 +36,6 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
   #controller: Dispatcher.DispatchController | undefined;
   /** The caller paused before there was anything to pause. */
   #pausedEarly = false;
-  /** Of an undici before 7.28, whose controller has none: the fetch of Node 26 would show no headers at all. */
-  #headers: IncomingHttpHeaders | undefined;
 
   constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined, handler: ModernHandler) {
     super(owner, options, key);
@@ -56,7 +55,7 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
   }
 
   get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
-    return this.#controller?.rawHeaders ?? this.#headers ?? null;
+    return this.#controller?.rawHeaders ?? null;
   }
 
   get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
@@ -108,7 +107,7 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
     statusText?: string,
   ): void {
     this.responded();
-    if (controller.rawHeaders === undefined) this.#headers = headers;
+    withRawHeaders(controller, headers);
     const report = headers[loadReportHeader];
     if (status >= 500 || status === 429 || report !== undefined) {
       this.judged(outcomeOfAnswer(status, (name) => headers[name], report));

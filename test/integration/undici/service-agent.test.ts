@@ -11,7 +11,7 @@ import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { LadderWorld } from '../../support/ladder-world.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
-import { reachesGlobalFetch } from './support/global-fetch.js';
+import { agentShowsHeaders, reachesGlobalFetch } from './support/global-fetch.js';
 import { undici8 } from './support/undici8.js';
 
 type Undici = typeof undici;
@@ -175,7 +175,7 @@ describe('the dispatcher of a whole app', () => {
   };
   it.each(Object.entries(redirected))(
     '%s follows a redirect to another Service or outside, and leaves the credentials behind',
-    async (_name, send) => {
+    async (name, send) => {
       open();
       const before = await authorized();
       const headers = { authorization: 'only for orders' };
@@ -188,7 +188,8 @@ describe('the dispatcher of a whole app', () => {
       expect(await send(to('http://orders.shop:8080/home'), headers)).toMatchObject({ url: '/home' });
       // Two redirects away, one home and its target.
       expect(since(before, await authorized())).toEqual([4, 0, 0]);
-      // From outside back in.
+      // From outside, which undici's own Agent answers, back in.
+      if (name === 'global fetch' && !agentShowsHeaders) return;
       const back = `${outsideOrigin}/redirect?to=http://stock.shop:8080/back`;
       expect(await send(back, headers)).toMatchObject({ host: 'stock.shop:8080', url: '/back' });
       expect(since(before, await authorized())).toEqual([4, 0, 1]);

@@ -1,27 +1,46 @@
-import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Agent, type Dispatcher, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
 
 class Witness extends Agent {
   used = false;
 
-  override dispatch(): boolean {
+  override dispatch(options: Agent.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.used = true;
-    throw new Error('this is all it is for');
+    return super.dispatch(options, handler);
   }
 }
 
-/** Whether `setGlobalDispatcher` of the undici under test reaches the fetch of this Node: that of Node 26 hears it from 7.27 on. */
-async function probe(): Promise<boolean> {
+/** How far the fetch of this Node and the undici under test go together, without us. */
+async function probe(): Promise<{ readonly reaches: boolean; readonly shows: boolean }> {
+  const server = createServer((_request, response) => response.setHeader('x-there', 'yes').end()).listen(
+    0,
+    '127.0.0.1',
+  );
+  await once(server, 'listening');
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
   const former = getGlobalDispatcher();
   const witness = new Witness();
   setGlobalDispatcher(witness);
   try {
-    // Were it to go out, there is nobody there.
-    await fetch('http://127.0.0.1:9/').catch(() => {});
-    return witness.used;
+    await (await fetch(url)).text();
+    const reaches = witness.used;
+    const response = await fetch(url, { dispatcher: witness } as never);
+    await response.text();
+    return { reaches, shows: response.headers.has('x-there') };
   } finally {
     setGlobalDispatcher(former);
     await witness.close();
+    server.closeAllConnections();
+    server.close();
   }
 }
 
-export const reachesGlobalFetch: boolean = await probe();
+const { reaches, shows } = await probe();
+
+/** Whether `setGlobalDispatcher` reaches that fetch: Node 26 hears undici from 7.27 on. */
+export const reachesGlobalFetch: boolean = reaches;
+
+/** Whether undici's own Agent shows it the headers of an answer: Node 26 sees those of undici from 7.28 on. */
+export const agentShowsHeaders: boolean = shows;
