@@ -42,10 +42,15 @@ class PoolUser implements PodUser<Pool> {
   readonly #link: PodLink;
   /** Over HTTP/2 only. */
   readonly #silence: SilenceWatch | undefined;
+  readonly #wasCut: Promise<void>;
+  #settleCut!: () => void;
 
   constructor(parts: PodConnectionParts, link: PodLink, multiplexed: boolean) {
     this.#parts = parts;
     this.#link = link;
+    this.#wasCut = new Promise((resolve) => {
+      this.#settleCut = resolve;
+    });
     this.handle = new Pool(parts.dial.origin, {
       ...parts.pool,
       connections: multiplexed ? 1 : parts.connections,
@@ -63,7 +68,9 @@ class PoolUser implements PodUser<Pool> {
   }
 
   async finish(): Promise<void> {
-    await this.handle.close().catch(() => {});
+    // undici never tells the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
+    // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
+    await Promise.race([this.handle.close().catch(() => {}), this.#wasCut]);
     // Upgraded connections are the pool's no longer, but they still are ours.
     await this.#link.finished();
     this.#silence?.close();
@@ -73,6 +80,7 @@ class PoolUser implements PodUser<Pool> {
     const error = new errors.ClientDestroyedError();
     void this.handle.destroy(error).catch(() => {});
     this.#link.sockets.destroyAll(error);
+    this.#settleCut();
   }
 
   #watchSilence(): SilenceWatch {

@@ -90,6 +90,27 @@ describe('a balancer that is closed under load', () => {
     await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
   });
 
+  it('destroy ends also in the moment between two requests on one connection', async () => {
+    const warnings: string[] = [];
+    const orders = createDispatcher(origin, {
+      resolver: staticEndpoints(pods.endpoints),
+      connections: 1,
+      observer: { warned: ({ message }) => warnings.push(message) },
+    });
+    await connected(orders.balancer, 3);
+    const answers = Array.from({ length: 12 }, async () => {
+      const { body } = await orders.request({ path: '/', method: 'GET' });
+      await body.dump();
+    });
+    const ends = Promise.allSettled(answers);
+    await Promise.race(answers);
+    // One that waited was handed to undici by now, which writes it only in its next turn.
+    await orders.destroy();
+    expect(await ends).toHaveLength(12);
+    // The pool says so when it has waited in vain.
+    expect(warnings).toEqual([]);
+  });
+
   it('close and destroy also take callbacks, and may be called again', async () => {
     await new Promise<void>((resolve) => dispatcher.close(resolve));
     await new Promise<void>((resolve) => dispatcher.destroy(resolve));

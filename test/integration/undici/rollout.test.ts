@@ -136,6 +136,12 @@ describe.runIf(severalAddresses)('a rolling update, seen in headless DNS', () =>
     expect(traffic.failed('GET')).toEqual([]);
   });
 
+  it('fails no GET over TLS', { timeout: LIMIT_MS }, async () => {
+    await startByName({ tls: certificate }, 'https://orders.shop:8443', { tls });
+    const traffic = await rollUnderTraffic('rolling update by headless DNS with a TTL of 1 s, TLS');
+    expect(traffic.failed('GET')).toEqual([]);
+  });
+
   it.runIf(!coreTakesLegacyHandlers)(
     'fails no GET over HTTP/2, where pods say GOAWAY in the middle of the traffic',
     { timeout: LIMIT_MS },
