@@ -3,21 +3,15 @@ import { afterEach, expect, it } from 'vitest';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { connected } from '../../support/connected.js';
 import { Cluster } from '../undici/support/cluster.js';
+import { BURST, IDLE_MS, noMoreThan, race } from '../undici/support/keep-alive-race.js';
 import { PROOF, report } from '../undici/support/proof.js';
 import { type Send, Tally } from '../undici/support/traffic.js';
 import { over } from './support/traffic.js';
 
-const IDLE_MS = 50;
-const BURST = 25;
 const ROUNDS = PROOF ? 400 : 60;
-/** Pauses go through these in turn: from well before the pods hang up to just after. In ms. */
-const PAUSES = Array.from({ length: 16 }, (_, index) => IDLE_MS - 6 + index * 0.75);
 
 let cluster: Cluster;
 afterEach(() => cluster[Symbol.asyncDispose]());
-
-/** Failures are a matter of chance: the same cause twice does not give the same number. */
-const noMoreThan = (expected: number): number => expected + 3 * Math.sqrt(expected + 1);
 
 it(`pods hang up after ${IDLE_MS} ms: no more requests fail than over keep-alive Agents, and none arrives twice`, {
   timeout: 300_000,
@@ -34,21 +28,11 @@ it(`pods hang up after ${IDLE_MS} ms: no more requests fail than over keep-alive
   const ours = new Tally(over(orders, 'http://orders.shop:8080'));
   const theirs = new Tally(inTurn);
 
-  for (let round = 0; round < ROUNDS; round++) {
-    // All at once, so that each pod has several connections; then a pause about as long as they live.
-    const calls: Promise<void>[] = [];
-    for (let index = 0; index < BURST; index++) {
-      calls.push(ours.call('GET', `get-${round}-${index}`), ours.call('POST', `post-${round}-${index}`));
-      calls.push(theirs.call('GET', `bare-get-${round}-${index}`), theirs.call('POST', `bare-post-${round}-${index}`));
-    }
-    await Promise.all(calls);
-    const endMs = performance.now() + (PAUSES[round % PAUSES.length] as number);
+  const connections = await race(cluster, { ours, theirs }, ROUNDS, async (endMs) => {
     // The last stretch is spent busy, as in a process that has work: what the pods have said meanwhile is not read yet.
     await new Promise((resolve) => setTimeout(resolve, endMs - performance.now() - 3));
     while (performance.now() < endMs);
-  }
-
-  const connections = await Promise.all(cluster.pods.map(async (pod) => (await pod.stats()).connections));
+  });
   report(`idle time-out of ${IDLE_MS} ms, node:http`, {
     GETs: BURST * ROUNDS,
     POSTs: BURST * ROUNDS,

@@ -3,9 +3,23 @@ import { standardStages } from '../../../src/stage/standard-stages.js';
 import { around, type Behaviour, lognormal, type Server } from './server.js';
 import { withStages } from './strategies.js';
 import type { Tally } from './tally.js';
-import { type Strategy, World } from './world.js';
+import { type Strategy, World, type WorldOptions } from './world.js';
 
 const serve: Behaviour = { kind: 'serve' };
+
+/** Ten servers of about 20 ms, 1,000 calls per second, warmed up. */
+async function tenServers(strategy: Strategy, seed: number, more: Partial<WorldOptions>): Promise<World> {
+  const world = new World({
+    seed,
+    strategy,
+    servers: 10,
+    callsPerSecond: 1_000,
+    serviceTime: lognormal(20, 0.5),
+    ...more,
+  });
+  await world.start(10_000);
+  return world;
+}
 
 /** One client, 11 servers of 167 ms ± 5, one of which takes 2 s for the middle half of the time; deadline 1 s. */
 export async function oneServerSlow(strategy: Strategy, seed: number, lengthMs = 60_000): Promise<Tally> {
@@ -44,15 +58,7 @@ export async function oneServerBad(
   seed: number,
   lengthMs = 60_000,
 ): Promise<FaultCost> {
-  const world = new World({
-    seed,
-    strategy: withStages(strategy, standardStages()),
-    servers: 10,
-    callsPerSecond: 1_000,
-    serviceTime: lognormal(20, 0.5),
-    deadlineMs: 1_000,
-  });
-  await world.start(10_000);
+  const world = await tenServers(withStages(strategy, standardStages()), seed, { deadlineMs: 1_000 });
   const faulty = world.servers[3] as Server;
   faulty.behaviour = () => bad;
   const ejected = world.ejections.length;
@@ -78,15 +84,7 @@ export async function oneServerAtATenth(
   lengthMs = 60_000,
 ): Promise<{ readonly healthyMs: number; readonly p99Ms: number }> {
   const p99 = async (slower: number): Promise<number> => {
-    const world = new World({
-      seed,
-      strategy: withStages(strategy, standardStages()),
-      servers: 10,
-      callsPerSecond: 1_000,
-      serviceTime: lognormal(20, 0.5),
-      workers: 4,
-    });
-    await world.start(10_000);
+    const world = await tenServers(withStages(strategy, standardStages()), seed, { workers: 4 });
     (world.servers[3] as Server).behaviour = () => ({ kind: 'serve', slower });
     const tally = await world.run(lengthMs);
     await world.run(10_000);
@@ -104,15 +102,7 @@ export async function coldServerJoins(
 ): Promise<{ readonly withoutMs: number; readonly p99Ms: number }> {
   const p99 = async (joins: boolean): Promise<number> => {
     const stages = [...standardStages().slice(0, -1), slowStart(), ...standardStages().slice(-1)];
-    const world = new World({
-      seed,
-      strategy: withStages(strategy, stages),
-      servers: 10,
-      callsPerSecond: 1_000,
-      serviceTime: lognormal(20, 0.5),
-      workers: 4,
-    });
-    await world.start(10_000);
+    const world = await tenServers(withStages(strategy, stages), seed, { workers: 4 });
     if (joins) {
       const server = world.addServer();
       const bornMs = world.clock.now();
@@ -138,15 +128,7 @@ export interface Outage {
 
 /** All of ten servers fail for 10 s, then work again. */
 export async function allServersFail(strategy: Strategy, seed: number): Promise<Outage> {
-  const world = new World({
-    seed,
-    strategy: withStages(strategy, standardStages()),
-    servers: 10,
-    callsPerSecond: 1_000,
-    serviceTime: lognormal(20, 0.5),
-    deadlineMs: 1_000,
-  });
-  await world.start(10_000);
+  const world = await tenServers(withStages(strategy, standardStages()), seed, { deadlineMs: 1_000 });
   for (const server of world.servers) server.behaviour = () => ({ kind: 'fail', afterMs: 20 });
   await world.run(1_000);
   const during = await world.run(9_000);
