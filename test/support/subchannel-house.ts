@@ -1,3 +1,4 @@
+import { expect } from 'vitest';
 import { createEndpoint, type Endpoint, type EndpointInit } from '../../src/endpoint/endpoint.js';
 import { inFlight } from '../../src/load/in-flight.js';
 import type { Load } from '../../src/load/load.js';
@@ -107,4 +108,24 @@ export class SubchannelHouse {
       end: (outcome = { kind: 'success' }) => this.subchannel.end(startedMs, this.clock.now(), outcome, startedMs),
     };
   }
+}
+
+/** A house whose subchannel is ready. */
+export async function readyHouse(options: SubchannelHouseOptions = {}): Promise<SubchannelHouse> {
+  const house = new SubchannelHouse(options);
+  await house.open();
+  expect(house.state).toBe('ready');
+  return house;
+}
+
+/** Nothing is left of it: no timer, no connection, no attempt. */
+export async function expectNothingLeft(house: SubchannelHouse): Promise<void> {
+  await house.retiring.allClosed();
+  await settle();
+  expect(house.state).toBe('closed');
+  expect(house.closed).toBe(1);
+  expect(house.clock.timers).toBe(0);
+  expect(house.fake.open()).toHaveLength(0);
+  expect(house.fake.hanging).toBe(0);
+  expect(house.told.at(-1)).toBe('closed');
 }

@@ -1,0 +1,177 @@
+import { describe, expect, it } from 'vitest';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import { slotsOf, subchannel, WatchedSlots } from '../../support/pick-set.js';
+import { readyHouse, SubchannelHouse } from '../../support/subchannel-house.js';
+
+describe('what a subchannel counts', () => {
+  it('counts calls begun, running and failed, also those that found no connection', async () => {
+    const house = await readyHouse();
+    for (const outcome of Object.values(outcomes)) house.call().end(outcome);
+    house.call();
+    expect(house.subchannel).toMatchObject({ started: 10, inFlight: 1, failed: 6 });
+  });
+
+  it('tells trackers how long the call lasted, and the load how long the endpoint took', async () => {
+    const measured: number[] = [];
+    const load = {
+      decays: false,
+      start: () => {},
+      end: (from: number, to: number) => measured.push(to - from),
+      value: () => 1,
+    };
+    const house = await readyHouse({ load });
+    const startedMs = house.clock.now();
+    house.subchannel.start(startedMs);
+    house.clock.advance(500);
+    house.subchannel.end(startedMs, house.clock.now(), outcomes.success, house.clock.now() - 20);
+    expect(house.told).toEqual(['connected', 'completed success 500']);
+    expect(measured).toEqual([20]);
+  });
+
+  it('tells trackers of no success they would ignore, and of all else', async () => {
+    const told: string[] = [];
+    const tracker = {
+      ignoresSuccess: false,
+      connected: () => told.push('connected'),
+      completed: ({ kind }: Outcome) => {
+        told.push(kind);
+        tracker.ignoresSuccess = told.length >= 3;
+      },
+    };
+    const house = await readyHouse({ tracker });
+    for (let call = 0; call < 4; call++) house.call().end();
+    house.call().end(outcomes.status);
+    house.call().end();
+    expect(told).toEqual(['connected', 'success', 'success', 'failure']);
+    house.last.end(new Error('reset'));
+    await house.clock.advanceAsync(200);
+    house.call().end();
+    expect(told.slice(4)).toEqual(['connected', 'success']);
+  });
+
+  it('tells trackers of a time-out how many calls began since it was last heard of, by whatever end', async () => {
+    const ends = [outcomes.success, outcomes.status, outcomes.reset, outcomes.cancelled, outcomes.overload];
+    for (const ignoresSuccess of [false, true]) {
+      for (const outcome of ends) {
+        const unanswered: number[] = [];
+        const completed = (_outcome: Outcome, _latencyMs: number, count: number) => unanswered.push(count);
+        const house = await readyHouse({ tracker: { completed, ignoresSuccess } });
+        // The first is heard of by everyone.
+        house.call().end();
+        house.call().end(outcome);
+        const calls = Array.from({ length: 7 }, () => house.call());
+        house.clock.advance(1_000);
+        calls[0]?.end(outcomes.timeout);
+        expect(unanswered.at(-1)).toBe(7);
+        calls[1]?.end(outcome);
+        calls[2]?.end(outcomes.timeout);
+        expect(unanswered.at(-1)).toBe(1);
+      }
+    }
+  });
+
+  it('has no capacity without a connection, and what the connection says with one', async () => {
+    const house = new SubchannelHouse();
+    expect(house.subchannel.capacity).toBe(0);
+    await house.open();
+    house.last.capacity = 7;
+    expect(house.subchannel.capacity).toBe(7);
+  });
+
+  it('asks its connection for its capacity on every pick, or is told when it changes', () => {
+    const asked = subchannel(0);
+    slotsOf(asked).capacity = 1;
+    asked.start(0);
+    expect(asked.hasRoom).toBe(false);
+    slotsOf(asked).capacity = 2;
+    expect(asked.hasRoom).toBe(true);
+
+    const told = subchannel(1);
+    const slots = new WatchedSlots();
+    told.connection = slots;
+    told.start(0);
+    expect(told.hasRoom).toBe(true);
+    slots.setCapacity(1);
+    expect(told.hasRoom).toBe(false);
+    slots.setCapacity(2);
+    expect(told.hasRoom).toBe(true);
+    told.setTrial(1);
+    told.start(0);
+    expect(told.hasRoom).toBe(false);
+    told.setTrial(undefined);
+    slots.setCapacity(3);
+    expect(told.hasRoom).toBe(true);
+  });
+
+  it('no longer listens to the capacity of a connection that was replaced', () => {
+    const one = subchannel(1);
+    const old = new WatchedSlots();
+    one.connection = old;
+    one.connection = new WatchedSlots();
+    old.setCapacity(0);
+    expect(one.hasRoom).toBe(true);
+    one.connection = undefined;
+    expect(one.hasRoom).toBe(false);
+  });
+
+  it('tells trackers with the next call how many successes they ignored', async () => {
+    const unheard: number[] = [];
+    const completed = (_outcome: Outcome, _ms: number, _unanswered: number, count: number) => unheard.push(count);
+    const house = await readyHouse({ tracker: { completed, ignoresSuccess: true } });
+    const running = house.call();
+    for (let call = 0; call < 8; call++) house.call().end();
+    house.call().end(outcomes.status);
+    house.call().end();
+    house.call().end(outcomes.cancelled);
+    running.end(outcomes.reset);
+    expect(unheard).toEqual([0, 7, 1, 0]);
+  });
+
+  it('counts the calls that a load of calls in flight would count', async () => {
+    const house = await readyHouse({ load: inFlight()() });
+    const first = house.call();
+    house.call();
+    expect([house.subchannel.cost(0), house.subchannel.load.value(0)]).toEqual([3, 3]);
+    first.end();
+    expect([house.subchannel.cost(0), house.subchannel.load.value(0)]).toEqual([2, 2]);
+  });
+
+  it('survives a load and a tracker that throw, and says so', async () => {
+    const broken = (): never => {
+      throw new Error('broken');
+    };
+    const house = new SubchannelHouse({
+      load: { decays: false, start: broken, end: broken, value: () => 1 },
+      tracker: { connected: broken, disconnected: broken, completed: broken, closed: broken },
+    });
+    await house.open();
+    house.call().end();
+    expect(house.subchannel).toMatchObject({ started: 1, inFlight: 0 });
+    house.last.end(new Error('reset'));
+    await house.clock.advanceAsync(200);
+    expect(house.state).toBe('ready');
+    house.subchannel.destroy();
+    expect(house.state).toBe('closed');
+    expect(new Set(house.warnings)).toEqual(new Set(['a load threw', 'the tracker of a stage threw']));
+    expect(house.warnings).toHaveLength(2);
+  });
+
+  it('pings its connection, and rejects without one', async () => {
+    const house = new SubchannelHouse();
+    const { signal } = new AbortController();
+    await expect(house.subchannel.ping(signal)).rejects.toThrow('10.0.0.1:80 has no connection');
+    await house.open();
+    await house.subchannel.ping(signal);
+    house.last.pingError = new Error('no answer');
+    await expect(house.subchannel.ping(signal)).rejects.toThrow('no answer');
+  });
+
+  it('U8: new data of the endpoint touch nothing else', async () => {
+    const house = await readyHouse();
+    house.subchannel.endpoint = createEndpoint({ address: '10.0.0.1', port: 80, zone: 'b', weight: 3 });
+    await house.clock.advanceAsync(60_000);
+    expect(house.fake.attempts).toHaveLength(1);
+  });
+});
