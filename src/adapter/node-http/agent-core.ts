@@ -1,6 +1,7 @@
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
+import { type Balancer, type Clock, EvenkeelError, SharedTimers } from '../../index.js';
+import type { DeadlineOf } from '../http/deadline-rule.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { Call, type CallOwner } from './call.js';
@@ -15,6 +16,7 @@ export interface AgentCoreParts {
   readonly matcher: OriginMatcher;
   readonly elsewhere: Elsewhere;
   readonly key: ((request: ClientRequest) => string | undefined) | undefined;
+  readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   readonly transport: PodTransport;
@@ -28,6 +30,7 @@ export type ByName<T> = Record<string, T[]>;
 export class AgentCore implements CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
+  readonly timers: SharedTimers;
   readonly #waiting = new Set<ClientRequest>();
   readonly #waitingCount = new WaitingRequests();
   readonly #parts: AgentCoreParts;
@@ -40,9 +43,14 @@ export class AgentCore implements CallOwner {
     this.#parts = parts;
     this.balancer = parts.balancer;
     this.clock = parts.clock;
+    this.timers = new SharedTimers(parts.clock);
     const { hostname, port, protocol } = parts.origin;
     this.#host = hostname;
     this.#port = Number(port || (protocol === 'https:' ? 443 : 80));
+  }
+
+  get origin(): string {
+    return this.#parts.matcher.origin;
   }
 
   get isClosing(): boolean {
@@ -65,7 +73,7 @@ export class AgentCore implements CallOwner {
     else if (!this.#isOurs(request, options)) this.#parts.elsewhere.addRequest(request, options);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
-    else new Call(this, request, this.#parts.key?.(request)).begin();
+    else this.#begin(request);
   }
 
   close(): Promise<void> {
@@ -101,6 +109,14 @@ export class AgentCore implements CallOwner {
     return this.#waiting.size === 0 ? {} : { [`${this.#host}:${this.#port}:`]: [...this.#waiting] };
   }
 
+  #begin(request: ClientRequest): void {
+    const { key, deadlineOf } = this.#parts;
+    const call = new Call(this, request, key?.(request));
+    const limitMs = deadlineOf?.(request);
+    if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
+    call.begin();
+  }
+
   /** Whether a request is for the target. Anybody else must not receive what was meant for it, nor the reverse. */
   #isOurs(request: ClientRequest, options: RequestOptions): boolean {
     const { matcher, origin } = this.#parts;
@@ -117,6 +133,7 @@ export class AgentCore implements CallOwner {
 
   async #end(balancer: Promise<void>): Promise<void> {
     await Promise.all([balancer, this.#parts.elsewhere.close()]);
+    this.timers.close();
   }
 }
 

@@ -7,10 +7,13 @@ import {
   checkFunction,
   checkKeys,
   createBalancer,
+  EvenkeelError,
   optionError,
   poolDefaults,
+  type RetryOptions,
   systemClock,
 } from '../../index.js';
+import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { AgentCore } from './agent-core.js';
@@ -28,6 +31,12 @@ export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOption
   readonly otherwise?: HttpAgent;
   /** What hash pickers go by: requests with one key go to one pod. On the path of every request. */
   readonly key?: (request: ClientRequest) => string | undefined;
+  /**
+   * How long a request may take in all, in ms: waiting for a pod and a connection, and the answer to its end. Then it fails
+   * with EVENKEEL_DEADLINE. Or a function that says so for each request; undefined = as long as it takes.
+   * @defaultValue no limit: the caller's own time-out decides
+   */
+  readonly deadlineMs?: number | DeadlineOf<ClientRequest>;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string;
 }
@@ -70,14 +79,16 @@ export function createAgent(target: `https://${string}`, options?: AgentOptions)
 export function createAgent(target: string | URL, options?: AgentOptions): HttpServiceAgent;
 export function createAgent(target: string | URL, options: AgentOptions = {}): HttpServiceAgent {
   const origin = serviceOrigin('target', target);
+  refuseRepeats(options);
   checkKeys('options', options, [
     ...balancingOptionNames,
     ...nodeHttpConnectionOptionNames,
     'otherwise',
     'key',
+    'deadlineMs',
     'clusterDomain',
   ]);
-  const { otherwise, key, clusterDomain, clock = systemClock, rng, pool } = options;
+  const { otherwise, key, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
   if (otherwise !== undefined && !takesRequests(otherwise)) throw optionError('otherwise', 'an Agent', otherwise);
   const matcher = originMatcher(origin, clusterDomain);
@@ -95,6 +106,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     matcher,
     elsewhere: new Elsewhere({ otherwise, protocol, clock, drainTimeoutMs }),
     key,
+    deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,
     drainTimeoutMs,
     transport,
@@ -105,6 +117,17 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     }),
   });
   return agentOf(protocol, core);
+}
+
+/** Node sends a request once. What would have it sent again is refused here rather than left without effect. */
+function refuseRepeats(options: AgentOptions): void {
+  const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
+  const asked = { hedge, 'retry.statuses': retry?.statuses, 'retry.methods': retry?.methods };
+  for (const [name, value] of Object.entries(asked)) {
+    if (value === undefined) continue;
+    const why = 'node:http cannot send a request again once it has a connection. evenkeel/undici can';
+    throw new EvenkeelError('EVENKEEL_OPTION', `createAgent has no option "${name}": ${why}`);
+  }
 }
 
 /** Node's own Agent, which requests and clients ask about, doing what `core` does. */

@@ -9,9 +9,12 @@ import {
   type Outcome,
   observes,
   outcomes,
+  type SharedTimer,
+  type Timed,
   TriedEndpoints,
 } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
+import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
 import { outcomeOfBroken } from './outcome.js';
@@ -22,6 +25,8 @@ import type { PodAgent, SocketSeeker } from './pod-agent.js';
 export interface CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
+  /** The target, for messages. */
+  readonly origin: string;
   /** A request waits for a pod; a request waits no more. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
@@ -34,7 +39,7 @@ export interface CallOwner {
  * often as the retry budget pays for it; from then on it is Node's, and only watched: no listener of ours changes what
  * happens when the caller has none.
  */
-export class Call implements SocketSeeker {
+export class Call implements SocketSeeker, Timed {
   readonly request: ClientRequest;
   readonly #owner: CallOwner;
   readonly #key: string | undefined;
@@ -48,6 +53,9 @@ export class Call implements SocketSeeker {
   #waiting: AbortController | undefined;
   /** It has its socket, or failed, or its caller gave it up: it wants none any more. */
   #settled = false;
+  /** When it has to be over, if it has to. */
+  #deadline: SharedTimer | undefined;
+  #isLate = false;
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
@@ -65,6 +73,36 @@ export class Call implements SocketSeeker {
 
   get podLeft(): boolean {
     return this.#lease?.subchannel.state === 'draining';
+  }
+
+  /** The request has until `deadline`; to be said before it begins. */
+  limit(deadline: SharedTimer): void {
+    this.#deadline = deadline;
+  }
+
+  /** Its deadline. Node tells the caller, as of any error of his request; of an answer that came in full he has no less. */
+  timedOut(): void {
+    const { request } = this;
+    if (request.destroyed || responseOf(request)?.complete) return;
+    this.#isLate = true;
+    const { origin } = this.#owner;
+    const { delayMs: limitMs } = this.#deadline as SharedTimer;
+    const { method } = request;
+    const error = deadlineError({ origin, method, limitMs, running: [this], tried: this.#tried });
+    // The answer's readers hear of it as well, if there is one; both ways end in the socket.
+    (responseOf(request) ?? request).destroy(error);
+  }
+
+  /** Where it went. */
+  get lease(): Lease<PodAgent> | undefined {
+    return this.#lease;
+  }
+
+  /** How far it has come, for people. */
+  get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
+    if (this.#lease === undefined) return 'waiting';
+    if (!this.#settled) return 'connecting';
+    return this.#isAnswered(this.#lease) ? 'answered' : 'sent';
   }
 
   begin(): void {
@@ -166,8 +204,9 @@ export class Call implements SocketSeeker {
     this.#waiting?.abort();
     const lease = this.#lease;
     if (lease === undefined) return;
-    lease.end(outcomes.cancelled);
-    this.#report(lease, outcomes.cancelled, false, undefined);
+    const outcome = this.#outcomeOfAbort(lease);
+    lease.end(outcome);
+    this.#report(lease, outcome, false, undefined);
   }
 
   #fail(error: Error): void {
@@ -176,6 +215,7 @@ export class Call implements SocketSeeker {
 
   #settle(error: Error | undefined): void {
     this.#settled = true;
+    this.#deadline?.cancel();
     this.#pending?.release();
     endWithoutSocket(this.request, error);
   }
@@ -185,6 +225,7 @@ export class Call implements SocketSeeker {
     const lease = this.#lease;
     if (lease === undefined) return;
     this.#lease = undefined;
+    this.#deadline?.cancel();
     const response = responseOf(this.request);
     const { socket } = this.request;
     if (response !== undefined) lease.progressed();
@@ -201,10 +242,25 @@ export class Call implements SocketSeeker {
       this.#end(lease, answerOutcome(response), error);
       return;
     }
+    if (this.#isLate) {
+      this.#end(lease, this.#outcomeOfAbort(lease), error);
+      return;
+    }
     const endedByPod = socket?.readableEnded === true;
     const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
     this.#end(lease, outcome, error);
     if (outcome.cause === 'reset') lease.handle.lost(error ?? new Error('the pod ended the connection'));
+  }
+
+  #isAnswered(lease: Lease<PodAgent>): boolean {
+    return lease.answered || responseOf(this.request) !== undefined;
+  }
+
+  /** A deadline is a time-out of the pod, if that had half of the time or more and has not begun to answer. */
+  #outcomeOfAbort(lease: Lease<PodAgent>): Outcome {
+    if (!this.#isLate || this.#isAnswered(lease)) return outcomes.cancelled;
+    const { delayMs } = this.#deadline as SharedTimer;
+    return 2 * (this.#owner.clock.now() - lease.startedMs) >= delayMs ? outcomes.timeout : outcomes.cancelled;
   }
 
   #end(lease: Lease<PodAgent>, outcome: Outcome, error: Error | undefined, latencyMs?: number): void {

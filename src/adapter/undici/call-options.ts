@@ -1,5 +1,5 @@
 import type { Dispatcher } from 'undici';
-import { checkNumber, optionError } from '../../index.js';
+import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { type HedgeOptions, type Hedging, hedgingOf } from './hedging.js';
 
 /** How long a request may take, and whether a second pod is asked meanwhile. */
@@ -9,7 +9,7 @@ export interface CallOptions {
    * EVENKEEL_DEADLINE. Or a function that says so for each request; undefined = as long as it takes.
    * @defaultValue no limit: the caller's own signal decides
    */
-  readonly deadlineMs?: number | ((options: Dispatcher.DispatchOptions) => number | undefined);
+  readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions>;
   /** Asks a second pod when the first takes long. @defaultValue never */
   readonly hedge?: HedgeOptions;
 }
@@ -19,12 +19,9 @@ export const callOptionNames: readonly (keyof CallOptions)[] = Object.freeze(['d
 
 /** The same, checked. */
 export interface CallRules {
-  readonly deadlineOf: ((options: Dispatcher.DispatchOptions) => number | undefined) | undefined;
+  readonly deadlineOf: DeadlineOf<Dispatcher.DispatchOptions> | undefined;
   readonly hedging: Hedging | undefined;
 }
-
-/** Longest deadline, in ms. */
-const MAX_DEADLINE_MS = 86_400_000;
 
 /** Throws EVENKEEL_OPTION for what does not fit. */
 export function callRules({ deadlineMs, hedge }: CallOptions): CallRules {
@@ -32,19 +29,4 @@ export function callRules({ deadlineMs, hedge }: CallOptions): CallRules {
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     hedging: hedge === undefined ? undefined : hedgingOf(hedge),
   };
-}
-
-function deadlineRule(deadlineMs: unknown): CallRules['deadlineOf'] {
-  if (typeof deadlineMs === 'function') {
-    return (options) => {
-      const limitMs = deadlineMs(options);
-      if (limitMs === undefined || limitMs === Number.POSITIVE_INFINITY) return undefined;
-      // What is left of somebody else's deadline may be nothing: then it is over at once, and not without a limit.
-      if (typeof limitMs === 'number' && limitMs <= 0) return 1;
-      return checkNumber('deadlineMs()', limitMs, 0, { above: 0, max: MAX_DEADLINE_MS });
-    };
-  }
-  if (typeof deadlineMs !== 'number') throw optionError('deadlineMs', 'a number or a function', deadlineMs);
-  const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { min: 1, max: MAX_DEADLINE_MS });
-  return () => limitMs;
 }

@@ -12,7 +12,7 @@ import {
   type Timed,
   TriedEndpoints,
 } from '../../index.js';
-import { deadlineError, isDeadlineError } from './deadline-error.js';
+import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { bodyOf } from './dispatch-options.js';
 import { outcomeOfError } from './outcome.js';
 import { isPodLeftError, podLeftError } from './pod-left.js';

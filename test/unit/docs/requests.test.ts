@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
 import { callOptionNames, callRules } from '../../../src/adapter/undici/call-options.js';
-import { deadlineError } from '../../../src/adapter/undici/deadline-error.js';
 import { hedgeDefaults } from '../../../src/adapter/undici/hedging.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';

@@ -25,6 +25,10 @@ describe('createAgent', () => {
     ['key', 'http://orders.shop', { key: 'x-user' }, 'key must be a function'],
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
+    ['a deadline', 'http://orders.shop', { deadlineMs: '1s' }, 'deadlineMs must be a number or a function'],
+    ['statuses', 'http://orders.shop', { retry: { statuses: [503] } }, '"retry.statuses": node:http cannot send'],
+    ['methods', 'http://orders.shop', { retry: { methods: ['POST'] } }, '"retry.methods": node:http cannot send'],
+    ['hedging', 'http://orders.shop', { hedge: { afterMs: 9 } }, '"hedge": node:http cannot send'],
     ['no resolver at all', 'http://orders.shop', { resolver: null }, 'resolver'],
   ])('refuses %s (%s, %j)', (_what, target, options, part) => {
     const given = options === null ? null : { resolver, ...options };
@@ -57,6 +61,8 @@ describe('createAgent', () => {
       healthPath: '/healthz',
       otherwise: new HttpsAgent(),
       key: () => undefined,
+      deadlineMs: () => 1_000,
+      retry: { maxAttempts: 2, when: () => false },
       clusterDomain: 'corp.example',
       pool: { connectTimeoutMs: 100 },
     });

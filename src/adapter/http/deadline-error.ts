@@ -1,9 +1,8 @@
-import type { Pool } from 'undici';
 import { EvenkeelError, endpointAddress, isEvenkeelError, type Lease, type TriedEndpoints } from '../../index.js';
 
 /** A call, or one of its attempts, as its deadline finds it. */
 interface Running {
-  readonly lease: Lease<Pool> | undefined;
+  readonly lease: Lease<unknown> | undefined;
   readonly stage: 'waiting' | 'connecting' | 'sent' | 'answered';
 }
 
@@ -12,7 +11,7 @@ export interface MissedDeadline {
   readonly method: string;
   readonly limitMs: number;
   readonly running: readonly Running[];
-  readonly tried: TriedEndpoints<Pool> | undefined;
+  readonly tried: TriedEndpoints<unknown> | undefined;
 }
 
 /** What the caller gets at his deadline: for whom he waited, how far it had come, and where it was tried before. */

@@ -1,0 +1,133 @@
+import { get } from 'node:http';
+import axios from 'axios';
+import got from 'got';
+import fetch from 'node-fetch';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import WebSocket from 'ws';
+import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { roundRobin } from '../../../src/picker/round-robin.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { connected } from '../../support/connected.js';
+import { HangingEndpoint } from '../../support/hanging-endpoint.js';
+import { Pod, Pods } from '../../support/pods.js';
+import { until } from '../../support/until.js';
+import { codeOf, Opened, running, send } from './support/request.js';
+
+const origin = 'http://orders.shop:8080';
+
+let pods: Pods;
+const opened = new Opened();
+let attempts: ObserverEvents['attemptEnded'][] = [];
+
+beforeAll(async () => {
+  pods = await Pods.start(2);
+});
+afterAll(() => pods[Symbol.asyncDispose]());
+beforeEach(() => {
+  attempts = [];
+});
+afterEach(() => opened.destroyAll());
+
+/** No verdicts: which pod is tried must not depend on what happened before. */
+async function open(options: AgentOptions, count = 2): Promise<HttpServiceAgent> {
+  const agent = opened.add(
+    createAgent(origin, {
+      resolver: staticEndpoints(pods.endpoints),
+      stages: [],
+      picker: roundRobin(),
+      observer: { attemptEnded: (attempt) => attempts.push(attempt) },
+      ...options,
+    }),
+  );
+  if (count > 0) await connected(agent.balancer, count);
+  return agent;
+}
+const missed = (...parts: string[]): unknown =>
+  expect.objectContaining({
+    code: 'EVENKEEL_DEADLINE',
+    message: expect.stringMatching(new RegExp(parts.map((part) => part.replaceAll('.', '\\.')).join('.*'))),
+  });
+
+describe('the deadline of a request over node:http', () => {
+  it.each(['GET', 'POST'])('%s: ends the waiting for an answer, and is a time-out of the pod', async (method) => {
+    const agent = await open({ deadlineMs: 200 });
+    const body = method === 'POST' ? { body: 'x' } : {};
+    await expect(send(agent, `${origin}/hang`, { method, ...body })).rejects.toEqual(
+      missed(origin, method, '200 ms', 'no answer from 127.0.0.1:'),
+    );
+    await until('nothing runs', () => running(agent) === 0);
+    expect(attempts.map(({ outcome }) => outcome)).toEqual([{ kind: 'failure', cause: 'timeout' }]);
+  });
+
+  it('names the endpoint', async () => {
+    const agent = await open({ deadlineMs: 200, resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
+    const error = await send(agent, `${origin}/hang`).catch((reason: unknown) => reason);
+    expect(error).toMatchObject({ code: 'EVENKEEL_DEADLINE', endpoint: `127.0.0.1:${pods.at(0).port}` });
+  });
+
+  it('ends the waiting for a pod, and leaves nobody in the queue', async () => {
+    const agent = await open({ deadlineMs: 100, resolver: new FakeResolver(), waitTimeoutMs: 60_000 }, 0);
+    await expect(send(agent, `${origin}/`)).rejects.toEqual(missed('it waited for an endpoint'));
+    expect(running(agent)).toBe(0);
+    expect(attempts).toEqual([]);
+  });
+
+  it('ends the waiting for a connection', async () => {
+    const pod = await Pod.start({ name: 'orders', backlog: 1 });
+    const agent = await open({ deadlineMs: 300, resolver: staticEndpoints([pod.endpoint]) }, 1);
+    await using _hanging = await HangingEndpoint.seize(pod);
+    // It has the one connection that is open.
+    const first = send(agent, `${origin}/`).catch((error: unknown) => error);
+    await expect(send(agent, `${origin}/`)).rejects.toEqual(missed('it waited for a connection to 127.0.0.1:'));
+    expect(await first).toEqual(missed('no answer from 127.0.0.1:'));
+    await until('nothing runs', () => running(agent) === 0);
+  });
+
+  it('ends an answer that has begun; that is nothing against the pod', async () => {
+    const agent = await open({ deadlineMs: 300 });
+    await expect(send(agent, `${origin}/hang-body`)).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
+    await until('nothing runs', () => running(agent) === 0);
+    expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
+  });
+
+  it('is not in the way of what ends before', async () => {
+    const agent = await open({ deadlineMs: 60_000 });
+    for (let request = 0; request < 20; request++) expect((await send(agent, `${origin}/`)).status).toBe(200);
+    await until('nothing runs', () => running(agent) === 0);
+  });
+
+  it('may be another for each request', async () => {
+    const asked: (number | undefined)[] = [undefined, Number.POSITIVE_INFINITY, 100, 0, -5];
+    const agent = await open({ deadlineMs: ({ path }) => asked[Number(path.split('=')[1])] });
+    const to = (index: number, path = '/hang'): Promise<unknown> => send(agent, `${origin}${path}?index=${index}`);
+    for (const index of [2, 3, 4]) expect(await codeOf(to(index))).toBe('EVENKEEL_DEADLINE');
+    for (const index of [0, 1]) await to(index, '/');
+  });
+
+  it('that is no number is the fault of the function, and leaves nothing behind', async () => {
+    const agent = await open({ deadlineMs: () => 'soon' as never });
+    expect(() => get(`${origin}/`, { agent })).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+    expect(running(agent)).toBe(0);
+  });
+
+  it('does not cut what has become the caller’s own connection', async () => {
+    const agent = await open({ deadlineMs: 200 });
+    const socket = new WebSocket('ws://orders.shop:8080/', { agent });
+    await new Promise((resolve) => socket.once('open', resolve));
+    // Another request of the same time, begun later, is over: so would be the deadline of the first.
+    expect(await codeOf(send(agent, `${origin}/hang`))).toBe('EVENKEEL_DEADLINE');
+    expect(socket.readyState).toBe(WebSocket.OPEN);
+    socket.terminate();
+  });
+
+  const clients: Record<string, (agent: HttpServiceAgent) => Promise<unknown>> = {
+    axios: (httpAgent) => axios.get(`${origin}/hang`, { httpAgent, proxy: false }),
+    got: (http) => got(`${origin}/hang`, { agent: { http }, retry: { limit: 0 } }),
+    'node-fetch': (agent) => fetch(`${origin}/hang`, { agent }),
+  };
+  it.each(Object.entries(clients))('reaches the caller of %s by its code', async (_name, call) => {
+    expect(await codeOf(call(await open({ deadlineMs: 200 })))).toBe('EVENKEEL_DEADLINE');
+  });
+});
