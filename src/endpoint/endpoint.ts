@@ -33,17 +33,27 @@ export interface Endpoint {
 
 /** What it takes to describe an endpoint; all but address and port have defaults. */
 export interface EndpointInit {
+  /** IP address or host name; brought to its canonical form. */
   readonly address: string;
+  /** From 1 to 65535. */
   readonly port: number;
+  /** The pod's uid, where it is known. @defaultValue none */
   readonly uid?: string | undefined;
+  /** The pod's name or host name, for people. @defaultValue none */
   readonly name?: string | undefined;
+  /** As `topology.kubernetes.io/zone`. @defaultValue none */
   readonly zone?: string | undefined;
+  /** The node the pod runs on. @defaultValue none */
   readonly nodeName?: string | undefined;
+  /** Zones that should use it. @defaultValue [] */
   readonly hintZones?: readonly string[];
+  /** Nodes that should use it. @defaultValue [] */
   readonly hintNodes?: readonly string[];
+  /** What is left out is as in a slice (S5). @defaultValue ready, serving and not terminating */
   readonly conditions?: Partial<EndpointConditions>;
-  /** @defaultValue 1 */
+  /** Share of traffic against its neighbours, above 0. @defaultValue 1 */
   readonly weight?: number;
+  /** Extra metadata for stages and transports. @defaultValue none */
   readonly attributes?: Attributes;
 }
 

@@ -15,6 +15,7 @@ export interface ObserverEvents {
   resolveRecovered: { readonly staleForMs: number };
   /** The ladder stands on another rung: where, why, and what would make it better. */
   rungChanged: { readonly target: string; readonly rung: string; readonly reason: string; readonly advice?: string };
+  /** An endpoint's slot changed its state; `error` is what ended its connection or attempt. */
   subchannelChanged: {
     readonly endpoint: Endpoint;
     readonly from: SubchannelState;
