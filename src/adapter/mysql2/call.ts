@@ -8,29 +8,15 @@ import {
   type Timer,
   TriedEndpoints,
 } from '../../index.js';
+import type { Borrower, NotLent } from './borrower.js';
 import { Checkout, reportAttempt } from './checkout.js';
 import type { Answer } from './held-statement.js';
+import { Obtaining } from './obtaining.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
-import type { Borrower, NotLent } from './server-connection.js';
-import type { Service } from './service.js';
+import type { Route } from './route.js';
 import type { Session, SessionHolder } from './session.js';
 import { queryTimeout } from './session-errors.js';
 import { isWhole, type Statement } from './statement.js';
-
-/** Where the calls of one name (a service, or a pattern over several) may go. */
-export interface Route {
-  /** For what has to be said before a service is chosen. */
-  readonly first: Service;
-  pick(key: string | undefined, avoid: TriedEndpoints<Pool>['avoid'] | undefined): Lease<Pool> | undefined;
-  acquire(
-    key: string | undefined,
-    avoid: TriedEndpoints<Pool>['avoid'] | undefined,
-    signal: AbortSignal,
-    timeoutMs: number,
-  ): Promise<Lease<Pool>>;
-  /** Whose endpoint it is. */
-  serviceOf(lease: Lease<Pool>): Service;
-}
 
 /** What a call is to end in: the answer to a statement, or a connection for a caller to keep for a while. */
 export type Task =
@@ -63,11 +49,8 @@ export class Call implements Borrower, SessionHolder {
   #tried: TriedEndpoints<Pool> | undefined;
   /** Ends the waiting for a server. */
   #waiting: AbortController | undefined;
-  /** When a connection must have been found, on the clock; unset while there was no need to wait. */
-  #obtainByMs: number | undefined;
-  #obtainTimer: Timer | undefined;
-  /** Since when the server that was picked is waited for, on the clock; unset where it had a connection at hand. */
-  #obtainsSinceMs: number | undefined;
+  /** Unset while a connection was always at hand, as it mostly is. */
+  #obtaining: Obtaining | undefined;
   #statementTimer: Timer | undefined;
   #done = false;
 
@@ -99,10 +82,7 @@ export class Call implements Borrower, SessionHolder {
       session.release(this);
       return;
     }
-    this.#obtainTimer?.cancel();
-    this.#obtainTimer = undefined;
-    // Another attempt, should there be one, has all of the time again.
-    this.#obtainByMs = undefined;
+    this.#obtaining?.answered(true);
     const task = this.#task;
     if (task.kind === 'checkout') {
       this.#finish(null);
@@ -130,9 +110,8 @@ export class Call implements Borrower, SessionHolder {
       lease.end(outcomes.cancelled);
       return;
     }
-    this.#obtainTimer?.cancel();
-    this.#obtainTimer = undefined;
-    if (why === 'full' && this.#restMs() > 0) {
+    this.#obtaining?.answered(false);
+    if (why === 'full' && this.#time.restMs > 0) {
       // No attempt: the next of its connections that is given back will do, or one of another server.
       lease.end(outcomes.notStarted);
       this.#attempt--;
@@ -143,11 +122,7 @@ export class Call implements Borrower, SessionHolder {
 
   /** A handshake or a ping is under way: it counts as waiting. */
   waits(): void {
-    const { clock } = this.#route.first;
-    if (this.#obtainTimer !== undefined || this.#done) return;
-    this.#obtainsSinceMs = clock.now();
-    this.#obtainTimer = clock.timer(() => this.#obtainedNothing(), this.#restMs());
-    this.#obtainTimer.ref();
+    if (!this.#done) this.#time.waits(() => this.#obtainedNothing());
   }
 
   /** The session is free again, or gone. */
@@ -161,7 +136,7 @@ export class Call implements Borrower, SessionHolder {
     this.#counted = true;
     this.#attempt++;
     this.#lease = lease;
-    this.#obtainsSinceMs = undefined;
+    this.#obtaining?.picked();
     const server = service.transport.serverOf(lease.handle);
     if (server !== undefined) {
       server.borrow(this);
@@ -235,7 +210,7 @@ export class Call implements Borrower, SessionHolder {
     const acquire = async (): Promise<Lease<Pool>> => {
       // A server that failed just now is taken out within this turn; only then is it clear who is left.
       if (failure !== undefined) await undefined;
-      return this.#route.acquire(this.#key, this.#tried?.avoid, waiting.signal, this.#restMs());
+      return this.#route.acquire(this.#key, this.#tried?.avoid, waiting, this.#time.restMs);
     };
     acquire().then(
       (lease) => {
@@ -254,30 +229,27 @@ export class Call implements Borrower, SessionHolder {
     );
   }
 
-  /** What is left of the time for finding a connection, in ms. */
-  #restMs(): number {
+  get #time(): Obtaining {
     const { clock, waitTimeoutMs } = this.#route.first;
-    const nowMs = clock.now();
-    this.#obtainByMs ??= nowMs + waitTimeoutMs;
-    return Math.max(0, Math.ceil(this.#obtainByMs - nowMs));
+    this.#obtaining ??= new Obtaining(clock, waitTimeoutMs);
+    return this.#obtaining;
   }
 
   /** A server was picked, but a connection could not be had in time. */
   #obtainedNothing(): void {
     const lease = this.#lease as Lease<Pool>;
-    const { waitTimeoutMs } = this.#route.first;
+    const { limitMs } = this.#time;
     const address = endpointAddress(lease.endpoint);
-    const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${address} within ${waitTimeoutMs} ms`, {
+    const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${address} within ${limitMs} ms`, {
       endpoint: address,
     });
-    this.#gaveUp(lease, waitTimeoutMs, error);
+    this.#gaveUp(lease, limitMs, error);
     this.#fail(error);
   }
 
   /** No connection came from a server within `limitMs`: its failure, if it had half of that time or more to itself. */
   #gaveUp(lease: Lease<Pool>, limitMs: number, error: Error): void {
-    const waitedMs = this.#route.first.clock.now() - (this.#obtainsSinceMs ?? Number.POSITIVE_INFINITY);
-    const outcome = waitedMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
+    const outcome = this.#time.spentMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
     lease.end(outcome);
     this.#report(lease, outcome, false, error);
   }
@@ -312,7 +284,7 @@ export class Call implements Borrower, SessionHolder {
   #finish(_error: Error | null): void {
     this.#done = true;
     this.#statementTimer?.cancel();
-    this.#obtainTimer?.cancel();
+    this.#obtaining?.stop();
   }
 
   #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {

@@ -1,5 +1,5 @@
-import type { Route } from './call.js';
 import { Queryable } from './queryable.js';
+import type { Route } from './route.js';
 
 /** Some of the services of a cluster: what `cluster.of(pattern)` returns. */
 export class Namespace extends Queryable {

@@ -11,11 +11,11 @@ import {
   type ObserverEvents,
   optionError,
 } from '../../index.js';
-import type { Route } from './call.js';
 import { Namespace } from './namespace.js';
 import { ownErrors } from './own-errors.js';
 import { matches } from './pattern.js';
 import { type CheckoutOptions, type ConnectionCallback, Queryable } from './queryable.js';
+import type { Route } from './route.js';
 import { JoinedRoute, noService, type ServiceSelector, SingleRoute } from './route.js';
 import { createService, type Service, type ServiceOptions } from './service.js';
 

@@ -3,9 +3,10 @@ import { EventEmitter } from 'node:events';
 import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../index.js';
-import { Call, type Route } from './call.js';
+import { Call } from './call.js';
 import type { Answer } from './held-statement.js';
 import { ownErrors } from './own-errors.js';
+import type { Route } from './route.js';
 import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
 
 /** What a callback of `query` and `execute` is given. */

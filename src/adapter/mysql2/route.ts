@@ -1,12 +1,22 @@
 import type { Pool } from 'mysql2';
-import { EvenkeelError, isEvenkeelError, type Lease, outcomes } from '../../index.js';
-import type { Route } from './call.js';
+import { EvenkeelError, isEvenkeelError, type Lease, outcomes, type TriedEndpoints } from '../../index.js';
 import type { Service } from './service.js';
 
 /** In which order the services a pattern names are asked. Within a service its picker decides. */
 export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
-type Avoid = Parameters<Route['pick']>[1];
+type Avoid = TriedEndpoints<Pool>['avoid'] | undefined;
+
+/** Where the calls of one name (a service, or a pattern over several) may go. */
+export interface Route {
+  /** For what has to be said before a service is chosen. */
+  readonly first: Service;
+  pick(key: string | undefined, avoid: Avoid): Lease<Pool> | undefined;
+  /** Waits for a server until `waiting` is aborted, or there is nothing to wait for. */
+  acquire(key: string | undefined, avoid: Avoid, waiting: AbortController, timeoutMs: number): Promise<Lease<Pool>>;
+  /** Whose endpoint it is. */
+  serviceOf(lease: Lease<Pool>): Service;
+}
 
 /** One service. */
 export class SingleRoute implements Route {
@@ -21,8 +31,8 @@ export class SingleRoute implements Route {
     return key === undefined && avoid === undefined ? balancer.pick() : balancer.pick({ key, avoid });
   }
 
-  acquire(key: string | undefined, avoid: Avoid, signal: AbortSignal, timeoutMs: number): Promise<Lease<Pool>> {
-    return this.first.balancer.acquire({ key, avoid, signal, timeoutMs });
+  acquire(key: string | undefined, avoid: Avoid, waiting: AbortController, timeoutMs: number): Promise<Lease<Pool>> {
+    return acquireFrom(this.first, key, avoid, waiting, timeoutMs);
   }
 
   serviceOf(): Service {
@@ -67,20 +77,28 @@ export class JoinedRoute implements Route {
     return avoided;
   }
 
-  async acquire(key: string | undefined, avoid: Avoid, signal: AbortSignal, timeoutMs: number): Promise<Lease<Pool>> {
+  async acquire(
+    key: string | undefined,
+    avoid: Avoid,
+    waiting: AbortController,
+    timeoutMs: number,
+  ): Promise<Lease<Pool>> {
     const atOnce = this.pick(key, avoid);
     if (atOnce !== undefined) return atOnce;
-    const limit = new AbortController();
-    const stop = (): void => limit.abort(signal.reason);
+    const { signal } = waiting;
+    const limits = this.#services.map(() => new AbortController());
+    const stop = (): void => {
+      for (const limit of limits) limit.abort(signal.reason);
+    };
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
     let winner: Lease<Pool> | undefined;
-    const waits = this.#services.map(async ({ balancer }) => {
-      const lease = await balancer.acquire({ key, avoid, signal: limit.signal, timeoutMs });
+    const waits = this.#services.map(async (service, index) => {
+      const lease = await acquireFrom(service, key, avoid, limits[index] as AbortController, timeoutMs);
       // Two may be served at the same moment.
       if (winner !== undefined) lease.end(outcomes.notStarted);
       winner ??= lease;
-      limit.abort();
+      stop();
       return winner;
     });
     try {
@@ -102,6 +120,24 @@ export class JoinedRoute implements Route {
     if (this.#selector === 'RANDOM') return Math.floor(this.#draw() * length);
     this.#turn = (this.#turn + 1) % length;
     return this.#turn;
+  }
+}
+
+/** Waits for a server of one service, but not where every one of them refuses us. */
+async function acquireFrom(
+  { balancer, denials }: Service,
+  key: string | undefined,
+  avoid: Avoid,
+  waiting: AbortController,
+  timeoutMs: number,
+): Promise<Lease<Pool>> {
+  const { refusal } = denials;
+  if (refusal !== undefined) throw refusal;
+  const stop = denials.listen((error) => waiting.abort(error));
+  try {
+    return await balancer.acquire({ key, avoid, signal: waiting.signal, timeoutMs });
+  } finally {
+    stop();
   }
 }
 

@@ -9,12 +9,14 @@ import {
   endpointConnectionAgeMs,
   type Rng,
 } from '../../index.js';
+import type { Borrower } from './borrower.js';
 import { Crowding, meaningOf } from './crowding.js';
 import { type Dialled, Dialling } from './dialling.js';
 import type { ServerSettings } from './options.js';
+import { poolOptions } from './pool-options.js';
 import { hideSecrets } from './secrets.js';
 import { Session, type SessionOwner } from './session.js';
-import { askOn, type Lender } from './side-question.js';
+import { type Lender, pingOn } from './side-question.js';
 import { Upkeep } from './upkeep.js';
 
 /** What a `ServerConnection` is made of. */
@@ -29,45 +31,8 @@ export interface ServerConnectionParts {
   readonly opened: (pool: Pool) => void;
 }
 
-/** Whoever asked for a session: exactly one is called, never before `borrow` has returned. */
-export interface Borrower {
-  lent(session: Session): void;
-  /** It takes a while: a handshake or a ping. May be called again. */
-  waits(): void;
-  /** Nothing was sent. */
-  notLent(error: EvenkeelError, why: NotLent): void;
-}
-
-/** `full`: the server gives no further connection but works on those it gave. `unresponsive`: it does not answer. */
-export type NotLent = 'refused' | 'full' | 'unresponsive';
-
 /** How long a server may take to hang up, or to answer a reset, in ms. */
 const PATIENCE_MS = 1_000;
-
-/** Opens the first connection to a server. Rejects with what went wrong; after an abort nothing is open. */
-export function openServerConnection(parts: ServerConnectionParts, signal: AbortSignal): Promise<ServerConnection> {
-  return new Promise((resolve, reject) => {
-    if (signal.aborted) {
-      reject(signal.reason);
-      return;
-    }
-    const server = new ServerConnection(parts);
-    const onAbort = (): void => {
-      reject(signal.reason);
-      void server.close(AbortSignal.abort());
-    };
-    signal.addEventListener('abort', onAbort, { once: true });
-    server.warm((error) => {
-      signal.removeEventListener('abort', onAbort);
-      if (error === undefined) resolve(server);
-      else {
-        // Whoever connects says himself that there is no connection, and to whom.
-        reject(error.cause ?? error);
-        void server.close();
-      }
-    });
-  });
-}
 
 /**
  * One server as mysql2 knows it: a Pool whose host is the Service and whose sockets go to the pod's address. Its first
@@ -128,7 +93,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       },
     });
     this.#upkeep = new Upkeep(this, settings, () => this.#sessions.values());
-    this.handle = createPool(this.#poolOptions());
+    this.handle = createPool(poolOptions(settings, () => this.#dialling.open()));
     hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
     this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
@@ -190,18 +155,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   /** MySQL's ping, on an idle connection or a new one. */
   ping(signal: AbortSignal): Promise<void> {
-    return askOn<void>(this, signal, (session, resolve, reject) => {
-      session.connection.ping((error) => (error ? reject(error) : resolve()));
-    });
-  }
-
-  /** Asks the server something, beside the calls that are counted. */
-  ask(sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
-    return askOn(this, signal, (session, resolve, reject) => {
-      session.send('query', { sql, rowsAsArray: false, nestTables: false, typeCast: true }, undefined, (error, rows) =>
-        error ? reject(error) : resolve(rows as Record<string, unknown>[]),
-      );
-    });
+    return pingOn(this, signal);
   }
 
   lend(lent: (error: Error | undefined, session: Session | undefined) => void): void {
@@ -238,23 +192,6 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     let alive = 0;
     for (const session of this.#sessions.values()) if (session.isAlive) alive++;
     return alive > 1;
-  }
-
-  /** mysql2's own limits are out of the way: leases are what is counted, and a connection just lost must not block one. */
-  #poolOptions(): Record<string, unknown> {
-    const { mysql, connectionLimit } = this.#parts.settings;
-    const limit = 2 * connectionLimit + 2;
-    return {
-      ...mysql,
-      // A cache of TLS sessions hangs on this object: a new pod behind an old address must never see them (U7).
-      ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
-      stream: () => this.#dialling.open(),
-      connectTimeout: 0,
-      waitForConnections: true,
-      connectionLimit: limit,
-      maxIdle: limit,
-      queueLimit: 0,
-    };
   }
 
   #established(connection: PoolConnection): void {

@@ -9,8 +9,10 @@ import {
   checkBalancingOptions,
   checkBoolean,
   checkString,
+  combineObservers,
   createBalancer,
   EvenkeelError,
+  type Observer,
   poolDefaults,
   type Resolver,
   type StageFactory,
@@ -19,6 +21,7 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
+import { Denials } from './denials.js';
 import { type Hosts, only } from './hosts.js';
 import {
   checkNames,
@@ -71,6 +74,7 @@ export interface Service {
   readonly name: string;
   readonly balancer: Balancer<Pool>;
   readonly transport: ServerTransport;
+  readonly denials: Denials;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly waitTimeoutMs: number;
@@ -107,13 +111,15 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
   }
   checkBalancingOptions(balancing);
-  const balancer = createBalancer<Pool>({
+  const denials = new Denials(() => balancer.snapshot().endpoints);
+  const watching: Observer = { subchannelChanged: (event) => denials.changed(event) };
+  const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
     // What servers say of themselves comes first: verdicts and panic are about those that remain.
     ...(own.length > 0 && { stages: [...own, ...(options.stages ?? standardStages())] }),
     resolver,
     transport,
-    ...(observer !== undefined && { observer }),
+    observer: observer === undefined ? watching : combineObservers([watching, observer]),
     pool: {
       // A transaction has no time limit of ours: the server decides.
       drainTimeoutMs: Number.POSITIVE_INFINITY,
@@ -130,6 +136,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     name,
     balancer,
     transport,
+    denials,
     settings,
     clock,
     waitTimeoutMs,

@@ -7,7 +7,7 @@ export interface Lender {
 }
 
 /** Puts a question to a server on a connection that is no call's; an abort kills the connection. */
-export function askOn<T>(
+function askOn<T>(
   lender: Lender,
   signal: AbortSignal,
   use: (session: Session, resolve: (value: T) => void, reject: (error: Error) => void) => void,
@@ -47,5 +47,24 @@ export function askOn<T>(
         );
       }
     });
+  });
+}
+
+/** Anything but a function would leave values to a `typeCast` of the application. */
+const asItIs = (_field: unknown, next: () => unknown): unknown => next();
+
+/** MySQL's ping. */
+export function pingOn(lender: Lender, signal: AbortSignal): Promise<void> {
+  return askOn<void>(lender, signal, (session, resolve, reject) => {
+    session.connection.ping((error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** The rows a server answers to a statement that is not one of the calls that are counted. */
+export function rowsOn(lender: Lender, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
+  return askOn(lender, signal, (session, resolve, reject) => {
+    session.send('query', { sql, rowsAsArray: false, nestTables: false, typeCast: asItIs }, undefined, (error, rows) =>
+      error ? reject(error) : resolve(rows as Record<string, unknown>[]),
+    );
   });
 }

@@ -11,8 +11,10 @@ import {
   systemRng,
   type Transport,
 } from '../../index.js';
+import { openServerConnection } from './open-server.js';
 import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from './options.js';
-import { openServerConnection, type ServerConnection } from './server-connection.js';
+import type { ServerConnection } from './server-connection.js';
+import { rowsOn } from './side-question.js';
 
 /** Options of `mysql2Transport`. */
 export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
@@ -104,6 +106,6 @@ export class ServerTransport implements Transport<Pool> {
   async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return server.ask(sql, signal);
+    return rowsOn(server, sql, signal);
   }
 }

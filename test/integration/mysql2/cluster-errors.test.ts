@@ -67,29 +67,103 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     ['an unknown user', { user: 'nobody', password: SECRET }, 'ER_ACCESS_DENIED_ERROR'],
     ['a database one may not see', { database: 'nowhere' }, 'ER_DBACCESS_DENIED_ERROR'],
   ] as const)('%s: names the endpoint and the reason, and no secret', async (_what, options, code) => {
-    const error = await refused(create(options));
-    expect(error.code).toBe('EVENKEEL_NOT_READY');
+    // Who waits for a server hears of it as soon as it has refused: his own time is much longer.
+    const waiting = create({ waitTimeoutMs: 600_000, ...options });
+    const error = await failing(waiting.query('SELECT 1'));
+    expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', endpoint: address(), cause: { code } });
     expect(error.message).toContain(`no connection to ${address()}`);
-    expect(error.cause).toMatchObject({ code: 'EVENKEEL_CONNECT', endpoint: address() });
-    expect(inspect(error, { depth: 10 })).toContain(code);
+    // So does who comes later, and who asks for a connection.
+    expect(await failing(waiting.getConnection())).toMatchObject({ code: 'EVENKEEL_CONNECT', cause: { code } });
     const everything = inspect([error, heard, cluster?.balancer.snapshot(), cluster], { depth: 12, showHidden: false });
     expect(everything).not.toContain(SECRET);
     expect(JSON.stringify(cluster?.balancer.snapshot())).toContain(address());
   });
 
   it.each([
-    [1049, "Unknown database 'nowhere'"],
-    [1130, "Host '10.1.2.3' is not allowed to connect"],
-    [1203, "User shop already has more than 'max_user_connections' active connections"],
-  ])('a server that refuses with %i', async (code, message) => {
+    [1049, "Unknown database 'nowhere'", 'EVENKEEL_CONNECT'],
+    [1130, "Host '10.1.2.3' is not allowed to connect", 'EVENKEEL_CONNECT'],
+    [1203, "User shop already has more than 'max_user_connections' active connections", 'EVENKEEL_NOT_READY'],
+  ])('a server that refuses with %i', async (code, message, told) => {
     await using server = await ScriptedMysql.start();
     server.greeting = { code, message };
     const replicas = create({ resolver: staticEndpoints([server.endpoint]), password: SECRET });
     const error = await refused(replicas);
-    expect(error.code).toBe('EVENKEEL_NOT_READY');
+    expect(error.code).toBe(told);
     expect(error.message).toContain(`no connection to 127.0.0.1:${server.endpoint.port}: ${message}`);
     expect(error.message.match(/no connection to/g)).toHaveLength(1);
     expect(inspect([error, heard], { depth: 12 })).not.toContain(SECRET);
+  });
+
+  describe('a wrong password', () => {
+    const denied = { code: 1045, message: "Access denied for user 'app'@'10.1.2.3' (using password: YES)" };
+    const over = async (greetings: readonly ScriptedMysql['greeting'][]): Promise<ScriptedMysql[]> => {
+      const servers = await Promise.all(greetings.map(() => ScriptedMysql.start()));
+      for (const [index, greeting] of greetings.entries()) (servers[index] as ScriptedMysql).greeting = greeting;
+      return servers;
+    };
+    const using = async (servers: ScriptedMysql[], use: () => Promise<void>): Promise<void> => {
+      try {
+        await use();
+      } finally {
+        await cluster?.end();
+        await Promise.all(servers.map((server) => server[Symbol.asyncDispose]()));
+      }
+    };
+    const resolverOf = (servers: readonly ScriptedMysql[]) => staticEndpoints(servers.map(({ endpoint }) => endpoint));
+    const refusals = (by: PoolCluster): number =>
+      by.balancer.snapshot().endpoints.filter(({ lastError }) => lastError?.includes('Access denied')).length;
+
+    it('is told once every server has refused it, and forgotten when one no longer does', async () => {
+      const servers = await over([denied, denied, denied]);
+      await using(servers, async () => {
+        const replicas = create({ resolver: resolverOf(servers), waitTimeoutMs: 600_000 });
+        const waiting = Array.from({ length: 5 }, () => failing(replicas.query('SELECT 1')));
+        for (const error of await Promise.all(waiting)) {
+          expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', cause: { errno: 1045 } });
+          expect(error.message).toMatch(/^all 3 servers refuse us: no connection to 127\.0\.0\.1:\d+: Access denied/);
+        }
+        (servers[1] as ScriptedMysql).greeting = 'hello';
+        await until('one is connected', () => replicas.balancer.snapshot().state === 'ready', 30_000);
+        await replicas.query('SELECT 1');
+      });
+    });
+
+    it('is no reason to give up while another server has not answered', async () => {
+      const servers = await over([denied, 'silent']);
+      await using(servers, async () => {
+        const replicas = create({ resolver: resolverOf(servers), waitTimeoutMs: 600_000 });
+        const answer = replicas.query('SELECT 1');
+        await until('one has refused', () => refusals(replicas) === 1, 30_000);
+        expect(replicas.balancer.snapshot().waiting).toBe(1);
+        (servers[1] as ScriptedMysql).greeting = 'hello';
+        await answer;
+      });
+    });
+
+    it('in one of two services is no reason to give up on the other', async () => {
+      const servers = await over([denied, 'silent']);
+      await using(servers, async () => {
+        const [primary, replica] = servers.map((server) => ({ resolver: resolverOf([server]) })) as [object, object];
+        const both = createPoolCluster({ services: { primary, replica }, waitTimeoutMs: 600_000, ...application });
+        cluster = both;
+        const answer = both.of('*').query('SELECT 1');
+        await until('one has refused', () => refusals(both) === 1, 30_000);
+        expect(await failing(both.of('primary').query('SELECT 1'))).toMatchObject({ code: 'EVENKEEL_CONNECT' });
+        (servers[1] as ScriptedMysql).greeting = 'hello';
+        await answer;
+        (servers[1] as ScriptedMysql).greeting = denied;
+        (servers[1] as ScriptedMysql).end('badly');
+        await until(
+          'both have refused',
+          () => {
+            const [, balancer] = [...both.balancers.values()];
+            return balancer?.snapshot().endpoints[0]?.lastError?.includes('Access denied') === true;
+          },
+          30_000,
+        );
+        expect(await failing(both.of('*').query('SELECT 1'))).toMatchObject({ code: 'EVENKEEL_CONNECT' });
+      });
+    });
   });
 
   it('what works shows no secret either: connections in events, the pool of a lease', async () => {

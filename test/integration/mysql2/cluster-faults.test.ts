@@ -144,6 +144,37 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await until('what was cut is gone', async () => (await frozen.connections()) <= 10, 30_000);
   });
 
+  it('gives a frozen server nothing more once it is ejected: of six callers fail what was under way and 4 at most', async () => {
+    await start(3);
+    const callers = 6;
+    await Promise.all(Array.from({ length: 30 }, () => cluster.query('DO SLEEP(0.1)')));
+    const frozen = world.at(1);
+    const key = `${frozen.address}:${frozen.port}`;
+    const seen = () => cluster.balancer.snapshot().endpoints.find((endpoint) => endpoint.key === key);
+    const before = attempts.length;
+    let startedBy: number | undefined;
+    const watch = (): void => {
+      if (ejections.includes(key)) startedBy ??= seen()?.started;
+    };
+    frozen.freeze();
+    const call = async (): Promise<void> => {
+      while (!ejections.includes(key)) {
+        await cluster.query({ sql: 'SELECT 1', timeout: 300 }).catch(() => {});
+        watch();
+      }
+    };
+    await Promise.all(Array.from({ length: callers }, call));
+    await until('nothing waits for it', () => seen()?.inFlight === 0);
+    const tries = attempts.slice(before).filter(({ endpoint }) => endpoint.key === key);
+    report('a frozen server and six callers', { 'tries that failed': tries.length });
+    // The fifth failure in a row ejects it; the other callers may each have a statement under way there by then.
+    expect(tries.length).toBeLessThanOrEqual(4 + callers);
+    // One may be its trial.
+    expect((seen()?.started ?? 0) - (startedBy ?? 0)).toBeLessThanOrEqual(1);
+    frozen.thaw();
+    await until('what was cut is gone', async () => (await frozen.connections()) <= 10, 30_000);
+  });
+
   it('destroys the connection of a transaction whose server froze', async () => {
     await start(1);
     const connection = await cluster.getConnection();

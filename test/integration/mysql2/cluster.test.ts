@@ -132,6 +132,18 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       expect((await replicas.query(plain))[0]).toEqual([{ seven: 7 }]);
     });
 
+    it('what evenkeel itself asks the servers is not read by it', async () => {
+      await world.at(0).setReadOnly(true);
+      try {
+        const replicas = create({ resolver: staticEndpoints(world.endpoints), typeCast, writable: true });
+        const standing = (): number =>
+          replicas.balancer.snapshot().endpoints.filter(({ weight }) => weight === 0).length;
+        await until('the one that takes no writes stands by', () => standing() === 1);
+      } finally {
+        await world.at(0).setReadOnly(false);
+      }
+    });
+
     it('what is no Error comes as the cause of one', async () => {
       const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
       const odd = (): never => {

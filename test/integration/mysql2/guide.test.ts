@@ -11,7 +11,7 @@ const expected: Readonly<Record<string, RegExp>> = {
   'Roles: one primary, several replicas': /^100\n$/,
   'Transactions, and whatever else belongs to one session': /^booked\n$/,
   Retries: /^100\n$/,
-  'Waiting and errors': /^EVENKEEL_NOT_READY .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
+  'Waiting and errors': /^EVENKEEL_CONNECT all 3 servers refuse us: .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
   TLS: /^TLSv1\.\d\n$/,
   Knex: /^\{ price: 70 \}\n$/,
   Kysely: /^\{ price: 70 \}\n$/,
