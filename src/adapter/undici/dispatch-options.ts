@@ -30,6 +30,11 @@ export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatch
   return rest as Dispatcher.DispatchOptions;
 }
 
+/** Whether headers are an iterator, such as a generator or `map.entries()`: a second attempt would find nothing left in it. */
+export function isReadOnce(headers: unknown): headers is Iterable<unknown> {
+  return typeof (headers as Partial<Iterator<unknown>> | null | undefined)?.next === 'function';
+}
+
 /** With a Host header, unless the caller has set one. Headers of a form undici refuses stay as they are. */
 export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
   const headers = options.headers as unknown;

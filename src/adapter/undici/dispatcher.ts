@@ -18,7 +18,7 @@ import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { type Call, isRepeatable } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
-import { resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
+import { isReadOnce, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
 import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { ForkedCall, type ForkOwner } from './forked-call.js';
@@ -167,9 +167,11 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
       refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
       return true;
     }
-    const { origin, path } = options;
+    const { origin, path, headers } = options;
     const { matcher, key, servername } = this.#parts;
     let own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
+    // As a Set: undici takes a list for names and values in turn.
+    if (isReadOnce(headers)) own = { ...own, headers: new Set(headers) as never };
     // The first test is all a request with a plain path and our own origin pays for.
     if (origin !== matcher.origin || typeof path !== 'string' || path.charCodeAt(0) !== SLASH) {
       const resolved = resolvePath(own);

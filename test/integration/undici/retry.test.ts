@@ -65,6 +65,27 @@ describe('a pod that went away while idle', () => {
   });
 });
 
+describe('headers that can be read only once', () => {
+  function* generated(): Generator<[string, string]> {
+    yield ['x-tenant', 'shop'];
+    yield ['x-trace', '7'];
+  }
+  const once: Record<string, () => Iterable<[string, string]>> = {
+    'a generator': generated,
+    'the entries of a Map': () => new Map([...generated()]).entries(),
+    'the entries of Headers': () => new Headers([...generated()]).entries(),
+  };
+  it.each(Object.entries(once))('%s: are there in the second attempt, too', async (_name, headers) => {
+    await open({ retry: { statuses: [503] } });
+    for (const [index, trouble] of [{ reset: true }, { status: 503 }].entries()) await pods.at(index).behave(trouble);
+    for (let request = 0; request < 3; request++) {
+      const { body } = await dispatcher.request({ path: '/', method: 'GET', headers: headers() as never });
+      expect(await body.json()).toMatchObject({ headers: { 'x-tenant': 'shop', 'x-trace': '7' } });
+    }
+    expect(outcomes().join()).toMatch(/reset again.*status again|status again.*reset again/);
+  });
+});
+
 describe('a connection that is reset before the first byte of an answer', () => {
   it.each(['GET', 'HEAD', 'OPTIONS', 'PUT', 'DELETE'] as const)(
     '%s is tried on every pod, each once',
