@@ -14,6 +14,7 @@ export {
   checkBalancingOptions,
 } from './balancer/balancer-options.js';
 export { classifyError } from './balancer/classify.js';
+export { outcomeAtDeadline } from './balancer/deadline-outcome.js';
 export { LatencyQuantile } from './balancer/latency-quantile.js';
 export type { Lease } from './balancer/lease.js';
 export { type BalancerCounts, type BalancerSnapshot, type EndpointSnapshot, noCounts } from './balancer/snapshot.js';

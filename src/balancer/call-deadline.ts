@@ -3,6 +3,7 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { EvenkeelError } from '../errors.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
+import { outcomeAtDeadline } from './deadline-outcome.js';
 import type { Lease } from './lease.js';
 
 /**
@@ -57,10 +58,10 @@ export class CallDeadline<C> {
     }
   }
 
-  /** What an attempt says of its endpoint that this ended: a time-out, if that had half of the time and did not begin to answer. */
+  /** What an attempt says of its endpoint that this ended. */
   outcomeOf({ startedMs, answered }: Lease<C>): Outcome {
-    if (this.#missed === undefined || answered) return outcomes.cancelled;
-    return 2 * (this.#clock.now() - startedMs) >= this.#limitMs ? outcomes.timeout : outcomes.cancelled;
+    if (this.#missed === undefined) return outcomes.cancelled;
+    return outcomeAtDeadline(this.#clock.now() - startedMs, this.#limitMs, answered);
   }
 
   close(): void {

@@ -8,6 +8,7 @@ import {
   notify,
   type Outcome,
   observes,
+  outcomeAtDeadline,
   outcomes,
   type SharedTimer,
   type Timed,
@@ -256,11 +257,11 @@ export class Call implements SocketSeeker, Timed {
     return lease.answered || responseOf(this.request) !== undefined;
   }
 
-  /** A deadline is a time-out of the pod, if that had half of the time or more and has not begun to answer. */
+  /** What it says of the pod that its caller gave up, or his deadline. */
   #outcomeOfAbort(lease: Lease<PodAgent>): Outcome {
-    if (!this.#isLate || this.#isAnswered(lease)) return outcomes.cancelled;
+    if (!this.#isLate) return outcomes.cancelled;
     const { delayMs } = this.#deadline as SharedTimer;
-    return 2 * (this.#owner.clock.now() - lease.startedMs) >= delayMs ? outcomes.timeout : outcomes.cancelled;
+    return outcomeAtDeadline(this.#owner.clock.now() - lease.startedMs, delayMs, this.#isAnswered(lease));
   }
 
   #end(lease: Lease<PodAgent>, outcome: Outcome, error: Error | undefined, latencyMs?: number): void {

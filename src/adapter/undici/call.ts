@@ -6,6 +6,7 @@ import {
   notify,
   type Outcome,
   observes,
+  outcomeAtDeadline,
   outcomes,
   type RetryPolicy,
   type SharedTimer,
@@ -251,11 +252,11 @@ export abstract class Call implements Timed {
     return bodyOf(this.#options)?.errored === error;
   }
 
-  /** A deadline is a time-out of the endpoint, if that had half of the time or more and has not begun to answer. */
+  /** What it says of the endpoint that its caller gave up, or his deadline. */
   #outcomeOfAbort({ startedMs }: Lease<Pool>): Outcome {
     const { limitMs } = this;
-    if (this.#answered || limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
-    return 2 * (this.#owner.clock.now() - startedMs) >= limitMs ? outcomes.timeout : outcomes.cancelled;
+    if (limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
+    return outcomeAtDeadline(this.#owner.clock.now() - startedMs, limitMs, this.#answered);
   }
 
   #repeat(failed: Lease<Pool>, outcome: Outcome, error: Error): void {
