@@ -95,8 +95,8 @@ class SlowStart implements Stage {
   readonly #rules: SlowStartRules;
   readonly #context: StageContext;
   readonly #newcomers = new Map<string, Newcomer>();
-  /** Keys of the first set, until their trackers exist. */
-  #first: ReadonlySet<string> | undefined;
+  /** Keys of the first set that have not left since. */
+  #first: Set<string> | undefined;
   #timer: Timer | undefined;
 
   constructor(rules: SlowStartRules, context: StageContext) {
@@ -107,7 +107,10 @@ class SlowStart implements Stage {
   track({ key }: Endpoint): Tracker {
     const newcomer = new Newcomer(this.#context.clock, {
       forget: () => {
-        if (this.#newcomers.get(key) === newcomer) this.#newcomers.delete(key);
+        if (this.#newcomers.get(key) !== newcomer) return;
+        this.#newcomers.delete(key);
+        // Whoever comes back under its address may be another pod.
+        this.#first?.delete(key);
       },
       ages: () => this.#context.invalidate(),
     });

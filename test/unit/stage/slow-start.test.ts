@@ -24,6 +24,14 @@ describe('slow start', () => {
     expect(pods.clock.timers).toBe(0);
   });
 
+  it('takes who left for good and comes back for new, one of the first set as well: it may be another pod', () => {
+    const pods = withNewcomer();
+    pods.clock.advance(60_000);
+    pods.set([a]);
+    pods.set([a, b, c]);
+    expect([weight(pods, a), weight(pods, b), weight(pods, c)]).toEqual([1, 0.1, 0.1]);
+  });
+
   it('gives a newcomer a tenth of its weight, and all of it after 30 s', () => {
     const pods = withNewcomer();
     expect(weight(pods, c)).toBe(0.1);
