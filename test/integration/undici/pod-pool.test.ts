@@ -1,0 +1,124 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { buildConnector, type Pool } from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { PodPool } from '../../../src/adapter/undici/pod-pool.js';
+
+/** Requests the server has had, by path, and the number of the connection each came on. */
+let seen: { path: string; connection: number }[];
+let connections: Socket[];
+/** What the server does with a request; by default it answers. */
+let serve: (request: IncomingMessage, response: ServerResponse) => void;
+let server: Server;
+let pool: Pool;
+
+beforeEach(async () => {
+  seen = [];
+  connections = [];
+  serve = (_request, response) => response.end('ok');
+  server = createServer((request, response) => {
+    seen.push({ path: String(request.url), connection: connections.indexOf(request.socket) });
+    serve(request, response);
+  });
+  server.on('connection', (socket) => connections.push(socket));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+afterEach(async () => {
+  await pool.destroy();
+  server.closeAllConnections();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+const origin = (): URL => new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+const open = (count: number): void => {
+  pool = new PodPool(origin(), { connections: count });
+};
+/** To the end of its body, so that the next may follow on the same connection. */
+const get = async (path: string): Promise<number> => {
+  const { statusCode, body } = await pool.request({ path, method: 'GET' });
+  await body.dump();
+  return statusCode;
+};
+const paths = (): string[] => seen.map(({ path }) => path);
+
+describe('the Pool of a pod', () => {
+  it('sends what follows an answer on the connection that has just become free', async () => {
+    open(8);
+    for (let count = 0; count < 10; count++) await get('/');
+    expect(connections).toHaveLength(1);
+  });
+
+  it('opens one connection per caller, not more, however many there may be', async () => {
+    open(32);
+    await Promise.all(
+      ['/a', '/b', '/c'].map(async (path) => {
+        for (let count = 0; count < 20; count++) await get(path);
+      }),
+    );
+    expect(seen).toHaveLength(60);
+    expect(connections).toHaveLength(3);
+  });
+
+  it('lets nobody pass those who wait for a connection', async () => {
+    open(1);
+    const first = get('/first').then(() => get('/third'));
+    const second = get('/second');
+    await Promise.all([first, second]);
+    expect(paths()).toEqual(['/first', '/second', '/third']);
+    expect(connections).toHaveLength(1);
+  });
+
+  it('sends nothing on a connection the server wants to close', async () => {
+    open(1);
+    serve = (_request, response) => response.setHeader('connection', 'close').end('ok');
+    for (const path of ['/a', '/b', '/c']) expect(await get(path)).toBe(200);
+    expect(seen.map(({ connection }) => connection)).toEqual([0, 1, 2]);
+  });
+
+  it('goes on when a connection died with its request', async () => {
+    open(2);
+    await get('/');
+    serve = (request) => request.socket.destroy();
+    await expect(get('/lost')).rejects.toMatchObject({ code: 'UND_ERR_SOCKET' });
+    serve = (_request, response) => response.end('ok');
+    expect(await get('/after')).toBe(200);
+  });
+
+  it('goes on when connections could not be opened', async () => {
+    const failure = Object.assign(new Error('no way there'), { code: 'EHOSTUNREACH' });
+    const connector = buildConnector({});
+    let failing = 3;
+    pool = new PodPool(origin(), {
+      connections: 2,
+      connect: (options, supplied) => {
+        if (failing-- > 0) queueMicrotask(() => supplied(failure, null));
+        else connector(options, supplied);
+      },
+    });
+    const answers = await Promise.allSettled(['/a', '/b', '/c', '/d', '/e', '/f'].map(get));
+    expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(3);
+    expect(await get('/after')).toBe(200);
+  });
+
+  it('refuses what comes after close, and finishes what waits', async () => {
+    open(1);
+    const answers = [get('/a'), get('/b')];
+    const late = answers[0]?.then(() => get('/late')).catch(({ code }) => code);
+    const closed = pool.close();
+    expect(await Promise.all(answers)).toEqual([200, 200]);
+    expect(await late).toMatch(/^UND_ERR_(CLOSED|DESTROYED)$/);
+    await closed;
+    expect(paths()).toEqual(['/a', '/b']);
+  });
+
+  it('keeps no request waiting behind one that was refused', async () => {
+    open(1);
+    await get('/');
+    for (let count = 0; count < 3; count++) {
+      const refused = pool.request({ path: '/', method: 'GET', headers: { 'x-a': 'a\nb' } });
+      await expect(refused).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
+    }
+    expect(await get('/')).toBe(200);
+    expect(connections).toHaveLength(1);
+  });
+});
