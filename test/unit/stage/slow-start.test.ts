@@ -79,19 +79,6 @@ describe('slow start', () => {
     expect([weight(pods, b), weight(pods, c)]).toEqual([1, 1]);
   });
 
-  it('takes an endpoint that was gone for new', () => {
-    const pods = new StageHouse([slowStart()]);
-    pods.set([a, b]);
-    pods.set([a]);
-    pods.set([a, b]);
-    expect(weight(pods, b)).toBe(1); // of the first set
-    pods.set([a, b, c]);
-    pods.clock.advance(30_000);
-    pods.set([a, b]);
-    pods.set([a, b, c]);
-    expect(weight(pods, c)).toBe(0.1);
-  });
-
   it('grows as aggression says', () => {
     const quick = withNewcomer({ aggression: 2 });
     quick.clock.advance(7_500);
