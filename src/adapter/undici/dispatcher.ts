@@ -171,7 +171,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const { matcher, key, servername } = this.#parts;
     let own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
     // As a Set: undici takes a list for names and values in turn.
-    if (isReadOnce(headers)) own = { ...own, headers: new Set(headers) as never };
+    if (isReadOnce(headers)) own = { ...own, headers: new Set<unknown>(headers) as never };
     // The first test is all a request with a plain path and our own origin pays for.
     if (origin !== matcher.origin || typeof path !== 'string' || path.charCodeAt(0) !== SLASH) {
       const resolved = resolvePath(own);
