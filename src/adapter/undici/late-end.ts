@@ -1,17 +1,48 @@
 import type { Socket } from 'node:net';
+import { type Dispatcher, Pool } from 'undici';
 import { afterPendingIo } from '../../index.js';
 
 /**
- * Has the socket of an HTTP/2 session tell of the other side's end only once all that came before it has been passed on.
+ * Has the sockets of HTTP/2 sessions tell of the other side's end only once all that came before it has been passed on.
  * undici destroys a session the moment it hears of the end (`onHttp2SocketEnd`). The last frames may have been read in the
  * same turn, and what they carry reaches the streams some ticks later: answers the pod gave in full would be lost when it
  * hangs up behind them. Seen in undici 8.12 on Node 22 and 24, whenever the client was busy as they came.
  */
-export function tellEndLate(socket: Socket): void {
-  const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
-  socket.emit = (event: string, ...values: unknown[]): boolean => {
-    if (event !== 'end') return emit(event, ...values);
-    afterPendingIo(() => emit(event));
+export class LateEnds {
+  #pending = 0;
+
+  /** An end has come and was not told yet: nothing new should be sent. */
+  get pending(): boolean {
+    return this.#pending > 0;
+  }
+
+  /** From now on `socket` tells late. */
+  delay(socket: Socket): void {
+    const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
+    socket.emit = (event: string, ...values: unknown[]): boolean => {
+      if (event !== 'end') return emit(event, ...values);
+      this.#pending++;
+      afterPendingIo(() => {
+        this.#pending--;
+        emit(event);
+      });
+      return true;
+    };
+  }
+}
+
+/** A Pool that begins nothing while the end of its session is known and not told yet: it would be sent to nobody. */
+export class SessionPool extends Pool {
+  readonly #ends: LateEnds;
+
+  constructor(origin: URL | string, options: Pool.Options, ends: LateEnds) {
+    super(origin, options);
+    this.#ends = ends;
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (!this.#ends.pending) return super.dispatch(options, handler);
+    afterPendingIo(() => void super.dispatch(options, handler));
     return true;
-  };
+  }
 }

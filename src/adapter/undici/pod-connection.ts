@@ -4,7 +4,7 @@ import { errors, Pool } from 'undici';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { tellEndLate } from './late-end.js';
+import { LateEnds, SessionPool } from './late-end.js';
 import { PodClient } from './pod-client.js';
 import { SilenceWatch } from './silence-watch.js';
 
@@ -42,6 +42,8 @@ class PoolUser implements PodUser<Pool> {
   readonly #link: PodLink;
   /** Over HTTP/2 only. */
   readonly #silence: SilenceWatch | undefined;
+  /** Of sockets over HTTP/2. */
+  readonly #ends = new LateEnds();
   readonly #wasCut: Promise<void>;
   #settleCut!: () => void;
 
@@ -51,12 +53,14 @@ class PoolUser implements PodUser<Pool> {
     this.#wasCut = new Promise((resolve) => {
       this.#settleCut = resolve;
     });
-    this.handle = new Pool(parts.dial.origin, {
+    const options: Pool.Options = {
       ...parts.pool,
       connections: multiplexed ? 1 : parts.connections,
       connect: (_options, supplied) => this.#supply(supplied as Supplied),
-      factory: (origin, options) => new PodClient(origin, options),
-    });
+      factory: (origin, own) => new PodClient(origin, own),
+    };
+    const { origin } = parts.dial;
+    this.handle = multiplexed ? new SessionPool(origin, options, this.#ends) : new Pool(origin, options);
     if (multiplexed) this.#silence = this.#watchSilence();
   }
 
@@ -102,21 +106,21 @@ class PoolUser implements PodUser<Pool> {
     queueMicrotask(() => {
       const socket = this.#link.sockets.takeSpare();
       if (socket === undefined) this.#dialForPool(supplied);
-      else hand(socket, supplied);
+      else this.#hand(socket, supplied);
     });
+  }
+
+  #hand(socket: Socket, supplied: Supplied): void {
+    if (isMultiplexed(socket)) this.#ends.delay(socket);
+    supplied(null, socket);
   }
 
   #dialForPool(supplied: Supplied): void {
     this.#link.dial((error, socket) => {
-      if (error === undefined) hand(socket, supplied);
+      if (error === undefined) this.#hand(socket, supplied);
       else supplied(error, null);
     });
   }
-}
-
-function hand(socket: Socket, supplied: Supplied): void {
-  if (isMultiplexed(socket)) tellEndLate(socket);
-  supplied(null, socket);
 }
 
 /** What undici passes to a connector. */
