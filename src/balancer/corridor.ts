@@ -7,7 +7,7 @@ import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
-import { checkNumber } from '../runtime/check.js';
+import { checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import { StallWatch } from '../runtime/stall-watch.js';
@@ -36,6 +36,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
   readonly #options: ResolvedBalancerOptions<C>;
+  readonly #warnings: Warnings;
   readonly #clock: Clock;
   readonly #stages: StageChain;
   readonly #pool: Pool<C>;
@@ -63,6 +64,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     this.#clock = clock;
     const observer = withDiagnostics(options.observer, resolver.name);
     const warnings = new Warnings(observer, clock);
+    this.#warnings = warnings;
     this.observer = observer;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.#stalls = new StallWatch(clock);
@@ -188,7 +190,9 @@ export class Corridor<C> implements LeaseOwner<C> {
 
   leaseEnded({ subchannel, startedMs, answered }: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void {
     const nowMs = this.#clock.now();
-    const askedMs = latencyMs === undefined ? startedMs : nowMs - latencyMs;
+    // What is no time at all (NaN) would spoil the load for good.
+    const isTime = latencyMs !== undefined && latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY;
+    const askedMs = isTime ? nowMs - latencyMs : startedMs;
     let judged = outcome;
     // A time that is to a good part a stall of our own event loop teaches nothing: not what is usual, nor whom to prefer.
     const isMeasured = 4 * this.#stalls.stalledSince(askedMs, nowMs) <= nowMs - askedMs;
@@ -201,6 +205,12 @@ export class Corridor<C> implements LeaseOwner<C> {
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
     this.#slot.ended(subchannel);
     if (this.#room.size > 0) this.#room.wake();
+  }
+
+  misused(value: unknown): Outcome {
+    const error = optionError('the outcome', 'an outcome such as outcomes.success', value);
+    this.#warnings.warn('a lease was ended with what is no outcome', error);
+    return outcomes.cancelled;
   }
 
   #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined {

@@ -1,10 +1,12 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import type { Outcome } from '../endpoint/outcome.js';
+import { type Outcome, usableOutcome } from '../endpoint/outcome.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
 /** What a lease reports to. */
 export interface LeaseOwner<C> {
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void;
+  /** A lease was ended with this, which is no outcome; returns what is taken in its place. */
+  misused(value: unknown): Outcome;
 }
 
 /** A pick in use: one call on one endpoint. Whoever holds it owes exactly one `end`; later ones do nothing. */
@@ -45,12 +47,13 @@ export class Lease<C> {
   }
 
   /**
-   * The call ended this way. Never throws.
+   * The call ended this way. Never throws; what is no outcome is taken for `cancelled`, and the observer hears of it.
    * @param latencyMs How long the endpoint took to answer, where that is not the time the call lasted (a stream).
    */
   end(outcome: Outcome, latencyMs?: number): void {
     if (this.#outcome !== undefined) return;
-    this.#outcome = outcome;
-    this.#owner.leaseEnded(this, outcome, latencyMs);
+    const usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
+    this.#outcome = usable;
+    this.#owner.leaseEnded(this, usable, latencyMs);
   }
 }

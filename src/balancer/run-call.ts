@@ -1,8 +1,8 @@
-import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
 import { notify, type Observer, observes } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
-import { checkNumber } from '../runtime/check.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { AcquireOptions } from './acquire-options.js';
 import { CallDeadline } from './call-deadline.js';
@@ -26,6 +26,8 @@ export interface RunOptions {
   readonly classify?: ((error: unknown) => Outcome) | undefined;
 }
 
+const runOptionNames: readonly (keyof RunOptions)[] = ['signal', 'key', 'idempotent', 'deadlineMs', 'classify'];
+
 /** Longest deadline, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 
@@ -44,7 +46,11 @@ export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undef
 
 /** `Balancer.run`: one call over all its attempts. */
 export async function runCall<C, T>(balancer: CallRunner<C>, use: Use<C, T>, options: RunOptions): Promise<T> {
-  const { deadlineMs, signal } = options;
+  checkFunction('use', use);
+  checkKeys('run', options, runOptionNames);
+  const { deadlineMs, signal, idempotent, classify } = options;
+  checkBoolean('idempotent', idempotent, false);
+  if (classify !== undefined) checkFunction('classify', classify);
   if (deadlineMs === undefined) return attempts(balancer, use, options, undefined);
   const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });
   const limit = new CallDeadline<C>(balancer.clock, balancer.name, limitMs, signal);
@@ -99,7 +105,7 @@ async function attempts<C, T>(
 /** The lease must end whatever `classify` does. */
 function outcomeOf(error: unknown, classify: (error: unknown) => Outcome): Outcome {
   try {
-    return classify(error) ?? outcomes.protocol;
+    return usableOutcome(classify(error)) ?? outcomes.protocol;
   } catch {
     return outcomes.protocol;
   }

@@ -55,3 +55,17 @@ export const outcomes: {
   overload: failure('overload'),
   protocol: failure('protocol'),
 });
+
+/**
+ * `value` as an outcome that stages and loads can reckon with, undefined if it is none. A `retryAfterMs` that is no time
+ * is left out. On the path of every call.
+ */
+export function usableOutcome(value: unknown): Outcome | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  const outcome = value as Outcome;
+  const { kind, retryAfterMs } = outcome;
+  if (kind !== 'success' && kind !== 'failure' && kind !== 'cancelled' && kind !== 'not-started') return undefined;
+  if (retryAfterMs === undefined || (typeof retryAfterMs === 'number' && retryAfterMs >= 0)) return outcome;
+  const { retryAfterMs: _none, ...rest } = outcome;
+  return rest;
+}

@@ -1,5 +1,5 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
-import { checkKeys, checkNumber } from '../runtime/check.js';
+import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import { Cells } from './cells.js';
 import type { LoadFactory } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
@@ -22,6 +22,10 @@ const UNKNOWN_UTILIZATION = 0.5;
 const MIN_UTILIZATION = 0.05;
 /** Values are whole numbers: per mille of utilisation. */
 const UNITS = 1_000;
+/** Up to here they are; above they may be boxed. */
+const MAX_WHOLE = 2 ** 31;
+/** Large enough for any metric, small enough to reckon with. */
+const MAX_COST = 1e300;
 
 /**
  * What servers say of their own load (ORCA), times calls in flight here: the report tells of all clients, the calls
@@ -36,7 +40,7 @@ export const reported = (options: ReportedOptions = {}): LoadFactory => {
     checkNumber('reported.expireAfterMs', options.expireAfterMs, 180_000, { min: 1, infinite: true }),
     checkNumber('reported.blackoutMs', options.blackoutMs, 10_000, { min: 0, max: 3_600_000 }),
     checkNumber('reported.errorPenalty', options.errorPenalty, 1, { min: 0, max: 1_000 }),
-    options.metric,
+    options.metric === undefined ? undefined : checkString('reported.metric', options.metric),
   );
   const cells = new Cells(FIELDS);
   return () => new RuledLoad(rule, cells.take());
@@ -73,7 +77,9 @@ class ReportedRule implements LoadRule {
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
     const utilization = isValid ? (numbers[at + UTILIZATION] as number) : UNKNOWN_UTILIZATION;
-    return (Math.max(utilization, MIN_UTILIZATION) * UNITS * (inFlight + 1)) | 0;
+    const cost = Math.max(utilization, MIN_UTILIZATION) * UNITS * (inFlight + 1);
+    // A metric in bytes, say, may not fit: cut to 32 bits it could be the least of all.
+    return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
   }
 
   rate(numbers: Float64Array, at: number, nowMs: number): number | undefined {

@@ -4,11 +4,13 @@ import { createBalancer } from '../../../src/balancer/balancer.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
+import { peakEwma } from '../../../src/load/peak-ewma.js';
 import type { Observer, ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import type { ResolverListener } from '../../../src/resolver/resolver.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import type { Stage, StageContext } from '../../../src/stage/stage.js';
+import { standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerHouse, failure } from '../../support/balancer-house.js';
@@ -59,6 +61,51 @@ describe('what is plugged in and breaks', () => {
     });
     await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
     expect(new Set(await house.addresses(20))).toEqual(new Set(['10.0.0.4']));
+  });
+
+  it.each([undefined, null, 'success', 5, {}, { kind: 'banana' }])(
+    'a lease that is ended with %o, which is no outcome, gives its place back and says nothing of the endpoint',
+    async (outcome) => {
+      const house = new BalancerHouse();
+      await house.publish('10.0.0.1');
+      const lease = house.balancer.pick();
+      lease?.end(outcome as never);
+      expect(lease?.outcome).toEqual(outcomes.cancelled);
+      lease?.end(outcomes.reset);
+      expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
+      expect(house.warnings).toEqual(['a lease was ended with what is no outcome']);
+    },
+  );
+
+  it('what classify returns is taken for a failure when it is no outcome', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const broke = new Error('broke');
+    const classify = (): never => ({ kind: 'banana' }) as never;
+    expect(await failure(house.balancer.run(() => Promise.reject(broke), { classify }))).toBe(broke);
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
+  });
+
+  it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])(
+    'a latency of %d is left aside: it spoils no load',
+    async (ms) => {
+      const house = new BalancerHouse({ load: peakEwma() });
+      await house.publish('10.0.0.1');
+      const lease = house.balancer.pick();
+      house.clock.advance(30);
+      lease?.end(outcomes.success, ms);
+      expect(house.balancer.snapshot().endpoints[0]?.load).toBe(3_000);
+    },
+  );
+
+  it.each([Number.NaN, -5, 'soon'])('a retryAfterMs of %o is left aside', async (retryAfterMs) => {
+    const house = new BalancerHouse({ stages: standardStages() });
+    await house.publish('10.0.0.1', '10.0.0.2');
+    const lease = house.balancer.pick();
+    lease?.end({ ...outcomes.overload, retryAfterMs: retryAfterMs as never });
+    expect(lease?.subchannel.pushedBackUntilMs).toBe(0);
+    expect(house.clock.timers).toBeLessThan(5);
+    expect(house.balancer.snapshot().endpoints.map(({ weight }) => weight)).toEqual([1, 1]);
   });
 
   it('a stage whose track or tracker throws disturbs neither connections nor calls', async () => {

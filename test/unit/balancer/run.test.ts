@@ -218,6 +218,30 @@ describe('run', () => {
   });
 });
 
+describe('what run is given', () => {
+  it.each<[string, unknown, unknown]>([
+    ['use must be a function, got undefined', undefined, {}],
+    ['use must be a function', 'GET', {}],
+    ['run has no option "deadlinMs"', () => {}, { deadlinMs: 5 }],
+    ['run must be an object, got null', () => {}, null],
+    ['classify must be a function', () => {}, { classify: 'timeout' }],
+    ['idempotent must be true or false, got "yes"', () => {}, { idempotent: 'yes' }],
+  ])('is refused before an endpoint is asked: %s', async (message, use, options) => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const error = await failure(house.balancer.run(use as never, options as never));
+    expect(error).toMatchObject({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(message) });
+    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ started: 0, failed: 0 });
+  });
+
+  it('may say of options that they are undefined', async () => {
+    const house = new BalancerHouse();
+    await house.publish('10.0.0.1');
+    const none = { signal: undefined, key: undefined, idempotent: undefined, deadlineMs: undefined };
+    expect(await house.balancer.run(() => 'done', { ...none, classify: undefined })).toBe('done');
+  });
+});
+
 describe('run with a deadline', () => {
   const never = (): Promise<never> => new Promise(() => {});
   const ended: ObserverEvents['attemptEnded'][] = [];

@@ -25,6 +25,26 @@ describe('reported load', () => {
     expect(having({ cpuUtilization: 0.3, rpsFractional: 10, eps: 2 }, { errorPenalty: 0 }).value(0)).toBe(300);
   });
 
+  it('holds whoever says more for busier, whatever the unit of the metric', () => {
+    const options = { metric: 'queue_bytes' };
+    const values = [0.5, 3_000, 2_500_000, 4_294_968, 1e12, 1e300, 1.7e308].map((bytes) =>
+      having({ namedMetrics: { queue_bytes: bytes } }, options).value(0),
+    );
+    for (const value of values) expect(value).toBeGreaterThan(0);
+    expect(values).toEqual([...values].sort((a, b) => a - b));
+    expect(new Set(values.slice(0, 5)).size).toBe(5);
+    // And all of that is more than the same with nothing in flight.
+    const crowded = having({ namedMetrics: { queue_bytes: 2_500_000 } }, options);
+    crowded.start(0);
+    expect(crowded.value(0)).toBeGreaterThan(values[2] as number);
+  });
+
+  it.each([5, '', null])('refuses %j for a metric', (metric) => {
+    expect(() => reported({ metric: metric as never })).toThrowError(
+      expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('reported.metric') }),
+    );
+  });
+
   it('can follow a named metric', () => {
     expect(having({ cpuUtilization: 0.3, namedMetrics: { queue: 0.8 } }, { metric: 'queue' }).value(0)).toBe(800);
   });
