@@ -68,6 +68,23 @@ describe('outages', () => {
     expect((await get(api.url, '', {}, '/readyz')).status).toBe(500);
   });
 
+  it('while the store is away bookmarks name the version of the moment it went', async () => {
+    const clock = new FakeClock();
+    const api = await server({ clock });
+    api.slices.put(slice('s1', ['10.0.0.1']));
+    const before = api.revision;
+    const stream = await watch(api, `resourceVersion=${before}&allowWatchBookmarks=true&timeoutSeconds=600`);
+    api.setStoreAvailable(false);
+    api.touch();
+    clock.advance(60_000);
+    await until('a bookmark', () => stream.events.length === 1);
+    expect(stream.events[0]?.object.metadata.resourceVersion).toBe(String(before));
+    api.setStoreAvailable(true);
+    clock.advance(60_000);
+    await until('another', () => stream.events.length === 2);
+    expect(stream.events[1]?.object.metadata.resourceVersion).toBe(String(before + 1));
+  });
+
   it('freeze drops everything, thaw delivers all of it at once', async () => {
     const api = await server();
     const stream = await watch(api);

@@ -130,6 +130,14 @@ describe('size (D5)', () => {
     expect((await answers).readUInt16BE(2)).toBe(1);
     socket.destroy();
   });
+
+  it('ends TCP connections that are open when it stops', async () => {
+    const socket = connect(server.port, '127.0.0.1');
+    const closed = new Promise((resolve) => socket.on('error', () => {}).once('close', resolve));
+    await new Promise((resolve) => socket.once('connect', resolve));
+    await server.stop();
+    await closed;
+  });
 });
 
 describe('faults', () => {
