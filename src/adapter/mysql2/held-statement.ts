@@ -1,6 +1,6 @@
 import type { Clock } from '../../index.js';
 import { ownErrors } from './own-errors.js';
-import { ownTypeCast } from './own-type-cast.js';
+import { withOwnFunctions } from './own-functions.js';
 import { queryTimeout } from './session-errors.js';
 
 /** How a statement ended. */
@@ -36,8 +36,8 @@ export function holdStatement(
   // Commands of mysql2 and objects of tagged templates are passed on as they are.
   const isPlain =
     typeof statement === 'object' && statement !== null && Object.getPrototypeOf(statement) === Object.prototype;
-  const { timeout, ...rest } = isPlain ? (statement as { readonly timeout?: unknown; typeCast?: unknown }) : {};
-  if (rest.typeCast !== undefined) rest.typeCast = ownTypeCast(rest.typeCast);
+  const { timeout, ...others } = isPlain ? (statement as { readonly timeout?: unknown }) : {};
+  const rest = withOwnFunctions(others);
   const last = args.findLastIndex((arg) => typeof arg === 'function');
   if (last === -1) {
     const own = isPlain ? { ...rest, ...(timeout !== undefined && { timeout }) } : statement;

@@ -12,7 +12,7 @@ import {
   poolDefaults,
 } from '../../index.js';
 import type { DialOptions } from './dial.js';
-import { ownTypeCast } from './own-type-cast.js';
+import { withOwnFunctions } from './own-functions.js';
 import { resolveTls } from './tls.js';
 
 /** Options of mysql2 that are ours to decide, or that have another name here. */
@@ -213,7 +213,7 @@ export function resolveServerSettings(
   const mysql: Record<string, unknown> = {};
   for (const name of passedOn) {
     const value = (options as Record<string, unknown>)[name];
-    if (value !== undefined) mysql[name] = name === 'typeCast' ? ownTypeCast(value) : value;
+    if (value !== undefined) mysql[name] = value;
   }
   // An older mysql2 would pass it over, and the next user of a connection find what the one before left.
   if (mysql.resetOnRelease === true && !('reset' in Connection.prototype)) {
@@ -233,7 +233,7 @@ export function resolveServerSettings(
     throw optionError('localAddress', 'an IP address', localAddress);
   }
   return {
-    mysql: mysql as MysqlPoolOptions,
+    mysql: withOwnFunctions(mysql) as MysqlPoolOptions,
     connectionLimit,
     maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
     idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),

@@ -1,5 +1,5 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
-import { isOfTypeCast } from './own-type-cast.js';
+import { isOwnFault } from './own-faults.js';
 
 /** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */
 export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
@@ -68,7 +68,7 @@ const byCode: Readonly<Record<string, Verdict>> = {
  */
 export function verdictOf(error: unknown): Verdict {
   if (typeof error !== 'object' || error === null) return broken;
-  if (isOfTypeCast(error)) return unread;
+  if (isOwnFault(error)) return unread;
   const { code, errno, message, sqlState } = error as {
     readonly code?: unknown;
     readonly errno?: unknown;

@@ -3,7 +3,7 @@ import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
 import { type Answer, holdStatement } from './held-statement.js';
 import { verdictOf } from './outcome.js';
-import { isOfTypeCast } from './own-type-cast.js';
+import { isOwnFault } from './own-faults.js';
 import { isFarewell } from './session-errors.js';
 
 /** Whoever has a session: told once when it is his no more. */
@@ -170,7 +170,7 @@ export class Session {
   /** Ends it at once, by our own decision; what runs on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
-    this.endedByApplication = isOfTypeCast(error);
+    this.endedByApplication = isOwnFault(error);
     // mysql2 tells those who wait of an error, but of nothing after `destroy`.
     if (this.#state === 'busy') this.#socket.destroy(error);
     else {

@@ -1,7 +1,7 @@
 import type { QueryOptions } from 'mysql2';
 import { checkBoolean, checkNumber, EvenkeelError } from '../../index.js';
 import type { Answer } from './held-statement.js';
-import { ownTypeCast } from './own-type-cast.js';
+import { withOwnFunctions } from './own-functions.js';
 
 /** What `query` and `execute` take beside mysql2's own options. */
 export interface StatementOptions extends QueryOptions {
@@ -57,7 +57,7 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
     // The value is not shown: it may be anything.
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: sql must be a string, or an object with one as its \`sql\``);
   }
-  const { idempotent, key, timeout, typeCast, ...rest } = sql as StatementOptions;
+  const { idempotent, key, timeout, ...rest } = sql as StatementOptions;
   if (key !== undefined && typeof key !== 'string') {
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: key must be a string`);
   }
@@ -65,8 +65,7 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
     method,
     // These two may be inherited, as in the objects that tagged templates make; mysql2 reads them as well as it can, too.
     sql: {
-      ...rest,
-      ...(typeCast !== undefined && { typeCast: ownTypeCast(typeCast) }),
+      ...withOwnFunctions(rest),
       sql: (sql as StatementOptions).sql,
       values: (sql as StatementOptions).values,
     },

@@ -1,3 +1,7 @@
+import { once } from 'node:events';
+import { createReadStream } from 'node:fs';
+import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import type { QueryOptions } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
@@ -130,6 +134,36 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       // What was left of an answer reaches nobody else.
       const plain: QueryOptions = { sql: 'SELECT 7 AS seven', typeCast: (_field, next) => next() };
       expect((await replicas.query(plain))[0]).toEqual([{ seven: 7 }]);
+    });
+
+    it('nor is a file it cannot read', async () => {
+      const sql = "LOAD DATA LOCAL INFILE 'nowhere' INTO TABLE t";
+      const infileStreamFactory = (): Readable => createReadStream('/nowhere/at/all');
+      const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), infileStreamFactory });
+      const other = (): never => {
+        throw mistake;
+      };
+      for (let count = 0; count < 4; count++) {
+        await expect(replicas.query(sql)).rejects.toMatchObject({ code: 'ENOENT' });
+        await expect(replicas.query({ sql, infileStreamFactory: other })).rejects.toBe(mistake);
+        await expect(onConnection(replicas, { sql })).rejects.toMatchObject({ code: 'ENOENT' });
+      }
+      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0, doubted: false });
+    });
+
+    it('nor is a connection that is destroyed', async () => {
+      const lost: unknown[] = [];
+      const observer: Observer = { subchannelChanged: ({ to, error }) => to === 'backoff' && lost.push(error) };
+      const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), observer });
+      for (let count = 0; count < 8; count++) {
+        const connection = await replicas.getConnection();
+        const { stream } = connection.connection as unknown as { readonly stream: Socket };
+        connection.destroy();
+        await once(stream, 'close');
+      }
+      await replicas.query('SELECT 1');
+      expect(lost).toEqual([]);
+      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0 });
     });
 
     it('what evenkeel itself asks the servers is not read by it', async () => {
