@@ -2,6 +2,7 @@ export type { CallOptions } from './call-options.js';
 export { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export { type HedgeOptions, hedgeDefaults } from './hedging.js';
+export { cookieKey, headerKey, type RequestKey } from './key.js';
 export { createServiceAgent, type ServiceAgent } from './service-agent.js';
 export { type ServiceInterceptor, serviceInterceptor } from './service-interceptor.js';
 export {

@@ -1,0 +1,36 @@
+import { checkString } from '../../index.js';
+
+/** Reads a header of a request, by its name in lower case; a list for one that comes several times. */
+export type RequestHeader<R> = (request: R, name: string) => unknown;
+
+/** A `key` for hash pickers: what a header of the request says; undefined = it has none. Throws EVENKEEL_OPTION. */
+export function keyOfHeader<R>(name: string, header: RequestHeader<R>): (request: R) => string | undefined {
+  const wanted = checkString('headerKey()', name).toLowerCase();
+  return (request) => textOf(header(request, wanted), ', ');
+}
+
+/** The same of a cookie. Its name is a matter of case, its value is taken as it stands, without the quotes around it. */
+export function keyOfCookie<R>(name: string, header: RequestHeader<R>): (request: R) => string | undefined {
+  const wanted = checkString('cookieKey()', name);
+  return (request) => {
+    const cookies = textOf(header(request, 'cookie'), '; ');
+    return cookies === undefined ? undefined : cookieOf(wanted, cookies);
+  };
+}
+
+function cookieOf(name: string, cookies: string): string | undefined {
+  for (const cookie of cookies.split(';')) {
+    const equals = cookie.indexOf('=');
+    if (equals === -1 || cookie.slice(0, equals).trim() !== name) continue;
+    return cookie
+      .slice(equals + 1)
+      .trim()
+      .replace(/^"(.*)"$/, '$1');
+  }
+  return undefined;
+}
+
+function textOf(value: unknown, separator: string): string | undefined {
+  if (value === undefined || value === null) return undefined;
+  return Array.isArray(value) ? value.join(separator) : String(value);
+}
