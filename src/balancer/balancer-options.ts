@@ -170,7 +170,9 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
 }
 
 function checkObserver(observer: Observer): void {
-  if (typeof observer !== 'object' || observer === null) throw optionError('observer', 'an object of hooks', observer);
+  if (typeof observer !== 'object' || observer === null || Array.isArray(observer)) {
+    throw optionError('observer', 'an object of hooks', observer);
+  }
   // An instance of a class may have fields of its own.
   const prototype = Object.getPrototypeOf(observer);
   if (prototype === Object.prototype || prototype === null) checkKeys('observer', observer, observerEventNames);

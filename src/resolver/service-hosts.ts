@@ -76,9 +76,7 @@ export class ServiceHosts {
 
   /** Throws EVENKEEL_OPTION. */
   constructor({ services, dns = {}, lookupTimeoutMs, clock }: ServiceHostsOptions) {
-    if (services !== undefined && typeof services !== 'function' && !isHostList(services)) {
-      throw optionError('services', 'a list of host names or a function', services);
-    }
+    if (services !== undefined && typeof services !== 'function') checkHosts(services);
     this.#rule = services;
     this.#dns = resolveDnsOptions({ timeoutMs: FIRST_TRY_MS, ...dns, host: 'service', port: 80 });
     this.#lookupTimeoutMs = lookupTimeoutMs;
@@ -202,8 +200,12 @@ export class ServiceHosts {
   }
 }
 
-function isHostList(value: unknown): value is readonly string[] {
-  return Array.isArray(value) && value.every((host) => typeof host === 'string' && /^[a-z0-9_.-]+$/i.test(host));
+function checkHosts(value: unknown): void {
+  if (!Array.isArray(value)) throw optionError('services', 'a list of host names or a function', value);
+  value.forEach((host, index) => {
+    if (typeof host === 'string' && /^[a-z0-9_.-]+$/i.test(host)) return;
+    throw optionError(`services[${index}]`, 'a host name such as orders.shop', host);
+  });
 }
 
 function checked(told: unknown): boolean | undefined {

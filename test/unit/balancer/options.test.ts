@@ -36,6 +36,7 @@ describe('options of a balancer', () => {
     [{ observer: { resovled: () => {} } }, 'observer has no option "resovled"; it knows resolved'],
     [{ observer: { resolved: 'yes' } }, 'observer.resolved must be a function, got "yes"'],
     [{ observer: null }, 'observer must be an object of hooks'],
+    [{ observer: [] }, 'observer must be an object of hooks, got an array'],
     [{ clock: {} }, 'clock.now must be a function'],
     [{ clock: null }, 'clock.now must be a function'],
     [{ rng: Math.random }, 'rng.next must be a function'],

@@ -270,6 +270,14 @@ it('a function that answers with a promise is refused, since that would be a yes
   expect(() => house.judge('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
 });
 
+it.each([
+  [['stock', 'http://orders.shop'], 'services[1] must be a host name such as orders.shop, got "http://orders.shop"'],
+  [['orders.shop:8080'], 'services[0] must be a host name such as orders.shop, got "orders.shop:8080"'],
+  ['orders.shop', 'services must be a list of host names or a function, got "orders.shop"'],
+])('says of %j what does not fit', (services, message) => {
+  expect(() => new House({ services: services as never })).toThrow(message);
+});
+
 it.each([[3], ['orders.shop'], [[3]], [['http://orders.shop']], [{}]])('refuses %j for services', (services) => {
   expect(() => new House({ services: services as never })).toThrow(
     expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('services') }),
