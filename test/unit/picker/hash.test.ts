@@ -183,7 +183,33 @@ describe('hash', () => {
   });
 });
 
+describe.each<[string, HashOptions, readonly number[]]>([
+  ['rendezvous', {}, [2, 5, 16]],
+  ['a ring', { method: 'ring' }, [2, 5, 16, 60, 300]],
+])('%s', (_name, options, counts) => {
+  it.each(counts)('moves no key without need when one of %i endpoints goes, or comes back', (count) => {
+    const members = subchannels(count);
+    const all = mapping(hash(options)(pickSet(members), undefined, context));
+    for (const gone of [members[0], members[count - 1], members[count >> 1]]) {
+      const rest = members.filter((member) => member !== gone);
+      const without = mapping(hash(options)(pickSet(rest), undefined, context));
+      expect(all.filter((member, index) => member !== gone && member !== without[index])).toHaveLength(0);
+    }
+  });
+});
+
 describe('a Maglev table', () => {
+  it.each([2, 17, 100, 999, 1_000])('gives nobody of %i equals more than 1.01 times the mean', (count) => {
+    const names = Array.from({ length: count }, (_, index) => `10.0.${index >> 8}.${index & 255}:80`);
+    const table = new MaglevTable(
+      names,
+      names.map(() => 1),
+    );
+    const counts = new Array<number>(count).fill(0);
+    for (let place = 0; place < table.size; place++) counts[table.at(place)] = (counts[table.at(place)] as number) + 1;
+    expect(Math.max(...counts) / (table.size / count)).toBeLessThanOrEqual(1.01);
+  });
+
   it('gives places by weight to within one', () => {
     const names = Array.from({ length: 50 }, (_, index) => `10.0.0.${index}:80`);
     const weights = names.map((_, index) => 1 + (index % 4) + (index === 7 ? 0.1 : 0));
