@@ -10,7 +10,14 @@ import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
-if (process.argv.includes('--proof')) {
+const [option, ...others] = process.argv.slice(2);
+if ((option !== undefined && option !== '--proof') || others.length > 0) {
+  console.error(
+    'There is one option: --proof. Without it, tables are printed and the pictures in docs/images are drawn.',
+  );
+  process.exit(2);
+}
+if (option === '--proof') {
   const vitest = join(root, 'node_modules/vitest/vitest.mjs');
   const args = [vitest, 'run', '--project=simulation', '--testTimeout=600000'];
   const env = { ...process.env, EVENKEEL_PROOF: '1' };
