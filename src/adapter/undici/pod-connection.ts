@@ -1,11 +1,12 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { errors, Pool } from 'undici';
+import { type buildConnector, errors, type Pool } from 'undici';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { LateEnds, SessionPool } from './late-end.js';
 import { PodClient } from './pod-client.js';
+import { PodPool } from './pod-pool.js';
 import { SilenceWatch } from './silence-watch.js';
 
 /** What the connection of one pod is made of. */
@@ -53,15 +54,15 @@ class PoolUser implements PodUser<Pool> {
     this.#wasCut = new Promise((resolve) => {
       this.#settleCut = resolve;
     });
-    const options: Pool.Options = {
-      ...parts.pool,
-      connections: multiplexed ? 1 : parts.connections,
-      connect: (_options, supplied) => this.#supply(supplied as Supplied),
-      factory: (origin, own) => new PodClient(origin, own),
-    };
-    const { origin } = parts.dial;
-    this.handle = multiplexed ? new SessionPool(origin, options, this.#ends) : new Pool(origin, options);
-    if (multiplexed) this.#silence = this.#watchSilence();
+    const { connections, pool, dial } = parts;
+    const connect: buildConnector.connector = (_options, supplied) => this.#supply(supplied as Supplied);
+    if (!multiplexed) {
+      this.handle = new PodPool(dial.origin, { ...pool, connect, connections });
+      return;
+    }
+    const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
+    this.handle = new SessionPool(dial.origin, { ...pool, connect, connections: 1, factory }, this.#ends);
+    this.#silence = this.#watchSilence();
   }
 
   async ask(path: string, signal: AbortSignal): Promise<number> {
