@@ -2,7 +2,8 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, loadReportHeader, type Outcome, type SharedTimers, type TriedEndpoints } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { Call, type CallOwner } from './call.js';
+import { Call } from './call.js';
+import type { CallOwner } from './call-owner.js';
 import type { ModernHandler } from './modern-call.js';
 import { withRawHeaders } from './raw-headers.js';
 

@@ -1,38 +1,22 @@
 import { type Dispatcher, errors, type Pool } from 'undici';
 import {
-  type Balancer,
-  type Clock,
   type Lease,
   notify,
   type Outcome,
   observes,
   outcomeAtDeadline,
   outcomes,
-  type RetryPolicy,
   type SharedTimer,
   type Timed,
   TriedEndpoints,
 } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
-import { bodyOf } from './dispatch-options.js';
+import type { CallOwner } from './call-owner.js';
+import { bodyOf, isRepeatable } from './dispatch-options.js';
+import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
 import { isPodLeftError, podLeftError } from './pod-left.js';
 import { isBodyError } from './watched-body.js';
-
-/** What the calls of one dispatcher share. */
-export interface CallOwner {
-  readonly balancer: Balancer<Pool>;
-  readonly clock: Clock;
-  /** The Service as its callers know it, for messages. */
-  readonly origin: string;
-  /** The balancer is closed: what has a pod stays there. */
-  readonly isClosing: boolean;
-  /** A call waits for an endpoint; a call waits no more. */
-  waits(): void;
-  served(): void;
-  /** A request on `pool` died with its socket. */
-  lost(pool: Pool, error: Error): void;
-}
 
 /**
  * One request of a caller, over all its attempts: the one object we add to what undici allocates anyway. It is the
@@ -164,30 +148,32 @@ export abstract class Call implements Timed {
 
   /** The answer is complete; or as much of it as anybody wants, and the call goes on elsewhere. */
   protected completed(elsewhere = false): void {
-    this.done = true;
-    this.#sent = false;
-    this.#deadline?.cancel();
-    const lease = this.#lease;
+    const lease = this.#conclude();
     if (lease === undefined) return;
-    this.#lease = undefined;
     lease.end(this.#verdict);
     this.#report(lease, this.#verdict, elsewhere, undefined);
   }
 
   /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
   protected upgraded(status: number, socket: { once(event: 'close', listener: () => void): unknown }): void {
-    this.done = true;
-    this.#sent = false;
-    this.#deadline?.cancel();
-    const lease = this.#lease;
+    const lease = this.#conclude();
     if (lease === undefined) return;
-    this.#lease = undefined;
     lease.progressed();
     const outcome = status >= 500 ? outcomes.status : outcomes.success;
     socket.once('close', () => {
       lease.end(outcome);
       this.#report(lease, outcome, false, undefined);
     });
+  }
+
+  /** The caller hears nothing more of us. The lease of the attempt under way is to be ended. */
+  #conclude(): Lease<Pool> | undefined {
+    const lease = this.#lease;
+    this.#lease = undefined;
+    this.#sent = false;
+    this.done = true;
+    this.#deadline?.cancel();
+    return lease;
   }
 
   /** The attempt failed; another may follow elsewhere. */
@@ -274,39 +260,28 @@ export abstract class Call implements Timed {
 
   /** Waits for an endpoint; with `failure`, the error of the attempt before, for one to try again on. */
   #wait(failure: Error | undefined): void {
-    const { balancer } = this.#owner;
-    const waiting = new AbortController();
-    this.#waiting = waiting;
-    this.#owner.waits();
-    // undici watches the body only while it has the request: nobody else would hear it fail meanwhile.
-    const body = bodyOf(this.#options);
-    const bodyFailed = (error: Error): void => this.abort(error);
-    body?.on('error', bodyFailed);
-    const ended = (): void => {
-      this.#waiting = undefined;
-      body?.off('error', bodyFailed);
-      this.#owner.served();
-    };
-    const acquire = async (): Promise<Lease<Pool>> => {
-      // A pod that failed just now is taken out within this turn; only then is it clear who is left.
-      if (failure !== undefined) await undefined;
-      return balancer.acquire({ key: this.#key, avoid: this.tried?.avoid, signal: waiting.signal });
-    };
-    acquire().then(
-      (lease) => {
-        ended();
-        if (!this.done && this.tried?.allows(lease) !== false) {
+    const { tried } = this;
+    this.#waiting = waitForEndpoint({
+      owner: this.#owner,
+      key: this.#key,
+      tried,
+      body: bodyOf(this.#options),
+      isRepeat: failure !== undefined,
+      bodyFailed: (error) => this.abort(error),
+      got: (lease) => {
+        this.#waiting = undefined;
+        if (!this.done && tried?.allows(lease) !== false) {
           this.send(lease);
           return;
         }
         lease.end(outcomes.notStarted);
         if (failure !== undefined) this.#finish(failure);
       },
-      (error) => {
-        ended();
+      failed: (error) => {
+        this.#waiting = undefined;
         this.#finish(failure ?? error);
       },
-    );
+    });
   }
 
   #finish(error: Error): void {
@@ -331,13 +306,4 @@ export abstract class Call implements Timed {
       error,
     });
   }
-}
-
-/** Whether the request may be done twice, and can be: its body is still there once it was sent. */
-export function isRepeatable(
-  { method, body, upgrade, idempotent }: Dispatcher.DispatchOptions,
-  retries: RetryPolicy,
-): boolean {
-  if (!retries.allowsMethod(method) || idempotent === false || upgrade) return false;
-  return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import type { RetryPolicy } from '../../index.js';
 
 /** A path that is an absolute URL names the origin itself, whatever `origin` says. */
 export function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
@@ -60,6 +61,15 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
   const stream = body as Partial<Readable> | null | undefined;
   const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
   return isStream ? (stream as Readable) : undefined;
+}
+
+/** Whether the request may be done twice, and can be: its body is still there once it was sent. */
+export function isRepeatable(
+  { method, body, upgrade, idempotent }: Dispatcher.DispatchOptions,
+  retries: RetryPolicy,
+): boolean {
+  if (!retries.allowsMethod(method) || idempotent === false || upgrade) return false;
+  return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 
 function isHost(name: unknown): boolean {

@@ -2,7 +2,7 @@ import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, outcomes, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { type Answer, Branch, type BranchOwner } from './branch.js';
-import type { CallOwner } from './call.js';
+import type { CallOwner } from './call-owner.js';
 import type { Hedging } from './hedging.js';
 import type { ModernHandler } from './modern-call.js';
 import { RelayedController } from './relayed-controller.js';

@@ -2,7 +2,8 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { loadReportHeader } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { Call, type CallOwner } from './call.js';
+import { Call } from './call.js';
+import type { CallOwner } from './call-owner.js';
 import { rawHeader } from './outcome.js';
 
 /** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */

@@ -3,7 +3,8 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { loadReportHeader } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { Call, type CallOwner } from './call.js';
+import { Call } from './call.js';
+import type { CallOwner } from './call-owner.js';
 import { withRawHeaders } from './raw-headers.js';
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */

@@ -1,0 +1,17 @@
+import type { Pool } from 'undici';
+import type { Balancer, Clock } from '../../index.js';
+
+/** What the calls of one dispatcher share. */
+export interface CallOwner {
+  readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  /** The Service as its callers know it, for messages. */
+  readonly origin: string;
+  /** The balancer is closed: what has a pod stays there. */
+  readonly isClosing: boolean;
+  /** A call waits for an endpoint; a call waits no more. */
+  waits(): void;
+  served(): void;
+  /** A request on `pool` died with its socket. */
+  lost(pool: Pool, error: Error): void;
+}
