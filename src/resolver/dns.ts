@@ -60,9 +60,9 @@ export interface DnsOptions extends DnsSettings {
    * longer names, and names with a last dot, stand as they are. An IP address or `localhost` is used without a question.
    */
   readonly host: string;
-  /** Port of every address. Needed unless `srv` is given; with `srv`, used where its answer is too large (D10). */
+  /** Port of every address. Needed unless `srv` is given; with `srv`, used where its answer is too large (D10). @defaultValue none */
   readonly port?: number;
-  /** Name of a port: asks for SRV records, which tell pod and port. */
+  /** Name of a port: asks for SRV records, which tell pod and port. @defaultValue none: A and AAAA records */
   readonly srv?: string;
   /** Which family of addresses. @defaultValue IPv4, or IPv6 where the name has no IPv4 address (S3) */
   readonly family?: 4 | 6;

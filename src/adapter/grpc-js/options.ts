@@ -46,7 +46,7 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * wants to know. A server without that service counts as healthy. @defaultValue '' (the server as a whole)
    */
   readonly healthService?: string;
-  /** Called once per channel, when it is created, with what watches and closes its balancing. */
+  /** Called once per channel, when it is created, with what watches and closes its balancing. @defaultValue nobody */
   readonly onBalancer?: (balancer: ChannelBalancer) => void;
   readonly [grpcOption: `grpc.${string}`]: unknown;
   readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;

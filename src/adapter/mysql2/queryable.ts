@@ -17,7 +17,7 @@ export type ConnectionCallback = (error: NodeJS.ErrnoException | null, connectio
 
 /** Which server a connection is taken from. */
 export interface CheckoutOptions {
-  /** For hash pickers: callers with one key get connections to one server. */
+  /** For hash pickers: callers with one key get connections to one server. @defaultValue none */
   readonly key?: string;
 }
 

@@ -39,7 +39,7 @@ import { type Ask, writable } from './writable.js';
 
 /** One Service of a cluster: where its servers are, who we are there, how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
-  /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. */
+  /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none */
   readonly target?: string;
   /**
    * Whether every statement that is sent without being checked out may be done twice: for services that are only read.

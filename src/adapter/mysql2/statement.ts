@@ -10,7 +10,7 @@ export interface StatementOptions extends QueryOptions {
    * sent to another server. @defaultValue the service's `idempotent`
    */
   readonly idempotent?: boolean;
-  /** For hash pickers: statements with one key go to one server. */
+  /** For hash pickers: statements with one key go to one server. @defaultValue none */
   readonly key?: string;
 }
 

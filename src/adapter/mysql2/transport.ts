@@ -18,7 +18,7 @@ import { rowsOn } from './side-question.js';
 
 /** Options of `mysql2Transport`. */
 export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
-  /** The Service's name: what TLS sends and checks. Needed with `ssl`. */
+  /** The Service's name: what TLS sends and checks. Needed with `ssl`. @defaultValue none */
   readonly host?: string;
   /** Time to open one connection, handshake included, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number;

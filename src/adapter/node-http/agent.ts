@@ -29,7 +29,7 @@ export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOption
    * @defaultValue a keep-alive Agent of our own, made when first needed
    */
   readonly otherwise?: HttpAgent;
-  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. */
+  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
   readonly key?: (request: ClientRequest) => string | undefined;
   /**
    * How long a request may take in all, in ms: waiting for a pod and a connection, and the answer to its end. Then it fails

@@ -41,7 +41,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    * @defaultValue an undici Agent of our own, made when first needed
    */
   readonly otherwise?: Dispatcher;
-  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. */
+  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
   readonly key?: (options: Dispatcher.DispatchOptions) => string | undefined;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string;
