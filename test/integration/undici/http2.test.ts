@@ -65,6 +65,19 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
     expect(await posted.json()).toMatchObject({ length: 6 });
   });
 
+  it('goes on with what follows a request undici refused while others ran', async () => {
+    await open({ resolver: staticEndpoints(pods.endpoints.slice(0, 1)) }, 1);
+    for (const pod of pods.all) await pod.behave({ delayMs: 300 });
+    const requests = await pods.total('requests');
+    const running = orders.request({ path: '/', method: 'GET' });
+    await until('the pod has it', async () => (await pods.total('requests')) === requests + 1);
+    const refused = orders.request({ path: '/', method: 'GET', headers: { 'x-user': 'a\r\nb' } });
+    await expect(refused).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
+    const following = orders.request({ path: '/', method: 'GET' });
+    await until('the pod has what follows', async () => (await pods.total('requests')) === requests + 2);
+    for (const { body } of await Promise.all([running, following])) await body.dump();
+  });
+
   it('loses no running request to a GOAWAY', async () => {
     await open();
     for (const pod of pods.all) await pod.behave({ delayMs: 300 });
