@@ -22,7 +22,7 @@ import { takesRequests } from './node-agent.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
 /** Options of `createAgent`. */
-export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOptions {
+export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
   /**
    * Where requests for any other origin go (redirects, a client shared by several hosts). It stays the caller's to
    * destroy.
@@ -39,6 +39,8 @@ export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOption
   readonly deadlineMs?: number | DeadlineOf<ClientRequest>;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string;
+  /** What is tried on another pod: requests that have no connection yet, since Node sends a request once. */
+  readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'>;
 }
 
 /** What an agent for one Service has besides what Node's Agents have. */
@@ -120,7 +122,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
 }
 
 /** Node sends a request once. What would have it sent again is refused here rather than left without effect. */
-function refuseRepeats(options: AgentOptions): void {
+function refuseRepeats(options: object | null): void {
   const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
   const asked = { hedge, 'retry.statuses': retry?.statuses, 'retry.methods': retry?.methods };
   for (const [name, value] of Object.entries(asked)) {
