@@ -22,6 +22,7 @@ const declared: readonly [name: string, file: string, type: string][] = [
   ['hash', 'picker/hash', 'HashOptions'],
   ['peakEwma', 'load/peak-ewma', 'PeakEwmaOptions'],
   ['reported', 'load/reported', 'ReportedOptions'],
+  ['topologyHints', 'stage/zone-hints', 'TopologyHintsOptions'],
   ['subset', 'stage/subset', 'SubsetOptions'],
   ['activeHealth', 'stage/active-health', 'ActiveHealthOptions'],
   ['outlierEjection', 'stage/outlier-ejection', 'OutlierEjectionOptions'],
