@@ -10,11 +10,10 @@ import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
-import { StallWatch } from '../runtime/stall-watch.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
+import { CallTimes } from './call-times.js';
 import { EndpointFeed } from './endpoint-feed.js';
-import { LatencyQuantile } from './latency-quantile.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
 import { closedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
@@ -24,12 +23,6 @@ import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 import { Upkeep, type UpkeepWork } from './upkeep.js';
 import { WaitingRoom } from './waiting-room.js';
-
-/**
- * A caller's deadline of just `stalledAfterMs` has to count, and it began before his call was given to an endpoint; timers
- * round besides. So this share of it is enough.
- */
-const STALLED_ENOUGH = 0.95;
 
 /** The rooms of a balancer wired to one another. Its contract is `Balancer`, in `balancer.ts`. */
 export class Corridor<C> implements LeaseOwner<C> {
@@ -45,8 +38,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   readonly #upkeep: Upkeep;
   readonly #room: WaitingRoom<C>;
   readonly #start: StartGate;
-  readonly #stalls: StallWatch;
-  readonly #latency = new LatencyQuantile();
+  readonly #times: CallTimes;
   /** The last set after the stages had no entry, and is authoritative. */
   #empty = false;
   /** Calls that were given no endpoint. */
@@ -67,7 +59,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     this.#warnings = warnings;
     this.observer = observer;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
-    this.#stalls = new StallWatch(clock);
+    this.#times = new CallTimes(clock, options.stalledAfterMs);
     this.#slot = new PickerSlot(options.picker, rng, warnings);
     this.#upkeep = new Upkeep({
       clock,
@@ -193,15 +185,12 @@ export class Corridor<C> implements LeaseOwner<C> {
     // What is no time at all (NaN) would spoil the load for good.
     const isTime = latencyMs !== undefined && latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY;
     const askedMs = isTime ? nowMs - latencyMs : startedMs;
+    const times = this.#times;
+    const isMeasured = times.isMeasured(askedMs, nowMs);
     let judged = outcome;
-    // A time that is to a good part a stall of our own event loop teaches nothing: not what is usual, nor whom to prefer.
-    const isMeasured = 4 * this.#stalls.stalledSince(askedMs, nowMs) <= nowMs - askedMs;
-    if (outcome.kind === 'success') {
-      if (isMeasured) this.#latency.add(nowMs - askedMs);
-    } else if (outcome.kind === 'cancelled') {
-      if (!answered && this.#waitedTooLong(startedMs, nowMs)) judged = outcomes.timeout;
-    } else if (outcome.cause === 'timeout' && this.#stoodStill(startedMs, nowMs)) judged = outcomes.cancelled;
-    this.#stalls.ended();
+    if (outcome.kind !== 'success') judged = times.judge(outcome, startedMs, nowMs, answered);
+    else if (isMeasured) times.took(nowMs - askedMs);
+    times.ended();
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
     this.#slot.ended(subchannel);
     if (this.#room.size > 0) this.#room.wake();
@@ -221,21 +210,8 @@ export class Corridor<C> implements LeaseOwner<C> {
     const connection = subchannel?.connection;
     if (subchannel === undefined || connection === undefined) return undefined;
     subchannel.start(nowMs);
-    this.#stalls.began();
+    this.#times.began();
     return new Lease(this, subchannel, connection.handle, nowMs);
-  }
-
-  /** A caller's abort tells of the endpoint only if he had waited unusually long for a first byte, and not because of us. */
-  #waitedTooLong(startedMs: number, nowMs: number): boolean {
-    const stalledAfterMs = STALLED_ENOUGH * this.#options.stalledAfterMs;
-    if (nowMs - startedMs <= stalledAfterMs) return false;
-    const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
-    return waitedMs > stalledAfterMs && waitedMs > 3 * this.#latency.quantile(0.99);
-  }
-
-  /** A time-out tells nothing of the endpoint if our own event loop stood still for most of the call. */
-  #stoodStill(startedMs: number, nowMs: number): boolean {
-    return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
   }
 
   #work(what: UpkeepWork): number {
@@ -279,7 +255,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   async #shutDown(): Promise<void> {
     this.#slot.clear();
     this.#upkeep.close();
-    this.#stalls.close();
+    this.#times.close();
     this.#feed.close();
     const error = closedError();
     this.#room.fail(error);

@@ -1,0 +1,68 @@
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { Clock } from '../runtime/clock.js';
+import { StallWatch } from '../runtime/stall-watch.js';
+import { LatencyQuantile } from './latency-quantile.js';
+
+/**
+ * A caller's deadline of just `stalledAfterMs` has to count, and it began before his call was given to an endpoint; timers
+ * round besides. So this share of it is enough.
+ */
+const STALLED_ENOUGH = 0.95;
+
+/**
+ * What the time calls took says: of their endpoint, of what is usual, or of nobody, because our own event loop stood
+ * still. On the path of every call.
+ */
+export class CallTimes {
+  readonly #stalls: StallWatch;
+  readonly #latency = new LatencyQuantile();
+  readonly #stalledAfterMs: number;
+
+  constructor(clock: Clock, stalledAfterMs: number) {
+    this.#stalls = new StallWatch(clock);
+    this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
+  }
+
+  began(): void {
+    this.#stalls.began();
+  }
+
+  ended(): void {
+    this.#stalls.ended();
+  }
+
+  /** A time that is to a good part a stall of our own teaches nothing: not what is usual, nor whom to prefer. */
+  isMeasured(askedMs: number, nowMs: number): boolean {
+    return 4 * this.#stalls.stalledSince(askedMs, nowMs) <= nowMs - askedMs;
+  }
+
+  /** A measured call succeeded after so long. */
+  took(latencyMs: number): void {
+    this.#latency.add(latencyMs);
+  }
+
+  /** What a call that did not succeed says of its endpoint. */
+  judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
+    if (outcome.kind === 'cancelled') {
+      return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
+    }
+    return outcome.cause === 'timeout' && this.#stoodStill(startedMs, nowMs) ? outcomes.cancelled : outcome;
+  }
+
+  close(): void {
+    this.#stalls.close();
+  }
+
+  /** A caller's abort tells of the endpoint only if he had waited unusually long for a first byte, and not because of us. */
+  #waitedTooLong(startedMs: number, nowMs: number): boolean {
+    const stalledAfterMs = this.#stalledAfterMs;
+    if (nowMs - startedMs <= stalledAfterMs) return false;
+    const waitedMs = nowMs - startedMs - this.#stalls.stalledSince(startedMs, nowMs);
+    return waitedMs > stalledAfterMs && waitedMs > 3 * this.#latency.quantile(0.99);
+  }
+
+  /** A time-out tells nothing of the endpoint if our own event loop stood still for most of the call. */
+  #stoodStill(startedMs: number, nowMs: number): boolean {
+    return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
+  }
+}
