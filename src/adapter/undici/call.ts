@@ -219,8 +219,7 @@ export abstract class Call implements Timed {
   /** Whether another attempt may follow the one that failed; if so it is paid for. */
   protected mayRepeat(outcome: Outcome, error: Error): boolean {
     if (outcome.kind === 'cancelled' || this.abortReason !== undefined) return false;
-    const body = bodyOf(this.#options);
-    if (body?.destroyed === true) return false;
+    if (bodyOf(this.#options)?.destroyed === true) return false;
     // It was not tried there: nothing the retry rules would count, or the budget pay for.
     const { retries } = this.#owner.balancer;
     if (isPodLeftError(error)) {
@@ -296,14 +295,8 @@ export abstract class Call implements Timed {
     const { observer } = this.#owner.balancer;
     if (!observes(observer, 'attemptEnded')) return;
     const { endpoint } = lease;
+    const attempt = this.#attempt;
     const hedged = this.isHedge;
-    notify(observer, 'attemptEnded', {
-      endpoint,
-      outcome,
-      attempt: this.#attempt,
-      retrying,
-      ...(hedged && { hedged }),
-      error,
-    });
+    notify(observer, 'attemptEnded', { endpoint, outcome, attempt, retrying, ...(hedged && { hedged }), error });
   }
 }
