@@ -192,8 +192,18 @@ export function checkNames(name: string, options: unknown, more: readonly string
         throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "${key}": ${instead}`);
       }
     }
+    refuseHttpRetries(name, (options as Pick<BalancingOptions, 'retry'>).retry);
   }
   checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames]);
+}
+
+/** What is for HTTP alone would have no effect. */
+function refuseHttpRetries(name: string, retry: BalancingOptions['retry']): void {
+  for (const key of ['statuses', 'methods'] as const) {
+    if (retry?.[key] === undefined) continue;
+    const instead = 'that is for HTTP. What may be done twice is said by `idempotent`';
+    throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "retry.${key}": ${instead}`);
+  }
 }
 
 /** Fills in defaults and checks what we use ourselves. Throws EVENKEEL_OPTION; secrets are in no message. */

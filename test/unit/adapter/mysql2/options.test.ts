@@ -18,6 +18,8 @@ describe('options of createPoolCluster', () => {
     ['a target and a port', { target: 'a.b:1', port: 3306 }, /port goes with host alone/],
     ['a target that is none', { target: 'mysql' }, /target must be .*the port is missing/],
     ['a port that is none', { host: 'mysql.shop', port: 0 }, /port must be a port from 1 to 65535/],
+    ['statuses', { resolver, retry: { statuses: [503] } }, /options has no option "retry.statuses": that is for HTTP/],
+    ['methods', { resolver, retry: { methods: ['POST'] } }, /options has no option "retry.methods": that is for HTTP/],
     ['a name with a slip', { resolver, passwrd: SECRET }, /options has no option "passwrd"/],
     [
       'a socket file',
