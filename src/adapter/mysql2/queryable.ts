@@ -113,6 +113,8 @@ function releasedOnce(connection: MysqlPoolConnection): PromisePoolConnection {
     if (isHis) connection.release();
     isHis = false;
   };
+  // In older versions of mysql2, 3.16 still, it goes past the connection's own.
+  promised.destroy = () => connection.destroy();
   return promised;
 }
 
