@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readOnlyOutcome, verdictOf } from '../../../../src/adapter/mysql2/outcome.js';
+import { ownFault } from '../../../../src/adapter/mysql2/own-faults.js';
 import { EvenkeelError, outcomes } from '../../../../src/index.js';
 
 /** As mysql2 makes it from what a server answers. */
@@ -45,7 +46,7 @@ describe('what an error says of the server', () => {
     [failed('ETIMEDOUT'), 'reset'],
     [failed('PROTOCOL_SEQUENCE_TIMEOUT'), 'timeout'],
     [failed('PROTOCOL_ERROR'), 'protocol'],
-    [new TypeError('in a type cast'), 'protocol'],
+    [new TypeError('while mysql2 reads'), 'protocol'],
     ['no error at all', 'protocol'],
     [undefined, 'protocol'],
   ])('%s: a failure (%s) that may have been half done, on a connection that is of no more use', (error, cause) => {
@@ -69,6 +70,15 @@ describe('what an error says of the server', () => {
     ]) {
       expect(verdictOf(error)).toMatchObject({ outcome: outcomes.notStarted, unsent: true });
     }
+  });
+
+  it('of a function of the application: nothing, but the answer was not read to its end', () => {
+    const verdict = { outcome: outcomes.success, unsent: false, usable: false };
+    expect(verdictOf(ownFault(new TypeError('a mistake'), 'typeCast'))).toEqual(verdict);
+    expect(verdictOf(ownFault('no error', 'typeCast'))).toEqual(verdict);
+    // Whatever it looks like.
+    expect(verdictOf(ownFault(failed('ECONNRESET', 'read ECONNRESET'), 'typeCast'))).toEqual(verdict);
+    expect(verdictOf(new TypeError('a mistake')).outcome).toBe(outcomes.protocol);
   });
 
   it('that we brought about ourselves: nothing', () => {
