@@ -1,0 +1,31 @@
+import { expect, it } from 'vitest';
+import { CallTimes } from '../../../src/balancer/call-times.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
+
+const clock = new FakeClock();
+/** What it says of an endpoint that its caller gave up after so long. */
+const givenUpAfter = (times: CallTimes, waitedMs: number, answered = false): unknown =>
+  times.judge(outcomes.cancelled, 10_000, 10_000 + waitedMs, answered);
+
+it('takes a caller who waited longer than stalledAfterMs for a time-out, a timer’s rounding included', () => {
+  const times = new CallTimes(clock, 1_000);
+  expect(givenUpAfter(times, 900)).toBe(outcomes.cancelled);
+  expect(givenUpAfter(times, 990)).toBe(outcomes.timeout);
+  expect(givenUpAfter(times, 990, true)).toBe(outcomes.cancelled);
+});
+
+it('asks for three times what is usual, where calls take long', () => {
+  const times = new CallTimes(clock, 1_000);
+  for (let call = 0; call < 100; call++) times.took(2_000);
+  expect(givenUpAfter(times, 5_500)).toBe(outcomes.cancelled);
+  // A quantile is right to within 19 %.
+  expect(givenUpAfter(times, 3 * 2_000 * 1.2)).toBe(outcomes.timeout);
+});
+
+it('leaves every other outcome as it is', () => {
+  const times = new CallTimes(clock, 1_000);
+  for (const outcome of [outcomes.timeout, outcomes.reset, outcomes.status, outcomes.notConnected]) {
+    expect(times.judge(outcome, 0, 60_000, false)).toBe(outcome);
+  }
+});
