@@ -64,9 +64,10 @@ export class ConnectAttempt<C> implements GateVisitor {
 
   #delivered(connection: Connection<C>): void {
     const { endpoint } = this.#parts;
-    if (!isConnection(connection)) {
+    const instead = notAConnection(connection);
+    if (instead !== undefined) {
       if (this.#over) return;
-      this.#fail(`the transport delivered no connection to ${endpointAddress(endpoint)}, but ${String(connection)}`);
+      this.#fail(`the transport delivered no connection to ${endpointAddress(endpoint)}, but ${instead}`);
     } else if (this.#over) this.#parts.discard(connection);
     else {
       this.#end();
@@ -100,8 +101,24 @@ export class ConnectAttempt<C> implements GateVisitor {
   }
 }
 
-function isConnection(value: unknown): boolean {
-  if (typeof value !== 'object' || value === null) return false;
+/** What `value` is in the place of a connection, in words; undefined if it is one. */
+function notAConnection(value: unknown): string | undefined {
+  if (typeof value !== 'object' || value === null) return String(value);
   const { closed, close } = value as { closed?: { then?: unknown } | null; close?: unknown };
-  return typeof close === 'function' && typeof closed?.then === 'function';
+  const missing: string[] = [];
+  // Nothing compares with what is no number: it would stay ready and never be picked.
+  if (!hasCapacity(value)) missing.push('capacity (a number)');
+  if (typeof closed?.then !== 'function') missing.push('closed (a promise)');
+  if (typeof close !== 'function') missing.push('close (a function)');
+  return missing.length === 0 ? undefined : `one without ${missing.join(', ')}`;
+}
+
+function hasCapacity(connection: { readonly capacity?: unknown }): boolean {
+  try {
+    const { capacity } = connection;
+    return typeof capacity === 'number' && !Number.isNaN(capacity);
+  } catch {
+    // There is one; that it throws is noticed by whoever picks.
+    return true;
+  }
 }

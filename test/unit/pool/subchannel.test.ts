@@ -94,7 +94,16 @@ describe('a subchannel that connects', () => {
     ],
     ['rejects with something that is no Error', () => Promise.reject('words'), 'words'],
     ['delivers nothing', () => Promise.resolve(undefined), 'delivered no connection to 10.0.0.1:80, but undefined'],
-    ['delivers what is no connection', () => Promise.resolve({ handle: 1 }), 'delivered no connection'],
+    [
+      'delivers what is no connection',
+      () => Promise.resolve({ handle: 1 }),
+      'delivered no connection to 10.0.0.1:80, but one without capacity (a number), closed (a promise), close (a function)',
+    ],
+    [
+      'delivers a connection of no capacity',
+      () => Promise.resolve({ handle: 1, capacity: Number.NaN, closed: Promise.resolve(), close: async () => {} }),
+      'but one without capacity (a number)',
+    ],
     ['returns no promise', () => 5, 'delivered no connection to 10.0.0.1:80, but 5'],
   ])('→ backoff when the transport %s', async (_, connect, message) => {
     const house = new SubchannelHouse({ transport: { connect: connect as never } });
