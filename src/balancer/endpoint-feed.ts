@@ -1,5 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import { asError, ResolveError } from '../errors.js';
+import { asError, isResolveError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Resolution, Resolver } from '../resolver/resolver.js';
@@ -110,8 +110,11 @@ export class EndpointFeed {
     this.#owner.endpointsChanged();
   }
 
-  #fail(error: ResolveError): void {
+  #fail(reason: unknown): void {
     if (this.#closed) return;
+    const error = isResolveError(reason)
+      ? reason
+      : new ResolveError(`${this.name}: ${asError(reason).message}`, { cause: reason });
     const before = this.#error;
     this.#error = error;
     this.#failedAtMs ??= this.#owner.clock.now();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { BalancerHouse } from '../../support/balancer-house.js';
+import { BalancerHouse, failure } from '../../support/balancer-house.js';
 
 type Failed = ObserverEvents['resolveFailed'];
 
@@ -47,6 +47,29 @@ describe('what the resolver says', () => {
     house.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));
     expect(told).toHaveLength(4);
     expect(told[3]?.stale).toBe(true);
+  });
+
+  it.each([
+    [new Error('no route'), 'custom: no route'],
+    ['words', 'custom: words'],
+    [undefined, 'custom: '],
+    [null, 'custom: '],
+  ])('what a resolver fails with is a ResolveError to everybody, also where it is %o', async (reason, message) => {
+    const house = new BalancerHouse({
+      resolver: {
+        name: 'custom',
+        watch: (listener) => {
+          queueMicrotask(() => listener.fail(reason as never));
+          return { refresh() {}, close() {} };
+        },
+      },
+      startTimeoutMs: 100,
+    });
+    const ready = failure(house.balancer.ready());
+    await house.clock.advanceAsync(100);
+    const expected = { code: 'EVENKEEL_RESOLVE', permanent: false, message: expect.stringContaining(message) };
+    expect(await ready).toMatchObject(expected);
+    expect(house.balancer.snapshot().resolveError).toContain(message);
   });
 
   it('a permanent failure ends no balancer that has a set', async () => {
