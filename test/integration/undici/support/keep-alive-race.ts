@@ -30,5 +30,8 @@ export async function race(
   return Promise.all(pods.map(async (pod) => (await pod.stats()).connections));
 }
 
-/** Failures are a matter of chance: the same cause twice does not give the same number. */
-export const noMoreThan = (expected: number): number => expected + 3 * Math.sqrt(expected + 1);
+/**
+ * Failures are a matter of chance: the same cause twice does not give the same number. Both are draws, so that three
+ * standard deviations are those of their difference.
+ */
+export const noMoreThan = (expected: number): number => expected + 3 * Math.sqrt(2 * expected + 1);
