@@ -5,7 +5,7 @@ import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { notify, type Observer } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
-import type { Subchannel } from '../pool/subchannel.js';
+import { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
@@ -23,6 +23,8 @@ import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 import { Upkeep, type UpkeepWork } from './upkeep.js';
 import { WaitingRoom } from './waiting-room.js';
+
+const PICKED_WRONGLY = 'the picker picked what is no subchannel';
 
 /** The rooms of a balancer wired to one another. Its contract is `Balancer`, in `balancer.ts`. */
 export class Corridor<C> implements LeaseOwner<C> {
@@ -208,7 +210,10 @@ export class Corridor<C> implements LeaseOwner<C> {
     const subchannel = this.#slot.pick(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
-    if (subchannel === undefined || connection === undefined) return undefined;
+    if (subchannel === undefined || connection === undefined) {
+      if (subchannel && !(subchannel instanceof Subchannel)) this.#warnings.warn(PICKED_WRONGLY, subchannel);
+      return undefined;
+    }
     subchannel.start(nowMs);
     this.#times.began();
     return new Lease(this, subchannel, connection.handle, nowMs);

@@ -1,4 +1,4 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
+import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
@@ -132,9 +132,4 @@ export class EndpointFeed {
     this.#error = undefined;
     notify(this.#owner.observer, 'resolveRecovered', { staleForMs });
   }
-}
-
-/** Resolvers may be anybody's; half an endpoint would fail at odd places later. */
-function isEndpoint(value: Endpoint | undefined): boolean {
-  return typeof value?.key === 'string' && typeof value.conditions === 'object' && value.attributes !== undefined;
 }

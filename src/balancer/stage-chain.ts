@@ -1,5 +1,5 @@
-import type { Endpoint } from '../endpoint/endpoint.js';
-import type { EndpointSet } from '../endpoint/endpoint-set.js';
+import { type Endpoint, isEndpoint } from '../endpoint/endpoint.js';
+import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
@@ -26,6 +26,9 @@ export class StageChain {
       try {
         const next = stage.apply(result);
         if (!Array.isArray(next?.entries)) throw new TypeError(`apply returned no endpoint set but ${String(next)}`);
+        if (next !== result && !next.entries.every(isEntry)) {
+          throw new TypeError('apply returned a set with what is no entry of an endpoint');
+        }
         result = next;
       } catch (error) {
         this.#warnings.warn(`stage ${index + 1} of ${this.#stages.length} threw and was skipped`, error);
@@ -57,4 +60,9 @@ export class StageChain {
       }
     }
   }
+}
+
+/** What the pool and the stages that follow rely on; weights are looked at where they count. */
+function isEntry(entry: EndpointEntry | null | undefined): boolean {
+  return isEndpoint(entry?.endpoint);
 }

@@ -19,6 +19,8 @@ const OWED_FACTOR = 10;
 const CREDIT_MS = 200;
 /** The callers of a start wait so long for other connections than the first, in ms, or all of them would go there. */
 const GATHER_MS = 20;
+/** A run may ask for another so often in a row; a stage that does so each time would stop the event loop. */
+const MAX_IN_ROW = 16;
 /** The longest wait, in ms: until then the calls of a start go to the few that connected first. */
 const MAX_WAIT_MS = 100;
 
@@ -35,6 +37,10 @@ export class Upkeep {
   /** Until when the pickers built so far are paid off. */
   #owedUntilMs = 0;
   #closed = false;
+  #isRunning = false;
+  /** How many runs in a row were asked for by the run before. */
+  #inRow = 0;
+  #asked = false;
 
   constructor(owner: UpkeepOwner) {
     this.#owner = owner;
@@ -45,7 +51,8 @@ export class Upkeep {
     if (this.#pending !== 'stages') this.#pending = what;
     if (this.#deferred) return;
     const { clock } = this.#owner;
-    const waitMs = what === 'stages' ? 0 : this.#waitMs();
+    if (this.#isRunning) this.#asked = true;
+    const waitMs = this.#isRunning && this.#inRow >= MAX_IN_ROW ? MAX_WAIT_MS : what === 'stages' ? 0 : this.#waitMs();
     if (waitMs > 0) {
       this.#timer ??= clock.timer(() => this.#run(), Math.min(waitMs, MAX_WAIT_MS));
       return;
@@ -74,7 +81,18 @@ export class Upkeep {
     const what = this.#pending;
     this.#pending = undefined;
     if (this.#closed || what === undefined) return;
-    const costMs = this.#owner.work(what);
+    this.#inRow = this.#asked ? this.#inRow + 1 : 0;
+    this.#asked = false;
+    const costMs = this.#work(what);
     this.#owedUntilMs = Math.max(this.#owedUntilMs, this.#owner.clock.now()) + costMs * OWED_FACTOR;
+  }
+
+  #work(what: UpkeepWork): number {
+    this.#isRunning = true;
+    try {
+      return this.#owner.work(what);
+    } finally {
+      this.#isRunning = false;
+    }
   }
 }

@@ -91,3 +91,8 @@ function withDefaults({ ready, serving, terminating }: Partial<EndpointCondition
 export function endpointAddress(endpoint: Endpoint): string {
   return hostPort(endpoint.address, endpoint.port);
 }
+
+/** Whether `createEndpoint` made it. Resolvers and stages may be anybody's; half an endpoint would fail at odd places later. */
+export function isEndpoint(value: Endpoint | null | undefined): boolean {
+  return typeof value?.key === 'string' && typeof value.conditions === 'object' && value.attributes !== undefined;
+}

@@ -50,6 +50,25 @@ describe('what is plugged in and breaks', () => {
     expect(house.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
   });
 
+  it.each([[null], [5], [{}], [{ endpoint: { address: 'x' }, weight: 1, doubted: false }]])(
+    'a stage whose set holds %o is skipped, too',
+    async (entry) => {
+      const house = new BalancerHouse({
+        stages: [() => ({ apply: (set) => set.withEntries([...set.entries, entry as never]) })],
+      });
+      await house.publish('10.0.0.1');
+      expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+      expect(house.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
+    },
+  );
+
+  it.each([[{}], [5], [Promise.resolve()]])('a picker that picks %o is told of', async (picked) => {
+    const house = new BalancerHouse({ picker: () => ({ pick: () => picked as never }) });
+    await house.publish('10.0.0.1');
+    expect(house.balancer.pick()).toBeUndefined();
+    expect(house.warnings).toEqual(['the picker picked what is no subchannel']);
+  });
+
   it('a weight that is no number is standby: it spoils no comparison', async () => {
     const weights = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2];
     const house = new BalancerHouse({

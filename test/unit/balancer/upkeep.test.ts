@@ -34,6 +34,33 @@ describe('upkeep', () => {
     expect(work.done).toEqual(['picker', 'stages']);
   });
 
+  it('what asks for itself each time does not stop the event loop: after a few times it is done at a pace', async () => {
+    const clock = new FakeClock();
+    let runs = 0;
+    const upkeep: Upkeep = new Upkeep({
+      clock,
+      work: () => {
+        if (++runs < 10_000) upkeep.request('stages');
+        return 0;
+      },
+      isUrgent: () => true,
+      isGathering: () => false,
+    });
+    upkeep.request('stages');
+    await settle();
+    expect(runs).toBeGreaterThan(1);
+    expect(runs).toBeLessThan(50);
+    const before = runs;
+    await clock.advanceAsync(1_000);
+    expect(runs - before).toBe(10);
+    // Somebody else is served at once.
+    upkeep.request('stages');
+    await settle();
+    expect(runs - before).toBe(11);
+    upkeep.close();
+    expect(clock.timers).toBe(0);
+  });
+
   it('what is asked for while it happens comes afterwards', async () => {
     const work = new Work();
     const upkeep: Upkeep = new Upkeep({
