@@ -32,10 +32,10 @@ const MIN_LATENCY_MS = 1e-6;
  * everyone is tried again.
  *
  * A failure never improves the score, however fast it came: it raises the share of failures the score is multiplied by
- * (as 1 / (1 − share)², at most × 100). Pushback is a failure as any; what a `Retry-After` asks for is the stage `pushback`'s
- * to give, which also knows when too many ask. A call its caller gave
- * up on raises the estimate if it had lasted longer, and never lowers it. Of an endpoint that never answered one call
- * at a time is expected back: it is the cheapest while idle and costs `initialMs` per call while busy.
+ * (as 1 / (1 − share)², at most × 100). Pushback is a failure as any; what a `Retry-After` asks for is the stage
+ * `pushback`'s to give, which also knows when too many ask. A call its caller gave up on raises the estimate if it had
+ * lasted longer, and never lowers it. Of an endpoint that never answered one call at a time is expected back: it is the
+ * cheapest while idle and costs `initialMs` per call while busy.
  * Source: the Peak EWMA of Finagle.
  */
 export const peakEwma = (options: PeakEwmaOptions = {}): LoadFactory => {

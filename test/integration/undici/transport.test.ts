@@ -7,6 +7,7 @@ import type { Connection } from '../../../src/pool/transport.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod } from '../../support/pods.js';
+import { toldCapacity } from '../../support/told-capacity.js';
 import { until } from '../../support/until.js';
 
 const origin = 'http://orders.shop:8080';
@@ -166,11 +167,13 @@ describe('a socket the pod closes while idle', () => {
 describe('a socket that is reset', () => {
   it('is opened again at once when it had worked', async () => {
     const connection = await connect();
+    const told = toldCapacity(connection);
     const closed = watch(connection.closed);
     await get(connection);
     await pod.reset();
     await until('it is opened again', async () => (await opened()) === 2);
     await until('it may be used in full', () => connection.capacity === 32);
+    expect(told).toEqual([1, 32]);
     expect(await get(connection)).toBe(200);
     expect(await opened()).toBe(2);
     expect(closed.value).toBe('pending');
@@ -220,6 +223,7 @@ describe('a pod that takes no further connection', () => {
 
   it('but works on the ones it has is only crowded: it keeps those, and gets no more calls than they carry', async () => {
     const connection = await connect({ connectTimeoutMs: 1_000 });
+    const told = toldCapacity(connection);
     const [closed, leaving] = [watch(connection.closed), watch(connection.leaving as Promise<void>)];
     const { body } = await connection.handle.request({ path: '/bytes/50000000', method: 'GET' });
     await using _hanging = await HangingEndpoint.seize(pod);
@@ -235,10 +239,10 @@ describe('a pod that takes no further connection', () => {
     await until('it goes on', () => received > 100_000);
     clock.advance(1_000);
     await expect(second).rejects.toMatchObject({ code: 'UND_ERR_CONNECT_TIMEOUT' });
-    expect(connection.capacity).toBe(1);
+    expect([connection.capacity, told.at(-1)]).toEqual([1, 1]);
     expect([closed.value, leaving.value]).toEqual(['pending', 'pending']);
     clock.advance(5_000);
-    expect(connection.capacity).toBe(32);
+    expect([connection.capacity, told.at(-1)]).toEqual([32, 32]);
   });
 
   it('and is silent on the ones it has is leaving', async () => {

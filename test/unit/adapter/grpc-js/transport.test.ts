@@ -8,6 +8,7 @@ import type { Connection } from '../../../../src/pool/transport.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { transportContract } from '../../../contract/transport.js';
 import { FakeHelper } from '../../../support/fake-subchannel.js';
+import { toldCapacity } from '../../../support/told-capacity.js';
 
 const endpoint = (init: Partial<EndpointInit> = {}) => createEndpoint({ address: '10.0.0.1', port: 80, ...init });
 const never = new AbortController().signal;
@@ -184,10 +185,11 @@ describe('several connections to a pod', () => {
   it('are opened after the first, and calls go to the one with the fewest', async () => {
     const { fake, connect, grown } = world({ connectionsPerPod: 3, maxStreamsPerConnection: 10 });
     const pod = await connect();
+    const told = toldCapacity(pod);
     expect([pod.capacity, fake.held().length]).toEqual([10, 3]);
     await turn();
     await turn();
-    expect([pod.capacity, grown()]).toEqual([30, 2]);
+    expect([pod.capacity, grown(), told]).toEqual([30, 2, [20, 30]]);
     const leaves = Array.from({ length: 7 }, () => {
       const leaf = pod.leastBusy();
       if (leaf !== undefined) pod.callStarted(leaf);
@@ -201,9 +203,10 @@ describe('several connections to a pod', () => {
     const pod = await connect();
     await turn();
     await turn();
+    const told = toldCapacity(pod);
     fake.behaviour.set('10.0.0.1:80', 'refuse');
     fake.subchannels[1]?.become(connectivityState.IDLE);
-    expect(pod.capacity).toBe(10);
+    expect([pod.capacity, told]).toEqual([10, [10]]);
     expect(await hasLeft(pod)).toBe(false);
     const pauses: number[] = [];
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -226,8 +229,10 @@ describe('several connections to a pod', () => {
     const pod = await connect();
     await turn();
     await turn();
+    const told = toldCapacity(pod);
     for (const subchannel of fake.held()) subchannel.become(connectivityState.IDLE);
     expect(await hasLeft(pod)).toBe(true);
     expect([pod.capacity, pod.leastBusy(), fake.held().length, clock.timers]).toEqual([0, undefined, 0, 0]);
+    expect(told.at(-1)).toBe(0);
   });
 });
