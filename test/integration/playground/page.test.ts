@@ -37,6 +37,8 @@ function clientOf({ clients }: State, name: string): ClientState {
 }
 
 const PODS = 4;
+// With half as many a pod ten times as slow is mostly idle again before its turn comes, and keeps 0.88 of its share.
+const PER_SECOND = 120;
 const WAIT_MS = 60_000;
 const BUSY_MS = 200;
 const OUT_OF_TIME = new Set(['no answer in 3 s', 'not sent, too many in flight', 'DEADLINE_EXCEEDED']);
@@ -107,7 +109,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
   const complaints: string[] = [];
 
   beforeAll(async () => {
-    playground = startPlayground('--port', '0', '--pods', String(PODS), '--rate', '60');
+    playground = startPlayground('--port', '0', '--pods', String(PODS), '--rate', String(PER_SECOND));
     url = await pageUrl(playground);
     // Without motion the browser leaves the processor to the traffic.
     const opened = await openChromium({ viewport: { width: 1280, height: 720 }, reducedMotion: 'reduce' });
@@ -217,7 +219,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     const name = await choose(2);
     await press('slow');
     await stateOnPage(name, 'slow');
-    // Idle again after 80 ms, it is asked again at its turn: with little traffic it gets half its share, and not less.
+    // It gets 0.58 of it; what is shown is the last two seconds, 0.46 to 0.70.
     await inCluster('it gets less than three quarters of the mean', (state) => {
       const evenkeel = clientOf(state, 'evenkeel');
       const total = Object.values(evenkeel.perSecond).reduce((sum, rate) => sum + rate, 0);
