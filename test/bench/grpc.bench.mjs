@@ -16,6 +16,7 @@ import { table } from './lib/table.mjs';
 
 const QUICK = process.argv.includes('--quick');
 const ROUNDS = QUICK ? 8 : MIN_ROUNDS;
+const VISITS = QUICK ? 1 : 4;
 const WARM_UP = 5;
 const PODS = 4;
 const CONCURRENCY = 32;
@@ -87,6 +88,7 @@ const results = await measure({
   baseline: subject(ROUND_ROBIN),
   subjects: [OURS, OURS_DEFAULT, PICK_FIRST, ...proxied].map(subject),
   rounds: ROUNDS,
+  visits: VISITS,
   warmUp: WARM_UP,
 });
 
@@ -101,7 +103,7 @@ for (const name of Object.keys(clients)) {
 console.log(`## gRPC: unary calls
 
 ${PODS} pods as processes of their own, one connection to each, ${CONCURRENCY} callers, a request of 100 bytes and an answer of 250.
-${CALLS.toLocaleString('en-US')} calls a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. Each channel has one more call that stays
+${CALLS.toLocaleString('en-US')} calls a visit, ${results.rounds} interleaved rounds of ${VISITS} visits after ${WARM_UP} to warm up. Each channel has one more call that stays
 open, as channels have that are in use. pick_first has all its calls on one connection: to one pod, or to a proxy, whose own CPU is
 not counted${proxyVersions.length > 0 ? ` (${proxyVersions.join(', ')})` : ''}.
 

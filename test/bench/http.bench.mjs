@@ -16,6 +16,8 @@ import { MIN_ROUNDS } from './lib/rounds.mjs';
 
 const QUICK = process.argv.includes('--quick');
 const PODS = 4;
+/** In a round: enough for A/A to be as narrow as a verdict asks. */
+const VISITS = QUICK ? 1 : 8;
 
 /** @param {string} name of an installed package */
 const version = (name) =>
@@ -56,7 +58,7 @@ if (!pods.haveAddresses) notes.push(`Only 127.0.0.1 can be bound here, so "${nam
 if (!kinds.some(({ name }) => name === names.httpOurs)) notes.push('evenkeel/node-http is missing.');
 for (const note of notes) progress(note);
 
-const results = await measureHealthy(context, kinds, { rounds: QUICK ? 8 : MIN_ROUNDS, progress });
+const results = await measureHealthy(context, kinds, { rounds: QUICK ? 8 : MIN_ROUNDS, visits: VISITS, progress });
 const scenes = await playAll(context, kinds, { seconds: QUICK ? 1.5 : 4, progress });
 const healthy = healthySections(results, kinds);
 const faults = faultSections(scenes, kinds);
@@ -64,7 +66,8 @@ const faults = faultSections(scenes, kinds);
 console.log(`## HTTP clients on healthy pods
 
 ${PODS} pods as processes of their own, ${CONNECTIONS_PER_POD} connections to each (${PODS * CONNECTIONS_PER_POD} in all for clients with one address), as many callers. GET with a
-body of about 250 bytes, read to its end; ${results.measured.rounds} interleaved rounds. CPU is that of this process alone: a proxy's own is not in it.
+body of about 250 bytes, read to its end; ${results.measured.rounds} interleaved rounds of ${VISITS} visits to each client. CPU is that of this process
+alone: a proxy's own is not in it.
 "Balanced per connection": one address, and a pod at random for every connection when it opens, as kube-proxy does; here the
 connector does it, so that it costs nothing. Rows of one call style are compared with their like.
 With ${[version('undici'), version('axios'), ...proxyVersions].join(', ')}.

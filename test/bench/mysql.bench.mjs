@@ -26,6 +26,7 @@ const CONCURRENCY = 30;
 const QUERIES = QUICK ? 1_000 : 3_000;
 const SPREAD_QUERIES = QUICK ? 3_000 : 30_000;
 const ROUNDS = QUICK ? 6 : MIN_ROUNDS;
+const VISITS = QUICK ? 1 : 4;
 const WARM_UP = QUICK ? 2 : 5;
 const SQL = 'SELECT @@server_id AS id, name, price FROM items WHERE id = 7';
 
@@ -70,6 +71,7 @@ async function compare() {
     baseline: subject(HAND_LOOP),
     subjects: names.filter((name) => name !== HAND_LOOP).map(subject),
     rounds: ROUNDS,
+    visits: VISITS,
     warmUp: WARM_UP,
   });
   const spread = [];
@@ -79,7 +81,7 @@ async function compare() {
   console.log(`## MySQL: short queries
 
 ${SERVERS} MariaDB servers as processes of their own on the same machine, at most ${CONNECTIONS} connections to each, ${CONCURRENCY} callers, one row of three
-columns by primary key. ${grouped(QUERIES)} queries a round, ${results.rounds} interleaved rounds after ${WARM_UP} to warm up. All are called as promises.
+columns by primary key. ${grouped(QUERIES)} queries a visit, ${results.rounds} interleaved rounds of ${VISITS} visits after ${WARM_UP} to warm up. All are called as promises.
 
 ${figureTable(results, names)}
 

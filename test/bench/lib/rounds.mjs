@@ -1,6 +1,6 @@
-/** Interleaved rounds: every subject once per round, the baseline twice, in a new random order each time. */
+/** Interleaved rounds: every subject once per round or more often, the baseline twice as often, in a new random order each time. */
 import { seededRng } from 'evenkeel/testing';
-import { bootstrapMedian, judgeRatio, median, shuffled } from './statistics.mjs';
+import { bootstrapMedian, judgeRatio, mean, median, shuffled } from './statistics.mjs';
 
 /** The fewest rounds a verdict may rest on; fewer (`--quick`) print figures without one. */
 export const MIN_ROUNDS = 40;
@@ -21,11 +21,12 @@ const TWIN = '\0baseline again';
 
 /**
  * Runs `rounds` rounds after `warmUp` ones that are thrown away: code that has just been compiled, or is not yet, tells
- * of the compiler.
- * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, warmUp?: number, seed?: number,
+ * of the compiler. A round is `visits` passes over all subjects: a machine that stands still for a moment then spoils only a
+ * part of one subject's round.
+ * @param {{ baseline: Subject, subjects: readonly Subject[], rounds: number, visits?: number, warmUp?: number, seed?: number,
  *   progress?: (round: number, rounds: number) => void }} options
  */
-export async function measure({ baseline, subjects, rounds, warmUp = 1, seed = 1, progress = () => {} }) {
+export async function measure({ baseline, subjects, rounds, visits = 1, warmUp = 1, seed = 1, progress = () => {} }) {
   const rng = seededRng(seed);
   const random = () => rng.next();
   const all = [baseline, { name: TWIN, run: baseline.run }, ...subjects];
@@ -33,14 +34,25 @@ export async function measure({ baseline, subjects, rounds, warmUp = 1, seed = 1
   const samples = new Map(all.map(({ name }) => [name, []]));
   for (let round = 1 - warmUp; round <= rounds; round++) {
     progress(round, rounds);
-    for (const { name, run } of shuffled(all, random)) {
-      // A full collection would find no call alive, and V8 forgets what it has learnt of objects of which there is none.
-      globalThis.gc?.({ type: 'minor' });
-      const sample = await run();
-      if (round > 0) samples.get(name)?.push(sample);
+    /** @type {Map<string, Sample[]>} */
+    const seen = new Map(all.map(({ name }) => [name, []]));
+    for (let visit = 0; visit < (round > 0 ? visits : 1); visit++) {
+      for (const { name, run } of shuffled(all, random)) {
+        // A full collection would find no call alive, and V8 forgets what it has learnt of objects of which there is none.
+        globalThis.gc?.({ type: 'minor' });
+        seen.get(name)?.push(await run());
+      }
     }
+    if (round > 0) for (const [name, parts] of seen) samples.get(name)?.push(merged(parts));
   }
   return new Results(baseline.name, samples, random);
+}
+
+/** The visits of one round as one sample: requests over time, and the mean of all else. @param {readonly Sample[]} parts @returns {Sample} */
+function merged(parts) {
+  const over = (/** @type {keyof Sample} */ figure) => mean(parts.map((part) => part[figure] ?? Number.NaN));
+  const perSecond = 1 / mean(parts.map((part) => 1 / part.perSecond));
+  return { perSecond, cpuUs: over('cpuUs'), p50: over('p50'), p99: over('p99'), p999: over('p999') };
 }
 
 export class Results {

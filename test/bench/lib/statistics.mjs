@@ -26,6 +26,12 @@ export function median(values) {
   return sorted.length % 2 === 1 ? upper : (Number(sorted[middle - 1]) + upper) / 2;
 }
 
+/** @param {readonly number[]} values at least one */
+export function mean(values) {
+  if (values.length === 0) throw new RangeError('mean of nothing');
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
 /**
  * The value below which `share` (0 to 1) of the values lie, by the nearest rank.
  * @param {readonly number[]} values at least one; not changed

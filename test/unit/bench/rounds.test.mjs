@@ -35,6 +35,22 @@ test('the order changes from round to round', async () => {
   expect(orders.size).toBeGreaterThan(5);
 });
 
+test('a round of several visits is one sample: all its requests over all its time, and the mean of its latencies', async () => {
+  const visits = [
+    { perSecond: 100, cpuUs: 10, p99: 2 },
+    { perSecond: 300, cpuUs: 20, p99: 4 },
+  ];
+  let runs = 0;
+  const base = { name: 'base', run: async () => visits[0] };
+  const ours = { name: 'ours', run: async () => visits[runs++ % 2] };
+  const results = await measure({ baseline: base, subjects: [ours], rounds: 3, visits: 2, warmUp: 2 });
+  expect(runs).toBe(2 + 3 * 2);
+  expect(results.rounds).toBe(3);
+  expect(results.median('ours', 'perSecond')).toBeCloseTo(150);
+  expect(results.median('ours', 'cpuUs')).toBeCloseTo(15);
+  expect(results.median('ours', 'p99')).toBeCloseTo(3);
+});
+
 test('ratios are taken within a round, so a drift of the machine cancels out', async () => {
   let speed = 1;
   const drifting = (/** @type {string} */ name, /** @type {number} */ factor) => ({
