@@ -14,8 +14,8 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     include: ['test/integration/**/*.test.ts'],
     fileParallelism: false,
-    testTimeout: 60_000,
-    hookTimeout: 60_000,
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
   },
 });
 
