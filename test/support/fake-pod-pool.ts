@@ -1,6 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Asked, ForkedCall, type ForkOwner } from '../../src/adapter/undici/forked-call.js';
 import { type HedgeOptions, hedgingOf } from '../../src/adapter/undici/hedging.js';
+import { ModernCall } from '../../src/adapter/undici/modern-call.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../src/balancer/balancer-options.js';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';
@@ -61,6 +62,16 @@ export class ArrivedRequest {
   /** undici begins to write it; a request whose caller is gone is aborted then. */
   begin(): this {
     this.#handler.onRequestStart(this.#controller, undefined);
+    return this;
+  }
+
+  /** The same as undici does it: what the call throws then is what it fails with. */
+  beginOrFail(): this {
+    try {
+      this.begin();
+    } catch (error) {
+      this.fail(error as Error);
+    }
     return this;
   }
 
@@ -172,6 +183,14 @@ export class ForkHouse implements ForkOwner {
     const call = new ForkedCall(this, { options: asked, key: undefined, handler: caller.handler });
     if (deadlineMs !== undefined) call.limit(this.timers.start(deadlineMs, call));
     call.begin();
+    return caller;
+  }
+
+  /** A caller asks for what has one answer. */
+  askPlainly(options: Partial<Dispatcher.DispatchOptions> = {}): Caller {
+    const caller = new Caller();
+    const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
+    new ModernCall(this, asked, undefined, caller.handler).begin();
     return caller;
   }
 

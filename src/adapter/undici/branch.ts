@@ -20,6 +20,10 @@ export interface BranchOwner {
   readonly limitMs: number | undefined;
   /** Attempts made, over all branches. */
   attempts: number;
+  /** Of those, how many the retry rules count. */
+  readonly attemptsTried: number;
+  /** An attempt goes elsewhere without being counted. False: that was done too often. */
+  move(): boolean;
   /** Whether no other branch is under way. */
   isAlone(branch: Branch): boolean;
   /** The head of a final answer came. True: the caller gets it. False: nobody does. */
@@ -83,6 +87,14 @@ export class Branch extends Call {
 
   protected override nextAttempt(): number {
     return ++this.#of.attempts;
+  }
+
+  protected override get attemptsTried(): number {
+    return this.#of.attemptsTried;
+  }
+
+  protected override move(): boolean {
+    return this.#of.move();
   }
 
   override get isHedge(): boolean {

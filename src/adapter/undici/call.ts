@@ -15,7 +15,7 @@ import type { CallOwner } from './call-owner.js';
 import { bodyOf, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
-import { isPodLeftError, podLeftError } from './pod-left.js';
+import { isPodLeftError, MAX_MOVES, podLeftError } from './pod-left.js';
 import { isBodyError } from './watched-body.js';
 
 /**
@@ -32,6 +32,8 @@ export abstract class Call implements Timed {
   /** The attempt under way; also one whose caller gave up while undici had it queued, until undici lets go of it. */
   #lease: Lease<Pool> | undefined;
   #attempt = 0;
+  /** Attempts that went elsewhere before anything was sent, because their pod had left. */
+  #moves = 0;
   /** Where this call was tried; undefined before the first retry. */
   protected tried: TriedEndpoints<Pool> | undefined;
   /** When the whole call has to be over, if it has to. */
@@ -206,6 +208,18 @@ export abstract class Call implements Timed {
     return attempt + 1;
   }
 
+  /** Attempts so far as the retry rules count them: without those that were only moved. */
+  protected get attemptsTried(): number {
+    return this.#attempt - this.#moves;
+  }
+
+  /** The attempt goes elsewhere without being counted. False: that was done too often. */
+  protected move(): boolean {
+    if (this.#moves >= MAX_MOVES) return false;
+    this.#moves++;
+    return true;
+  }
+
   /** Whether an attempt of this call is a hedge. */
   get isHedge(): boolean {
     return false;
@@ -222,13 +236,13 @@ export abstract class Call implements Timed {
     if (bodyOf(this.#options)?.destroyed === true) return false;
     // It was not tried there: nothing the retry rules would count, or the budget pay for.
     const { retries } = this.#owner.balancer;
-    if (isPodLeftError(error)) {
+    if (isPodLeftError(error) && this.move()) {
       retries.moved();
       return true;
     }
     const { method } = this.#options;
     const idempotent = isRepeatable(this.#options, retries);
-    return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.#attempt, method, error });
+    return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.attemptsTried, method, error });
   }
 
   /** Whether an attempt that failed with `error` did so by the caller's doing, or at his deadline. */

@@ -5,6 +5,7 @@ import { type Answer, Branch, type BranchOwner } from './branch.js';
 import type { CallOwner } from './call-owner.js';
 import type { Hedging } from './hedging.js';
 import type { ModernHandler } from './modern-call.js';
+import { MAX_MOVES } from './pod-left.js';
 import { RelayedController } from './relayed-controller.js';
 
 /** What the forked calls of one dispatcher share. */
@@ -37,6 +38,7 @@ export class ForkedCall extends RelayedController implements BranchOwner, Timed 
   readonly handler: ModernHandler;
   readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
   attempts = 0;
+  #moves = 0;
   /** Branches that may still answer. */
   #branches: readonly Branch[] = [];
   /** The one whose answer the caller gets. */
@@ -101,6 +103,16 @@ export class ForkedCall extends RelayedController implements BranchOwner, Timed 
     return this.#deadline?.delayMs;
   }
 
+  get attemptsTried(): number {
+    return this.attempts - this.#moves;
+  }
+
+  move(): boolean {
+    if (this.#moves >= MAX_MOVES) return false;
+    this.#moves++;
+    return true;
+  }
+
   isAlone(branch: Branch): boolean {
     return this.#branches.every((other) => other === branch || other.lease === undefined);
   }
@@ -149,7 +161,7 @@ export class ForkedCall extends RelayedController implements BranchOwner, Timed 
     const { retries } = this.owner.balancer;
     if (!retries.looksAtAnswers) return false;
     const { method } = this.options;
-    const tried = this.attempts;
+    const tried = this.attemptsTried;
     const attempt = { outcome: verdict, idempotent: true, answered: false, tried, method, status, header };
     if (!this.isAlone(branch)) {
       if (!retries.wants(attempt)) return false;
@@ -208,7 +220,7 @@ export class ForkedCall extends RelayedController implements BranchOwner, Timed 
     const { retries } = this.owner.balancer;
     const leases = this.#branches.flatMap(({ lease }) => lease ?? []);
     // Who waits for a pod would not get two.
-    if (leases.length === 0 || !retries.allowsHedge(this.attempts)) return undefined;
+    if (leases.length === 0 || !retries.allowsHedge(this.attemptsTried)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
     const other = this.#pickOther();
     if (other === undefined) retries.refund();

@@ -226,6 +226,19 @@ describe('a hedge', () => {
     expect(house.told).toEqual(['1 failure reset', '2 success hedge']);
   });
 
+  it.each([
+    [0, 1],
+    [1, 0],
+  ])('counts as an attempt, whichever of the two fails first: %i, then %i', async (first, second) => {
+    const house = await hedged({ retry: { maxAttempts: 2 } });
+    const caller = house.ask();
+    house.clock.advance(50);
+    house.requests[first]?.fail(reset());
+    house.requests[second]?.fail(reset());
+    expect(house.requests).toHaveLength(2);
+    expect(caller.heard).toEqual(['error']);
+  });
+
   it('leaves what fails last to the rules of any call', async () => {
     const house = await hedged();
     const caller = house.ask();
