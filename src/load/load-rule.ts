@@ -1,4 +1,4 @@
-import type { Outcome } from '../endpoint/outcome.js';
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { Cell } from './cells.js';
 import type { Load } from './load.js';
 
@@ -14,6 +14,11 @@ export interface LoadRule {
   start?(nowMs: number): void;
   /** As `Load.end`. */
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void;
+  /**
+   * In place of `end` where the time the call took says nothing, since our own event loop stood still; absent where nothing
+   * is to be done then.
+   */
+  endUnmeasured?(startedMs: number, nowMs: number): void;
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /** As `Load.rate`. */
@@ -80,6 +85,11 @@ export class PluggedInRule implements LoadRule {
 
   end(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
     this.#load.end(startedMs, nowMs, outcome);
+  }
+
+  /** It may count what is in flight, so it has to hear of the end. */
+  endUnmeasured(startedMs: number, nowMs: number): void {
+    this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }
 
   value(_numbers: Float64Array, _at: number, _inFlight: number, nowMs: number): number {

@@ -6,7 +6,10 @@ export interface Load {
   readonly decays: boolean;
   /** A call begins. */
   start(nowMs: number): void;
-  /** A call that began at `startedMs` ended. */
+  /**
+   * A call that began at `startedMs` ended. One whose time says nothing, since our own event loop stood still, ends as
+   * `not-started`.
+   */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
   /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Best a whole number. */
   value(nowMs: number): number;

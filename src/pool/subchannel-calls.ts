@@ -1,4 +1,4 @@
-import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { Outcome } from '../endpoint/outcome.js';
 import { noCell } from '../load/cells.js';
 import { inFlightRule } from '../load/in-flight.js';
 import type { Load } from '../load/load.js';
@@ -159,7 +159,8 @@ export abstract class SubchannelCalls<C> {
 
   #tellEnd(rule: LoadRule, askedMs: number, nowMs: number, outcome: Outcome, isMeasured: boolean): void {
     try {
-      rule.end(this.#numbers, this.#at, askedMs, nowMs, isMeasured ? outcome : outcomes.notStarted);
+      if (isMeasured) rule.end(this.#numbers, this.#at, askedMs, nowMs, outcome);
+      else rule.endUnmeasured?.(askedMs, nowMs);
     } catch (error) {
       this.#warnings.warn('a load threw', error);
     }

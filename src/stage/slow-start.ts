@@ -73,6 +73,11 @@ class Newcomer implements Tracker {
     return !this.old && this.#connectedAtMs !== undefined;
   }
 
+  /** One that is old has nothing left to count. */
+  get ignoresSuccess(): boolean {
+    return this.old;
+  }
+
   completed(outcome: Outcome): void {
     if (outcome.kind === 'success') this.#calls++;
   }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { type SlowStartOptions, slowStart } from '../../../src/stage/slow-start.js';
 import { addresses, StageHouse } from '../../support/stage-house.js';
 
@@ -69,6 +69,16 @@ describe('slow start', () => {
     pods.connected(c);
     pods.clock.advance(15_000);
     expect(weight(pods, c)).toBe(1);
+  });
+
+  it('hears of no success of those that are old: calls need not pay for it', () => {
+    const pods = withNewcomer({ calls: 100 });
+    const successes = (count: number): Outcome[] => Array.from({ length: count }, () => outcomes.success);
+    expect(pods.completedUnlessIgnored(a, successes(10))).toBe(10);
+    expect(pods.completedUnlessIgnored(c, successes(100))).toBe(0);
+    pods.clock.advance(1_500);
+    expect(weight(pods, c)).toBe(1);
+    expect(pods.completedUnlessIgnored(c, successes(10))).toBe(10);
   });
 
   it('holds nobody back when all are new', () => {
