@@ -1,4 +1,4 @@
-import { Dispatcher } from 'undici';
+import { Dispatcher, errors } from 'undici';
 
 /** Events a dispatcher of undici emits about its connections. */
 export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'drain';
@@ -9,6 +9,11 @@ export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'dra
  */
 export abstract class EndingDispatcher extends Dispatcher {
   #closing: Promise<void> | undefined;
+
+  constructor() {
+    super();
+    bindMethods(this, ['close', 'destroy', Symbol.asyncDispose]);
+  }
 
   /** `close` or `destroy` was called. */
   protected get isEnding(): boolean {
@@ -24,6 +29,9 @@ export abstract class EndingDispatcher extends Dispatcher {
   override close(): Promise<void>;
   override close(callback: () => void): void;
   override close(callback?: () => void): Promise<void> | void {
+    if (callback !== undefined && typeof callback !== 'function') {
+      throw new errors.InvalidArgumentError('invalid callback');
+    }
     this.#closing ??= this.finish();
     return answer(this.#closing, callback);
   }
@@ -51,6 +59,17 @@ export abstract class EndingDispatcher extends Dispatcher {
         this.emit(event as 'disconnect', origin, way, error);
       });
     }
+  }
+}
+
+/**
+ * Has methods work whatever they are called on: what `compose` returns is a Proxy of undici's, which calls them with
+ * itself as `this`, and it has none of the private fields.
+ */
+export function bindMethods(object: object, names: readonly PropertyKey[]): void {
+  for (const name of names) {
+    const method = Reflect.get(object, name) as (...values: unknown[]) => unknown;
+    Object.defineProperty(object, name, { value: method.bind(object), writable: true, configurable: true });
   }
 }
 

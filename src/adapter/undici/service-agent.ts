@@ -2,7 +2,7 @@ import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, checkKeys, EvenkeelError, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
 import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
-import { EndingDispatcher } from './ending-dispatcher.js';
+import { bindMethods, EndingDispatcher } from './ending-dispatcher.js';
 import {
   type ResolvedServiceOptions,
   resolveServiceOptions,
@@ -46,6 +46,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   constructor(options: ResolvedServiceOptions, otherwise: Dispatcher | undefined) {
     super();
+    bindMethods(this, ['snapshot']);
     this.#elsewhere = new Elsewhere({
       otherwise,
       clock: options.clock,
