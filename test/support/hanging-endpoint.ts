@@ -1,4 +1,5 @@
-import { connect, createServer, type Server, type Socket } from 'node:net';
+import { connect, type Socket } from 'node:net';
+import { freePort } from './free-port.js';
 import { Pod } from './pods.js';
 import { until } from './until.js';
 
@@ -31,6 +32,9 @@ export class HangingEndpoint implements AsyncDisposable {
         connected = true;
       });
       await until('connected or not', () => connected, 250).catch(() => {});
+      // What the kernel has told meanwhile is read first: it may be us who were kept from running.
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      await new Promise((resolve) => setImmediate(resolve));
       if (!connected) hanging++;
     }
     return new HangingEndpoint(pod, fillers);
@@ -48,9 +52,5 @@ export class HangingEndpoint implements AsyncDisposable {
 
 /** A port on loopback where nobody listens. */
 export async function refusingEndpoint(): Promise<{ readonly address: string; readonly port: number }> {
-  const server: Server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return { address: '127.0.0.1', port };
+  return { address: '127.0.0.1', port: await freePort() };
 }

@@ -8,6 +8,7 @@ import { type ApiServer, createApiServer } from '../../src/testing/api-server.js
 import type { Grant } from '../../src/testing/api-server-access.js';
 import { createDnsServer, type DnsServer } from '../../src/testing/dns-server.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
+import { freePort } from './free-port.js';
 import { RecordingListener } from './recording-listener.js';
 
 const token = 'pod-token';
@@ -31,7 +32,7 @@ export class LadderWorld implements AsyncDisposable {
   }
 
   static async create(): Promise<LadderWorld> {
-    const api = await createApiServer({ tls: true, tokens: { [token]: reader } });
+    const api = await createApiServer({ port: await freePort(), tls: true, tokens: { [token]: reader } });
     const dns = await createDnsServer();
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-pod-'));
     await writeFile(join(folder, 'token'), token);

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { freePort } from './free-port.js';
 
 /** What a pod counted since it started. */
 export interface PodStats {
@@ -37,7 +38,7 @@ export interface PodOptions {
   readonly name?: string;
   /** @defaultValue '127.0.0.1' */
   readonly host?: string;
-  /** @defaultValue 0, any free one */
+  /** @defaultValue any free one */
   readonly port?: number;
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly http2?: boolean;
@@ -80,7 +81,9 @@ export class Pod {
   static async start(options: PodOptions = {}): Promise<Pod> {
     const { name = 'pod', host = '127.0.0.1', command: [execPath = process.execPath, ...before] = [] } = options;
     const execArgv = execPath === process.execPath ? before : [...before, process.execPath];
-    const child = fork(program, [JSON.stringify({ ...options, name })], { execPath, execArgv });
+    // What is free elsewhere cannot be known here.
+    const wanted = options.port ?? (host.startsWith('127.') ? await freePort([host]) : 0);
+    const child = fork(program, [JSON.stringify({ ...options, name, port: wanted })], { execPath, execArgv });
     const port = await new Promise<number>((resolve, reject) => {
       child.once('message', (message: { listening: number }) => resolve(message.listening));
       child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));

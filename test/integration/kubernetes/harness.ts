@@ -11,6 +11,7 @@ import type { ApiServerOptions } from '../../../src/testing/api-server-options.j
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { freePort } from '../../support/free-port.js';
 import { RecordingListener } from '../../support/recording-listener.js';
 import { until } from '../../support/until.js';
 
@@ -28,7 +29,8 @@ export function atEnd(cleanup: () => Promise<void> | void): void {
 }
 
 export async function openApi(options: ApiServerOptions = {}): Promise<ApiServer> {
-  const api = await createApiServer({ rng: seededRng(3), ...options });
+  // Some tests stop it for a while.
+  const api = await createApiServer({ rng: seededRng(3), port: await freePort(), ...options });
   atEnd(() => api.close());
   return api;
 }

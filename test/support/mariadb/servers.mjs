@@ -4,10 +4,10 @@
  */
 import { fork } from 'node:child_process';
 import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../free-port.mjs';
 import { bootstrap, dataFolders, unprivileged } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
 
@@ -183,32 +183,4 @@ export class MariadbServers {
       chownSync(join(entry.parentPath, entry.name), uid, gid);
     }
   }
-}
-
-/** Ports given out by this process; a server that starts does not hold its port yet. */
-const taken = new Set();
-
-/**
- * A port that is free on all these addresses. Not one the kernel gives out: while a server is down, a client that dials
- * such a port may be given the same one for its own end, and is then connected to itself.
- * @param {readonly string[]} addresses
- */
-async function freePort(addresses) {
-  for (let attempt = 0; attempt < 200; attempt++) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    if (taken.has(port)) continue;
-    taken.add(port);
-    const free = await Promise.all(addresses.map((address) => canListen(address, port)));
-    if (free.every(Boolean)) return port;
-  }
-  throw new Error(`no free port from 20000 to 31999 on ${addresses.join(', ')}`);
-}
-
-/** @param {string} address @param {number} port @returns {Promise<boolean>} */
-function canListen(address, port) {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once('error', () => resolve(false));
-    server.listen(port, address, () => server.close(() => resolve(true)));
-  });
 }

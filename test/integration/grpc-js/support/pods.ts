@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
+import { freePort } from '../../../support/free-port.js';
 
 const program = fileURLToPath(new URL('pod.mjs', import.meta.url));
 
@@ -61,7 +62,8 @@ export class Pod {
   }
 
   static async start(name: string, options: PodOptions = {}): Promise<Pod> {
-    const child = fork(program, [JSON.stringify({ name, ...options })], { stdio: 'inherit', execArgv: [] });
+    const port = options.port ?? (await freePort([options.host ?? '127.0.0.1']));
+    const child = fork(program, [JSON.stringify({ name, ...options, port })], { stdio: 'inherit', execArgv: [] });
     const [ready] = (await Promise.race([
       once(child, 'message'),
       once(child, 'exit').then(() => {
