@@ -18,6 +18,7 @@ import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
+import { faultOf } from './check-dispatch.js';
 import { isReadOnce, isRepeatable, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
 import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
@@ -163,10 +164,9 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if (this.isEnding) {
-      refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
-      return true;
-    }
+    const fault = faultOf(options, handler);
+    if (fault !== undefined) return refuse(handler, fault);
+    if (this.isEnding) return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
     const { origin, path, headers } = options;
     const { matcher, key, servername } = this.#parts;
     let own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);

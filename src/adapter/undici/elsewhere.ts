@@ -31,10 +31,7 @@ export class Elsewhere {
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if (this.#closed) {
-      refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
-      return true;
-    }
+    if (this.#closed) return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
     const target = this.#options.otherwise ?? this.#ownAgent();
     // Both undici 7 and 8 take the newer form, and it may be of either.
     return target.dispatch(withoutDispatcher(options), modernised(handler) as Dispatcher.DispatchHandler);
@@ -84,8 +81,9 @@ export function checkOtherwise(otherwise: Dispatcher | undefined): void {
   }
 }
 
-/** Tells a handler of either form that its request fails before it began. */
-export function refuse(handler: Dispatcher.DispatchHandler, error: Error): void {
+/** Tells a handler of either form that its request fails before it began. Nobody has to wait: true, as from `dispatch`. */
+export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
   if (typeof handler.onRequestStart === 'function') handler.onResponseError?.(undefined as never, error);
   else handler.onError?.(error);
+  return true;
 }

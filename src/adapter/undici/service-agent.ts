@@ -71,8 +71,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   /** False when the request waits for its pod, or to hear whether its host is a Service; `drain` follows. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (!this.isEnding) return this.#router.dispatch(options, handler, this.#onward);
-    refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
-    return true;
+    return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
   }
 
   protected override async finish(): Promise<void> {

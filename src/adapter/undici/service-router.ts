@@ -1,6 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import { asError, type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
+import { faultOf } from './check-dispatch.js';
 import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
 import type { ServiceDispatcher } from './dispatcher.js';
 import { refuse } from './elsewhere.js';
@@ -78,6 +79,8 @@ export class ServiceRouter {
 
   /** False when the request waits: for its pod, or to hear where it goes. */
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, onward: Onward): boolean {
+    const fault = faultOf(options, handler);
+    if (fault !== undefined) return refuse(handler, fault);
     const { origin, path } = options;
     // All that a request with a plain path to a known Service pays for.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
@@ -89,7 +92,7 @@ export class ServiceRouter {
     const url = httpOrigin(resolved.origin);
     if (url === undefined || this.#closed) return onward(resolved, handler);
     const verdict = attempt(() => this.#hosts.judge(url));
-    if (verdict instanceof Error) return refused(handler, verdict);
+    if (verdict instanceof Error) return refuse(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
     // The verdict is still wanted, for those who come later.
@@ -148,7 +151,7 @@ export class ServiceRouter {
     onward: Onward,
   ): boolean {
     const service = attempt(() => this.#services.get(this.#keyOf(url), url));
-    if (service instanceof Error) return refused(handler, service);
+    if (service instanceof Error) return refuse(handler, service);
     if (service === undefined) return onward(options, handler);
     const text = String(options.origin);
     const same = url.host === service.origin.host;
@@ -215,11 +218,6 @@ function attempt<T>(work: () => T): T | Error {
   } catch (error) {
     return asError(error);
   }
-}
-
-function refused(handler: Dispatcher.DispatchHandler, error: Error): true {
-  refuse(handler, error);
-  return true;
 }
 
 /** Undefined for what is no http or https origin. */
