@@ -112,6 +112,7 @@ async function faults(): Promise<void> {
     const hanging = await oneServerBad(strategy, { kind: 'hang' }, SEED);
     const tenth = await oneServerAtATenth(strategy, SEED);
     const cold = await coldServerJoins(strategy, SEED);
+    const coldAtOnce = await coldServerJoins(strategy, SEED, 60_000, standardStages());
     const outage = await allServersFail(strategy, SEED);
     rows.push([
       strategy.name,
@@ -120,6 +121,7 @@ async function faults(): Promise<void> {
       `${failing.early} + ${failing.late} (${failing.ejections})`,
       `${hanging.early} + ${hanging.late} (${hanging.ejections})`,
       ratio(tenth.p99Ms / tenth.healthyMs),
+      ratio(coldAtOnce.p99Ms / coldAtOnce.withoutMs),
       ratio(cold.p99Ms / cold.withoutMs),
       Math.max(...outage.shares).toFixed(2),
     ]);
@@ -134,6 +136,7 @@ async function faults(): Promise<void> {
         'one of 10 silent: the same',
         'one at a tenth: p99 ×',
         'cold one joins: p99 ×',
+        'the same with slow start',
         'all fail: max / mean',
       ],
       rows,

@@ -1,4 +1,5 @@
 import { slowStart } from '../../../src/stage/slow-start.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
 import { standardStages } from '../../../src/stage/standard-stages.js';
 import { around, type Behaviour, lognormal, type Server } from './server.js';
 import { withStages } from './strategies.js';
@@ -44,7 +45,7 @@ export async function oneServerSlow(strategy: Strategy, seed: number, lengthMs =
 /** What a fault cost: failed calls before and after 2 s, and how many calls had been sent to the faulty server. */
 export interface FaultCost {
   readonly early: number;
-  /** Calls begun on the faulty server within one deadline after the fault. */
+  /** Calls begun on the faulty server until one deadline after the first that met the fault: nobody can know before. */
   readonly exposed: number;
   readonly late: number;
   readonly lateCalls: number;
@@ -60,16 +61,22 @@ export async function oneServerBad(
 ): Promise<FaultCost> {
   const world = await tenServers(withStages(strategy, standardStages()), seed, { deadlineMs: 1_000 });
   const faulty = world.servers[3] as Server;
-  faulty.behaviour = () => bad;
+  const brokenMs = world.clock.now();
+  let metMs: number | undefined;
+  faulty.behaviour = (nowMs) => {
+    metMs ??= nowMs;
+    return bad;
+  };
   const ejected = world.ejections.length;
-  const first = await world.run(1_000);
-  const exposed = first.perServer.get(faulty.address) ?? 0;
-  const second = await world.run(1_000);
+  const early = [await world.run(1_000)];
+  early.push(await world.run((metMs ?? brokenMs) - brokenMs));
+  const exposed = early.reduce((calls, { perServer }) => calls + (perServer.get(faulty.address) ?? 0), 0);
+  early.push(await world.run(brokenMs + 2_000 - world.clock.now()));
   const late = await world.run(lengthMs);
   await world.run(2_000);
   await world.close();
   return {
-    early: first.failures.length + second.failures.length,
+    early: early.reduce((calls, { failures }) => calls + failures.length, 0),
     exposed,
     late: late.failures.length,
     lateCalls: late.calls,
@@ -94,14 +101,17 @@ export async function oneServerAtATenth(
   return { healthyMs: await p99(1), p99Ms: await p99(10) };
 }
 
+/** The standard ones and slow start. */
+const withSlowStart = [...standardStages().slice(0, -1), slowStart(), ...standardStages().slice(-1)];
+
 /** 99th percentiles with and without an eleventh server that joins cold: five times slower, warm after 10 s. */
 export async function coldServerJoins(
   strategy: Strategy,
   seed: number,
   lengthMs = 60_000,
+  stages: readonly StageFactory[] = withSlowStart,
 ): Promise<{ readonly withoutMs: number; readonly p99Ms: number }> {
   const p99 = async (joins: boolean): Promise<number> => {
-    const stages = [...standardStages().slice(0, -1), slowStart(), ...standardStages().slice(-1)];
     const world = await tenServers(withStages(strategy, stages), seed, { workers: 4 });
     if (joins) {
       const server = world.addServer();
@@ -119,6 +129,8 @@ export async function coldServerJoins(
 
 /** What an outage of all servers showed. */
 export interface Outage {
+  /** Share of calls that failed, from 1 s after the beginning to the end of the outage. */
+  readonly failedRatio: number;
   /** Calls per server against the mean, from 1 s after the beginning to the end of the outage. */
   readonly shares: readonly number[];
   readonly failuresAfter1s: number;
@@ -138,6 +150,7 @@ export async function allServersFail(strategy: Strategy, seed: number): Promise<
   await world.run(2_000);
   await world.close();
   return {
+    failedRatio: during.failures.length / during.calls,
     shares: world.servers.map(({ address }) => ((during.perServer.get(address) ?? 0) * 10) / during.calls),
     failuresAfter1s: after.failures.length,
     unusedAfter1s: world.servers.map(({ address }) => address).filter((address) => !after.perServer.has(address)),

@@ -32,7 +32,7 @@ export const strategies: Readonly<Record<StrategyName, Strategy>> = {
   leastLoaded: { name: 'leastLoaded', picker: leastLoaded(), load: inFlight() },
   shortestExpectedDelay: { name: 'shortestExpectedDelay', picker: shortestExpectedDelay() },
   neverQueue: { name: 'neverQueue', picker: neverQueue() },
-  hash: { name: 'hash', picker: hash() },
+  hash: { name: 'hash, with keys', picker: hash(), keyed: true },
   p2cByLatency: { name: 'p2c, peakEwma', picker: p2c(), load: peakEwma() },
   leastByLatency: { name: 'leastLoaded, peakEwma', picker: leastLoaded(), load: peakEwma() },
   hotCold: { name: 'hotCold, peakEwma', picker: hotCold(), load: peakEwma() },

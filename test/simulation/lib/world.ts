@@ -6,7 +6,7 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
 import type { Connection, Transport } from '../../../src/pool/transport.js';
-import type { Rng } from '../../../src/runtime/rng.js';
+import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
@@ -21,7 +21,12 @@ export interface Strategy {
   readonly load?: LoadFactory;
   /** @defaultValue none */
   readonly stages?: readonly StageFactory[];
+  /** Calls carry one of `KEYS` keys, all alike in demand. @defaultValue false */
+  readonly keyed?: boolean;
 }
+
+/** So many that the keys of a server are within a few per cent of its share of them. */
+const KEYS: readonly string[] = Array.from({ length: 10_000 }, (_, index) => `customer-${index}`);
 
 export interface WorldOptions {
   readonly seed: number;
@@ -50,10 +55,13 @@ export class World {
   readonly #byAddress = new Map<string, Server>();
   readonly #resolvers: FakeResolver[] = [];
   readonly #balancers: Balancer<Server>[] = [];
+  /** Draws the keys of calls. */
+  readonly #keys: Rng;
   #listed: Server[] = [];
 
   constructor(options: WorldOptions) {
     this.#options = options;
+    this.#keys = this.#stream(900_000);
     for (let index = 0; index < options.servers; index++) this.addServer();
     for (let client = 0; client < (options.clients ?? 1); client++) this.#addClient(client);
   }
@@ -155,7 +163,8 @@ export class World {
     const balancer = this.#balancers[client] as Balancer<Server>;
     const { tally } = this;
     const beganMs = this.clock.now();
-    const lease = balancer.pick();
+    const key = this.#options.strategy.keyed === true ? KEYS[drawIndex(this.#keys, KEYS.length)] : undefined;
+    const lease = balancer.pick({ key });
     if (lease === undefined) {
       tally.refused(beganMs);
       return;

@@ -7,11 +7,12 @@ import { hotCold } from '../../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { p2c } from '../../../src/picker/p2c.js';
 import type { Picker, PickerFactory } from '../../../src/picker/picker.js';
+import { random } from '../../../src/picker/random.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
 import { drawIndex } from '../../../src/runtime/rng.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { pickSet, request, type Slots, subchannels, type TestSubchannel } from '../../support/pick-set.js';
+import { pickSet, request, type Slots, slotsOf, subchannels, type TestSubchannel } from '../../support/pick-set.js';
 
 const context = { rng: seededRng(1) };
 
@@ -36,13 +37,15 @@ function inTurn(picker: Picker<Slots>, members: readonly TestSubchannel[], calls
 }
 
 describe('round robin', () => {
-  it('takes one after the other, and carries on when it is replaced', () => {
-    const members = subchannels(3);
-    const first = over(roundRobin(), members);
-    const order = inTurn(first, members, 3);
-    expect([...order].sort()).toEqual([0, 1, 2]);
-    const second = roundRobin()(pickSet(members), first, context);
-    expect(inTurn(second, members, 3)).toEqual(order);
+  it.each([1, 2, 3, 4, 5])('takes one after the other, and carries on when it is replaced (seed %i)', (seed) => {
+    const members = subchannels(7);
+    const rng = seededRng(seed);
+    const first = roundRobin()(pickSet(members), undefined, { rng });
+    const order = inTurn(first, members, 7);
+    expect([...order].sort()).toEqual([0, 1, 2, 3, 4, 5, 6]);
+    inTurn(first, members, seed);
+    const second = roundRobin()(pickSet(members), first, { rng });
+    expect(inTurn(second, members, 7)).toEqual([...order.slice(seed), ...order.slice(0, seed)]);
   });
 
   it('starts clients at different places', () => {
@@ -167,7 +170,37 @@ describe('least loaded', () => {
   });
 });
 
+describe('random', () => {
+  it('does not give all of a full endpoint to the one behind it', () => {
+    const members = subchannels(10);
+    slotsOf(members[5] as TestSubchannel).capacity = 0;
+    const order = inTurn(over(random(), members), members, 10_000);
+    // A tenth of the calls drawn there is spread anew: 0.1 + 0.1 × 0.2, not 0.2.
+    expect(order.filter((index) => index === 6).length).toBeLessThan(1_500);
+  });
+});
+
 describe('p2c', () => {
+  it('looks at all of up to seven, and draws beyond', () => {
+    const idle = (count: number): number => {
+      const members = subchannels(count);
+      for (const member of members.slice(1)) occupy(member, 1);
+      const picker = over(p2c(), members);
+      return Array.from({ length: 200 }, () => picker.pick(request())).filter((picked) => picked === members[0]).length;
+    };
+    expect(idle(7)).toBe(200);
+    expect(idle(8)).toBeLessThan(100);
+  });
+
+  it('begins to search at random when all that it drew are full', () => {
+    const members = subchannels(40);
+    for (const [index, member] of members.entries()) if (index % 20 > 0) slotsOf(member).capacity = 0;
+    const order = inTurn(over(p2c(), members), members, 4_000);
+    // Two have room, as far from one another as can be. Three of four picks draw neither.
+    expect(order.filter((index) => index === 0).length).toBeGreaterThan(1_600);
+    expect(order.filter((index) => index === 20).length).toBeGreaterThan(1_600);
+  });
+
   it('never takes the fuller of two', () => {
     const members = subchannels(2);
     occupy(members[0] as TestSubchannel, 1);
@@ -255,6 +288,21 @@ describe('never queue', () => {
     both[1]?.start(0);
     expect(new Set(both)).toEqual(new Set([light, heavy]));
     expect(picker.pick(request())).toBe(heavy);
+  });
+});
+
+describe('never queue over a load that decays, among more than it looks at', () => {
+  it('takes an idle endpoint of those it draws, however slow', () => {
+    const members = subchannels(100, peakEwma());
+    members.forEach((member, index) => {
+      member.start(0);
+      member.end(0, index % 2 === 0 ? 500 : 1, outcomes.success, 0);
+      if (index % 2 === 1) member.start(500);
+    });
+    const picker = over(neverQueue(), members);
+    const picked = Array.from({ length: 500 }, () => picker.pick(request({ nowMs: 500 })) as TestSubchannel);
+    // Eight draws find none of the idle half in one of 256 picks.
+    expect(picked.filter(({ inFlight: calls }) => calls === 0).length).toBeGreaterThan(480);
   });
 });
 
@@ -346,6 +394,19 @@ describe('turns', () => {
       inTurn(picker, members, 1);
     }
     expect(members.map(({ started }) => started)).toEqual([100, 200, 700].map((share) => expect.closeTo(share, -1)));
+  });
+
+  it.each([
+    ['p2c, which looks at all', p2c()],
+    ['leastLoaded', leastLoaded()],
+  ])('are not saved up: %s gives one that was full for long no more than the others', (_name, factory) => {
+    const members = subchannels(4);
+    const [full] = members as [TestSubchannel];
+    slotsOf(full).capacity = 0;
+    const picker = over(factory, members);
+    inTurn(picker, members, 1_000);
+    slotsOf(full).capacity = Number.POSITIVE_INFINITY;
+    expect(inTurn(picker, members, 12).filter((index) => index === 0).length).toBeLessThanOrEqual(4);
   });
 
   it('bring a newcomer its first call within about a round', () => {
