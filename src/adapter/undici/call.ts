@@ -12,10 +12,11 @@ import {
 } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import type { CallOwner } from './call-owner.js';
-import { bodyOf, isRepeatable } from './dispatch-options.js';
+import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
 import { isPodLeftError, MAX_MOVES, podLeftError } from './pod-left.js';
+import { isRefusedError } from './refused-stream.js';
 import { isBodyError } from './watched-body.js';
 
 /**
@@ -234,6 +235,8 @@ export abstract class Call implements Timed {
   protected mayRepeat(outcome: Outcome, error: Error): boolean {
     if (outcome.kind === 'cancelled' || this.abortReason !== undefined) return false;
     if (bodyOf(this.#options)?.destroyed === true) return false;
+    // The pod did nothing of it, but it was sent.
+    if (isRefusedError(error) && !hasLastingBody(this.#options)) return false;
     // It was not tried there: nothing the retry rules would count, or the budget pay for.
     const { retries } = this.#owner.balancer;
     if (isPodLeftError(error) && this.move()) {

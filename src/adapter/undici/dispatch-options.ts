@@ -64,11 +64,13 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
 }
 
 /** Whether the request may be done twice, and can be: its body is still there once it was sent. */
-export function isRepeatable(
-  { method, body, upgrade, idempotent }: Dispatcher.DispatchOptions,
-  retries: RetryPolicy,
-): boolean {
-  if (!retries.allowsMethod(method) || idempotent === false || upgrade) return false;
+export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
+  const { method, upgrade, idempotent } = options;
+  return retries.allowsMethod(method) && idempotent !== false && !upgrade && hasLastingBody(options);
+}
+
+/** Whether the body is still there once it was sent. */
+export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 

@@ -1,6 +1,7 @@
 import { type Outcome, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
 import { isPodLeftError } from './pod-left.js';
+import { isRefusedError } from './refused-stream.js';
 
 /** The value of one header in undici's raw form, `[name, value, …]` of buffers or strings. */
 export function rawHeader(headers: unknown, wanted: string): string | undefined {
@@ -60,7 +61,7 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
   // Also of a request that was begun: undici 8 takes back what a GOAWAY says was not processed (RFC 9113, 6.8), and opens
   // a new connection for it. One that was lost with its connection fails with what ended that.
   if (isDialError(error)) return outcomes.notConnected;
-  if (isPodLeftError(error)) return outcomes.notStarted;
+  if (isPodLeftError(error) || isRefusedError(error)) return outcomes.notStarted;
   const code = codeOf(error);
   if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
   const known = byCode[code];

@@ -27,6 +27,35 @@ describe('outcomeOfError of a request that may have been sent', () => {
   });
 });
 
+describe('outcomeOfError of a request over HTTP/2', () => {
+  const goaway = 'HTTP/2: "GOAWAY" frame received with code';
+  const streamError = (http2ErrorCode?: number): Error =>
+    Object.assign(withCode('ERR_HTTP2_STREAM_ERROR'), { http2ErrorCode });
+
+  it.each([
+    ['a GOAWAY left out', new errors.InformationalError(`${goaway} 0`)],
+    ['was refused', streamError(7)],
+  ])('that %s is not-started: the pod did nothing of it', (_what, error) => {
+    expect(outcomeOfError(error, true)).toEqual({ kind: 'not-started' });
+  });
+
+  it.each([
+    // undici 8.0 and 8.1 say this of any request that runs.
+    ['a GOAWAY may have left out or not', new errors.SocketError(`${goaway} 0`)],
+    ['died with an error of its connection', new errors.SocketError(`${goaway} 2`)],
+    ['died with an error of its connection', new errors.InformationalError(`${goaway} 2`)],
+    ['died with its connection', new errors.InformationalError('HTTP/2: "PING" errored')],
+    ['was reset by the pod at work', streamError(2)],
+    ['was reset for reasons nobody told', streamError()],
+    [
+      'died with a session that says refused',
+      Object.assign(withCode('ERR_HTTP2_SESSION_ERROR'), { http2ErrorCode: 7 }),
+    ],
+  ])('that %s may have been done', (_what, error) => {
+    expect(outcomeOfError(error, true)).toEqual({ kind: 'failure', cause: 'reset' });
+  });
+});
+
 describe('outcomeOfError of a request that was never sent', () => {
   it.each([
     [new errors.ClientClosedError(), 'not-started'],
