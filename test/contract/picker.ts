@@ -200,8 +200,19 @@ export function pickerContract(contract: PickerContract): void {
         avoiding.endDownTo(0);
         expect(avoiding.start(new Set([a, b, c]))).toBe(d);
       }
-      slotsOf(d).capacity = 0;
       avoiding.endDownTo(0);
+      // Also where it is busier than those to avoid, and wherever it stands among them.
+      for (const only of members) {
+        only.start(0);
+        only.start(0);
+        expect(avoiding.start(new Set(members.filter((member) => member !== only)))).toBe(only);
+        avoiding.endDownTo(0);
+        for (let call = 0; call < 2; call++) {
+          only.end(0, 0, outcomes.success, 0);
+          avoiding.picker.ended?.(only);
+        }
+      }
+      slotsOf(d).capacity = 0;
       expect([a, b, c]).toContain(avoiding.start(new Set([a, b, c])));
       for (const member of members) slotsOf(member).capacity = 0;
       expect(avoiding.start(new Set([a, b, c]))).toBeUndefined();

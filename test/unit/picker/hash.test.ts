@@ -98,6 +98,31 @@ describe.each(methods)('hash by %s', (_name, options) => {
     expect(picker.pick(request({ key: 'hot' }))).not.toBe(first);
   });
 
+  it('counts calls that ran before its set came towards maxLoadRatio', () => {
+    const members = subchannels(20);
+    for (const member of members) for (let call = 0; call < 5; call++) member.start(0);
+    const picker = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
+    for (let running = 101; running <= 200; running++) {
+      (picker.pick(request({ key: 'hot' })) as TestSubchannel).start(0);
+      expect(Math.max(...members.map(({ inFlight }) => inFlight))).toBeLessThanOrEqual(
+        Math.ceil((1.25 * running) / 20),
+      );
+    }
+  });
+
+  it('lets the picker for calls without a key carry on when it is replaced', () => {
+    const members = subchannels(7);
+    const without = hash({ ...options, otherwise: roundRobin() });
+    const rng = seededRng(1);
+    let picker = without(pickSet(members), undefined, { rng });
+    const picked = new Set<unknown>();
+    for (let call = 0; call < 7; call++) {
+      picked.add(picker.pick(request()));
+      picker = without(pickSet(members), picker, { rng });
+    }
+    expect(picked.size).toBe(7);
+  });
+
   it('keeps to maxLoadRatio of the shares of those that are ready, while others have no connection', () => {
     const members = subchannels(20);
     const ready = members.slice(0, 5);

@@ -384,7 +384,69 @@ describe('hot-cold', () => {
   });
 });
 
+describe('hot-cold, where latency and calls in flight disagree', () => {
+  /** Members with a latency and calls in flight each, at 1 s. */
+  function measured(each: readonly (readonly [ms: number, calls: number])[]): TestSubchannel[] {
+    const members = subchannels(each.length, peakEwma());
+    each.forEach(([ms, calls], index) => {
+      const member = members[index] as TestSubchannel;
+      member.start(0);
+      member.end(1_000 - ms, 1_000, outcomes.success, 1_000 - ms);
+      occupy(member, calls);
+    });
+    return members;
+  }
+  const pick = (picker: Picker<Slots>): TestSubchannel => picker.pick(request({ nowMs: 1_000 })) as TestSubchannel;
+
+  it('leaves the few that are busy alone, however quick they are, for as long as they are few', () => {
+    const idle = new Array<[number, number]>(18).fill([100, 0]);
+    const members = measured([...idle, [1, 5], [1, 5]]);
+    const picker = over(hotCold(), members);
+    const busy = Array.from({ length: 1_000 }, () => pick(picker)).filter(({ inFlight: calls }) => calls > 0);
+    // All five draws are of the two in fewer than one of 10,000 picks.
+    expect(busy.length).toBeLessThan(3);
+  });
+
+  it('takes the one with the fewest calls when all it drew are busy', () => {
+    const members = measured([
+      [1, 3],
+      [1_000, 1],
+      [100, 2],
+      [100, 2],
+      [100, 2],
+    ]);
+    const firsts = Array.from({ length: 100 }, (_, seed) =>
+      pick(hotCold({ choices: 16 })(pickSet(members), undefined, { rng: seededRng(seed) })),
+    );
+    // Sixteen draws of five miss one in (3 / 4)^16 = 1 % of the picks.
+    expect(firsts.filter((picked) => picked === members[1]).length).toBeGreaterThan(90);
+  });
+
+  it('hands what it knows of busy and not on to the next picker', () => {
+    const members = measured([
+      [1, 5],
+      [1_000, 4],
+      [1_000, 5],
+    ]);
+    const first = over(hotCold({ choices: 16 }), members);
+    for (let call = 0; call < 500; call++) pick(first);
+    // Five calls are usual here, so nobody is busy and the quickest is taken, by the first pick as well.
+    const nexts = Array.from({ length: 100 }, (_, seed) =>
+      pick(hotCold({ choices: 16 })(pickSet(members), first, { rng: seededRng(seed) })),
+    );
+    expect(nexts.filter((picked) => picked === members[0]).length).toBeGreaterThan(90);
+  });
+});
+
 describe('turns', () => {
+  it('owe no more than one step: an endpoint whose weight has grown is not left waiting as a light one', () => {
+    const members = subchannels(3);
+    const light = over(leastLoaded(), members, [1, 1, 0.01]);
+    while (members[2]?.started === 0) inTurn(light, members, 1);
+    const grown = leastLoaded()(pickSet(members), light, context);
+    expect(inTurn(grown, members, 6)).toContain(2);
+  });
+
   it('are carried on by the next picker: rebuilding after every call leaves shares by weight', () => {
     const weights = [1, 2, 7];
     const members = subchannels(3);
