@@ -43,6 +43,22 @@ describe('peak EWMA', () => {
     expect(load.value(10_000_000)).toBeGreaterThan(0);
   });
 
+  it.each([1, 400, 500, 600, 3_000, 25_000])('fades by exp(−t / decayMs), after %i ms as well', (afterMs) => {
+    const load = peakEwma()();
+    call(load, 100_000, 10_000);
+    expect(ms(load, 100_000 + afterMs) / (10_000 * Math.exp(-afterMs / 10_000))).toBeCloseTo(1, 4);
+  });
+
+  it('costs 1 / (1 − share of failures)² times as much, at most a hundred times', () => {
+    // As slow as an endpoint that is not known, so that failures teach nothing beside their share.
+    const load = peakEwma()();
+    call(load, 100_000, 1_000);
+    for (let failure = 0; failure < 11; failure++) call(load, 100_000, 1, outcomes.status);
+    expect(ms(load) / 1_000).toBeCloseTo((16 / 15) ** 22, 2);
+    for (let failure = 0; failure < 100; failure++) call(load, 100_000, 1, outcomes.status);
+    expect(ms(load) / 1_000).toBeCloseTo(100, 2);
+  });
+
   it('never improves by a failure, however fast, and gets worse by each', () => {
     const load = settled();
     let before = load.value(100_000);
@@ -107,6 +123,7 @@ describe('peak EWMA', () => {
     const load = settled();
     const before = load.value(100_000);
     call(load, 100_000, 0, outcomes.notStarted);
+    call(load, 100_000, 5_000, outcomes.notStarted);
     expect(load.value(100_000)).toBe(before);
     call(load, 100_000, 0, outcomes.notConnected);
     expect(load.value(100_000)).toBeGreaterThan(before);

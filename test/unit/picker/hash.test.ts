@@ -3,6 +3,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { type HashOptions, hash } from '../../../src/picker/hash.js';
 import { MaglevTable } from '../../../src/picker/maglev.js';
 import type { Picker } from '../../../src/picker/picker.js';
+import { Ring } from '../../../src/picker/ring.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { hash32 } from '../../../src/runtime/hash.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
@@ -220,6 +221,14 @@ describe.each<[string, HashOptions, readonly number[]]>([
       const without = mapping(hash(options)(pickSet(rest), undefined, context));
       expect(all.filter((member, index) => member !== gone && member !== without[index])).toHaveLength(0);
     }
+  });
+});
+
+describe('a ring', () => {
+  it('goes round: what lies behind the last point belongs to the first', () => {
+    const ring = new Ring(['a', 'b', 'c'], [1, 1, 1]);
+    expect(ring.placeOf(0xffffffff)).toBe(0);
+    expect(ring.placeOf(0)).toBe(0);
   });
 });
 

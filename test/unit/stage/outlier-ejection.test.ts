@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { type OutlierEjectionOptions, outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { addresses, StageHouse } from '../../support/stage-house.js';
 
@@ -134,17 +135,39 @@ describe('outlier ejection', () => {
 
   it('starts at the shortest ejection again after an endpoint was good for 10 s', () => {
     const pods = house(3);
-    const ejectAndRestore = (afterMs: number): void => {
+    const ejectAndRestore = (seconds: number): void => {
       pods.completed(a, outcomes.timeout, 5);
-      expect(pods.usable).toEqual([b, c]);
-      pods.clock.advance(afterMs);
-      expect(pods.usable, `after ${afterMs} ms`).toEqual([a, b, c]);
+      pods.clock.advance(seconds * 900 - 1);
+      expect(pods.usable, `before ${seconds} s`).toEqual([b, c]);
+      pods.clock.advance(seconds * 200 + 2);
+      expect(pods.usable, `after ${seconds} s`).toEqual([a, b, c]);
       pods.completed(a, outcomes.success);
     };
-    ejectAndRestore(1_101);
-    ejectAndRestore(2_201);
+    for (const seconds of [1, 2, 4]) ejectAndRestore(seconds);
     pods.clock.advance(10_000);
-    ejectAndRestore(1_101);
+    for (const seconds of [1, 2, 4, 8, 16]) ejectAndRestore(seconds);
+    // And for as long as the last ejection was.
+    pods.clock.advance(12_000);
+    ejectAndRestore(32);
+    pods.clock.advance(36_000);
+    ejectAndRestore(1);
+  });
+
+  it('lets endpoints ejected together come back one by one: times are moved by up to a tenth', () => {
+    const pods = house(40);
+    const startMs = pods.clock.now();
+    pods.inOneTurn(() => {
+      for (const address of addresses(20)) pods.completed(address, outcomes.timeout, 5);
+    });
+    const back = [900, 1_000, 1_100].map((atMs) => {
+      pods.clock.advance(startMs + atMs - pods.clock.now());
+      return pods.usable.length - 20;
+    });
+    expect(back[0]).toBe(0);
+    // Half of them, less and more four standard deviations.
+    expect(back[1]).toBeGreaterThanOrEqual(1);
+    expect(back[1]).toBeLessThanOrEqual(19);
+    expect(back[2]).toBe(20);
   });
 
   it('stands by as long as the endpoint asked for with Retry-After', () => {
@@ -220,6 +243,24 @@ describe('outlier ejection', () => {
       expect(pods.events).toEqual([]);
     });
 
+    it('does not compare with endpoints that left', () => {
+      const pods = house(3, { consecutiveFailures: Number.POSITIVE_INFINITY });
+      pods.completed(c, outcomes.status, 40); // too few to be judged by
+      pods.set([a, b]);
+      traffic(pods, b, 200, 1_000);
+      traffic(pods, a, 51, 3);
+      expect(pods.usable).toEqual([b]);
+    });
+
+    it('does not take those that left for endpoints that never fail', () => {
+      const pods = house(30, { consecutiveFailures: Number.POSITIVE_INFINITY });
+      pods.set([a, b]);
+      traffic(pods, b, 48, 4);
+      traffic(pods, a, 60, 2);
+      // A half is no three times a quarter.
+      expect(pods.events).toEqual([]);
+    });
+
     it('forgets the past of an endpoint it restores', () => {
       const pods = house(2);
       traffic(pods, b, 200, 1_000);
@@ -263,6 +304,18 @@ describe('outlier ejection', () => {
       expect(pods.entry(b)).toMatchObject({ held: true });
       pods.completed(b, outcomes.success);
       expect(pods.entry(b)).toEqual(expect.not.objectContaining({ held: true }));
+    });
+
+    it('rounds down: three tenths of five pods are one, and those that stand by are no pods', () => {
+      const active = new Set(addresses(5));
+      const standby: StageFactory = () => ({
+        apply: (set) => set.map((entry) => (active.has(entry.endpoint.address) ? entry : { ...entry, weight: 0 })),
+      });
+      const pods = new StageHouse([standby, outlierEjection({ maxEjectedRatio: 0.3 }), panic()]);
+      pods.set(addresses(10));
+      pods.completed(a, outcomes.timeout, 5);
+      pods.completed(b, outcomes.timeout, 5);
+      expect(pods.usable).toEqual([b, c, d, e]);
     });
 
     it('ejects one that was held back as soon as there is room', () => {

@@ -48,6 +48,19 @@ describe('panic', () => {
     expect(pods.usable).toEqual([b, c]);
   });
 
+  it('does not count them among the doubted either', () => {
+    const pods = new StageHouse([
+      () => ({
+        apply: (set) => set.map((entry) => (entry.endpoint.address === c ? { ...entry, weight: 0 } : entry)),
+      }),
+      doubting(new Set([a, c])),
+      panic(),
+    ]);
+    pods.set([a, b, c]);
+    // One of two is half; two of three would be more.
+    expect(pods.usable).toEqual([b]);
+  });
+
   it('lifts doubts when no other endpoint has a connection, and doubts again when one has', () => {
     const pods = new StageHouse([doubting(new Set([a])), panic()]);
     pods.set([a, b, c]);

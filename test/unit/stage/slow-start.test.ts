@@ -60,6 +60,7 @@ describe('slow start', () => {
     pods.set([a, b, c], false);
     expect(weight(pods, c)).toBe(0.1);
     pods.clock.advance(60_000);
+    pods.set([a, b, c], false);
     expect(weight(pods, c)).toBe(0.1);
     expect(pods.clock.timers).toBe(0);
     pods.connected(c);
@@ -79,6 +80,12 @@ describe('slow start', () => {
     pods.clock.advance(1_500);
     expect(weight(pods, c)).toBe(1);
     expect(pods.completedUnlessIgnored(c, successes(10))).toBe(10);
+  });
+
+  it('has one timer, however many sets come while somebody grows', () => {
+    const pods = withNewcomer();
+    for (let set = 0; set < 5; set++) pods.set([a, b, c]);
+    expect(pods.clock.timers).toBe(1);
   });
 
   it('holds nobody back when all are new', () => {

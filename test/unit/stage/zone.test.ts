@@ -75,6 +75,23 @@ describe('zone', () => {
     expect(staying(pods)).toBeCloseTo(0.75, 9);
   });
 
+  it('does not count on endpoints of the zone that are on trial: each gets one call at a time', () => {
+    const pods = zones({ a: 3, b: 3 });
+    pods.completed('10.0.0.1', outcomes.timeout, 5);
+    pods.completed('10.0.0.2', outcomes.timeout, 5);
+    pods.clock.advance(1_101);
+    expect(pods.entry('10.0.0.1')).toMatchObject({ weight: 1, trial: 1 });
+    expect(pods.entry('10.0.0.4')?.weight).toBeCloseTo((1 - 0.75) / 0.75 / 3, 9);
+  });
+
+  it('reckons with calls from zones that have usable endpoints only', () => {
+    const pods = zones({ a: 1, b: 3, c: 1 });
+    pods.disconnected('10.0.0.5', new Error('gone'));
+    pods.clock.advance(100);
+    // 1 of 4 in 2 zones: keeping all would be 2 times the mean load; in 3 it would be 1.33 times.
+    expect(pods.entry('10.0.0.2')?.weight).toBeCloseTo((1 - 0.75) / 0.75 / 3, 9);
+  });
+
   it('uses the others when nobody in the zone is usable', () => {
     const pods = zones({ a: 1, b: 3 });
     pods.disconnected('10.0.0.1', new Error('gone'));
