@@ -86,7 +86,7 @@ describe('the deadline of a request over node:http', () => {
   });
 
   it('ends an answer that has begun; that is nothing against the pod', async () => {
-    const agent = await open({ deadlineMs: 300 });
+    const agent = await open({ deadlineMs: 1_000 });
     await expect(send(agent, `${origin}/hang-body`)).rejects.toEqual(missed('127.0.0.1:', 'was still answering'));
     await until('nothing runs', () => running(agent) === 0);
     expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['cancelled']);
@@ -113,7 +113,7 @@ describe('the deadline of a request over node:http', () => {
   });
 
   it('does not cut what has become the caller’s own connection', async () => {
-    const agent = await open({ deadlineMs: 200 });
+    const agent = await open({ deadlineMs: 1_000 });
     const socket = new WebSocket('ws://orders.shop:8080/', { agent });
     await new Promise((resolve) => socket.once('open', resolve));
     // Another request of the same time, begun later, is over: so would be the deadline of the first.

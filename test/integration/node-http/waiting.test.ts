@@ -109,10 +109,15 @@ describe('a request no pod can take', () => {
     const resolver = new FakeResolver();
     const agent = open({ resolver, waitTimeoutMs: 60_000 });
     const outgoing = get(`${origin}/hang`, { agent, timeout: 300 }).on('error', () => {});
+    // One of the waiting may come, too, where this takes long.
+    let sentOnes = 0;
+    outgoing.on('timeout', () => {
+      if (outgoing.socket !== null) sentOnes++;
+    });
     await until('it waits', () => running(agent) === 1);
     resolver.update(...pods.endpoints);
     await until('the pod has it', async () => (await pods.total('requests')) === 1);
-    await new Promise<void>((resolve) => outgoing.once('timeout', () => resolve()));
+    await until('its time is over', () => sentOnes > 0);
     outgoing.destroy();
   });
 
@@ -211,6 +216,7 @@ describe('a pod that takes no connection', () => {
 
   it('from the start is waited for, and named in the error', async () => {
     const agent = open({ resolver: staticEndpoints([await refusingEndpoint()]), waitTimeoutMs: 100 });
+    await until('it was refused', () => agent.balancer.snapshot().endpoints[0]?.lastError !== undefined);
     await expect(send(agent, `${origin}/`)).rejects.toMatchObject({
       code: 'EVENKEEL_NOT_READY',
       message: expect.stringContaining('ECONNREFUSED'),

@@ -48,7 +48,7 @@ it('whatever happens to the pods and however callers behave, every call ends and
       socket.on('error', () => {}).destroy();
     }
   };
-  await chaos({ pods, rng, call, patienceMs: undefined, disturbances: DISTURBANCES, recoveryMs: 10_000 });
+  await chaos({ pods, rng, call, patienceMs: undefined, disturbances: DISTURBANCES, recoveryMs: 30_000 });
   for (const balancer of [orders.balancer, fetchOrders.balancer]) {
     const { waiting, endpoints } = balancer.snapshot();
     expect([waiting, ...endpoints.map(({ inFlight }) => inFlight)]).toEqual([0, 0, 0, 0]);

@@ -8,7 +8,7 @@ import { Journal } from './journal.js';
 
 /** How long a pod serves on after SIGTERM, and when it is killed if it is still there. */
 const GRACE_MS = 1_000;
-const KILL_AFTER_MS = 5_000;
+const KILL_AFTER_MS = 20_000;
 /** How long after the SIGTERM its slice says so: both start from the same deletion, and neither waits for the other. */
 const SLICE_LAG_MS = 50;
 /** From the process's listening to the first probe that finds it ready. */
@@ -143,7 +143,7 @@ export class Cluster implements AsyncDisposable {
       await this.addPod(old.host === '127.0.0.1' ? {} : { port: old.port });
       void this.endPod(old);
     }
-    await until('the old pods are gone', () => this.#leaving.size === 0, 30_000);
+    await until('the old pods are gone', () => this.#leaving.size === 0, 60_000);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
