@@ -217,7 +217,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
   });
 
   it('all connections in use: a caller waits his time, and no more than so many wait', async () => {
-    const replicas = create({ connectionLimit: 1, maxWaiting: 1, waitTimeoutMs: 200 });
+    const replicas = create({ connectionLimit: 1, maxWaiting: 1, waitTimeoutMs: 1_000 });
     const held = await replicas.getConnection();
     const first = failing(replicas.query('SELECT 1'));
     await until('the first waits', () => replicas.balancer.snapshot().waiting === 1);

@@ -229,7 +229,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
 
   it('finds a frozen server by its health checks, before anybody asks it', async () => {
     const replicas = create({
-      stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 200, unhealthyAfter: 2 }), panic()],
+      stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 1_000, unhealthyAfter: 2 }), panic()],
     });
     const doubted = (): boolean[] => replicas.balancer.snapshot().endpoints.map((endpoint) => endpoint.doubted);
     await until('all are connected', () => {

@@ -137,6 +137,7 @@ describe.skipIf(noMariadb || !canRemove)(titled("followService with mysql2's own
     expect(row?.Value).not.toBe('');
     const wrong = follow(createCluster(), { node: secured('other.shop'), startTimeoutMs: 300 });
     await expect(wrong.ready()).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+    await until('it is told', () => wrong.snapshot().endpoints[0]?.lastError !== undefined);
     expect(wrong.snapshot().endpoints[0]?.lastError).toContain('Hostname/IP does not match');
     expect(wrong.nodeIds).toEqual([]);
   });
@@ -150,6 +151,7 @@ describe.skipIf(noMariadb || !canRemove)(titled("followService with mysql2's own
     });
     const error = await follower.ready().catch((thrown: unknown) => thrown as Error);
     expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+    await until('it is told', () => follower.snapshot().endpoints[0]?.lastError !== undefined);
     const { lastError } = follower.snapshot().endpoints[0] ?? {};
     expect(lastError).toContain(`cannot log in to 127.0.0.1:${world.at(0).port}: Access denied for user 'shop'`);
     expect(events.length).toBeGreaterThan(0);
