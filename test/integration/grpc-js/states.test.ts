@@ -202,7 +202,7 @@ describe('limits', () => {
       resolver: staticEndpoints(pods.endpoints),
       maxStreamsPerConnection: 1,
       maxWaiting: 2,
-      waitTimeoutMs: 300,
+      waitTimeoutMs: 1_000,
     });
     await connected(balancer, 1);
     const stream = client.watch({ text: 'busy' });
