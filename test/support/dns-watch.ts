@@ -22,7 +22,7 @@ export class DnsWatch {
       host: ordersName,
       ...(options.srv === undefined && { port: 8080 }),
       servers: [server.address],
-      timeoutMs: 200,
+      timeoutMs: 1_000,
       tries: 1,
       deadlineMs: DEADLINE_MS,
       ...options,

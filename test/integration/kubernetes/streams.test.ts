@@ -111,7 +111,7 @@ describe('W13 the process', () => {
 
   it('a watch alone does not keep it alive', async () => {
     const child = await run(false);
-    await until('it ended by itself', child.exited, 10_000);
+    await until('it ended by itself', child.exited);
   });
 
   it('unless asked to', async () => {
