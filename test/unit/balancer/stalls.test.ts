@@ -55,6 +55,18 @@ describe('what is measured while our own event loop stands still', () => {
     expect(heard).toEqual(['start', 'not-started', 'start', 'success']);
   });
 
+  it('teaches nothing either when half of the call was a stall', async () => {
+    const house = new BalancerHouse({ load: peakEwma() });
+    await house.publish('10.0.0.1');
+    await call(house, 20);
+    const before = house.balancer.snapshot().endpoints[0]?.load as number;
+    const lease = house.balancer.pick();
+    await house.clock.stall(3_000);
+    await house.clock.advanceAsync(3_000);
+    lease?.end(outcomes.success);
+    expect(house.balancer.snapshot().endpoints[0]?.load).toBeLessThanOrEqual(before);
+  });
+
   it('does teach when the stall was a small part of the call', async () => {
     const house = new BalancerHouse({ load: peakEwma() });
     await house.publish('10.0.0.1');

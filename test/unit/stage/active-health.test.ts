@@ -30,6 +30,49 @@ describe('active health', () => {
     expect(pods.events.at(-1)).toBe(`restored ${a}: 2 probes succeeded`);
   });
 
+  it('does not trust it after one', async () => {
+    const pods = house({ intervalMs: 1_000 });
+    pods.probes.set(a, refuse);
+    await pods.clock.advanceAsync(5_000);
+    expect(pods.usable).toEqual([b, c]);
+    let good = 0;
+    pods.probes.set(a, async () => {
+      good++;
+    });
+    for (const [wanted, usable] of [
+      [1, [b, c]],
+      [2, [a, b, c]],
+    ] as const) {
+      for (let step = 0; step < 200 && good < wanted; step++) await pods.clock.advanceAsync(10);
+      expect(good).toBe(wanted);
+      expect(pods.usable).toEqual(usable);
+    }
+  });
+
+  it('spreads probes: the first over the interval, those that follow by ± 20 %', async () => {
+    const askedAtMs = new Map<string, number[]>();
+    const pods = new StageHouse([
+      activeHealth({
+        check: async ({ address }) => {
+          askedAtMs.set(address, [...(askedAtMs.get(address) ?? []), pods.clock.now()]);
+        },
+      }),
+    ]);
+    const startMs = pods.clock.now();
+    pods.set(addresses(30));
+    await pods.clock.advanceAsync(25_000);
+    const asked = [...askedAtMs.values()];
+    const firsts = asked.map(([first = Number.NaN]) => first - startMs);
+    expect(firsts).toHaveLength(30);
+    expect(Math.min(...firsts)).toBeLessThan(3_000);
+    expect(Math.max(...firsts)).toBeGreaterThan(7_000);
+    expect(Math.max(...firsts)).toBeLessThanOrEqual(10_000);
+    const pauses = asked.map(([first = 0, second = 0]) => second - first);
+    expect(Math.min(...pauses)).toBeGreaterThanOrEqual(8_000);
+    expect(Math.max(...pauses)).toBeLessThanOrEqual(12_000);
+    expect(Math.max(...pauses) - Math.min(...pauses)).toBeGreaterThan(1_000);
+  });
+
   it('counts only probes in a row', async () => {
     const pods = house({ intervalMs: 1_000 });
     let probes = 0;

@@ -33,7 +33,10 @@ describe('an endpoint that wants to be left alone', () => {
     const house = pods(3);
     house.completed(b, busy(3_600_000));
     house.completed(b, busy(1_000));
-    house.clock.advance(59_999);
+    house.clock.advance(30_000);
+    house.set(addresses(3));
+    expect(weights(house)).toEqual([1, 0.1, 1]);
+    house.clock.advance(29_999);
     expect(weights(house)).toEqual([1, 0.1, 1]);
     house.clock.advance(1);
     expect(weights(house)).toEqual([1, 1, 1]);
