@@ -163,7 +163,7 @@ async function slowServer(images: string | undefined): Promise<void> {
     series.push({ name: strategy.name, points: perSecond.map((count, second) => [second, count]) });
   }
   write(images, 'one-slow-server', {
-    title: 'One of 11 servers takes 2 s from second 15 to 45; 1,000 calls per second, deadline 1 s',
+    title: 'One of 11 servers takes 2 s from second 15 to 45; deadline 1 s',
     x: 'second in which the call began',
     y: 'calls that failed, per second',
     xTicks: [0, 15, 30, 45, 59].map((second) => [second, String(second)] as const),
