@@ -1,4 +1,4 @@
-/** Buckets per doubling: a quantile is right to within 19 %. */
+/** Buckets per doubling: a quantile is at most a quarter too high. */
 const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
 /** Latencies are counted in eighths of a millisecond. */

@@ -42,9 +42,9 @@ const defaults = Object.freeze({
 
 /**
  * Doubts endpoints whose calls fail: 5 in a row, a time-out of one of 5 calls none of which was answered, or a share
- * that is high and several times that of the others. After its time an endpoint is on trial: one call at a time, the first success restores it, a failure ejects it for twice as
- * long. A connection regained after a loss, or a probe that is answered, brings the trial forward, once until the next
- * success.
+ * that is high and several times that of the others. After its time an endpoint is on trial: one call at a time, the
+ * first success restores it, a failure ejects it for twice as long. A connection regained after a loss, or a probe that
+ * is answered, brings the trial forward, once until the next success.
  *
  * Never more than half are doubted, one always may be while there is another, so it works from two pods on. What doubt
  * means is decided by `panic`, which has to come last.
