@@ -23,6 +23,15 @@ export function addRequest(agent: Agent, request: ClientRequest, options: Reques
 }
 
 /**
+ * Makes the options of an Agent ones it inherits. `addRequest` copies an Agent's own ones, name by name, for every request,
+ * which is most of what it costs; inherited ones are left where they are, and read the same.
+ */
+export function inheritOptions(agent: Agent): void {
+  const own = agent as unknown as { options: object };
+  own.options = Object.create(own.options) as object;
+}
+
+/**
  * Ends a request that has no socket: it emits the error, else the reason its caller destroyed it for, then `close`.
  * `destroy` alone would leave it hanging for ever.
  */

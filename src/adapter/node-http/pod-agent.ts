@@ -5,7 +5,7 @@ import { afterPendingIo, type Clock, type Endpoint, endpointAddress } from '../.
 import type { PodLink } from '../http/pod-link.js';
 import { IdleSockets } from './idle-sockets.js';
 import { keepAliveMs } from './keep-alive.js';
-import { addRequest, endWithoutSocket } from './node-agent.js';
+import { addRequest, endWithoutSocket, inheritOptions } from './node-agent.js';
 
 /** A request that wants a socket. Exactly one of `served` and `refused` is called, unless it stops wanting before. */
 export interface SocketSeeker {
@@ -61,6 +61,7 @@ export class PodAgent extends Agent {
     this.#options = { host: endpoint.address, port: endpoint.port, servername: '' };
     this.#name = endpointAddress(endpoint);
     Object.assign(this, { protocol: origin.protocol, defaultPort: origin.protocol === 'https:' ? 443 : 80 });
+    inheritOptions(this);
   }
 
   /** Whether its sockets were cut, by us. */
