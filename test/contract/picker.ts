@@ -270,7 +270,7 @@ export function pickerContract(contract: PickerContract): void {
         picked.start(now);
         picked.end(now, now, outcomes.success, now);
         picker.ended?.(picked);
-      });
+      }, 24);
       expect(bytes).toBeLessThanOrEqual(24);
     });
   });
