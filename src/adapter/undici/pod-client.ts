@@ -8,18 +8,41 @@ const getterNamed = (name: string): symbol | undefined =>
 const busySymbol = getterNamed('busy');
 const connectedSymbol = getterNamed('connected');
 
+/** Ends of a connection by the other side, which did not say that it would. */
+const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+/** Who wants to know what becomes of a `PodClient`. */
+export interface PodClientOwner {
+  /** A request is about to be given to it. */
+  dispatching(): void;
+  /** The server hung up behind an answer, without saying so, when a request had followed at once or was about to. */
+  hungUp(): void;
+}
+
 /** One connection of a `PodPool`. */
 export class PodClient extends Client {
-  readonly #dispatching: (() => void) | undefined;
+  readonly #owner: PodClientOwner | undefined;
   #awaitsDrain = false;
+  /** It got a request before its Pool knew that the last one was over, and had no rest since. */
+  #hurried = false;
 
-  /** `dispatching` is called when a request is about to be given to it. */
-  constructor(origin: URL | string, options: Client.Options, dispatching?: () => void) {
+  constructor(origin: URL | string, options: Client.Options, owner?: PodClientOwner) {
     super(origin, options);
-    this.#dispatching = dispatching;
+    this.#owner = owner;
     this.on('drain', () => {
       this.#awaitsDrain = false;
+      this.#hurried = false;
     });
+    this.on('disconnect', (_origin, _targets, error?: Error & { readonly code?: string }) => {
+      if (this.#hurried && hangUps.has(error?.code)) owner?.hungUp();
+      this.#hurried = false;
+    });
+  }
+
+  /** Sends a request before the drain of the last. */
+  hurry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    this.#hurried = true;
+    this.dispatch(options, handler);
   }
 
   /**
@@ -28,7 +51,7 @@ export class PodClient extends Client {
    * client at all, and all that follow wait for ever. Seen in undici 7 and 8.
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    this.#dispatching?.();
+    this.#owner?.dispatching();
     if (super.dispatch(options, handler) || !this.#isBusy) return true;
     this.#awaitsDrain = true;
     return false;

@@ -1,11 +1,14 @@
 import { type Dispatcher, Pool } from 'undici';
-import { PodClient } from './pod-client.js';
+import { PodClient, type PodClientOwner } from './pod-client.js';
 
 /**
  * undici's Pool with one short cut. A Pool learns at the end of the turn that an answer is complete. A caller whose
  * answer has come usually sends his next request before that, and a Pool then opens another connection, or queues the
  * request when there are as many as there may be. Here it goes out at once, on the connection that has just become free:
  * fewer connections are open, and none of the queueing, waking and searching is paid for.
+ *
+ * A server that hangs up behind its answers without saying so would lose every such request. The first one it loses ends
+ * the short cut for as long as the Pool lives.
  */
 export class PodPool extends Pool {
   readonly #clients: PodClient[];
@@ -15,13 +18,20 @@ export class PodPool extends Pool {
   #entering = false;
   /** Requests that wait in the Pool: they were here first. */
   #queued = 0;
+  #hurries = true;
 
   constructor(origin: URL, options: Pool.Options) {
     const clients: PodClient[] = [];
+    const owner: PodClientOwner = {
+      dispatching: () => this.#dispatching(),
+      hungUp: () => {
+        this.#hurries = false;
+      },
+    };
     super(origin, {
       ...options,
       factory: (own, clientOptions) => {
-        const client = new PodClient(own, clientOptions as Pool.Options, () => this.#dispatching());
+        const client = new PodClient(own, clientOptions as Pool.Options, owner);
         clients.push(client);
         return client;
       },
@@ -40,10 +50,10 @@ export class PodPool extends Pool {
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#entering = true;
-    const free = this.#queued === 0 ? this.#freeBeforeDrain() : undefined;
+    const free = this.#hurries && this.#queued === 0 ? this.#freeBeforeDrain() : undefined;
     if (free !== undefined) {
       // Once the Pool is closed its clients are, too, and refuse it themselves.
-      free.dispatch(options, handler);
+      free.hurry(options, handler);
       // The Pool, whose drain a caller would wait for, has not been asked: the next request may find that it is full.
       return true;
     }
