@@ -4,6 +4,7 @@ import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
+import { heard } from '../../support/heard.js';
 import type { Pod, PodOptions } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { Cluster } from '../undici/support/cluster.js';
@@ -158,7 +159,7 @@ describe('kill -9 of a pod under load', () => {
     await Promise.all(Array.from({ length: 30 }, (_, index) => tally.call('GET', `warm-${index}`)));
     await dying.kill();
     // Nobody has told us: the slices still name it. What the kernel knows is read before the first request.
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await heard();
     await Promise.all(Array.from({ length: 60 }, (_, index) => tally.call('POST', `after-${index}`)));
     expect(tally.failed()).toEqual([]);
     expect(tally.contradictions(cluster.journal.read())).toEqual([]);

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
+import { heard } from '../../support/heard.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { type Attempt, watched } from './support/attempts.js';
@@ -46,9 +47,7 @@ describe('a pod that went away while idle', () => {
     for (let request = 0; request < 3; request++) await get('/');
     attempts = [];
     await pods.at(1).kill();
-    // Whatever the kernel holds by now is read before the next request.
-    await new Promise((resolve) => setImmediate(resolve));
-    await new Promise((resolve) => setImmediate(resolve));
+    await heard();
     for (let id = 0; id < 9; id++) {
       const { statusCode, body } = await dispatcher.request({
         path: '/',
@@ -146,8 +145,7 @@ describe('a single pod that is started again', () => {
     await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
     await get('/');
     await pods.at(0).kill();
-    await new Promise((resolve) => setImmediate(resolve));
-    await new Promise((resolve) => setImmediate(resolve));
+    await heard();
     const answer = dispatcher.request({ path: '/', method, body: method === 'POST' ? 'x' : null });
     await until('it waits', () => dispatcher.balancer.snapshot().waiting === 1);
     pods.all[0] = await Pod.start({ name: 'again', port });
