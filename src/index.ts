@@ -101,6 +101,7 @@ export {
   checkPort,
   checkString,
   optionError,
+  unknownOption,
 } from './runtime/check.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { Closing } from './runtime/closing.js';

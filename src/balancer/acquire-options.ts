@@ -15,3 +15,6 @@ export interface AcquireOptions<C> extends PickOptions<C> {
   /** How long to wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly timeoutMs?: number | undefined;
 }
+
+/** Names of `AcquireOptions`. */
+export const acquireOptionNames: readonly (keyof AcquireOptions<unknown>)[] = ['key', 'avoid', 'signal', 'timeoutMs'];

@@ -7,10 +7,10 @@ import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
-import { checkNumber, optionError } from '../runtime/check.js';
+import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
-import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import { type AcquireOptions, acquireOptionNames, type PickOptions } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallTimes } from './call-times.js';
 import { EndpointFeed } from './endpoint-feed.js';
@@ -24,6 +24,8 @@ import { StartGate } from './start-gate.js';
 import { Upkeep, type UpkeepWork } from './upkeep.js';
 import { WaitingRoom } from './waiting-room.js';
 
+/** What `ready` and `close` take. */
+const signalOnly = ['signal'] as const;
 const PICKED_WRONGLY = 'the picker picked what is no subchannel';
 
 /** The rooms of a balancer wired to one another. Its contract is `Balancer`, in `balancer.ts`. */
@@ -126,6 +128,12 @@ export class Corridor<C> implements LeaseOwner<C> {
   }
 
   async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
+    checkKeys('acquire', options, acquireOptionNames);
+    return this.claim(options);
+  }
+
+  /** `acquire` with options that are known to fit: each attempt of `run` asks. */
+  async claim(options: AcquireOptions<C>): Promise<Lease<C>> {
     const { key, avoid, signal } = options;
     signal?.throwIfAborted();
     const lease = this.pick(options);
@@ -159,7 +167,8 @@ export class Corridor<C> implements LeaseOwner<C> {
     return this.#feed.name;
   }
 
-  ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+  async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    checkKeys('ready', options, signalOnly);
     return this.#start.wait(options.signal);
   }
 
@@ -174,8 +183,13 @@ export class Corridor<C> implements LeaseOwner<C> {
     };
   }
 
-  close({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
-    return this.#closing.close(signal);
+  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    try {
+      checkKeys('close', options, signalOnly);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#closing.close(options.signal);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

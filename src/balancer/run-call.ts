@@ -38,7 +38,8 @@ export interface CallRunner<C> {
   readonly name: string;
   readonly retries: RetryPolicy;
   readonly observer: Observer;
-  acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
+  /** `acquire` with options that are known to fit. */
+  claim(options: AcquireOptions<C>): Promise<Lease<C>>;
 }
 
 /** What a call does with an endpoint. The signal is there if the call has a signal or a deadline. */
@@ -73,7 +74,7 @@ async function attempts<C, T>(
   let failure: unknown;
   retries.started();
   for (let attempt = 1; ; attempt++) {
-    const lease = await balancer.acquire({ key, avoid: tried?.avoid, signal });
+    const lease = await balancer.claim({ key, avoid: tried?.avoid, signal });
     if (signal?.aborted || tried?.allows(lease) === false) {
       lease.end(outcomes.notStarted);
       throw signal?.aborted ? signal.reason : failure;

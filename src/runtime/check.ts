@@ -1,4 +1,5 @@
 import { EvenkeelError } from '../errors.js';
+import { closestOf } from './did-you-mean.js';
 
 /** Bounds of a numeric option. */
 export interface NumberBounds {
@@ -53,10 +54,16 @@ export function checkFunction(name: string, value: unknown): void {
 export function checkKeys(name: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw optionError(name, 'an object', value);
   for (const key of Object.keys(value)) {
-    if (!known.includes(key)) {
-      throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "${key}"; it knows ${known.join(', ')}`);
-    }
+    if (!known.includes(key)) throw unknownOption(name, key, known);
   }
+}
+
+/** An EVENKEEL_OPTION error that names the key nobody knows, the one that was perhaps meant, and those that are known. */
+export function unknownOption(name: string, key: string, known: readonly string[]): EvenkeelError {
+  const meant = closestOf(key, known);
+  const hint = meant === undefined ? '' : ` (did you mean "${meant}"?)`;
+  const message = `${name} has no option ${quoted(key, 80)}${hint}; it knows ${known.join(', ')}`;
+  return new EvenkeelError('EVENKEEL_OPTION', message);
 }
 
 /** Throws EVENKEEL_OPTION if what takes no options was given some: they would be ignored. */

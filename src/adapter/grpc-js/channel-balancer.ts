@@ -1,4 +1,4 @@
-import { type Balancer, type BalancerSnapshot, EvenkeelError, noCounts } from '../../index.js';
+import { type Balancer, type BalancerSnapshot, checkKeys, EvenkeelError, noCounts } from '../../index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** What watches and closes the balancing of one channel; `channelOptions({ onBalancer })` hands it out. */
@@ -32,6 +32,9 @@ export interface ChannelHandle {
   /** Makes it look for endpoints, as a first call would; false if that is impossible. */
   readonly wake: () => boolean;
 }
+
+/** What `ready` and `close` take. */
+const signalOnly = ['signal'] as const;
 
 /** One per channel, through its idle times. */
 export class ChannelPresence implements ChannelBalancer {
@@ -76,6 +79,7 @@ export class ChannelPresence implements ChannelBalancer {
   }
 
   async ready(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    checkKeys('ready', options, signalOnly);
     const { signal } = options;
     signal?.throwIfAborted();
     if (this.closed) throw this.closedError();
@@ -103,6 +107,7 @@ export class ChannelPresence implements ChannelBalancer {
   }
 
   async close(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    checkKeys('close', options, signalOnly);
     this.#closed = true;
     this.#policy?.turnAway();
     await this.#policy?.balancer.close(options);

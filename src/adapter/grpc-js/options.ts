@@ -11,6 +11,7 @@ import {
   type Rng,
   systemClock,
   systemRng,
+  unknownOption,
 } from '../../index.js';
 import type { ChannelBalancer } from './channel-balancer.js';
 
@@ -85,11 +86,8 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
       );
     }
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
-      const known = [...balancingOptionNames.filter((known) => known !== 'retry'), ...ownNames].join(', ');
-      throw new EvenkeelError(
-        'EVENKEEL_OPTION',
-        `options has no option "${name}"; it knows grpc.*, grpc-node.*, ${known}`,
-      );
+      const known = [...balancingOptionNames.filter((known) => known !== 'retry'), ...ownNames];
+      throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...known]);
     }
     balancing[name] = value;
   }

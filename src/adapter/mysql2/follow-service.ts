@@ -1,6 +1,7 @@
 import {
   type Balancer,
   type BalancerSnapshot,
+  checkKeys,
   combineObservers,
   createBalancer,
   type Observer,
@@ -52,6 +53,9 @@ export function followService(cluster: AnyPoolCluster, options: FollowServiceOpt
   return new Follower(cluster, options);
 }
 
+/** What `ready` and `close` take. */
+const signalOnly = ['signal'] as const;
+
 class Follower implements ServiceFollower {
   readonly #balancer: Balancer<ClusterNode>;
   readonly #nodes: ClusterNodes;
@@ -78,7 +82,9 @@ class Follower implements ServiceFollower {
     return this.#nodes.ids;
   }
 
-  async ready({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+  async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    checkKeys('ready', options, signalOnly);
+    const { signal } = options;
     await this.#balancer.ready({ signal });
     // A cluster with some of its nodes would send them everything at first.
     while (this.#balancer.snapshot().endpoints.some(({ state }) => state === 'idle' || state === 'connecting')) {
@@ -94,7 +100,13 @@ class Follower implements ServiceFollower {
     return this.#balancer.snapshot();
   }
 
-  close({ signal }: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    try {
+      checkKeys('close', options, signalOnly);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    const { signal } = options;
     this.#closing ??= this.#close();
     if (signal !== undefined) this.#nodes.cutLeavingOn(signal);
     return this.#closing;

@@ -33,7 +33,10 @@ const message = (options: object): string => {
 
 describe('options of a balancer', () => {
   it.each([
-    [{ observer: { resovled: () => {} } }, 'observer has no option "resovled"; it knows resolved'],
+    [
+      { observer: { resovled: () => {} } },
+      'observer has no option "resovled" (did you mean "resolved"?); it knows resolved',
+    ],
     [{ observer: { resolved: 'yes' } }, 'observer.resolved must be a function, got "yes"'],
     [{ observer: null }, 'observer must be an object of hooks'],
     [{ observer: [] }, 'observer must be an object of hooks, got an array'],

@@ -70,6 +70,10 @@ describe('option checks', () => {
   it('know the names of options', () => {
     checkKeys('pool', { a: 1 }, ['a', 'b']);
     expect(complaint(() => checkKeys('pool', { c: 1 }, ['a', 'b']))).toBe('pool has no option "c"; it knows a, b');
+    expect(complaint(() => checkKeys('pool', { maxAge: 1 }, ['minAgeMs', 'maxAgeMs']))).toBe(
+      'pool has no option "maxAge" (did you mean "maxAgeMs"?); it knows minAgeMs, maxAgeMs',
+    );
+    expect(complaint(() => checkKeys('pool', { ['x'.repeat(1_000)]: 1 }, ['a']))?.length).toBeLessThan(140);
     for (const bad of [null, undefined, [], 'a', 5]) {
       expect(complaint(() => checkKeys('pool', bad, ['a']))).toContain('pool must be an object');
     }

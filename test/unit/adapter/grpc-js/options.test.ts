@@ -24,7 +24,10 @@ describe('options', () => {
     [{ waitTimeoutMs: -1 }, /^waitTimeoutMs must be/],
     [{ resolver: 'dns:' }, /dns:/],
     [{ retry: {} }, /no option "retry".*retryPolicy or hedgingPolicy of 'grpc\.service_config'/],
-    [{ pikcer: () => {} }, /no option "pikcer"; it knows grpc\.\*, grpc-node\.\*, resolver, .*onBalancer/],
+    [
+      { pikcer: () => {} },
+      /no option "pikcer" \(did you mean "picker"\?\); it knows grpc\.\*, grpc-node\.\*, resolver, .*onBalancer/,
+    ],
   ])('%o is refused', (options, message) => {
     expect(() => channelOptions(options as GrpcOptions)).toThrow(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringMatching(message) }),

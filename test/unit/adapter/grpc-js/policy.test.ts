@@ -40,6 +40,20 @@ function world(options: GrpcOptions = {}) {
   return { fake, resolver, clock, states, presence, policy, update, pick, woken: () => woken };
 }
 
+describe('the balancer of a channel', () => {
+  it.each(['ready', 'close'] as const)(
+    'refuses options of %s() that it does not know, and does nothing',
+    async (method) => {
+      const { presence, woken } = world();
+      await expect(presence[method]({ sginal: AbortSignal.abort() } as never)).rejects.toMatchObject({
+        code: 'EVENKEEL_OPTION',
+        message: `${method} has no option "sginal" (did you mean "signal"?); it knows signal`,
+      });
+      expect([woken(), presence.closed]).toEqual([0, false]);
+    },
+  );
+});
+
 describe('a policy', () => {
   it('reports its states, and places calls when a pod is connected', async () => {
     const { fake, resolver, states, update, pick } = world();

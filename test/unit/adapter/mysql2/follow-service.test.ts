@@ -402,6 +402,17 @@ describe('followService', () => {
   ])('needs %s', (_what, given, options, message) => {
     expect(() => followService(given as AnyPoolCluster, options as unknown as FollowServiceOptions)).toThrow(message);
   });
+
+  it.each(['ready', 'close'] as const)('has a %s() that refuses options it does not know', async (method) => {
+    await using follower = followService(new FakePoolCluster() as unknown as AnyPoolCluster, {
+      resolver: new FakeResolver(),
+      node,
+    });
+    await expect(follower[method]({ sginal: AbortSignal.abort() } as never)).rejects.toMatchObject({
+      code: 'EVENKEEL_OPTION',
+      message: `${method} has no option "sginal" (did you mean "signal"?); it knows signal`,
+    });
+  });
 });
 
 describe('docs/reference/options.md', () => {

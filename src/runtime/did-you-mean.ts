@@ -1,0 +1,49 @@
+/** Letters that may be wrong, per letter of a word: a word of three may have one, a word of two none. */
+const WRONG_SHARE = 1 / 3;
+const MAX_WRONG = 3;
+
+/**
+ * The word of `known` that was most likely meant by `word`; undefined if none looks like it. Case does not count. For
+ * messages about errors only.
+ */
+export function closestOf(word: string, known: readonly string[]): string | undefined {
+  const limit = Math.min(MAX_WRONG, Math.floor(word.length * WRONG_SHARE));
+  let closest: string | undefined;
+  let fewest = limit + 1;
+  for (const candidate of known) {
+    // What came may be of any length.
+    if (Math.abs(candidate.length - word.length) >= fewest) continue;
+    const wrong = distance(word.toLowerCase(), candidate.toLowerCase());
+    if (wrong >= fewest) continue;
+    fewest = wrong;
+    closest = candidate;
+  }
+  return closest;
+}
+
+/**
+ * How many letters of `a` must be put in, left out, replaced, or changed for their neighbour, to make `b`.
+ * Source: Damerau, A technique for computer detection and correction of spelling errors, CACM 7(3), 1964, in the form that
+ * changes no letter twice.
+ */
+function distance(a: string, b: string): number {
+  let beforeLast: readonly number[] = [];
+  let last: readonly number[] = Array.from({ length: b.length + 1 }, (_, column) => column);
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const replaced = at(last, j - 1) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      let wrong = Math.min(at(last, j) + 1, at(row, j - 1) + 1, replaced);
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwapped) wrong = Math.min(wrong, at(beforeLast, j - 2) + 1);
+      row.push(wrong);
+    }
+    beforeLast = last;
+    last = row;
+  }
+  return at(last, b.length);
+}
+
+function at(row: readonly number[], column: number): number {
+  return row[column] as number;
+}
