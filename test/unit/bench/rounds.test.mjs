@@ -36,13 +36,11 @@ test('the order changes from round to round', async () => {
 });
 
 test('a round of several visits is one sample: all its requests over all its time, and the mean of its latencies', async () => {
-  const visits = [
-    { perSecond: 100, cpuUs: 10, p99: 2 },
-    { perSecond: 300, cpuUs: 20, p99: 4 },
-  ];
+  const one = { perSecond: 100, cpuUs: 10, p99: 2 };
+  const other = { perSecond: 300, cpuUs: 20, p99: 4 };
   let runs = 0;
-  const base = { name: 'base', run: async () => visits[0] };
-  const ours = { name: 'ours', run: async () => visits[runs++ % 2] };
+  const base = { name: 'base', run: async () => one };
+  const ours = { name: 'ours', run: async () => (runs++ % 2 === 0 ? one : other) };
   const results = await measure({ baseline: base, subjects: [ours], rounds: 3, visits: 2, warmUp: 2 });
   expect(runs).toBe(2 + 3 * 2);
   expect(results.rounds).toBe(3);
