@@ -75,6 +75,9 @@ class HashPicker<C> implements Picker<C> {
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<Subchannel<C>> | undefined;
   #inFlight = 0;
+  /** With a bound: picked last and not yet counted, and how many calls it had begun: whether this one begins is seen only later. */
+  #picked: Subchannel<C> | undefined;
+  #startedBefore = 0;
 
   constructor(
     set: PickSet<C>,
@@ -99,15 +102,28 @@ class HashPicker<C> implements Picker<C> {
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
+    this.#settle();
     const key = keyOf(request.key);
     const picked = key === undefined ? this.#otherwise.pick(request) : this.#byKey(request, key);
-    if (picked !== undefined && this.#members !== undefined) this.#inFlight++;
+    if (picked !== undefined && this.#members !== undefined) {
+      this.#picked = picked;
+      this.#startedBefore = picked.started;
+    }
     return picked;
   }
 
   ended(subchannel: Subchannel<C>): void {
+    this.#settle();
     if (this.#members?.has(subchannel) === true) this.#inFlight--;
     this.#otherwise.ended?.(subchannel);
+  }
+
+  /** Counts the last pick, if its call began. */
+  #settle(): void {
+    const picked = this.#picked;
+    if (picked === undefined) return;
+    this.#picked = undefined;
+    if (picked.started !== this.#startedBefore) this.#inFlight++;
   }
 
   #byKey(request: PickRequest<C>, key: string): Subchannel<C> | undefined {

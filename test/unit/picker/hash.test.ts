@@ -111,6 +111,18 @@ describe.each(methods)('hash by %s', (_name, options) => {
     }
   });
 
+  it('counts no pick towards maxLoadRatio whose call never began', () => {
+    const members = subchannels(20);
+    const picker = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
+    for (let dropped = 0; dropped < 500; dropped++) picker.pick(request({ key: 'hot' }));
+    for (let running = 1; running <= 100; running++) {
+      (picker.pick(request({ key: 'hot' })) as TestSubchannel).start(0);
+      expect(Math.max(...members.map(({ inFlight }) => inFlight))).toBeLessThanOrEqual(
+        Math.ceil((1.25 * running) / 20),
+      );
+    }
+  });
+
   it('lets the picker for calls without a key carry on when it is replaced', () => {
     const members = subchannels(7);
     const without = hash({ ...options, otherwise: roundRobin() });
