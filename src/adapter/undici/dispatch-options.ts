@@ -66,7 +66,9 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
 /** Whether the request may be done twice, and can be: its body is still there once it was sent. */
 export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
   const { method, upgrade, idempotent } = options;
-  return retries.allowsMethod(method) && idempotent !== false && !upgrade && hasLastingBody(options);
+  // Upgraded, a connection is the caller's own: he could not be given another's.
+  if (upgrade || method === 'CONNECT') return false;
+  return retries.allowsMethod(method) && idempotent !== false && hasLastingBody(options);
 }
 
 /** Whether the body is still there once it was sent. */

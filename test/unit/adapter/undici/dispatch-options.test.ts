@@ -1,0 +1,30 @@
+import { Readable } from 'node:stream';
+import { describe, expect, it } from 'vitest';
+import { isRepeatable } from '../../../../src/adapter/undici/dispatch-options.js';
+
+/** As if every method were named in `retry.methods`. */
+const retries = { allowsMethod: () => true } as never;
+const get = { path: '/', method: 'GET' } as const;
+
+describe('what may be done twice', () => {
+  it.each([
+    get,
+    { ...get, body: null },
+    { ...get, body: 'text' },
+    { ...get, body: new Uint8Array(3) },
+    { ...get, body: Buffer.from('text') },
+    { ...get, method: 'POST', body: '' },
+  ])('%j', (options) => {
+    expect(isRepeatable(options as never, retries)).toBe(true);
+  });
+
+  it.each([
+    ['what the caller says is not', { ...get, idempotent: false }],
+    ['an upgrade', { ...get, upgrade: 'websocket' }],
+    ['a tunnel: its connection is the caller’s own', { ...get, method: 'CONNECT' }],
+    ['a stream', { ...get, body: Readable.from(['a']) }],
+    ['what is iterated over', { ...get, body: (async function* () {})() }],
+  ])('not %s', (_what, options) => {
+    expect(isRepeatable(options as never, retries)).toBe(false);
+  });
+});
