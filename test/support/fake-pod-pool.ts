@@ -142,6 +142,7 @@ export class ForkHouse implements ForkOwner {
   readonly balancer: Balancer<Pool>;
   readonly origin: string = 'http://orders.shop:8080';
   readonly isClosing = false;
+  readonly destroyedBy = undefined;
   /** All that arrived, in order. */
   readonly requests: ArrivedRequest[] = [];
   readonly attempts: ObserverEvents['attemptEnded'][] = [];

@@ -9,6 +9,8 @@ export interface CallOwner {
   readonly origin: string;
   /** The balancer is closed: what has a pod stays there. */
   readonly isClosing: boolean;
+  /** What the dispatcher was destroyed with: its calls fail with that. */
+  readonly destroyedBy: Error | undefined;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
   served(): void;

@@ -188,14 +188,15 @@ export abstract class Call implements Timed {
       return;
     }
     this.#lease = undefined;
-    const outcome = this.#isOurs(error) ? this.#outcomeOfAbort(lease) : outcomeOfError(error, this.#sent);
+    const isOurs = this.#isOurs(error);
+    const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, this.#sent);
     this.#sent = false;
     lease.end(outcome);
     if (outcome.cause === 'reset') this.#owner.lost(lease.handle, error);
     const retrying = !this.done && this.mayRepeat(outcome, error);
     this.#report(lease, outcome, retrying, error);
     if (retrying) this.#repeat(lease, outcome, error);
-    else this.#finish(error);
+    else this.#finish((isOurs ? undefined : this.#owner.destroyedBy) ?? error);
   }
 
   protected send(lease: Lease<Pool>): void {
@@ -295,7 +296,7 @@ export abstract class Call implements Timed {
       },
       failed: (error) => {
         this.#waiting = undefined;
-        this.#finish(failure ?? error);
+        this.#finish(this.#owner.destroyedBy ?? failure ?? error);
       },
     });
   }

@@ -140,6 +140,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** Whether a request that may be sent twice can have several answers. */
   readonly #forks: boolean;
   readonly #waiting = new WaitingRequests();
+  #destroyedBy: Error | undefined;
 
   constructor(parts: BalancedDispatcherParts) {
     super();
@@ -160,6 +161,10 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   get isClosing(): boolean {
     return this.balancer.snapshot().state === 'closed';
+  }
+
+  get destroyedBy(): Error | undefined {
+    return this.#destroyedBy;
   }
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
@@ -192,6 +197,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   protected override cut(error: Error | null): Promise<void> {
+    this.#destroyedBy ??= error ?? undefined;
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     // Only now: a balancer that is closing already looks for the abort to come.

@@ -25,13 +25,18 @@ export class Elsewhere {
   readonly #pools = new Set<Pool>();
   #sweepAt = SWEEP_AT;
   #closed = false;
+  #destroyedBy: Error | undefined;
 
   constructor(options: ElsewhereOptions) {
     this.#options = options;
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if (this.#closed) return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
+    if (this.#closed) {
+      // Those come so late that were held when it was destroyed.
+      const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
+      return refuse(handler, this.#destroyedBy ?? closed);
+    }
     const target = this.#options.otherwise ?? this.#ownAgent();
     // Both undici 7 and 8 take the newer form, and it may be of either.
     return target.dispatch(withoutDispatcher(options), modernised(handler) as Dispatcher.DispatchHandler);
@@ -51,6 +56,7 @@ export class Elsewhere {
 
   destroy(error: Error | null): void {
     this.#closed = true;
+    this.#destroyedBy ??= error ?? undefined;
     void this.#agent?.destroy(error);
     for (const pool of this.#pools) void pool.destroy(error);
   }

@@ -353,6 +353,18 @@ describe('while DNS is being asked', () => {
     expect(outside.origins).toEqual([]);
   });
 
+  it('destroy hands its error to those who wait; who comes later hears that it is closed', async () => {
+    open();
+    const answer = get('http://orders.shop/');
+    answer.catch(() => {});
+    await until('it is asked', () => dns.asked.length === 1);
+    const reason = new Error('the process ends');
+    await agent.destroy(reason);
+    await expect(answer).rejects.toBe(reason);
+    await expect(get('http://orders.shop/')).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(outside.origins).toEqual([]);
+  });
+
   it('close takes no new request, and waits until those that came before know where they go', async () => {
     open();
     const answer = get('http://orders.shop/');
