@@ -1,7 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { Attributes } from '../../../src/endpoint/attributes.js';
 import { endpointConnectionAgeMs } from '../../../src/endpoint/connection-age.js';
-import { settle } from '../../../src/testing/fake-clock.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { resolvePoolOptions } from '../../../src/pool/pool-options.js';
+import { Recycle } from '../../../src/pool/recycle.js';
+import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 import { readyHouse } from '../../support/subchannel-house.js';
 
 const AGE_MS = 60_000;
@@ -23,6 +26,21 @@ describe('the maximum age', () => {
     await settle();
     expect(old.isOpen).toBe(false);
     expect(house.clock.nextInMs).toBe(AGE_MS);
+  });
+
+  it.each([
+    [0, 0.5],
+    [0.25, 0.75],
+    [0.9999, 1.5],
+  ])('is moved by up to half either way: with a draw of %f to %f times', (draw, times) => {
+    const clock = new FakeClock();
+    let due = 0;
+    const owner = { clock, rng: { next: () => draw }, options: { ...resolvePoolOptions(aging.pool) } };
+    new Recycle(owner, () => due++).renew(createEndpoint({ address: '10.0.0.1', port: 80 }));
+    clock.advance(times * AGE_MS - 10);
+    expect(due).toBe(0);
+    clock.advance(20);
+    expect(due).toBe(1);
   });
 
   it('keeps the old connection when the replacement fails, and tries again after another age', async () => {

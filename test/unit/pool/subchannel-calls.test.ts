@@ -65,10 +65,25 @@ describe('what a subchannel counts', () => {
         house.clock.advance(1_000);
         calls[0]?.end(outcomes.timeout);
         expect(unanswered.at(-1)).toBe(7);
+        calls[3]?.end(outcomes.timeout);
+        expect(unanswered.at(-1)).toBe(7);
         calls[1]?.end(outcome);
         calls[2]?.end(outcomes.timeout);
         expect(unanswered.at(-1)).toBe(1);
       }
+    }
+  });
+
+  it('remembers for a minute at most that it was asked to leave the endpoint alone, and the longest wish', async () => {
+    const house = await readyHouse();
+    const nowMs = house.clock.now();
+    for (const [retryAfterMs, untilMs] of [
+      [5_000, 5_000],
+      [2_000, 5_000],
+      [3_600_000, 60_000],
+    ] as const) {
+      house.call().end({ ...outcomes.overload, retryAfterMs });
+      expect(house.subchannel.pushedBackUntilMs).toBe(nowMs + untilMs);
     }
   });
 
