@@ -37,8 +37,8 @@ export class ScriptedMysql implements AsyncDisposable {
   readonly connections: ScriptedConnection[] = [];
   /** Connections so far. */
   accepted = 0;
-  /** How it receives: `silent` accepts and says nothing. */
-  greeting: 'hello' | 'silent' | { readonly code: number; readonly message: string } = 'hello';
+  /** How it receives: `silent` accepts and says nothing, `reset` hangs up as a crash does. */
+  greeting: 'hello' | 'silent' | 'reset' | { readonly code: number; readonly message: string } = 'hello';
   reaction: (sql: string) => Reaction = () => 'id';
   answersPings = true;
   readonly #server: Server;
@@ -100,6 +100,10 @@ export class ScriptedMysql implements AsyncDisposable {
     const { greeting } = this;
     if (greeting === 'silent') {
       socket.resume();
+      return;
+    }
+    if (greeting === 'reset') {
+      socket.resetAndDestroy();
       return;
     }
     const { Connection, ConnectionConfig } = mysql2 as unknown as {

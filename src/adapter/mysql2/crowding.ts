@@ -18,6 +18,10 @@ const REFUSALS: ReadonlySet<unknown> = new Set([
   'ENOBUFS',
   'ENOMEM',
   'EADDRNOTAVAIL',
+  // It, or a proxy before it, hung up instead of a greeting. If it died, the connections it has tell of that at once.
+  'ECONNRESET',
+  'EPIPE',
+  'PROTOCOL_CONNECTION_LOST',
 ]);
 
 /**

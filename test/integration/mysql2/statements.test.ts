@@ -140,6 +140,33 @@ describe('an error the server answers with', () => {
   });
 });
 
+describe('a statement whose server hangs up on every new connection', () => {
+  it('waits for a place elsewhere while all other servers have as much to do as they may', async () => {
+    await create({ connectionLimit: 2 });
+    holdAll();
+    const asking = [1, 2, 3].map(() => cluster.query('SELECT id'));
+    const heldBy = (server: ScriptedMysql): ScriptedConnection[] =>
+      server.connections.filter(({ answer }) => answer !== undefined);
+    await until('all three are held', () => servers.flatMap(heldBy).length === 3);
+    const [victim, full] = servers.toSorted((a, b) => heldBy(a).length - heldBy(b).length) as [
+      ScriptedMysql,
+      ScriptedMysql,
+    ];
+    const { accepted } = victim;
+    victim.greeting = 'reset';
+    answerAll();
+    const waiting = cluster.query('SELECT id');
+    waiting.catch(() => {});
+    await until('the victim has hung up on it', () => victim.accepted > accepted);
+    await until('it waits', () => cluster.balancer.snapshot().waiting === 1);
+    heldBy(full)[0]?.answer?.();
+    await waiting;
+    expect(story().every((attempt) => attempt === 'success')).toBe(true);
+    for (const held of servers.flatMap(heldBy)) held.answer?.();
+    await Promise.all(asking);
+  });
+});
+
 describe('a writer that refuses a statement since it is read-only', () => {
   it.each([
     ['one change', {}, 'INSERT INTO t VALUES (1)', true],
