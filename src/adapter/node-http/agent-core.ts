@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, SharedTimers } from '../../index.js';
@@ -113,7 +114,11 @@ export class AgentCore implements CallOwner {
     const { key, deadlineOf } = this.#parts;
     const call = new Call(this, request, key?.(request));
     const limitMs = deadlineOf?.(request);
-    if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
+    if (limitMs !== undefined) {
+      // Our timers have no context; what follows from this one is the caller's.
+      const timedOut = AsyncResource.bind(() => call.timedOut());
+      call.limit(this.timers.start(limitMs, { timedOut }));
+    }
     call.begin();
   }
 

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { ClientRequest } from 'node:http';
 import type { Clock, Timer } from '../../index.js';
 import { timeoutOf } from './node-agent.js';
@@ -43,8 +44,10 @@ export class PendingRequest {
   #limit(timeoutMs: number): void {
     this.#timer?.cancel();
     this.#timer = undefined;
-    // As Node does, once; what follows from it is the caller's decision.
-    if (timeoutMs > 0) this.#timer = this.#clock.timer(() => this.#request.emit('timeout'), timeoutMs);
+    if (timeoutMs <= 0) return;
+    // As Node does, once, in the caller's async context; what follows from it is his decision.
+    const timedOut = AsyncResource.bind(() => this.#request.emit('timeout'));
+    this.#timer = this.#clock.timer(timedOut, timeoutMs);
   }
 }
 

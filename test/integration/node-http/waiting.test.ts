@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ClientRequest, get, request } from 'node:http';
 import axios from 'axios';
 import got from 'got';
@@ -58,6 +59,29 @@ describe('a request no pod can take', () => {
     empty.update();
     expect(await codeOf(send(toEmpty, `${origin}/`))).toBe('EVENKEEL_NO_ENDPOINTS');
     expect([running(agent), running(toEmpty)]).toEqual([0, 0]);
+  });
+
+  it.each<[string, AgentOptions, object]>([
+    ['waits in vain', { waitTimeoutMs: 50 }, {}],
+    ['misses its deadline', { deadlineMs: 50 }, {}],
+    ['times out', {}, { timeout: 50 }],
+  ])('%s in the async context of its caller', async (_how, options, more) => {
+    const agent = open({ resolver: silent, ...options });
+    const context = new AsyncLocalStorage<string>();
+    const heard = ['ann', 'bob'].map((caller) =>
+      context.run(caller, async () => {
+        const outgoing = get(`${origin}/`, { agent, ...more });
+        const contexts: unknown[] = [];
+        outgoing.on('timeout', () => {
+          contexts.push(context.getStore());
+          outgoing.destroy();
+        });
+        outgoing.on('error', () => contexts.push(context.getStore()));
+        await closed(outgoing);
+        return new Set(contexts);
+      }),
+    );
+    expect(await Promise.all(heard)).toEqual([new Set(['ann']), new Set(['bob'])]);
   });
 
   it.each<[string, (outgoing: ClientRequest, caller: AbortController) => void, object]>([
