@@ -30,8 +30,8 @@ export interface UndiciConnectionOptions {
    */
   readonly tls?: ConnectionOptions;
   /**
-   * Whether HTTP/2 is offered over TLS. Needs undici 8: version 7 fails the requests that run when a pod says GOAWAY,
-   * that is, at every rolling update. @defaultValue false
+   * Whether HTTP/2 is offered over TLS. Needs undici 8, best 8.10 or later: version 7, and 8.0 and 8.1, fail the requests
+   * that run when a pod says GOAWAY, that is, at every rolling update. @defaultValue false
    */
   readonly allowH2?: boolean;
   /** Requests per HTTP/2 connection at once. @defaultValue 100 */
