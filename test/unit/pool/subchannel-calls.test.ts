@@ -144,6 +144,18 @@ describe('what a subchannel counts', () => {
     expect(unheard).toEqual([0, 7, 1, 0]);
   });
 
+  it('makes no room on trial by the ends of calls from before, also where all trackers ignore successes', async () => {
+    const house = await readyHouse({ tracker: { completed: () => {}, ignoresSuccess: true } });
+    house.call().end();
+    const before = [house.call(), house.call()];
+    house.clock.advance(10);
+    house.subchannel.setTrial(1);
+    house.call();
+    before[0]?.end(outcomes.status);
+    before[1]?.end();
+    expect(house.subchannel.hasRoom).toBe(false);
+  });
+
   it('counts the calls that a load of calls in flight would count', async () => {
     const house = await readyHouse({ load: inFlight()() });
     const first = house.call();
