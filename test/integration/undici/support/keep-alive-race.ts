@@ -1,5 +1,5 @@
 import type { Cluster } from './cluster.js';
-import type { Tally } from './traffic.js';
+import type { CallRecord, Tally } from './traffic.js';
 
 /** After so long without a request the pods are to hang up, in ms. */
 export const IDLE_MS = 50;
@@ -31,7 +31,28 @@ export async function race(
 }
 
 /**
- * Failures are a matter of chance: the same cause twice does not give the same number. Both are draws, so that three
- * standard deviations are those of their difference.
+ * Both sides' failures are draws, and they come in bursts: a pod that closes several connections in one moment takes
+ * what is on its way on all of them. So rounds are what is drawn. In each the two sides are equally likely to have more
+ * failures if we are no worse than they, whatever the size of the bursts, and then the sum of the differences is above
+ * 5.26 times the root of the sum of their squares less often than once in a million runs: exp(-5.26²/2), Hoeffding.
  */
-export const noMoreThan = (expected: number): number => expected + 3 * Math.sqrt(2 * expected + 1);
+export function worseByMoreThanChance(ours: readonly CallRecord[], theirs: readonly CallRecord[]): boolean {
+  const differences = new Map<string, number>();
+  const count = (failures: readonly CallRecord[], by: number): void => {
+    for (const { id } of failures) {
+      const round = id.split('-').at(-2) as string;
+      differences.set(round, (differences.get(round) ?? 0) + by);
+    }
+  };
+  count(ours, 1);
+  count(theirs, -1);
+  const sum = [...differences.values()].reduce((total, difference) => total + difference, 0);
+  const squares = [...differences.values()].reduce((total, difference) => total + difference ** 2, 0);
+  return sum > 5.26 * Math.sqrt(squares);
+}
+
+/**
+ * A few rounds are not enough to be sure by rounds alone. Who sends on dead connections loses whole rounds, every second
+ * one; bursts by chance, of a dozen at most, do not come to so many more than theirs.
+ */
+export const mayLose = (theirs: number, rounds: number): number => theirs + (rounds * BURST) / 8;
