@@ -209,7 +209,7 @@ describe('a pod that takes no further connection', () => {
   it('and has closed its listener is leaving; what it has it finishes', async () => {
     const connection = await connect();
     const [closed, leaving] = [watch(connection.closed), watch(connection.leaving as Promise<void>)];
-    await pod.behave({ delayMs: 200 });
+    await pod.behave({ delayMs: 1_000 });
     const slow = get(connection);
     await until('the pod has it', async () => (await pod.stats()).requests === 1);
     await pod.stopListening();
