@@ -33,7 +33,7 @@ export class LadderWorld implements AsyncDisposable {
 
   static async create(): Promise<LadderWorld> {
     const api = await createApiServer({ port: await freePort(), tls: true, tokens: { [token]: reader } });
-    const dns = await createDnsServer();
+    const dns = await createDnsServer({ port: await freePort() });
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-pod-'));
     await writeFile(join(folder, 'token'), token);
     await writeFile(join(folder, 'ca.crt'), api.ca ?? '');

@@ -5,6 +5,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DnsOptions } from '../../../src/resolver/dns.js';
 import { createDnsServer, type DnsServer } from '../../../src/testing/dns-server.js';
 import { DnsWatch, ordersName } from '../../support/dns-watch.js';
+import { freePort } from '../../support/free-port.js';
 
 let server: DnsServer;
 const watches: DnsWatch[] = [];
@@ -19,7 +20,8 @@ const addresses = (count: number): string[] =>
 const pods = (count: number): { address: string }[] => addresses(count).map((address) => ({ address }));
 
 beforeEach(async () => {
-  server = await createDnsServer();
+  // Some tests stop it for a while.
+  server = await createDnsServer({ port: await freePort() });
 });
 afterEach(async () => {
   for (const started of watches.splice(0)) started.close();

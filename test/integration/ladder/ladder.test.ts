@@ -57,7 +57,8 @@ describe('a plain target in a pod', () => {
   it('a Service nobody has made is empty after DNS has said so twice', async () => {
     const one = watch('nobody.shop:http');
     await one.until('two answers', () => world.dns.count('_http._tcp.nobody.shop.svc.cluster.local') === 1);
-    expect(one.listener.events).toEqual([]);
+    // Its answer may or may not have been read by now; it is not believed before the second.
+    expect(one.listener.events).not.toContain('∅');
     await one.until('the empty set', () => one.listener.events.includes('∅'));
     expect(one.rungs[0]?.reason).toContain('the API server shows no EndpointSlice of it; DNS has no such name');
   });
