@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { type Dispatcher, Pool } from 'undici';
+import { type Dispatcher, errors, Pool } from 'undici';
 import { afterPendingIo } from '../../index.js';
 
 /**
@@ -7,6 +7,9 @@ import { afterPendingIo } from '../../index.js';
  * undici destroys a session the moment it hears of the end (`onHttp2SocketEnd`). The last frames may have been read in the
  * same turn, and what they carry reaches the streams some ticks later: answers the pod gave in full would be lost when it
  * hangs up behind them. Seen in undici 8.12 on Node 22 and 24, whenever the client was busy as they came.
+ *
+ * The close of the socket waits for that, too: Node ends the streams in good order when it hears of it, and an answer that
+ * was cut off would pass for a complete one if undici had not heard of the end before.
  */
 export class LateEnds {
   #pending = 0;
@@ -19,12 +22,25 @@ export class LateEnds {
   /** From now on `socket` tells late. */
   delay(socket: Socket): void {
     const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
+    let untold = false;
+    /** Tells of a close that came meanwhile. */
+    let tellClose: (() => boolean) | undefined;
     socket.emit = (event: string, ...values: unknown[]): boolean => {
+      if (event === 'close' && untold) {
+        tellClose = () => emit(event, ...values);
+        return true;
+      }
       if (event !== 'end') return emit(event, ...values);
+      untold = true;
       this.#pending++;
       afterPendingIo(() => {
+        untold = false;
         this.#pending--;
         emit(event);
+        if (tellClose === undefined) return;
+        // undici destroys the socket with this as it hears of the end, and so fails what runs; Node was first.
+        if (socket.listenerCount('error') > 0) emit('error', new errors.SocketError('other side closed'));
+        tellClose();
       });
       return true;
     };

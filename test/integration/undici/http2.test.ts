@@ -118,6 +118,16 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
     }
   });
 
+  it('an answer whose pod dies in the middle fails, and does not pass for a complete one', async () => {
+    await using dying = await Pods.start(1, { tls: certificate, http2: true });
+    await open({ resolver: staticEndpoints(dying.endpoints), retry: { maxAttempts: 1 } }, 1);
+    const { body } = await orders.request({ path: '/hang-body', method: 'GET' });
+    const text = body.text();
+    const failed = expect(text).rejects.toThrow();
+    await dying.at(0).kill();
+    await failed;
+  });
+
   it.each(['GET', 'POST'] as const)(
     'sends a %s a pod refused by GOAWAY to another one, if that pod takes no connection any more',
     async (method) => {

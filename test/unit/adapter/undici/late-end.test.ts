@@ -27,6 +27,21 @@ describe('the end of a socket that is told late', () => {
     socket.destroy();
   });
 
+  it('comes before the close of the socket, which then fails what has not ended: it was cut off', async () => {
+    const socket = new Socket();
+    new LateEnds().delay(socket);
+    const heard: string[] = [];
+    for (const event of ['end', 'close'] as const) socket.on(event, () => heard.push(event));
+    socket.on('error', ({ message }) => heard.push(message));
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.emit('end');
+    socket.destroy();
+    await nextTurn();
+    expect(heard).toEqual([]);
+    await closed;
+    expect(heard).toEqual(['end', 'other side closed', 'close']);
+  });
+
   it('keeps requests back until then: the session they would go to is over', async () => {
     const socket = new Socket();
     const ends = new LateEnds();
