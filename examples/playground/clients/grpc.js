@@ -2,6 +2,7 @@
 /** What all gRPC clients have in common: the generated client's class, the retry policy, the call. */
 import { credentials, Metadata, status } from '@grpc/grpc-js';
 import { Orders } from '../../grpc/orders.js';
+import { BEGUN } from './recorder.js';
 
 /**
  * As in `examples/grpc`: what a lost connection cut off is repeated. All three clients have it, so that it is no part of
@@ -33,13 +34,18 @@ export function askOver(target, options) {
       const metadata = new Metadata();
       metadata.set('x-lane', lane);
       const deadline = Date.now() + deadlineMs;
-      client.get({ id: '42' }, metadata, { deadline }, (/** @type {any} */ error, /** @type {any} */ order) => {
-        if (error === null) resolve({ pod: order.pod });
-        else
-          resolve({
-            pod: error.metadata?.get('x-pod')[0]?.toString(),
-            error: status[error.code] ?? String(error.code),
-          });
+      let begun = false;
+      /** @param {any} error @param {any} order */
+      const ended = (error, order) => {
+        if (error === null) return resolve({ pod: order.pod });
+        const code = status[error.code] ?? String(error.code);
+        resolve({
+          pod: error.metadata?.get('x-pod')[0]?.toString(),
+          error: begun ? `${code}${BEGUN}` : code,
+        });
+      };
+      client.get({ id: '42' }, metadata, { deadline }, ended).on('metadata', () => {
+        begun = true;
       });
     });
 }

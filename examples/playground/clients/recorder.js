@@ -2,6 +2,9 @@
 /** What one client counts, in its own process, until it is sent to the playground. */
 import { Histogram } from '../histogram.js';
 
+/** Behind the kind of an error that cut off an answer which had begun: no client may repeat such a call. */
+export const BEGUN = ', its answer had begun';
+
 /**
  * @typedef {object} Tally what happened to the requests that were due in one segment of time
  * @property {number} segment

@@ -110,6 +110,13 @@ describe('the verdict over --once', () => {
     expect(judge([{ ...good, ...change }], picker).join()).toContain(message);
   });
 
+  test('holds where kill -9 cut off answers that had begun, and nothing else was lost', () => {
+    const begun: [string, number] = ['UNAVAILABLE, its answer had begun', 2];
+    expect(judge([{ ...good, errors: 2, errorKinds: new Map([begun]) }])).toEqual([]);
+    const more = new Map([begun, ['UNAVAILABLE', 1] as [string, number]]);
+    expect(judge([{ ...good, errors: 3, errorKinds: more }]).join()).toContain('lost 3 of 900');
+  });
+
   test.each(['ordinary', 'round-robin'])('is about evenkeel alone: %s may lose what it loses', (client) => {
     expect(judge([{ ...good, client, errors: 9, maxOverMean: 3 }])).toEqual([]);
   });

@@ -84,12 +84,14 @@ function checkTable(rows: readonly Row[], protocol: Protocol, ended: Ended): voi
     const own = rows.filter((row) => row.phase === phase);
     for (const row of own) expect(row.perPod).toHaveLength(index === 0 ? 3 : 5);
     const [ordinary, evenkeel] = [own[0], own.at(-1)] as [Row, Row];
-    // Each client is a process of its own: a few requests at the border of two phases may count for the other one.
+    // Each client is a process of its own, and is told of a border between two phases 60 ms ahead. One that was kept from
+    // running for almost 200 ms, which is not yet called busy, takes 140 ms of its 120/s to the wrong side: 17 of 600.
     if (!transcript(ended).includes(BUSY)) {
       const apart = Math.abs(evenkeel.requests - ordinary.requests);
-      expect(apart, 'all clients are sent the same').toBeLessThanOrEqual(2 + 0.02 * ordinary.requests);
+      expect(apart, 'all clients are sent the same').toBeLessThanOrEqual(2 + 0.03 * ordinary.requests);
     }
-    expect(evenkeel.errors, phase).toBe(0);
+    // What the run itself does not hold against evenkeel: kill -9 in the middle of an answer.
+    if (!transcript(ended).includes('its answer had begun')) expect(evenkeel.errors, phase).toBe(0);
     const answered = evenkeel.perPod.reduce((sum, count) => sum + count, 0);
     const enough = transcript(ended).includes(LOWERED) ? 50 : 120;
     expect(answered, 'the window is long enough to say something').toBeGreaterThan(enough);

@@ -139,7 +139,10 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
    */
   async function losesNothing(): Promise<void> {
     const { errorKinds, latestMs } = clientOf(await readState(url), 'evenkeel');
-    const lost = Object.entries(errorKinds).filter(([kind]) => latestMs < BUSY_MS || !OUT_OF_TIME.has(kind));
+    const lost = Object.entries(errorKinds)
+      .filter(([kind]) => latestMs < BUSY_MS || !OUT_OF_TIME.has(kind))
+      // gRPC makes no call again whose headers have come, and kill -9 may fall between those and the trailers.
+      .filter(([kind]) => !kind.endsWith(', its answer had begun'));
     expect(lost, `sent up to ${Math.round(latestMs)} ms late`).toEqual([]);
   }
   const press = (action: string): Promise<void> => page.locator(`[data-action="${action}"]`).click();
