@@ -188,7 +188,8 @@ export class PodLink {
   #refused(error: Error, receiving: boolean): void {
     if (this.#closing) return;
     if (this.sockets.open === 0) {
-      if (this.sockets.connecting === 0) this.#gone(error);
+      // Also while others connect: callers who have nowhere else to go could keep it so for ever.
+      this.#gone(error);
       return;
     }
     const code = (error as NodeJS.ErrnoException).code ?? '';
