@@ -16,7 +16,7 @@ import { table } from './lib/table.mjs';
 
 const QUICK = process.argv.includes('--quick');
 const ROUNDS = QUICK ? 8 : MIN_ROUNDS;
-const VISITS = QUICK ? 1 : 4;
+const VISITS = QUICK ? 1 : 3;
 const WARM_UP = 5;
 const PODS = 4;
 const CONCURRENCY = 32;

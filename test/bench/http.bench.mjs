@@ -17,7 +17,7 @@ import { MIN_ROUNDS } from './lib/rounds.mjs';
 const QUICK = process.argv.includes('--quick');
 const PODS = 4;
 /** In a round: enough for A/A to be as narrow as a verdict asks. */
-const VISITS = QUICK ? 1 : 8;
+const VISITS = QUICK ? 1 : 6;
 
 /** @param {string} name of an installed package */
 const version = (name) =>

@@ -26,7 +26,7 @@ const CONCURRENCY = 30;
 const QUERIES = QUICK ? 1_000 : 3_000;
 const SPREAD_QUERIES = QUICK ? 3_000 : 30_000;
 const ROUNDS = QUICK ? 6 : MIN_ROUNDS;
-const VISITS = QUICK ? 1 : 4;
+const VISITS = QUICK ? 1 : 3;
 const WARM_UP = QUICK ? 2 : 5;
 const SQL = 'SELECT @@server_id AS id, name, price FROM items WHERE id = 7';
 

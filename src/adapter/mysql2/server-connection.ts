@@ -260,12 +260,12 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
     const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
     if (this.#closing.hasBegun) return error;
-    const meaning = meaningOf(cause);
     if (this.#sessions.size === 0) {
-      // Others that are being opened now will fare no better: their callers need not find out one by one.
-      if (this.#dialling.size === 0 || meaning === 'silent' || meaning === 'leaving') this.#gone(error);
+      // Others that are being opened now will hardly fare better, and callers with nowhere else to go would open more for ever.
+      this.#gone(error);
       return error;
     }
+    const meaning = meaningOf(cause);
     const stillAnswers = this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs;
     if (meaning === 'full' || (meaning === 'silent' && stillAnswers)) {
       this.#crowding.holdTo(this.#sessions.size);

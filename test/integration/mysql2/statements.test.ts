@@ -165,6 +165,27 @@ describe('a statement whose server hangs up on every new connection', () => {
     for (const held of servers.flatMap(heldBy)) held.answer?.();
     await Promise.all(asking);
   });
+
+  it('waits for the server when no connection to it is left, though another one is still being opened', async () => {
+    await create({}, 1);
+    holdAll();
+    const lost = expect(cluster.query('SELECT id')).rejects.toMatchObject({ code: 'ECONNRESET' });
+    const { connections } = await oneHolds();
+    answerAll();
+    first().greeting = 'silent';
+    const opening = cluster.query('SELECT id');
+    opening.catch(() => {});
+    await until('another is being opened', () => first().accepted === 2);
+    connections[0]?.socket.resetAndDestroy();
+    await lost;
+    first().greeting = 'reset';
+    const refused = cluster.query('SELECT id');
+    refused.catch(() => {});
+    await until('it was hung up on', () => first().accepted >= 3);
+    await until('the server is out', () => cluster.balancer.snapshot().endpoints[0]?.state !== 'ready');
+    first().greeting = 'hello';
+    await Promise.all([opening, refused]);
+  });
 });
 
 describe('a writer that refuses a statement since it is read-only', () => {
