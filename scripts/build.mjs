@@ -1,40 +1,117 @@
 /**
- * Compiles src to dist with tsc, when something changed since the last time.
+ * Makes dist from src when something changed since the last time: tsc checks the code and writes the types, rolldown puts each
+ * entry point into one file, with what they share in `dist/shared` (one copy of every class across entry points).
  *
  *   node scripts/build.mjs              builds if needed
  *   node scripts/build.mjs --clean      empties dist first and always builds (npm pack)
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
-const stamp = join(root, 'node_modules', '.cache', 'evenkeel', 'dist-sources');
+/** Run as programs of their own by tests and the playground; not part of the package's interface. */
+const programs = ['./dist/testing/dns-server-main.js'];
+const cache = join(root, 'node_modules', '.cache', 'evenkeel');
+const stamp = join(cache, 'dist-sources');
 
 /** Builds unless dist was made from these very sources. */
 export function buildIfChanged({ clean = false } = {}) {
   const hash = sourcesHash();
   if (!clean && existsSync(join(dist, 'index.js')) && readIfThere(stamp) === hash) return { built: false, output: '' };
+  // Made beside dist and put in its place when complete: what does not compile leaves the old one.
+  const next = join(cache, `dist-${process.pid}`);
+  rmSync(next, { recursive: true, force: true });
+  const tsc = run(join('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json', '--outDir', next);
+  if (tsc.status !== 0) return { built: false, failed: true, output: tsc.stdout + tsc.stderr };
+  keepPublicTypes(next);
+  // A process of its own: rolldown works asynchronously, and callers of this do not.
+  const bundler = run(fileURLToPath(import.meta.url), '--bundle', next);
+  if (bundler.status !== 0) return { built: false, failed: true, output: bundler.stdout + bundler.stderr };
   rmSync(stamp, { force: true });
-  if (clean) rmSync(dist, { recursive: true, force: true });
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc');
-  const result = spawnSync(process.execPath, [tsc, '-p', 'tsconfig.build.json'], { cwd: root, encoding: 'utf8' });
-  if (result.status !== 0) return { built: false, failed: true, output: result.stdout + result.stderr };
-  removeOrphans();
-  mkdirSync(dirname(stamp), { recursive: true });
+  rmSync(dist, { recursive: true, force: true });
+  renameSync(next, dist);
   writeFileSync(stamp, hash);
-  return { built: true, output: result.stdout };
+  return { built: true, output: tsc.stdout };
+}
+
+/**
+ * Bundles sources, by the name of the file each becomes (without `.js`). Comments are in the types, which editors show;
+ * names, line breaks and the order of the code stay, so that a stack trace can be read.
+ */
+export async function bundle(input, dir) {
+  const { rolldown } = await import('rolldown');
+  const bundled = await rolldown({
+    cwd: root,
+    input,
+    external: [/^node:/, ...Object.keys(manifest().peerDependencies).map((peer) => new RegExp(`^${peer}(/|$)`))],
+    platform: 'node',
+    tsconfig: 'tsconfig.json',
+  });
+  await bundled.write({
+    dir,
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: ({ name }) => `shared/${name === 'src' ? 'core' : name}.js`,
+    minify: false,
+    minifyInternalExports: false,
+    comments: { legal: true, annotation: false, jsdoc: false },
+  });
+  await bundled.close();
+}
+
+/** Bundles sources into a folder of its own and imports them: for benchmarks of what no entry point exports. */
+export async function importSources(...sources) {
+  const folder = join(cache, 'sources');
+  const names = sources.map((source) => source.replace(/^src\/|\.ts$/g, ''));
+  await bundle(Object.fromEntries(names.map((name, at) => [name, sources[at]])), folder);
+  return Promise.all(names.map((name) => import(pathToFileURL(join(folder, `${name}.js`)).href)));
+}
+
+/** The sources of what can be imported or run, by the name of the file each becomes. */
+function entryPoints() {
+  const { exports, bin } = manifest();
+  const files = [
+    ...Object.values(exports).flatMap((target) => target.default ?? []),
+    ...Object.values(bin),
+    ...programs,
+  ];
+  const names = files.map((file) => file.replace(/^\.\/dist\/|\.js$/g, ''));
+  return Object.fromEntries(names.map((name) => [name, `src/${name}.ts`]));
+}
+
+/** Removes the types that no entry point refers to. */
+function keepPublicTypes(folder) {
+  const kept = new Set();
+  const keep = (file) => {
+    if (kept.has(file)) return;
+    kept.add(file);
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from |import\()["'](\.[^"']+)\.js["']/g)) {
+      keep(join(dirname(file), `${path}.d.ts`));
+    }
+  };
+  for (const { types } of Object.values(manifest().exports)) if (types) keep(join(folder, relative('dist', types)));
+  for (const file of filesUnder(folder)) if (!kept.has(file)) rmSync(file);
+}
+
+function manifest() {
+  return JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+}
+
+function run(program, ...args) {
+  return spawnSync(process.execPath, [program, ...args], { cwd: root, encoding: 'utf8' });
 }
 
 /** One hash over what the result depends on: sources, compiler options, compiler. */
 function sourcesHash() {
   const hash = createHash('sha256');
-  const compiler = join('node_modules', 'typescript', 'package.json');
+  const compilers = ['typescript', 'rolldown'].map((name) => join('node_modules', name, 'package.json'));
+  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'scripts/build.mjs'];
   const sources = filesUnder(join(root, 'src')).map((file) => relative(root, file));
-  for (const file of ['tsconfig.json', 'tsconfig.build.json', compiler, ...sources.sort()]) {
+  for (const file of [...settings, ...compilers, ...sources.sort()]) {
     hash
       .update(file)
       .update('\0')
@@ -42,14 +119,6 @@ function sourcesHash() {
       .update('\0');
   }
   return hash.digest('hex');
-}
-
-/** Takes away what was compiled from files that are gone, so that no import finds them. */
-function removeOrphans() {
-  for (const file of filesUnder(dist)) {
-    const source = relative(dist, file).replace(/(\.d\.ts|\.js)$/, '.ts');
-    if (!existsSync(join(root, 'src', source))) rmSync(file);
-  }
 }
 
 function filesUnder(folder) {
@@ -63,9 +132,13 @@ function readIfThere(file) {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const { failed, output } = buildIfChanged({ clean: process.argv.includes('--clean') });
-  if (failed) {
-    console.error(output);
-    process.exitCode = 1;
+  if (process.argv[2] === '--bundle') {
+    await bundle(entryPoints(), process.argv[3]);
+  } else {
+    const { failed, output } = buildIfChanged({ clean: process.argv.includes('--clean') });
+    if (failed) {
+      console.error(output);
+      process.exitCode = 1;
+    }
   }
 }

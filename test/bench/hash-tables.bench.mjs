@@ -4,12 +4,12 @@
  *   node --expose-gc test/bench/hash-tables.bench.mjs [--quick]
  */
 import { seededRng } from 'evenkeel/testing';
-import { MaglevTable } from '../../dist/picker/maglev.js';
-import { Ring } from '../../dist/picker/ring.js';
+import { importSources } from '../../scripts/build.mjs';
 import { MIN_ROUNDS } from './lib/rounds.mjs';
 import { bootstrapMedian, judgeLimit, shuffled } from './lib/statistics.mjs';
 import { grouped, table, withInterval } from './lib/table.mjs';
 
+const [{ MaglevTable }, { Ring }] = await importSources('src/picker/maglev.ts', 'src/picker/ring.ts');
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 10 : MIN_ROUNDS;
 const LIMIT_MS = 5;

@@ -9,14 +9,17 @@ import { fileURLToPath } from 'node:url';
 import { systemClock, systemRng } from 'evenkeel';
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { FakeClock, seededRng } from 'evenkeel/testing';
-import { parseSlice } from '../../dist/resolver/kubernetes/endpoint-slice.js';
-import { Publication } from '../../dist/resolver/kubernetes/publication.js';
-import { SliceUnion } from '../../dist/resolver/kubernetes/slice-union.js';
-import { parseWatchEvent } from '../../dist/resolver/kubernetes/watch-event.js';
+import { importSources } from '../../scripts/build.mjs';
 import { MIN_ROUNDS } from './lib/rounds.mjs';
 import { bootstrapMedian, judgeLimit } from './lib/statistics.mjs';
 import { table, withInterval } from './lib/table.mjs';
 
+const [{ parseSlice }, { Publication }, { SliceUnion }, { parseWatchEvent }] = await importSources(
+  'src/resolver/kubernetes/endpoint-slice.ts',
+  'src/resolver/kubernetes/publication.ts',
+  'src/resolver/kubernetes/slice-union.ts',
+  'src/resolver/kubernetes/watch-event.ts',
+);
 const quick = process.argv.includes('--quick');
 const ROUNDS = quick ? 10 : MIN_ROUNDS;
 const CHANGES = 20;

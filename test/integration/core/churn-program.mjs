@@ -1,13 +1,13 @@
 /**
  * Lets endpoints come and go, with calls and waiting callers all along, and prints what is left of it as JSON.
  *
- *   node --expose-gc churn-program.mjs <compiled sources> [adds]
+ *   node --expose-gc churn-program.mjs [adds]
  */
 import { getEventListeners } from 'node:events';
+import { createBalancer, createEndpoint, outcomes } from 'evenkeel';
+import { FakeClock, seededRng, settle } from 'evenkeel/testing';
 
-const [, , folder, adds = '100000'] = process.argv;
-const { createBalancer, createEndpoint, outcomes } = await import(`${folder}/index.js`);
-const { FakeClock, seededRng, settle } = await import(`${folder}/testing/index.js`);
+const [, , adds = '100000'] = process.argv;
 
 const PER_ROUND = 100;
 const ROUNDS = Number(adds) / PER_ROUND;

@@ -1,10 +1,11 @@
 /**
  * Uses a balancer in one of several ways and then has nothing more to do: what still runs is what keeps the process.
  *
- *   node lifetime-program.mjs <compiled sources> <way>
+ *   node lifetime-program.mjs <way>
  */
-const [, , folder, way] = process.argv;
-const { createBalancer, outcomes, staticEndpoints } = await import(`${folder}/index.js`);
+import { createBalancer, outcomes, staticEndpoints } from 'evenkeel';
+
+const [, , way] = process.argv;
 
 const refused = () => Promise.reject(Object.assign(new Error('refused'), { code: 'ECONNREFUSED' }));
 const never = new Promise(() => {});

@@ -1,15 +1,17 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { Compiled } from '../../support/compiled.js';
+import { join } from 'node:path';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { type ProgramResult, runProgram } from '../../support/consumer.js';
+import { buildPackage } from '../../support/programs.js';
 
-let compiled: Compiled;
-beforeAll(async () => {
-  compiled = await Compiled.create();
-});
-afterAll(() => compiled.remove());
+beforeAll(buildPackage);
+
+/** Runs a program of this folder to its end. */
+const run = (program: string, args: readonly string[], nodeArgs: readonly string[] = []): Promise<ProgramResult> =>
+  runProgram(process.execPath, [...nodeArgs, join(import.meta.dirname, program), ...args], import.meta.dirname);
 
 /** What a program said before it ended by itself. It would run for minutes if a timer of ours held it. */
 async function outputOf(way: string): Promise<string[]> {
-  const { code, stdout, stderr } = await compiled.run('test/integration/core/lifetime-program.mjs', [way]);
+  const { code, stdout, stderr } = await run('lifetime-program.mjs', [way]);
   expect(stderr).toBe('');
   expect(code).toBe(0);
   return stdout.trim().split('\n');
@@ -39,7 +41,7 @@ describe('the process of a balancer', () => {
 
 describe('churn', () => {
   it('of 100,000 endpoints with calls leaves less than 1 MB, and no timer, connection or listener', async () => {
-    const { code, stdout, stderr } = await compiled.run('test/integration/core/churn-program.mjs', [], ['--expose-gc']);
+    const { code, stdout, stderr } = await run('churn-program.mjs', [], ['--expose-gc']);
     expect(stderr).toBe('');
     expect(code).toBe(0);
     const left = JSON.parse(stdout);

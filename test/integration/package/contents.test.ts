@@ -4,6 +4,7 @@ import { publint } from 'publint';
 import { formatMessage } from 'publint/utils';
 import { describe, expect, inject, test } from 'vitest';
 import { runProgram } from '../../support/consumer.js';
+import { sourcesIn } from './sources-in.js';
 
 interface Manifest {
   readonly exports: Record<string, string | { readonly types: string; readonly default: string }>;
@@ -28,6 +29,14 @@ describe('the packed package', () => {
       .flatMap((door) => (typeof door === 'string' ? [door] : [door.types, door.default]))
       .map((file) => file.replace('./', ''));
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
+  });
+
+  test('holds each module once, whichever entry points share it', async () => {
+    const built = files.filter((file) => file.endsWith('.js'));
+    const sources = await Promise.all(built.map(async (file) => sourcesIn(await readFile(join(root, file), 'utf8'))));
+    const all = sources.flat();
+    expect(all.length).toBeGreaterThan(200);
+    expect(all.filter((file, at) => all.indexOf(file) !== at)).toEqual([]);
   });
 
   test('has no runtime dependency', () => {
