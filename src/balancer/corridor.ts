@@ -101,6 +101,10 @@ export class Corridor<C> implements LeaseOwner<C> {
       load: options.load,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#upkeep.request('picker'),
+      // Later in this turn: whoever told it is in the midst of something.
+      roomGained: () => {
+        if (this.#room.size > 0) clock.defer(() => this.#room.wake());
+      },
       troubled: () => this.#feed.refresh(),
     });
     try {

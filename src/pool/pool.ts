@@ -27,6 +27,8 @@ export interface PoolParts<C> {
   readonly track: (endpoint: Endpoint) => readonly Tracker[];
   /** A subchannel became ready or stopped being so. */
   readonly changed: () => void;
+  /** A subchannel can carry more calls. */
+  readonly roomGained: () => void;
   /** Connections fail: a hint for the resolver. */
   readonly troubled: () => void;
 }
@@ -65,6 +67,7 @@ export class Pool<C> {
       options,
       gate: new ConnectGate(options.maxConnecting, clock),
       readinessChanged: parts.changed,
+      roomGained: parts.roomGained,
       troubled: parts.troubled,
       retire: (connection, how) => this.#retiring.add(connection, how),
       subchannelClosed: (subchannel) => this.#forget(subchannel.endpoint.key, subchannel),

@@ -81,6 +81,9 @@ export abstract class SubchannelCalls<C> {
   /** A call ended and everything that is counted says so. */
   protected abstract callEnded(): void;
 
+  /** Its connection can carry more calls than before. */
+  protected abstract roomGained(): void;
+
   /** Present only in `ready` and `draining`; the one new calls use. */
   get connection(): Connection<C> | undefined {
     return this.#connection;
@@ -90,7 +93,10 @@ export abstract class SubchannelCalls<C> {
     this.#connection = connection;
     this.#updateLimit();
     connection?.watchCapacity?.(() => {
-      if (this.#connection === connection) this.#updateLimit();
+      if (this.#connection !== connection) return;
+      const before = this.#limit;
+      this.#updateLimit();
+      if (this.#limit > before) this.roomGained();
     });
   }
 

@@ -18,6 +18,8 @@ export interface SubchannelOwner<C> {
   readonly options: ResolvedPoolOptions;
   /** It became ready or stopped being so. */
   readinessChanged(): void;
+  /** Its connection can carry more calls: those who wait may be served. */
+  roomGained(): void;
   /** A connection could not be opened or was lost: the resolver may want to look. */
   troubled(): void;
   /** Takes over a connection that gets no new call: running ones finish, within the drain time-out, or are cut at once. */

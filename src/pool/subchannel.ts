@@ -215,6 +215,10 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finishIfDone();
   }
 
+  protected override roomGained(): void {
+    this.#owner.roomGained();
+  }
+
   #finishIfDone(): void {
     if (this.#closeWhenIdle && this.inFlight === 0 && this.#state === 'draining') this.#finish('finish');
   }

@@ -37,12 +37,13 @@ export class ScriptedMysql implements AsyncDisposable {
   readonly connections: ScriptedConnection[] = [];
   /** Connections so far. */
   accepted = 0;
-  /** How it receives: `silent` accepts and says nothing, `reset` hangs up as a crash does. */
-  greeting: 'hello' | 'silent' | 'reset' | { readonly code: number; readonly message: string } = 'hello';
+  /** How it receives: `silent` accepts and says nothing, `late` waits for `greet`, `reset` hangs up as a crash does. */
+  greeting: 'hello' | 'silent' | 'late' | 'reset' | { readonly code: number; readonly message: string } = 'hello';
   reaction: (sql: string) => Reaction = () => 'id';
   answersPings = true;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
+  readonly #ungreeted: (() => void)[] = [];
 
   private constructor() {
     this.#server = createServer((socket) => this.#accept(socket));
@@ -61,6 +62,11 @@ export class ScriptedMysql implements AsyncDisposable {
   /** How many sockets are open. */
   get open(): number {
     return this.#sockets.size;
+  }
+
+  /** Greets those that came while it was `late`. */
+  greet(): void {
+    for (const greet of this.#ungreeted.splice(0)) greet();
   }
 
   /** Takes no further connection; those it has go on. */
@@ -114,7 +120,7 @@ export class ScriptedMysql implements AsyncDisposable {
     const side = new Connection({ config });
     side.on('error', () => {});
     side.on('end', () => socket.end());
-    if (greeting !== 'hello') {
+    if (typeof greeting === 'object') {
       side.writeError(greeting);
       socket.end();
       return;
@@ -156,10 +162,10 @@ export class ScriptedMysql implements AsyncDisposable {
       connection.quit = true;
       socket.end();
     });
-    side.serverHandshake({
+    const handshake = {
       protocolVersion: 10,
       serverVersion: '8.0.0 scripted',
-      connectionId: this.accepted,
+      connectionId: connection.id,
       statusFlags: 2,
       characterSet: 45,
       authCallback: (_: object, accept: (error: null) => void) => {
@@ -168,7 +174,9 @@ export class ScriptedMysql implements AsyncDisposable {
       },
       // Without SSL, compression and plug-ins for passwords.
       capabilityFlags: 0x00ff_f7df & ~0x0000_0820,
-    });
+    };
+    if (greeting === 'late') this.#ungreeted.push(() => side.serverHandshake(handshake));
+    else side.serverHandshake(handshake);
   }
 }
 

@@ -70,6 +70,7 @@ export class SubchannelHouse {
         gate: new ConnectGate(resolved.maxConnecting, clock),
         options: resolved,
         readinessChanged: () => this.rebuilds++,
+        roomGained: () => {},
         troubled: () => this.troubles++,
         retire: (connection, how) => this.retiring.add(connection, how),
         subchannelClosed: () => this.closed++,

@@ -89,7 +89,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       timeoutMs: settings.connectTimeoutMs,
       address: this.address,
       ended: () => {
-        if (this.#sessions.size + this.#dialling.size === 0) this.#allClosed?.();
+        if (this.#open === 0) this.#allClosed?.();
       },
     });
     this.#upkeep = new Upkeep(this, settings, () => this.#sessions.values());
@@ -117,7 +117,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const isAtHand = this.#take((error, session) => {
       if (session === undefined) {
         const refusal = this.#refused(error);
-        borrower.notLent(refusal, this.#crowding.isCrowded && this.#sessions.size > 0 ? 'full' : 'refused');
+        borrower.notLent(refusal, this.#crowding.isCrowded && this.#open > 0 ? 'full' : 'refused');
       } else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
       else this.#validate(session, borrower);
     });
@@ -179,7 +179,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   ended(session: Session, error: Error | undefined): void {
     this.#sessions.delete(session.connection);
-    if (this.#sessions.size + this.#dialling.size > 0) return;
+    if (this.#open > 0) return;
     this.#allClosed?.();
     if (this.#closing.hasBegun) return;
     // The server is as good as it was. If it is not, `warm` finds out.
@@ -199,6 +199,12 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     if (socket === undefined) return;
     const expiresAtMs = this.#upkeep.expiry(this.#maxAgeMs, this.#parts.rng);
     this.#sessions.set(connection, new Session(connection, socket, expiresAtMs, this));
+    this.#crowding.opened(this.#sessions.size);
+  }
+
+  /** Connections, and those on their way. */
+  get #open(): number {
+    return this.#sessions.size + this.#dialling.size;
   }
 
   /** Takes a connection from the pool. True if one lies there, false if it has to be opened. */
@@ -260,15 +266,15 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
     const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
     if (this.#closing.hasBegun) return error;
-    if (this.#sessions.size === 0) {
+    const meaning = meaningOf(cause);
+    if (this.#sessions.size === 0 && (meaning !== 'full' || this.#open === 0)) {
       // Others that are being opened now will hardly fare better, and callers with nowhere else to go would open more for ever.
       this.#gone(error);
       return error;
     }
-    const meaning = meaningOf(cause);
     const stillAnswers = this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs;
     if (meaning === 'full' || (meaning === 'silent' && stillAnswers)) {
-      this.#crowding.holdTo(this.#sessions.size);
+      this.#crowding.refused(this.#sessions.size);
       this.#parts.warn(error);
     } else if (meaning !== 'unknown') this.#settleLeaving();
     return error;
@@ -285,7 +291,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.#upkeep.close();
     this.#dialling.cutAll();
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();
-    if (this.#sessions.size + this.#dialling.size > 0) {
+    if (this.#open > 0) {
       await new Promise<void>((resolve) => {
         this.#allClosed = resolve;
       });

@@ -180,6 +180,22 @@ describe('the ping of a health check', () => {
     await asking;
   });
 
+  it('that is refused a connection does not put off the trial of one more', async () => {
+    const connection = await connect();
+    server.reaction = () => 'hold';
+    const asking = ask(connection);
+    const held = await server.held();
+    server.greeting = { code: 1040, message: 'Too many connections' };
+    await expect(connection.ping?.(never)).rejects.toThrow('Too many connections');
+    expect(connection.capacity).toBe(1);
+    clock.advance(4_000);
+    await expect(connection.ping?.(never)).rejects.toThrow('Too many connections');
+    clock.advance(1_000);
+    expect(connection.capacity).toBe(2);
+    held.answer?.();
+    await asking;
+  });
+
   it('ends with its signal, and the connection that did not answer with it', async () => {
     const connection = await connect();
     server.answersPings = false;

@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import type { Transport } from '../../../src/pool/transport.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import type { FakeConnection } from '../../../src/testing/fake-transport.js';
+import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { bytesPerCall } from '../../support/allocation.js';
 import { BalancerHouse, failure, standing } from '../../support/balancer-house.js';
 
@@ -23,6 +24,38 @@ describe('callers who wait', () => {
     (await first).end(outcomes.success);
     await second;
     expect(order).toEqual(['first', 'second']);
+  });
+
+  it('are served as soon as a connection that tells of its capacity can carry more, in the order they came', async () => {
+    const transport = new FakeTransport();
+    let changed = (): void => {};
+    transport.capacity = 0;
+    const watched: Transport<FakeConnection> = {
+      connect: async (endpoint, signal) => {
+        const connection = await transport.connect(endpoint, signal);
+        return Object.assign(connection, {
+          watchCapacity: (told: () => void) => {
+            changed = told;
+          },
+        });
+      },
+    };
+    const house = new BalancerHouse({ transport: watched });
+    await house.publish('10.0.0.1');
+    const served: number[] = [];
+    for (const caller of [1, 2, 3]) void house.balancer.acquire().then(() => served.push(caller));
+    await settle();
+    (transport.connections[0] as FakeConnection).capacity = 2;
+    changed();
+    await settle();
+    expect(served).toEqual([1, 2]);
+    (transport.connections[0] as FakeConnection).capacity = 1;
+    changed();
+    await settle();
+    (transport.connections[0] as FakeConnection).capacity = 3;
+    changed();
+    await settle();
+    expect(served).toEqual([1, 2, 3]);
   });
 
   it('may wait for their own time, which is checked', async () => {

@@ -35,6 +35,7 @@ class PoolHouse {
         return [];
       },
       changed: () => this.changes++,
+      roomGained: () => {},
       troubled: () => {},
       ...more,
       observer,
