@@ -3,7 +3,10 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
-/** A connection that ended sooner than this was of no use: reconnecting at once would be a hot loop. In ms. */
+/**
+ * A connection that ended sooner than this without a call that succeeded on it was of no use: reconnecting at once would be
+ * a hot loop. In ms.
+ */
 const MIN_USEFUL_LIFE_MS = 1_000;
 
 /** What it takes. */
@@ -13,12 +16,18 @@ export interface ReconnectOwner {
   readonly options: ResolvedPoolOptions;
 }
 
-/** How a connection ended that had been open. */
+/**
+ * How a connection ended that had been open: the other side asked for its end and lets its calls finish (GOAWAY, maximum
+ * age), or it was closed without an error, or with one.
+ */
+export type EndOfConnection = 'leaving' | 'closed' | 'failed';
+
+/** What the end of a connection means for the next one. */
 export interface EndedLife {
   /** In ms. */
   readonly livedMs: number;
-  /** Whether another may be opened at once if this one ended cleanly. */
-  readonly wasUseful: boolean;
+  /** Whether another may be opened at once. */
+  readonly atOnce: boolean;
 }
 
 /** Says when to connect again: at once, or after a pause that grows with each failure in a row. */
@@ -44,12 +53,21 @@ export class Reconnect {
     this.#connectedAtMs = this.#owner.clock.now();
   }
 
-  /** The connection ended. One that lived longer than the longest pause ends the row of failures. */
-  ended(): EndedLife {
+  /**
+   * The connection ended. One that lived longer than the longest pause ends the row of failures, and so does one that was
+   * of use until the other side wanted it to end: however short its maximum age is, that is how the server works.
+   *
+   * @param succeeded Whether a call succeeded on it.
+   */
+  ended(how: EndOfConnection, succeeded: boolean): EndedLife {
     const { clock, options } = this.#owner;
+    const { initialMs, maxMs } = options.reconnect;
     const livedMs = clock.now() - this.#connectedAtMs;
-    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, options.reconnect.maxMs)) this.#failures = 0;
-    return { livedMs, wasUseful: livedMs >= MIN_USEFUL_LIFE_MS };
+    // An orderly end is no failure. All it may not become is a loop faster than a first failure allows.
+    const minLifeMs = how === 'leaving' ? Math.min(initialMs, MIN_USEFUL_LIFE_MS) : MIN_USEFUL_LIFE_MS;
+    const atOnce = how !== 'failed' && (succeeded || livedMs >= minLifeMs);
+    if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, maxMs) || (atOnce && how === 'leaving')) this.#failures = 0;
+    return { livedMs, atOnce };
   }
 
   failed(): void {

@@ -56,6 +56,8 @@ export abstract class SubchannelCalls<C> {
   readonly #warnings: Warnings;
   /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
   slot = -1;
+  /** Calls that ended otherwise than well since the start. */
+  #unsuccessful = 0;
   /** Calls that failed since the start, also because no connection could be opened for them. */
   failed = 0;
   /** Until when it asked to be left alone. What is repeated for the sake of a better answer does not go there before. */
@@ -111,6 +113,11 @@ export abstract class SubchannelCalls<C> {
   get hasRoom(): boolean {
     const limit = this.#limit;
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
+  }
+
+  /** Calls that succeeded since the start. Reckoned, so that a success need not count it. */
+  protected get succeeded(): number {
+    return this.started - this.inFlight - this.#unsuccessful;
   }
 
   /** What one more call would cost now: its load. */
@@ -173,6 +180,7 @@ export abstract class SubchannelCalls<C> {
   }
 
   #ended(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured: boolean): void {
+    if (outcome.kind !== 'success') this.#unsuccessful++;
     // The room of a call from before the trial is not for another one on trial.
     if (this.#trial !== undefined && startedMs < this.#trialSinceMs) {
       this.#trialLimit--;

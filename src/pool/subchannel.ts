@@ -5,7 +5,7 @@ import { notify, observes, type SubchannelState } from '../observe/observer.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectAttempt } from './connect-attempt.js';
 import { DrainLimits } from './drain.js';
-import { Reconnect } from './reconnect.js';
+import { type EndOfConnection, Reconnect } from './reconnect.js';
 import { Recycle } from './recycle.js';
 import { SubchannelCalls } from './subchannel-calls.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
@@ -18,8 +18,8 @@ export type { SubchannelOwner, SubchannelState };
  *
  * ```
  * idle → connecting ⇄ backoff      any of these → draining → closed
- *            ⇅                                      ↓ (came back, T2)
- *          ready                                 ready or connecting
+ *   ↑        ⇅                                      ↓ (came back, T2)
+ *   └───── ready                                 ready or connecting
  * ```
  * It keeps a connection open from `open` to `drain`: one that is lost is opened again. `closed` is final.
  *
@@ -38,6 +38,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #reconnect: Reconnect;
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
+  /** Calls that had succeeded when the present connection was taken up. */
+  #succeededBefore = 0;
   /** The attempt under way (first connection or replacement). */
   #attempt: ConnectAttempt<C> | undefined;
 
@@ -154,36 +156,49 @@ export class Subchannel<C> extends SubchannelCalls<C> {
 
   #adopt(connection: Connection<C>): void {
     this.connection = connection;
+    this.#succeededBefore = this.succeeded;
     this.#reconnect.connected();
     this.#recycle.renew(this.endpoint);
     // Both promises must not reject, but may do so all the same: that is an end like any other.
     const ended = (error: unknown): void => {
-      if (this.connection === connection) this.#disconnected(error === undefined ? undefined : asError(error));
+      if (this.connection !== connection) return;
+      if (error === undefined) this.#disconnected('closed');
+      else this.#disconnected('failed', asError(error));
     };
     const leaving = (): void => {
       if (this.connection !== connection) return;
       this.#owner.retire(connection, 'finish');
-      this.#disconnected(undefined);
+      this.#disconnected('leaving');
     };
     connection.closed.then(ended, ended);
     connection.leaving?.then(leaving, leaving);
   }
 
   /** The connection takes no more calls: it closed, or the other side wants it to end and its calls finish elsewhere. */
-  #disconnected(error: Error | undefined): void {
+  #disconnected(how: EndOfConnection, error?: Error): void {
     this.connection = undefined;
     this.forgetWhatTrackersIgnore();
-    const { livedMs, wasUseful } = this.#reconnect.ended();
+    const { livedMs, atOnce } = this.#reconnect.ended(how, this.succeeded > this.#succeededBefore);
     if (this.#state === 'draining') {
       this.trackers.disconnected(error);
       this.#finishIfDone();
       return;
     }
     this.#stopAttempt();
-    if (error === undefined && wasUseful) {
+    if (atOnce) {
       this.trackers.disconnected(undefined);
       this.#connect();
-    } else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
+    } else if (how === 'leaving') this.#rest();
+    else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
+  }
+
+  /** The other side wanted the connection to end as soon as it was open. Nothing failed, so it is idle for the pause. */
+  #rest(): void {
+    this.#reconnect.failed();
+    this.trackers.disconnected(undefined);
+    if (!this.#transition('idle')) return;
+    this.#reconnect.pause();
+    this.#owner.troubled();
   }
 
   /** No connection, for a bad reason: pause, then try again. `reason` is for people, also where the end was clean. */

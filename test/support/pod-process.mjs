@@ -32,6 +32,7 @@ const {
   backlog = 511,
   journal,
   graceMs,
+  maxAgeMs,
 } = JSON.parse(process.argv[2]);
 const journalFile = journal === undefined ? undefined : openSync(journal, 'a');
 
@@ -192,7 +193,11 @@ server.on('secureConnection', (socket) => {
 const sessions = new Set();
 server.on('session', (session) => {
   sessions.add(session);
-  session.on('close', () => sessions.delete(session));
+  const age = maxAgeMs === undefined ? undefined : setTimeout(() => session.close(), maxAgeMs);
+  session.on('close', () => {
+    clearTimeout(age);
+    sessions.delete(session);
+  });
 });
 server.on('upgrade', (request, socket, head) => {
   stats.requests++;

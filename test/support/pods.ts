@@ -50,6 +50,8 @@ export interface PodOptions {
   readonly command?: readonly string[];
   /** How long it serves on after SIGTERM. @defaultValue it is gone at once */
   readonly graceMs?: number;
+  /** HTTP/2: after which every connection gets a GOAWAY. */
+  readonly maxAgeMs?: number;
 }
 
 const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));

@@ -28,6 +28,8 @@ export class Leaf {
   readonly subchannel: experimental.SubchannelInterface;
   /** Calls running on it. */
   streams = 0;
+  /** Since when it is ready, in ms; its user writes it. */
+  readyAtMs: number = Number.POSITIVE_INFINITY;
   /** Over which its health is asked, once it was. */
   healthChannel: ChannelInterface | undefined;
   readonly #endpoint: Endpoint;

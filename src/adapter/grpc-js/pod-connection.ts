@@ -13,7 +13,9 @@ export interface PodConnectionParts {
   readonly rng: Rng;
 }
 
-/** Pauses before one of several connections to a working pod is opened again, in ms. */
+/** A connection that was lost later than this was open is opened again at once: its server has a maximum age. In ms. */
+const USEFUL_LIFE_MS = 200;
+/** Pauses before one of several connections to a working pod is opened again that was not, in ms. */
 const REOPEN_INITIAL_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 const REOPEN_JITTER_RATIO = 0.2;
@@ -140,6 +142,7 @@ export class PodConnection implements Connection<PodConnection> {
   #leafReady(leaf: Leaf): void {
     this.#opening.delete(leaf);
     this.#ready.push(leaf);
+    leaf.readyAtMs = this.#parts.clock.now();
     this.#capacityChanged?.();
     this.#reopenMs = REOPEN_INITIAL_MS;
     if (this.#wasReady) {
@@ -165,7 +168,8 @@ export class PodConnection implements Connection<PodConnection> {
       // The pool opens the next one, with its own pauses.
       this.release('the connection was lost');
       this.#settleLeaving();
-    } else this.#reopenLater();
+    } else if (this.#parts.clock.now() - leaf.readyAtMs >= USEFUL_LIFE_MS) this.#openOne();
+    else this.#reopenLater();
   }
 
   #reopenLater(): void {

@@ -100,6 +100,32 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
     expect(statusCode).toBe(200);
   });
 
+  it('loses no request to pods that end every connection after a short time, and is back at once', async () => {
+    await using aging = await Pods.start(3, { tls: certificate, http2: true, maxAgeMs: 300 });
+    await open({ resolver: staticEndpoints(aging.endpoints), picker: roundRobin() }, 3);
+    let requests = 0;
+    let stopped = false;
+    const callers = Array.from({ length: 4 }, async (_, index) => {
+      while (!stopped) {
+        const { statusCode, body } = await orders.request({ path: '/', method: index % 2 === 0 ? 'GET' : 'POST' });
+        await body.dump();
+        expect(statusCode).toBe(200);
+        requests++;
+      }
+    });
+    const all = Promise.all(callers);
+    await Promise.race([
+      all,
+      until('each has ended its connections many times', async () =>
+        (await aging.stats()).every(({ connections }) => connections >= 10),
+      ),
+    ]);
+    stopped = true;
+    await all;
+    expect(requests).toBeGreaterThan(100);
+    expect(orders.balancer.snapshot().endpoints.filter(({ state }) => state === 'backoff')).toEqual([]);
+  });
+
   it('loses no answer that came with the end of its connection while we were busy', async () => {
     await open({ retry: { maxAttempts: 1 } });
     for (const pod of pods.all) await pod.behave({ delayMs: 100 });

@@ -138,6 +138,15 @@ describe('a subchannel that loses its connection', () => {
     expect(house.state).toBe('ready');
   });
 
+  it('reconnects at once after a clean end of a young connection on which a call succeeded', async () => {
+    const house = await readyHouse();
+    house.call().end();
+    house.last.end();
+    await settle();
+    expect(house.state).toBe('ready');
+    expect(house.fake.connections).toHaveLength(2);
+  });
+
   it('pauses after an error, however long the connection lived', async () => {
     const house = await readyHouse();
     await house.clock.advanceAsync(3_600_000);
@@ -241,13 +250,89 @@ describe('a connection the other side wants to end', () => {
     expect(house.clock.timers).toBe(0);
   });
 
-  it('means a pause when it comes straight after connecting', async () => {
+  it('is replaced at once after a call succeeded on it, however young it is', async () => {
     const house = await readyHouse();
+    for (let round = 0; round < 20; round++) {
+      house.call().end();
+      house.changes.length = 0;
+      house.last.leave();
+      await settle();
+      expect(house.changes).toEqual(['ready → connecting', 'connecting → ready']);
+      await house.clock.advanceAsync(10);
+    }
+    expect(house.subchannel.lastError).toBeUndefined();
+    expect(house.troubles).toBe(0);
+  });
+
+  it('is replaced at once without a call on it, too, unless it was younger than the first pause', async () => {
+    const house = await readyHouse();
+    await house.clock.advanceAsync(200);
     house.last.leave();
     await settle();
-    expect(house.state).toBe('backoff');
-    expect(house.told.at(-1)).toBe('disconnected cleanly');
+    expect(house.state).toBe('ready');
+    await house.clock.advanceAsync(199);
+    house.last.leave();
+    await settle();
+    expect(house.state).toBe('idle');
+    await house.clock.advanceAsync(200);
+    expect(house.state).toBe('ready');
   });
+
+  it.each([
+    ['was cancelled', 'cancelled'],
+    ['was refused', 'not-started'],
+    ['failed', 'failure'],
+  ] as const)(
+    'means a growing pause when it comes straight after connecting and the only call on it %s',
+    async (_, kind) => {
+      const house = await readyHouse();
+      const pauses: number[] = [];
+      for (let round = 0; round < 8; round++) {
+        house.call().end({ kind });
+        house.last.leave();
+        await settle();
+        // Idle, since nothing failed: callers wait for it.
+        expect(house.state).toBe('idle');
+        expect(house.subchannel.lastError).toBeUndefined();
+        pauses.push(Math.round(house.clock.nextInMs as number));
+        await house.clock.advanceAsync(house.clock.nextInMs as number);
+        expect(house.state).toBe('ready');
+      }
+      expect(pauses).toEqual([200, 320, 512, 819, 1311, 2097, 3000, 3000]);
+      expect(house.told.at(-2)).toBe('disconnected cleanly');
+      expect(house.troubles).toBe(8);
+    },
+  );
+
+  it('ends such pauses once it was of use', async () => {
+    const house = await readyHouse();
+    for (let round = 0; round < 4; round++) {
+      house.last.leave();
+      await settle();
+      await house.clock.advanceAsync(house.clock.nextInMs as number);
+    }
+    house.call().end();
+    house.last.leave();
+    await settle();
+    expect(house.state).toBe('ready');
+    house.last.leave();
+    await settle();
+    expect(house.clock.nextInMs).toBeCloseTo(200);
+  });
+
+  it.each(['drain', 'destroy'] as const)(
+    'leaves no timer behind when its endpoint leaves in the pause (%s)',
+    async (how) => {
+      const house = await readyHouse();
+      house.last.leave();
+      await settle();
+      expect(house.state).toBe('idle');
+      if (how === 'drain') house.subchannel.drain(true);
+      else house.subchannel.destroy();
+      await settle();
+      await expectNothingLeft(house);
+    },
+  );
 
   it('changes nothing by what it does later', async () => {
     const house = await readyHouse();

@@ -5,7 +5,7 @@
  *   {}                                                           every message is answered with its counts
  *   SIGTERM                                                      GOAWAY after `graceMs`, ends when its calls have
  *
- * Options as JSON in argv[2]: name, host, port, graceMs, cutMs, tls, maxStreams, noHealth.
+ * Options as JSON in argv[2]: name, host, port, graceMs, cutMs, tls, maxStreams, maxAgeMs, maxAgeGraceMs, noHealth.
  */
 import { subscribe } from 'node:diagnostics_channel';
 import { createRequire } from 'node:module';
@@ -29,6 +29,8 @@ const {
   cutMs,
   tls,
   maxStreams,
+  maxAgeMs,
+  maxAgeGraceMs,
   noHealth = false,
 } = JSON.parse(process.argv[2] ?? '{}');
 const behaviour = { delayMs: 0, hang: false, fail: undefined, pushbackMs: undefined, load: undefined, health: 1 };
@@ -89,6 +91,8 @@ const streaming = (respond) => (call) => {
 
 const server = new grpc.Server({
   ...(maxStreams !== undefined && { 'grpc.max_concurrent_streams': maxStreams }),
+  ...(maxAgeMs !== undefined && { 'grpc.max_connection_age_ms': maxAgeMs }),
+  ...(maxAgeGraceMs !== undefined && { 'grpc.max_connection_age_grace_ms': maxAgeGraceMs }),
 });
 
 server.addService(test.v1.Echo.service, {

@@ -41,6 +41,9 @@ export interface PodOptions {
   /** PEM. */
   readonly tls?: { readonly key: string; readonly cert: string };
   readonly maxStreams?: number;
+  /** After which every connection gets a GOAWAY, ± 10 %, and how long its calls may take after that. */
+  readonly maxAgeMs?: number;
+  readonly maxAgeGraceMs?: number;
   readonly noHealth?: boolean;
 }
 
