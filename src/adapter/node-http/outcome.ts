@@ -1,4 +1,5 @@
 import { type Outcome, outcomes } from '../../index.js';
+import { isDialError } from '../http/dial.js';
 
 /** Errors of a connection that died after the request may have been sent, by code. */
 const RESET_CODES: ReadonlySet<string> = new Set([
@@ -28,6 +29,7 @@ export interface BrokenExchange {
  */
 export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Outcome {
   if (cut) return outcomes.cancelled;
+  if (error !== undefined && isDialError(error)) return outcomes.notConnected;
   const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
   if (typeof code === 'string') {
     if (code.startsWith('HPE_')) return outcomes.protocol;

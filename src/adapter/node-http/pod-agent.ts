@@ -32,6 +32,9 @@ export interface PodAgentParts {
   readonly clock: Clock;
 }
 
+/** Whom Node has told when a socket is open, or could not be opened. */
+type SocketCreated = (error: Error | null, socket?: Duplex) => void;
+
 /** A socket that was idle for longer, in ms, is used only after a look at whether the pod has ended it meanwhile. */
 const LOOK_AFTER_MS = 5;
 
@@ -119,11 +122,24 @@ export class PodAgent extends Agent {
     return this.#name;
   }
 
-  /** Node asks for a socket after `#hand` found one. */
-  override createConnection(): Duplex {
+  /**
+   * Node asks for a socket after `#hand` found one. It finds none where somebody between Node and us destroyed the idle
+   * socket `#hand` had seen, as nock and msw do with sockets older than they are: then a new one is opened.
+   */
+  override createConnection(_options: unknown, created: SocketCreated): Duplex | undefined {
     const socket = this.#fresh;
-    if (socket === undefined) throw new Error(`no socket to ${this.#name} is open`);
+    if (socket === undefined) {
+      this.#parts.link.dial((error, dialled) => {
+        if (error !== undefined) created(error);
+        else created(null, this.#watched(dialled));
+      });
+      return undefined;
+    }
     this.#fresh = undefined;
+    return this.#watched(socket);
+  }
+
+  #watched(socket: Socket): Socket {
     const forget = this.#idle.watch(socket);
     socket.once('agentRemove', () => {
       forget();
