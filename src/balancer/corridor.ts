@@ -45,6 +45,8 @@ export class Corridor<C> implements LeaseOwner<C> {
   readonly #times: CallTimes;
   /** The last set after the stages had no entry, and is authoritative. */
   #empty = false;
+  /** Picks that found nothing while nothing was connected: their callers may wait by themselves, as in gRPC. */
+  #missed = 0;
   /** Calls that were given no endpoint. */
   #refused = 0;
   /** Ends the patience of `close`. */
@@ -69,7 +71,7 @@ export class Corridor<C> implements LeaseOwner<C> {
       clock,
       work: (what) => this.#work(what),
       isUrgent: () => !this.#slot.hasReady,
-      isGathering: () => this.#room.size > 1 && this.#isOpening(),
+      isGathering: () => (this.#room.size > 1 || this.#missed > 1) && this.#isOpening(),
     });
     this.#start = new StartGate(clock, options.startTimeoutMs, () =>
       notStartedError(this.#feed, options.startTimeoutMs),
@@ -128,7 +130,9 @@ export class Corridor<C> implements LeaseOwner<C> {
   pick(options?: PickOptions<C>): Lease<C> | undefined {
     // Whoever waits was here first.
     if (this.#room.size > 0) this.#room.wake();
-    return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
+    const lease = options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
+    if (lease === undefined && !this.#slot.hasReady) this.#missed++;
+    return lease;
   }
 
   async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
@@ -250,6 +254,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     const beganMs = this.#clock.now();
     this.#slot.rebuild(this.#pool.members);
     const costMs = this.#clock.now() - beganMs;
+    if (this.#slot.hasReady) this.#missed = 0;
     this.#start.open();
     if (this.#empty && !this.#options.waitForEndpoints) this.#room.fail(noEndpointsError(this.#feed));
     else this.#room.wake();

@@ -56,4 +56,38 @@ describe('the callers of a start', () => {
     await transport.admit('10.0.0.3');
     expect(served).toEqual(['10.0.0.3']);
   });
+
+  it('are also those who wait elsewhere, as in a gRPC channel: their picks brought nothing', async () => {
+    const transport = new OneByOne();
+    const house = new BalancerHouse({ transport });
+    expect(house.balancer.pick()).toBeUndefined();
+    await house.publish(...pods);
+    expect(house.balancer.pick()).toBeUndefined();
+    await transport.admit('10.0.0.2');
+    expect(house.balancer.pick()).toBeUndefined();
+    await transport.admit('10.0.0.1');
+    await transport.admit('10.0.0.3');
+    const served = pods.map(() => house.balancer.pick()?.endpoint.address);
+    expect(served.sort()).toEqual(pods);
+  });
+
+  it('elsewhere, too, wait no longer than a moment, and one alone for nobody', async () => {
+    const transport = new OneByOne();
+    const house = new BalancerHouse({ transport });
+    await house.publish(...pods);
+    house.balancer.pick();
+    house.balancer.pick();
+    await transport.admit('10.0.0.2');
+    await house.clock.advanceAsync(19);
+    expect(house.balancer.pick()).toBeUndefined();
+    await house.clock.advanceAsync(1);
+    expect(house.balancer.pick()?.endpoint.address).toBe('10.0.0.2');
+
+    const second = new OneByOne();
+    const alone = new BalancerHouse({ transport: second });
+    await alone.publish(...pods);
+    expect(alone.balancer.pick()).toBeUndefined();
+    await second.admit('10.0.0.3');
+    expect(alone.balancer.pick()?.endpoint.address).toBe('10.0.0.3');
+  });
 });
