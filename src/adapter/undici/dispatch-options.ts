@@ -1,15 +1,32 @@
 import type { Readable } from 'node:stream';
-import type { Dispatcher } from 'undici';
+import { type Dispatcher, errors } from 'undici';
 import type { RetryPolicy } from '../../index.js';
 
-/** A path that is an absolute URL names the origin itself, whatever `origin` says. */
-export function resolvePath(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
-  const { path, method } = options;
+/**
+ * A path that is an absolute URL names its origin itself. It must be the one that was given: what is meant for that, the
+ * caller's credentials among it, must not reach a host somebody else wrote into the path. Throws undici's error for what
+ * is not the same.
+ *
+ * @param isOne Whether two origins are one.
+ */
+export function resolvePath(
+  options: Dispatcher.DispatchOptions,
+  isOne: (given: string | URL, named: string) => boolean = isSameOrigin,
+): Dispatcher.DispatchOptions {
+  const { origin, path, method } = options;
   if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path)) return options;
-  // Whoever it means, it is not us: no origin matches it, and the Agent refuses it.
-  if (!URL.canParse(path)) return { ...options, origin: path };
+  if (!URL.canParse(path)) throw new errors.InvalidArgumentError('invalid request path');
   const url = new URL(path);
+  if (origin !== undefined && origin !== null && !isOne(origin, url.origin)) {
+    throw new errors.InvalidArgumentError(`the path names ${url.origin}, which is not the origin of the request`);
+  }
   return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
+}
+
+/** Whether `given` and `named` are the same scheme, host and port. */
+export function isSameOrigin(given: string | URL, named: string): boolean {
+  const text = String(given);
+  return URL.canParse(text) && new URL(text).origin === named;
 }
 
 /**
@@ -29,11 +46,6 @@ export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatch
   if (!('dispatcher' in options)) return options;
   const { dispatcher: _dispatcher, ...rest } = options;
   return rest as Dispatcher.DispatchOptions;
-}
-
-/** Whether headers are an iterator, such as a generator or `map.entries()`: a second attempt would find nothing left in it. */
-export function isReadOnce(headers: unknown): headers is Iterable<unknown> {
-  return typeof (headers as Partial<Iterator<unknown>> | null | undefined)?.next === 'function';
 }
 
 /** With a Host header, unless the caller has set one. Headers of a form undici refuses stay as they are. */

@@ -1,5 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
 import {
+  asError,
   type Balancer,
   type BalancingOptions,
   balancingOptionNames,
@@ -19,7 +20,7 @@ import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { faultOf } from './check-dispatch.js';
-import { isReadOnce, isRepeatable, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
+import { isRepeatable, isSameOrigin, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
 import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { ForkedCall, type ForkOwner } from './forked-call.js';
@@ -27,6 +28,7 @@ import type { Hedging } from './hedging.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler, modernised } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
+import { type OwnOptions, ownOptions } from './own-options.js';
 import {
   coreTakesLegacyHandlers,
   PodTransport,
@@ -38,7 +40,7 @@ import { withWatchedBody } from './watched-body.js';
 /** Options of `createDispatcher` and `createFetch`. */
 export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
   /**
-   * Where requests for any other origin go (redirects, absolute URLs). It stays the caller's to close.
+   * Where requests for any other origin go (a redirect that is followed, say). It stays the caller's to close.
    * @defaultValue an undici Agent of our own, made when first needed
    */
   readonly otherwise?: Dispatcher;
@@ -172,18 +174,16 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
     if (this.isEnding) return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
-    const { origin, path, headers } = options;
-    const { matcher, key, servername } = this.#parts;
-    let own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
-    // As a Set: undici takes a list for names and values in turn.
-    if (isReadOnce(headers)) own = { ...own, headers: new Set<unknown>(headers) as never };
-    // The first test is all a request with a plain path and our own origin pays for.
-    if (origin !== matcher.origin || typeof path !== 'string' || path.charCodeAt(0) !== SLASH) {
-      const resolved = resolvePath(own);
-      if (!matcher.matches(resolved.origin)) return this.#elsewhere.dispatch(resolved, handler);
-      own = resolved;
+    let own: OwnOptions;
+    try {
+      own = this.#own(options, handler);
+    } catch (error) {
+      return refuse(handler, asError(error));
     }
-    if (servername !== undefined) own = { ...own, servername } as Dispatcher.DispatchOptions;
+    const { matcher, key, servername } = this.#parts;
+    // The first test is all a request for our own origin pays for.
+    if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#elsewhere.dispatch(own, handler);
+    if (servername !== undefined) own.servername = servername;
     const call = this.#call(own, handler, key?.(own));
     const limitMs = this.#deadlineOf?.(own);
     if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
@@ -216,6 +216,19 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   lost(pool: Pool, error: Error): void {
     this.#transport.lost(pool, error);
+  }
+
+  /** What is asked for, as it is now. Throws what it is refused with. */
+  #own(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): OwnOptions {
+    const copy = ownOptions(options);
+    const own = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
+    const { origin, path } = own;
+    if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
+    const { matcher } = this.#parts;
+    // Without an origin it is for our Service.
+    return resolvePath({ ...own, origin: origin ?? matcher.origin }, (given, named) =>
+      matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
+    );
   }
 
   #call(

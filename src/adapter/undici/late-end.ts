@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { type Dispatcher, errors, Pool } from 'undici';
 import { afterPendingIo } from '../../index.js';
+import { ownOptions } from './own-options.js';
 
 /**
  * Has the sockets of HTTP/2 sessions tell of the other side's end only once all that came before it has been passed on.
@@ -58,7 +59,8 @@ export class SessionPool extends Pool {
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (!this.#ends.pending) return super.dispatch(options, handler);
-    afterPendingIo(() => void super.dispatch(options, handler));
+    const own = ownOptions(options);
+    afterPendingIo(() => void super.dispatch(own, handler));
     return true;
   }
 }

@@ -7,6 +7,7 @@ import type { ServiceDispatcher } from './dispatcher.js';
 import { refuse } from './elsewhere.js';
 import { HeldRequest, type Onward } from './held-request.js';
 import { modernised } from './legacy-handler.js';
+import { ownOptions } from './own-options.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 
 /** What a human wants to see of an agent: plain JSON, made when asked for. */
@@ -88,7 +89,8 @@ export class ServiceRouter {
       if (route !== undefined) return send(route, options, handler);
     }
     const own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
-    const resolved = resolvePath(own);
+    const resolved = attempt(() => resolvePath(own));
+    if (resolved instanceof Error) return refuse(handler, resolved);
     const url = httpOrigin(resolved.origin);
     if (url === undefined || this.#closed) return onward(resolved, handler);
     const verdict = attempt(() => this.#hosts.judge(url));
@@ -97,7 +99,9 @@ export class ServiceRouter {
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
     // The verdict is still wanted, for those who come later.
     if (this.#held >= MAX_HELD) return onward(resolved, handler);
-    this.#hold(url, verdict, resolved, handler, onward);
+    const held = attempt(() => ownOptions(resolved));
+    if (held instanceof Error) return refuse(handler, held);
+    this.#hold(url, verdict, held, handler, onward);
     return false;
   }
 

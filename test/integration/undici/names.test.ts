@@ -40,10 +40,6 @@ describe('a request for another origin', () => {
   it.each([
     ['by its URL', async () => undici.request(`${elsewhereOrigin}/`, { dispatcher, headers: { authorization } })],
     [
-      'by an absolute path',
-      async () => dispatcher.request({ path: `${elsewhereOrigin}/`, method: 'GET', headers: { authorization } }),
-    ],
-    [
       'by the origin option',
       async () =>
         dispatcher.request({ origin: new URL(elsewhereOrigin), path: '/', method: 'GET', headers: { authorization } }),
@@ -145,6 +141,47 @@ describe('a request for the Service', () => {
     open();
     const { body } = await dispatcher.request({ path: '/', method: 'GET', headers: { host: 'tenant.example.com' } });
     expect(await body.json()).toMatchObject({ host: 'tenant.example.com' });
+  });
+});
+
+describe('an absolute URL in the path', () => {
+  it.each<[string, (path: string) => Promise<unknown>]>([
+    ['origin', (path) => dispatcher.request({ origin, path, method: 'GET', headers: { authorization } })],
+    [
+      'origin, in another spelling',
+      (path) =>
+        dispatcher.request({ origin: 'http://orders.shop.svc:8080', path, method: 'GET', headers: { authorization } }),
+    ],
+    [
+      'origin, for a plain Agent',
+      (path) => dispatcher.request({ origin: 'http://127.0.0.1:9', path, method: 'GET', headers: { authorization } }),
+    ],
+    ['dispatcher', (path) => dispatcher.request({ path, method: 'GET', headers: { authorization } })],
+  ])('that names another host than the %s is refused, and the credentials go nowhere', async (_what, send) => {
+    open();
+    for (const path of [
+      `${elsewhereOrigin}/`,
+      elsewhereOrigin.replace('http:', 'HTTP:'),
+      'https://orders.shop:8080/',
+    ]) {
+      await expect(send(path)).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
+    }
+    expect((await elsewhere.stats()).requests).toBe(0);
+    expect(await pods.total('requests')).toBe(0);
+  });
+
+  it('is taken for the path where it names the same Service, in any spelling', async () => {
+    open();
+    for (const named of ['http://orders.shop:8080', 'http://orders.shop.svc.cluster.local:8080']) {
+      const { body } = await dispatcher.request({ origin, path: `${named}/a?b=1`, method: 'GET' });
+      expect(await body.json()).toMatchObject({ url: '/a?b=1' });
+    }
+  });
+
+  it('is taken for the path where it names the host outside that was asked for', async () => {
+    open();
+    const { body } = await dispatcher.request({ origin: elsewhereOrigin, path: `${elsewhereOrigin}/a`, method: 'GET' });
+    expect(await body.json()).toMatchObject({ pod: 'elsewhere', url: '/a' });
   });
 });
 

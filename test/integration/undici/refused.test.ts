@@ -46,7 +46,7 @@ describe('requests undici refuses before it sends them', () => {
     'an absolute URL nobody can read, %s, reaches no pod',
     async (path) => {
       await expect(dispatcher.request({ origin, path, method: 'GET' })).rejects.toMatchObject({
-        code: 'ERR_INVALID_URL',
+        code: 'UND_ERR_INVALID_ARG',
       });
       expect(dispatcher.balancer.snapshot().endpoints[0]?.started).toBe(0);
     },

@@ -133,19 +133,25 @@ describe('where a request goes', () => {
     ]);
   });
 
-  it('an absolute URL as the path decides, whatever the origin says', async () => {
+  it('an absolute URL as the path must be of the origin, and names it where there is none', async () => {
     open();
     await get('http://orders.shop/');
-    const { headers } = await agent.request({
-      origin: 'http://orders.shop',
-      path: 'http://example.com/x',
-      method: 'GET',
-    });
-    expect(headers['x-pod']).toBe('outside');
-    const back = await agent.request({ origin: 'http://example.com', path: 'http://orders.shop/x', method: 'GET' });
-    expect(back.headers['x-pod']).toBe('pod');
-    await back.body.dump();
-    expect(outside.origins).toEqual(['http://example.com']);
+    for (const [origin, path] of [
+      ['http://orders.shop', 'http://example.com/x'],
+      ['http://example.com', 'http://orders.shop/x'],
+      ['http://orders.shop', 'http://orders.shop:8080/x'],
+    ] as const) {
+      await expect(agent.request({ origin, path, method: 'GET' })).rejects.toMatchObject({
+        code: 'UND_ERR_INVALID_ARG',
+      });
+    }
+    expect(outside.origins).toEqual([]);
+    expect(hosts).toHaveLength(1);
+    for (const origin of ['http://orders.shop', undefined]) {
+      const { headers, body } = await agent.request({ origin, path: 'http://orders.shop/x', method: 'GET' } as never);
+      expect(headers['x-pod']).toBe('pod');
+      await body.dump();
+    }
   });
 
   it('what has no origin, or one that is none, is for the dispatcher outside to refuse', async () => {
