@@ -175,10 +175,12 @@ class CombinedWatch implements Resolution {
   }
 
   #tell(error: ResolveError | undefined, known: boolean): void {
-    if (error?.message === this.#toldError) return;
+    // What may be over in a moment and what lasts are not the same news.
+    const news = error && `${error.permanent} ${error.message}`;
+    if (news === this.#toldError) return;
     if (error !== undefined) this.#listener.fail(error);
     else if (known) this.#listener.fresh();
     else return;
-    this.#toldError = error?.message;
+    this.#toldError = news;
   }
 }

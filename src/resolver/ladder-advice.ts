@@ -29,10 +29,12 @@ export interface Standing {
   readonly names: ClusterNames | undefined;
 }
 
-/** The same finding in this sense is not worth telling twice. */
-export function findingKey(finding: Finding): string {
-  if (finding.kind !== 'failed') return finding.kind;
-  return isResolveError(finding.error) && finding.error.permanent ? finding.error.code : 'failed';
+/** What stands in the way of the first rung until somebody changes something, by its code; undefined if nothing does. */
+export function obstacleOf(finding: Finding): string | undefined {
+  if (finding.kind !== 'failed' || !isResolveError(finding.error)) return undefined;
+  const { code, permanent } = finding.error;
+  // A refusal is told in full the first time, though it may be over in a moment.
+  return permanent || code === 'EVENKEEL_FORBIDDEN' ? code : undefined;
 }
 
 /** Why it stands there, and what would make it better, in sentences. */
@@ -59,7 +61,8 @@ const noSuchName = 'DNS has no such name: there is no such Service, or none of i
 const nameRungAdvice =
   'A headless Service (clusterIP: None) has its pods in DNS, without any permission; its port number is then the pods’ own.';
 
-function whyNoSlices(finding: Finding): string {
+/** Why the first rung is not there, in words. */
+export function whyNoSlices(finding: Finding): string {
   switch (finding.kind) {
     case 'watching':
       return 'its EndpointSlices were watched';

@@ -1,4 +1,4 @@
-import type { ResolveError } from '../../errors.js';
+import { ResolveError } from '../../errors.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { between, type Rng } from '../../runtime/rng.js';
 import type { ApiClient } from './api-client.js';
@@ -34,7 +34,10 @@ export interface ListWatchListener {
   replaced(slices: readonly EndpointSlice[]): void;
   /** A slice was made or changed; undefined = it is gone. */
   changed(name: string, slice: EndpointSlice | undefined): void;
-  /** Not in touch with the API server. Once per kind of failure until `confirmed`. */
+  /**
+   * Not in touch with the API server. Once per kind of failure until `confirmed`; a refusal before the first list comes
+   * at once, and again as permanent when it lasts.
+   */
   failed(error: ResolveError): void;
   /** In touch again: what we have is the present state, or will be in a moment. */
   confirmed(): void;
@@ -245,16 +248,20 @@ export class ListWatch {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
     if (remedy.isNews) await this.#tell(verb, failure);
+    // Whoever has no set yet may look elsewhere instead of waiting for us to make sure.
+    else if (remedy.isPassing && this.#version === undefined) await this.#tell(verb, failure, 'passing');
     return remedy;
   }
 
-  async #tell(verb: 'list' | 'watch', failure: ApiFailure): Promise<void> {
-    const news = `${failure.kind} ${failure.label}`;
+  async #tell(verb: 'list' | 'watch', failure: ApiFailure, how: 'lasting' | 'passing' = 'lasting'): Promise<void> {
+    const news = `${failure.kind} ${failure.label} ${how}`;
     if (this.#told.has(news)) return;
     this.#told.add(news);
     const namespace = await this.#options.namespace().catch(() => 'of this pod');
     const { client, listener } = this.#options;
-    if (!this.#closed) listener.failed(resolveErrorOf(failure, verb, namespace, client.server));
+    if (this.#closed) return;
+    const error = resolveErrorOf(failure, verb, namespace, client.server);
+    listener.failed(how === 'passing' ? notPermanent(error) : error);
   }
 
   #confirm(): void {
@@ -291,6 +298,11 @@ export class ListWatch {
       if (this.#options.keepsProcessAlive) this.#pauseTimer.ref();
     });
   }
+}
+
+/** The same, which may be over in a moment. */
+function notPermanent({ message, cause }: ResolveError): ResolveError {
+  return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
 }
 
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);

@@ -5,7 +5,7 @@ import { WatchBackoff } from './watch-backoff.js';
 
 /** W8: internal errors for longer than this call for a list. */
 const INTERNAL_ERRORS_MS = 60_000;
-/** A 403 may only mean that the server has just started: two retries within 2 s before it counts. */
+/** A 403 may only mean that the server has just started: two retries within 2 s before it counts as final. */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [100, 300],
   [1_000, 1_500],
@@ -21,6 +21,8 @@ export interface Step {
 export interface Remedy extends Step {
   /** Whether it is worth telling. */
   readonly isNews: boolean;
+  /** Whether it may be over in a moment: worth telling only to callers who have nothing yet. */
+  readonly isPassing?: boolean;
   /** Whether the version we have is of no use to the server, so that the next list must read consistently. */
   readonly isOutdated: boolean;
 }
@@ -111,7 +113,8 @@ export class WatchRecovery {
     const short = FORBIDDEN_PAUSES_MS[this.#forbiddenInRow];
     this.#forbiddenInRow += 1;
     if (short !== undefined && !wasForbidden) {
-      return { next: verb, pauseMs: between(this.#rng, short[0], short[1]), isNews: false, isOutdated: false };
+      const pauseMs = between(this.#rng, short[0], short[1]);
+      return { next: verb, pauseMs, isNews: false, isPassing: true, isOutdated: false };
     }
     this.#watchForbidden = verb === 'watch';
     // Without a watch, a list now and then is better than a set that stands still.

@@ -112,6 +112,20 @@ describe('without permission', () => {
   });
 });
 
+describe('an API server that has just started and refuses everybody', () => {
+  it('keeps nobody waiting: DNS is asked after one refusal, and the slices are watched after the next answer', async () => {
+    service('cluster-ip', '10.0.0.1', '10.0.0.2');
+    world.api.failNext('list', { kind: 'status', status: 403 });
+    const one = watch('orders.shop:80');
+    // No time passes: neither a pause nor a second question comes before DNS.
+    await one.until('the slots', () => one.addresses === slots(80), 0);
+    expect(world.api.counts.lists).toBe(1);
+    await one.until('the climb', () => one.addresses === '10.0.0.1:8080 10.0.0.2:8080');
+    expect(one.rungs.map(({ rung }) => rung)).toEqual(['name', 'slices']);
+    expect(one.listener.errors).toEqual([]);
+  });
+});
+
 describe('losing a rung', () => {
   it('the API server away for an hour changes nothing, and DNS is not asked', async () => {
     service('headless', '10.0.0.1', '10.0.0.2');

@@ -46,6 +46,14 @@ describe('firstAvailable', () => {
     expect(listener.events).toEqual(['10.0.0.2:80', '10.0.0.1:80', '10.0.0.2:80', '10.0.0.1:80']);
   });
 
+  it('a failure that turns out to be final is told again as final', () => {
+    for (const permanent of [false, true]) {
+      a.fail(new ResolveError('refused', { permanent }));
+      b.fail(new ResolveError('down', { permanent }));
+    }
+    expect(listener.errors.map(({ permanent }) => permanent)).toEqual([false, true]);
+  });
+
   it('keeps the first through its failures, and says that it is stale', () => {
     a.update('10.0.0.1');
     b.update('10.0.0.2');

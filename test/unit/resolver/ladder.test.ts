@@ -23,6 +23,7 @@ let slices: FakeResolver;
 let onSlices: (count: number) => void;
 let asked: LadderService[];
 let rungs: ObserverEvents['rungChanged'][];
+let warnings: string[];
 let resolution: Resolution;
 
 async function watch(options: Partial<LadderOptions> & { readonly namespace?: string } = {}): Promise<void> {
@@ -52,7 +53,7 @@ async function watch(options: Partial<LadderOptions> & { readonly namespace?: st
   resolution = resolver.watch(listener, {
     clock,
     rng: { next: () => 0 },
-    observer: { rungChanged: (event) => rungs.push(event) },
+    observer: { rungChanged: (event) => rungs.push(event), warned: ({ message }) => warnings.push(message) },
   });
   await turn();
 }
@@ -89,6 +90,7 @@ beforeEach(() => {
   slices = new FakeResolver();
   asked = [];
   rungs = [];
+  warnings = [];
 });
 
 describe('the first rung', () => {
@@ -211,6 +213,30 @@ describe('no permission', () => {
     expect(rungs[0]?.advice).toContain('name: frontend\n    namespace: web');
   });
 
+  it('a first refusal is enough to ask DNS, and told no more than once when it lasts', async () => {
+    headless('10.0.0.1');
+    await watch();
+    slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
+    await turn();
+    expect(listener.events).toEqual(['10.0.0.1:80']);
+    slices.fail(forbidden);
+    await turn(60_000);
+    expect(rungs).toHaveLength(1);
+    expect(rungs[0]?.advice).toContain('kind: RoleBinding');
+    expect(warnings).toEqual([]);
+  });
+
+  it('a refusal of a moment is climbed up from', async () => {
+    headless('10.0.0.1');
+    await watch();
+    slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
+    await turn(200);
+    show('10.0.0.1');
+    await turn(60_000);
+    expect(listener.events).toEqual(['10.0.0.1:80', '10.0.0.1:8080#uid-10.0.0.1']);
+    expect(rungs.map(({ rung }) => rung)).toEqual(['dns', 'slices']);
+  });
+
   it('climbs when permission comes', async () => {
     headless('10.0.0.1');
     await watch();
@@ -298,13 +324,32 @@ describe('a silent API server', () => {
     expect(listener.keys).toBe('10.0.0.1:8080#uid-10.0.0.1');
   });
 
-  it('that turns out to refuse us is told again, once', async () => {
+  it('that turns out to refuse us is no other rung: a warning has the reason and the manifest, once', async () => {
     headless('10.0.0.9');
     await watch();
     await turn(2_500);
+    slices.fail(new ResolveError('could not list: no answer for 3 s'));
     slices.fail(forbidden);
+    slices.fail(new ResolveError('could not list: ECONNREFUSED'));
     slices.fail(forbidden);
-    expect(rungs.map(({ advice }) => advice !== undefined)).toEqual([false, true]);
+    expect(rungs.map(({ rung }) => rung)).toEqual(['dns']);
+    expect(warnings).toHaveLength(1);
+    expect(warnings[0]).toContain('orders.shop:80: EndpointSlices are not watched: the API server does not let us');
+    expect(warnings[0]).toContain('kind: RoleBinding');
+  });
+
+  it('of which more is learnt by and by: the rung is told once, and again only after another', async () => {
+    headless('10.0.0.9');
+    await watch();
+    await turn(2_500);
+    slices.fail(new ResolveError('could not list: no answer for 3 s'));
+    slices.fail(new ResolveError(forbidden.message, { code: 'EVENKEEL_FORBIDDEN' }));
+    slices.fail(forbidden);
+    clusterIp();
+    await turn(30_000);
+    headless('10.0.0.9', '10.0.0.8');
+    await turn(30_000);
+    expect(rungs.map(({ rung }) => rung)).toEqual(['dns', 'name', 'dns']);
   });
 });
 
