@@ -71,7 +71,7 @@ export class Corridor<C> implements LeaseOwner<C> {
       clock,
       work: (what) => this.#work(what),
       isUrgent: () => !this.#slot.hasReady,
-      isGathering: () => (this.#room.size > 1 || this.#missed > 1) && this.#isOpening(),
+      isGathering: () => this.#isGathering(),
     });
     this.#start = new StartGate(clock, options.startTimeoutMs, () =>
       notStartedError(this.#feed, options.startTimeoutMs),
@@ -107,7 +107,10 @@ export class Corridor<C> implements LeaseOwner<C> {
       roomGained: () => {
         if (this.#room.size > 0) clock.defer(() => this.#room.wake());
       },
-      troubled: () => this.#feed.refresh(),
+      troubled: () => {
+        this.#upkeep.reconsider();
+        this.#feed.refresh();
+      },
     });
     try {
       this.#feed = new EndpointFeed(resolver, {
@@ -128,9 +131,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   }
 
   pick(options?: PickOptions<C>): Lease<C> | undefined {
-    // Whoever waits was here first.
-    if (this.#room.size > 0) this.#room.wake();
-    const lease = options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
+    const lease = this.#pickInTurn(options);
     if (lease === undefined && !this.#slot.hasReady) this.#missed++;
     return lease;
   }
@@ -144,7 +145,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   async claim(options: AcquireOptions<C>): Promise<Lease<C>> {
     const { key, avoid, signal } = options;
     signal?.throwIfAborted();
-    const lease = this.pick(options);
+    const lease = this.#pickInTurn(options);
     if (lease !== undefined) return lease;
     try {
       const refusal = this.#refusal();
@@ -153,6 +154,8 @@ export class Corridor<C> implements LeaseOwner<C> {
         min: 0,
         infinite: true,
       });
+      // Counted among those who wait here, not among those who wait by themselves.
+      if (this.#missed > 0) this.#missed--;
       return await this.#room.wait({ key, avoid, signal, timeoutMs });
     } catch (error) {
       if (isEvenkeelError(error)) {
@@ -226,6 +229,12 @@ export class Corridor<C> implements LeaseOwner<C> {
     return outcomes.cancelled;
   }
 
+  #pickInTurn(options: PickOptions<C> | undefined): Lease<C> | undefined {
+    // Whoever waits was here first.
+    if (this.#room.size > 0) this.#room.wake();
+    return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
+  }
+
   #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined {
     if (!this.#slot.isFilled) return undefined;
     const nowMs = this.#clock.now();
@@ -251,14 +260,37 @@ export class Corridor<C> implements LeaseOwner<C> {
     }
     // An observer told of all this may have closed us.
     if (this.#closing.hasBegun) return 0;
+    this.#start.open();
+    if (this.#slot.isFilled && this.#upkeep.mustGather()) return 0;
     const beganMs = this.#clock.now();
-    this.#slot.rebuild(this.#pool.members);
+    this.#slot.rebuild(this.#pool.members, this.#first());
     const costMs = this.#clock.now() - beganMs;
     if (this.#slot.hasReady) this.#missed = 0;
-    this.#start.open();
     if (this.#empty && !this.#options.waitForEndpoints) this.#room.fail(noEndpointsError(this.#feed));
     else this.#room.wake();
     return costMs;
+  }
+
+  /** Who gets the next calls, if that is not for the picker to say among all. */
+  #first(): readonly Subchannel<C>[] {
+    const { first } = this.#pool;
+    // Whoever comes when all are connected meets all of them.
+    if (this.#callers === 0 && !this.#isOpening()) first.end();
+    const { waiting } = first;
+    return waiting.every(({ state }) => state === 'ready') ? waiting : [];
+  }
+
+  /** Whether callers would all go to what is ready already. */
+  #isGathering(): boolean {
+    const { members, first } = this.#pool;
+    if (!members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready')) return false;
+    if (first.waiting.some(({ state }) => state !== 'ready')) return true;
+    return this.#callers > 1 && this.#isOpening();
+  }
+
+  /** How many wait, here or in an adapter that keeps its callers itself. */
+  get #callers(): number {
+    return Math.max(this.#room.size, this.#missed);
   }
 
   #isOpening(): boolean {

@@ -2,8 +2,11 @@ import type { PickSet } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
-/** What a picker may choose from, out of the pool's members: standby ones left out, ready ones apart. */
-export function pickSetOf<C>(members: readonly Member<C>[]): PickSet<C> {
+/**
+ * What a picker may choose from, out of the pool's members: standby ones left out, ready ones apart. With `only`, no
+ * other is taken for ready.
+ */
+export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<C> {
   const subchannels: Subchannel<C>[] = [];
   const weights: number[] = [];
   const all: Subchannel<C>[] = [];
@@ -14,7 +17,7 @@ export function pickSetOf<C>(members: readonly Member<C>[]): PickSet<C> {
     if (!(weight > 0 && weight < Number.POSITIVE_INFINITY)) continue;
     all.push(subchannel);
     allWeights.push(weight);
-    if (subchannel.state !== 'ready') continue;
+    if (subchannel.state !== 'ready' || only?.includes(subchannel) === false) continue;
     if (weight !== (weights[0] ?? weight)) equalWeights = false;
     subchannels.push(subchannel);
     weights.push(weight);

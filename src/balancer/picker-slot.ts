@@ -24,6 +24,9 @@ export class PickerSlot<C> {
   readonly #request: PickRequest<C> = createPickRequest();
   #picker: Picker<C> | undefined;
   #set: PickSet<C> | undefined;
+  #members: readonly Member<C>[] = [];
+  /** How many picks are left to those few the picker was built for; -1: it was built for all. */
+  #firstLeft = -1;
 
   constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
     this.#factory = factory;
@@ -41,9 +44,19 @@ export class PickerSlot<C> {
     return this.#set !== undefined && this.#set.subchannels.length > 0;
   }
 
-  /** O(n), and whatever the picker needs. */
-  rebuild(members: readonly Member<C>[]): void {
-    const set = pickSetOf(members);
+  /**
+   * O(n), and whatever the picker needs.
+   * @param first The next picks go to these, as many as they are; then it is rebuilt for all.
+   */
+  rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
+    this.#members = members;
+    let set = pickSetOf(members, first.length > 0 ? first : undefined);
+    this.#firstLeft = first.length > 0 ? first.length : -1;
+    if (set.subchannels.length === 0 && first.length > 0) {
+      // A stage has taken them out meanwhile.
+      set = pickSetOf(members);
+      this.#firstLeft = -1;
+    }
     this.#set = set;
     try {
       this.#picker = this.#factory(set, this.#picker, { rng: this.#rng });
@@ -57,15 +70,21 @@ export class PickerSlot<C> {
     key: string | undefined,
     avoid: ReadonlySet<Subchannel<C>> | undefined,
   ): Subchannel<C> | undefined {
+    if (this.#firstLeft >= 0 && --this.#firstLeft < 0) this.rebuild(this.#members);
     const request = this.#request;
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
+    let picked: Subchannel<C> | undefined;
     try {
-      return this.#picker?.pick(request);
+      picked = this.#picker?.pick(request);
     } catch (error) {
-      return this.#pickInstead(error);
+      picked = this.#pickInstead(error);
     }
+    if (picked !== undefined || this.#firstLeft < 0) return picked;
+    // None of the few can take it; another may.
+    this.#firstLeft = 0;
+    return this.pick(nowMs, key, avoid);
   }
 
   /** A call on `subchannel` ended. */
@@ -81,6 +100,8 @@ export class PickerSlot<C> {
   clear(): void {
     this.#picker = undefined;
     this.#set = undefined;
+    this.#members = [];
+    this.#firstLeft = -1;
   }
 
   #pickInstead(error: unknown): Subchannel<C> | undefined {

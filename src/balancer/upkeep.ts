@@ -9,7 +9,7 @@ export interface UpkeepOwner {
   work(what: UpkeepWork): number;
   /** Whether a new picker cannot wait for its cost to be paid off: the present one has nothing to pick. */
   isUrgent(): boolean;
-  /** Whether it waits a moment nevertheless: several callers wait, and more connections are about to open. */
+  /** Whether it waits a moment nevertheless: something is ready, and who ought to get the first calls is about to be. */
   isGathering(): boolean;
 }
 
@@ -17,7 +17,7 @@ export interface UpkeepOwner {
 const OWED_FACTOR = 10;
 /** So much may be owed before the next has to wait, in ms: sets of ordinary size never do. */
 const CREDIT_MS = 200;
-/** The callers of a start wait so long for other connections than the first, in ms, or all of them would go there. */
+/** The callers of a start wait so long for other connections than the first, in ms: else those of all clients would go there. */
 const GATHER_MS = 20;
 /** A run may ask for another so often in a row; a stage that does so each time would stop the event loop. */
 const MAX_IN_ROW = 16;
@@ -36,6 +36,8 @@ export class Upkeep {
   #timer: Timer | undefined;
   /** Until when the pickers built so far are paid off. */
   #owedUntilMs = 0;
+  /** Until when the callers of a start wait; undefined while none has to. */
+  #gatherUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
   /** How many runs in a row were asked for by the run before. */
@@ -61,10 +63,35 @@ export class Upkeep {
     clock.defer(() => this.#run());
   }
 
+  /** A connection could not be opened: what waits for it need not wait any longer. */
+  reconsider(): void {
+    if (this.#gatherUntilMs !== undefined) this.request('picker');
+  }
+
+  /** Whether a new picker would come too early. If so it is asked for. */
+  mustGather(): boolean {
+    if (!this.#owner.isUrgent() || this.#gatherMs() === 0) return false;
+    this.request('picker');
+    return true;
+  }
+
   #waitMs(): number {
     const owner = this.#owner;
-    if (!owner.isUrgent()) return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
-    return owner.isGathering() ? GATHER_MS : 0;
+    if (owner.isUrgent()) return this.#gatherMs();
+    this.#gatherUntilMs = undefined;
+    return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
+  }
+
+  /** How long the callers of a start still wait, in ms. */
+  #gatherMs(): number {
+    const owner = this.#owner;
+    if (!owner.isGathering()) {
+      this.#gatherUntilMs = undefined;
+      return 0;
+    }
+    const nowMs = owner.clock.now();
+    this.#gatherUntilMs ??= nowMs + GATHER_MS;
+    return Math.max(0, this.#gatherUntilMs - nowMs);
   }
 
   /** What is due will not be done. */

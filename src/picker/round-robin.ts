@@ -23,8 +23,15 @@ class RoundRobinPicker<C> implements Picker<C> {
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
     this.#set = set;
     // Clients that start together must not march in step: the first place is drawn, later pickers carry on.
-    this.#cursor =
-      previous instanceof RoundRobinPicker ? previous.#cursor : drawIndex(rng, Math.max(1, set.subchannels.length));
+    if (previous instanceof RoundRobinPicker && previous.#set.subchannels.length > 0) {
+      this.#cursor = (previous as RoundRobinPicker<C>).#cursorIn(set.subchannels);
+    } else this.#cursor = drawIndex(rng, Math.max(1, set.subchannels.length));
+  }
+
+  /** Where whoever had the last turn is among `subchannels`; if he has left, before the place he would have. */
+  #cursorIn(subchannels: readonly Subchannel<C>[]): number {
+    const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as Subchannel<C>);
+    return index === -1 ? Math.max(-1, Math.min(this.#cursor, subchannels.length) - 1) : index;
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {

@@ -8,6 +8,7 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectGate } from './connect-gate.js';
+import { FirstDrawn, inDrawnOrder } from './dial-order.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 import { Retiring } from './retiring.js';
 import { Subchannel } from './subchannel.js';
@@ -48,6 +49,8 @@ export class Pool<C> {
   /** Every subchannel not yet closed, the draining ones included. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
   readonly #retiring: Retiring<C>;
+  /** Who gets the first calls of a start. */
+  readonly first: FirstDrawn<C> = new FirstDrawn();
   #members: readonly Member<C>[] = [];
   /** Calls begun on subchannels that are closed by now. */
   #startedBefore = 0;
@@ -102,6 +105,7 @@ export class Pool<C> {
   reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): void {
     const staying = new Set<string>();
     const members: Member<C>[] = [];
+    const newcomers: Member<C>[] = [];
     for (const entry of set.entries) {
       // An observer told of one of them may have closed the balancer.
       if (this.#closing) return;
@@ -109,8 +113,11 @@ export class Pool<C> {
       const member = this.#member(entry);
       member.subchannel.setTrial(entry.trial);
       members.push(member);
+      if (member.subchannel.state === 'idle') newcomers.push(member);
     }
+    const isStart = !members.some(({ subchannel }) => subchannel.state === 'ready');
     this.#members = members;
+    this.#open(inDrawnOrder(newcomers, this.#parts.rng), isStart);
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
@@ -148,8 +155,15 @@ export class Pool<C> {
     }
     const subchannel = new Subchannel(endpoint, this.#owner, this.#newLoad(), this.#parts.track(endpoint));
     this.#subchannels.set(endpoint.key, subchannel);
-    subchannel.open();
     return { subchannel, weight, doubted };
+  }
+
+  #open(newcomers: readonly Member<C>[], isStart: boolean): void {
+    if (isStart && newcomers.length > 0) this.first.add(newcomers);
+    for (const { subchannel } of newcomers) {
+      if (this.#closing) return;
+      subchannel.open();
+    }
   }
 
   #newLoad(): Load {

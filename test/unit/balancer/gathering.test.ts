@@ -1,14 +1,19 @@
 import { describe, expect, it } from 'vitest';
+import type { BalancerOptions } from '../../../src/balancer/balancer-options.js';
 import type { Lease } from '../../../src/balancer/lease.js';
+import type { StageFactory } from '../../../src/stage/stage.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { BalancerHouse } from '../../support/balancer-house.js';
 
 /** Connections open one by one, when the test says so. */
 class OneByOne extends FakeTransport {
+  /** Addresses, in the order connections were asked for. */
+  readonly asked: string[] = [];
   readonly #gates = new Map<string, () => void>();
 
   override async connect(...[endpoint, signal]: Parameters<FakeTransport['connect']>): Promise<FakeConnection> {
+    this.asked.push(endpoint.address);
     await new Promise<void>((resolve) => this.#gates.set(endpoint.address, resolve));
     return super.connect(endpoint, signal);
   }
@@ -22,9 +27,9 @@ class OneByOne extends FakeTransport {
 const pods = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
 
 describe('the callers of a start', () => {
-  const begin = async (callers: number) => {
+  const begin = async (callers: number, options: Partial<BalancerOptions<FakeConnection>> = {}) => {
     const transport = new OneByOne();
-    const house = new BalancerHouse({ transport });
+    const house = Object.assign(new BalancerHouse({ transport, ...options }), { attempted: transport.asked });
     await house.publish(...pods);
     const served: string[] = [];
     const note = ({ endpoint }: Lease<FakeConnection>) => served.push(endpoint.address);
@@ -51,10 +56,91 @@ describe('the callers of a start', () => {
     expect(served).toEqual(['10.0.0.2', '10.0.0.2']);
   });
 
-  it('one alone waits for nobody', async () => {
-    const { transport, served } = await begin(1);
-    await transport.admit('10.0.0.3');
-    expect(served).toEqual(['10.0.0.3']);
+  it('one alone waits for the two that were drawn for the first calls, and goes to one of them', async () => {
+    const { transport, house, served } = await begin(1);
+    // Attempts are made in the order that was drawn.
+    const [first, second, third] = house.attempted as [string, string, string];
+    for (const pod of [third, second]) {
+      await transport.admit(pod);
+      expect(served).toEqual([]);
+    }
+    await transport.admit(first);
+    expect(served).toHaveLength(1);
+    expect([first, second]).toContain(served[0]);
+    // The next call goes to the other one, those that follow to all.
+    expect((await house.addresses(1)).concat(served).sort()).toEqual([first, second].sort());
+    expect((await house.addresses(3)).sort()).toEqual(pods);
+  });
+
+  it('wait for no more than a moment where one of those drawn hangs, and for nothing where it fails', async () => {
+    for (const failing of [false, true]) {
+      const { transport, house, served } = await begin(1);
+      const [first, second, third] = house.attempted as [string, string, string];
+      await transport.admit(second);
+      await transport.admit(third);
+      expect(served).toEqual([]);
+      if (failing) {
+        transport.behaviour.set(`${first}:80`, 'refuse');
+        await transport.admit(first);
+        expect([second, third]).toContain(served[0]);
+      } else {
+        await house.clock.advanceAsync(19);
+        expect(served).toEqual([]);
+        await house.clock.advanceAsync(1);
+        expect(served).toHaveLength(1);
+      }
+    }
+  });
+
+  it('are not all sent to what is ready because a stage thinks again meanwhile', async () => {
+    let invalidate = (): void => {};
+    const stage: StageFactory = (context) => {
+      invalidate = context.invalidate;
+      return { apply: (set) => set };
+    };
+    const { transport, house, served } = await begin(6, { stages: [stage] });
+    await transport.admit('10.0.0.1');
+    for (let again = 0; again < 3; again++) {
+      invalidate();
+      await house.clock.advanceAsync(5);
+    }
+    expect(served).toEqual([]);
+    // Put off, but not for longer than without it.
+    invalidate();
+    await house.clock.advanceAsync(5);
+    expect(served).toEqual(new Array(6).fill('10.0.0.1'));
+  });
+
+  it('of a set that is published anew go to the two drawn of that one', async () => {
+    const { transport, house, served } = await begin(1);
+    const before = house.attempted.length;
+    await house.publish('10.0.0.4', '10.0.0.5', '10.0.0.6');
+    const [first, second, third] = house.attempted.slice(before) as [string, string, string];
+    await transport.admit(third);
+    await transport.admit(first);
+    expect(served).toEqual([]);
+    await transport.admit(second);
+    expect([first, second]).toContain(served[0]);
+  });
+
+  it('are not all sent to an endpoint that is added while the others connect', async () => {
+    const { transport, house, served } = await begin(1);
+    const [first, second] = house.attempted as [string, string];
+    await house.publish(...pods, '10.0.0.4');
+    await transport.admit('10.0.0.4');
+    expect(served).toEqual([]);
+    await transport.admit(first);
+    await transport.admit(second);
+    expect([first, second]).toContain(served[0]);
+  });
+
+  it('leave alone what stands by', async () => {
+    const stage: StageFactory = () => ({
+      apply: (set) => set.map((entry) => (entry.endpoint.address === pods[1] ? entry : { ...entry, weight: 0 })),
+    });
+    const { transport, served } = await begin(1, { stages: [stage] });
+    await transport.admit('10.0.0.2');
+    expect(served).toEqual(['10.0.0.2']);
   });
 
   it('are also those who wait elsewhere, as in a gRPC channel: their picks brought nothing', async () => {
@@ -71,7 +157,7 @@ describe('the callers of a start', () => {
     expect(served.sort()).toEqual(pods);
   });
 
-  it('elsewhere, too, wait no longer than a moment, and one alone for nobody', async () => {
+  it('elsewhere, too, wait no longer than a moment', async () => {
     const transport = new OneByOne();
     const house = new BalancerHouse({ transport });
     await house.publish(...pods);
@@ -82,12 +168,5 @@ describe('the callers of a start', () => {
     expect(house.balancer.pick()).toBeUndefined();
     await house.clock.advanceAsync(1);
     expect(house.balancer.pick()?.endpoint.address).toBe('10.0.0.2');
-
-    const second = new OneByOne();
-    const alone = new BalancerHouse({ transport: second });
-    await alone.publish(...pods);
-    expect(alone.balancer.pick()).toBeUndefined();
-    await second.admit('10.0.0.3');
-    expect(alone.balancer.pick()?.endpoint.address).toBe('10.0.0.3');
   });
 });

@@ -48,11 +48,31 @@ describe('round robin', () => {
     expect(inTurn(second, members, 7)).toEqual([...order.slice(seed), ...order.slice(0, seed)]);
   });
 
-  it('starts clients at different places', () => {
+  it('goes on behind whoever had the last turn, whatever came or went before him', () => {
+    const members = subchannels(6);
+    const of = (...indexes: number[]) => pickSet(indexes.map((index) => members[index] as TestSubchannel));
+    const rng = seededRng(1);
+    const none = roundRobin()(of(), undefined, { rng });
+    const few = roundRobin()(of(1, 3), none, { rng });
+    inTurn(few, members, 1);
+    const [last] = inTurn(few, members, 1) as [number];
+    const more = roundRobin()(of(0, 1, 2, 3, 4), few, { rng });
+    expect(inTurn(more, members, 2)).toEqual([(last + 1) % 5, (last + 2) % 5]);
+    const now = (last + 2) % 5;
+    const without = roundRobin()(of(...[0, 1, 2, 3, 4].filter((index) => index !== now)), more, { rng });
+    expect(inTurn(without, members, 1)).toEqual([(now + 1) % 5]);
+    // Nobody of those before is left, and then nobody at all.
+    const others = roundRobin()(of(5), without, { rng });
+    const back = roundRobin()(of(0, 1), roundRobin()(of(), others, { rng }), { rng });
+    expect(inTurn(back, members, 2).sort()).toEqual([0, 1]);
+  });
+
+  it('starts clients at different places, also when nothing was there at first', () => {
     const members = subchannels(10);
     const starts = new Set(
       Array.from({ length: 50 }, (_, seed) => {
-        const picker = roundRobin()(pickSet(members), undefined, { rng: seededRng(seed) });
+        const rng = seededRng(seed);
+        const picker = roundRobin()(pickSet(members), roundRobin()(pickSet([]), undefined, { rng }), { rng });
         return inTurn(picker, members, 1)[0];
       }),
     );

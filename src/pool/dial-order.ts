@@ -1,0 +1,71 @@
+import type { Rng } from '../runtime/rng.js';
+import type { Subchannel, SubchannelState } from './subchannel.js';
+
+/** What is connected to. */
+interface Newcomer<C> {
+  readonly subchannel: Subchannel<C>;
+  readonly weight: number;
+}
+
+/** So many endpoints are drawn for the first calls of a start: the first call goes to one of them, the second to the other. */
+const DRAWN = 2;
+
+/**
+ * The order in which new endpoints are connected to: drawn by weight, standby ones last. What is connected to first gets the
+ * first calls; in the order of the list that would be the same endpoint for every client that starts.
+ * Source: weighted sampling without replacement (Efraimidis, Spirakis, IPL 97(5), 2006).
+ */
+export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], rng: Rng): N[] {
+  return newcomers
+    .map((newcomer) => {
+      const key = -Math.log(1 - rng.next());
+      return { newcomer, standsBy: !hasShare(newcomer), key: hasShare(newcomer) ? key / newcomer.weight : key };
+    })
+    .sort((a, b) => Number(a.standsBy) - Number(b.standsBy) || a.key - b.key)
+    .map(({ newcomer }) => newcomer);
+}
+
+/**
+ * Who gets the first calls of a start, when nothing was connected before: the first of the drawn order that do not fail. Not
+ * simply whoever connects first: that is the nearest, or the idlest, for every client alike.
+ */
+export class FirstDrawn<C> {
+  /** Those who may be among them, the first drawn at the end, where little is moved when one is taken out. */
+  #order: Subchannel<C>[] = [];
+
+  /** Nothing is connected, and these are being connected to, in this order, after those of whom was told before. */
+  add(newcomers: readonly Newcomer<C>[]): void {
+    const order = newcomers.filter(hasShare).map(({ subchannel }) => subchannel);
+    this.#order = [...order.reverse(), ...this.#order];
+  }
+
+  /** The start is over. */
+  end(): void {
+    if (this.#order.length > 0) this.#order = [];
+  }
+
+  /** Those that have had no call yet, connecting or ready, at most two. */
+  get waiting(): readonly Subchannel<C>[] {
+    const order = this.#order;
+    const waiting: Subchannel<C>[] = [];
+    let drawn = 0;
+    for (let index = order.length - 1; index >= 0 && drawn < DRAWN; index--) {
+      const subchannel = order[index] as Subchannel<C>;
+      if (!mayConnect(subchannel.state)) {
+        order.splice(index, 1);
+        continue;
+      }
+      drawn++;
+      if (subchannel.started === 0) waiting.push(subchannel);
+    }
+    return waiting;
+  }
+}
+
+function mayConnect(state: SubchannelState): boolean {
+  return state === 'idle' || state === 'connecting' || state === 'ready';
+}
+
+function hasShare({ weight }: { readonly weight: number }): boolean {
+  return weight > 0 && weight < Number.POSITIVE_INFINITY;
+}
