@@ -37,7 +37,7 @@ const shop = openShop({
 async function connectedTo(count) {
   await shop.cluster.ready();
   // One that failed calls before it died stands by for a moment after its return.
-  const isUsed = ({ state, weight, doubted }) => state === 'ready' && weight > 0 && !doubted;
+  const isUsed = ({ state, weight, suspect }) => state === 'ready' && weight > 0 && !suspect;
   const ready = () => replicas().filter(isUsed).length;
   while (ready() !== count) await new Promise((resolve) => setTimeout(resolve, 10));
 }

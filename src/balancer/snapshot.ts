@@ -53,7 +53,7 @@ export interface EndpointSnapshot {
   readonly state: SubchannelState;
   /** Share of picks against the others; 0 = standby or draining. */
   readonly weight: number;
-  readonly doubted: boolean;
+  readonly suspect: boolean;
   readonly inFlight: number;
   /** Calls it can carry at once; -1 = no limit. */
   readonly capacity: number;
@@ -78,9 +78,9 @@ export function snapshotFeed({
 export function snapshotEndpoints<C>(pool: Pool<C>, nowMs: number): EndpointSnapshot[] {
   const members = new Set<Subchannel<C>>();
   const result: EndpointSnapshot[] = [];
-  for (const { subchannel, weight, doubted } of pool.members) {
+  for (const { subchannel, weight, suspect } of pool.members) {
     members.add(subchannel);
-    result.push(snapshotOf(subchannel, weight, doubted, nowMs));
+    result.push(snapshotOf(subchannel, weight, suspect, nowMs));
   }
   for (const subchannel of pool.subchannels) {
     if (!members.has(subchannel)) result.push(snapshotOf(subchannel, 0, false, nowMs));
@@ -88,7 +88,7 @@ export function snapshotEndpoints<C>(pool: Pool<C>, nowMs: number): EndpointSnap
   return result;
 }
 
-function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, doubted: boolean, nowMs: number): EndpointSnapshot {
+function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, suspect: boolean, nowMs: number): EndpointSnapshot {
   const { endpoint, capacity } = subchannel;
   return {
     key: endpoint.key,
@@ -97,7 +97,7 @@ function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, doubted: boole
     ...(endpoint.zone !== undefined && { zone: endpoint.zone }),
     state: subchannel.state,
     weight,
-    doubted,
+    suspect,
     inFlight: subchannel.inFlight,
     capacity: finite(capacity),
     load: finite(subchannel.cost(nowMs)),

@@ -5,12 +5,12 @@ export interface EndpointEntry {
   readonly endpoint: Endpoint;
   /** Share of picks against the others. 0 = standby: stay connected, do not pick. */
   readonly weight: number;
-  /** A verdict stage (health, outlier) holds it for broken. Panic, the last stage, decides what that means. */
-  readonly doubted: boolean;
-  /** It deserves doubt, but as many as allowed are doubted already. Counts towards panic. */
-  readonly held?: true;
-  /** It was doubted and may show itself: one call at a time until one has succeeded. Each round counts on by one. */
-  readonly trial?: number;
+  /** A stage (health, outlier ejection) takes it for broken. Panic, the last stage, decides what that means. */
+  readonly suspect: boolean;
+  /** It meets an ejection criterion, but as many as allowed are suspect already: it is used, and counts towards panic. */
+  readonly overLimit?: true;
+  /** It was suspect and gets one call at a time until one has succeeded. Each round counts up by one. */
+  readonly probation?: number;
 }
 
 /**
@@ -28,14 +28,14 @@ export class EndpointSet {
     this.entries = entries;
   }
 
-  /** A fresh set: weight as the endpoint says, nothing doubted. Of endpoints with one key the first is taken. */
+  /** A fresh set: weight as the endpoint says, nothing suspect. Of endpoints with one key the first is taken. */
   static of(version: number, endpoints: readonly Endpoint[]): EndpointSet {
     const seen = new Set<string>();
     const entries: EndpointEntry[] = [];
     for (const endpoint of endpoints) {
       if (seen.has(endpoint.key)) continue;
       seen.add(endpoint.key);
-      entries.push({ endpoint, weight: endpoint.weight, doubted: false });
+      entries.push({ endpoint, weight: endpoint.weight, suspect: false });
     }
     return new EndpointSet(version, entries);
   }

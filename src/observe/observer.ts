@@ -22,12 +22,12 @@ export interface ObserverEvents {
     readonly to: SubchannelState;
     readonly error?: Error;
   };
-  /** A verdict stage doubts an endpoint, for `durationMs`. */
+  /** An endpoint is suspect and gets no call for `durationMs`. */
   ejected: { readonly endpoint: Endpoint; readonly reason: string; readonly durationMs: number };
-  /** The doubt is over. */
+  /** It is not suspect any more. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
-  /** Too many doubted: all are used (true), or verdicts count again (false). */
-  panicChanged: { readonly panicking: boolean; readonly doubted: number; readonly total: number };
+  /** Too many are suspect, so all are used (true); or that is over (false). */
+  panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
   /** One attempt of a call ended; `retrying` says that another follows elsewhere. */
   attemptEnded: {
     readonly endpoint: Endpoint;

@@ -39,7 +39,7 @@ export interface Member<C> {
   readonly subchannel: Subchannel<C>;
   /** 0 = standby. */
   readonly weight: number;
-  readonly doubted: boolean;
+  readonly suspect: boolean;
 }
 
 /** Keeps one subchannel per endpoint of the set; what leaves drains, what returns is revived. */
@@ -111,7 +111,7 @@ export class Pool<C> {
       if (this.#closing) return;
       staying.add(entry.endpoint.key);
       const member = this.#member(entry);
-      member.subchannel.setTrial(entry.trial);
+      member.subchannel.setProbation(entry.probation);
       members.push(member);
       if (member.subchannel.state === 'idle') newcomers.push(member);
     }
@@ -146,16 +146,16 @@ export class Pool<C> {
     signal.removeEventListener('abort', cut);
   }
 
-  #member({ endpoint, weight, doubted }: EndpointEntry): Member<C> {
+  #member({ endpoint, weight, suspect }: EndpointEntry): Member<C> {
     const present = this.#subchannels.get(endpoint.key);
     if (present !== undefined) {
       present.endpoint = endpoint;
       present.revive();
-      return { subchannel: present, weight, doubted };
+      return { subchannel: present, weight, suspect };
     }
     const subchannel = new Subchannel(endpoint, this.#owner, this.#newLoad(), this.#parts.track(endpoint));
     this.#subchannels.set(endpoint.key, subchannel);
-    return { subchannel, weight, doubted };
+    return { subchannel, weight, suspect };
   }
 
   #open(newcomers: readonly Member<C>[], isStart: boolean): void {

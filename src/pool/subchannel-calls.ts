@@ -42,15 +42,15 @@ export abstract class SubchannelCalls<C> {
 
   readonly load: Load;
   #connection: Connection<C> | undefined;
-  /** The round of its trial, while it is on trial. */
-  #trial: number | undefined;
+  /** The round of its probation, while it is on probation. */
+  #probation: number | undefined;
   /** Whether no tracker would learn from a success. */
   #trackersIgnoreSuccess = false;
   /** How many calls had ended when trackers were last told of one. */
   #endedWhenTold = 0;
-  /** How many calls may run while on trial. */
-  #trialLimit = 0;
-  #trialSinceMs = 0;
+  /** How many calls may run while on probation. */
+  #probationLimit = 0;
+  #probationSinceMs = 0;
   protected readonly trackers: Trackers;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
@@ -106,7 +106,7 @@ export abstract class SubchannelCalls<C> {
   get capacity(): number {
     const connection = this.#connection;
     if (connection === undefined) return 0;
-    return this.#trial === undefined ? connection.capacity : Math.min(connection.capacity, this.#trialLimit);
+    return this.#probation === undefined ? connection.capacity : Math.min(connection.capacity, this.#probationLimit);
   }
 
   /** Whether it can take one more call, now. What pickers ask: a truth value is never boxed, a capacity may be. */
@@ -127,14 +127,14 @@ export abstract class SubchannelCalls<C> {
   }
 
   /**
-   * Puts it on trial: one more call than run now, then one at a time. Another round lets one more try while the calls
-   * of the round before still run. `undefined` ends the trial.
+   * Puts it on probation: one more call than run now, then one at a time. Another round lets one more try while the calls
+   * of the round before still run. `undefined` ends it.
    */
-  setTrial(round: number | undefined): void {
-    if (round === this.#trial) return;
-    this.#trial = round;
-    this.#trialSinceMs = this.#clock.now();
-    this.#trialLimit = this.inFlight + 1;
+  setProbation(round: number | undefined): void {
+    if (round === this.#probation) return;
+    this.#probation = round;
+    this.#probationSinceMs = this.#clock.now();
+    this.#probationLimit = this.inFlight + 1;
     this.#onlyCounts = false;
     this.#updateLimit();
   }
@@ -181,9 +181,9 @@ export abstract class SubchannelCalls<C> {
 
   #ended(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured: boolean): void {
     if (outcome.kind !== 'success') this.#unsuccessful++;
-    // The room of a call from before the trial is not for another one on trial.
-    if (this.#trial !== undefined && startedMs < this.#trialSinceMs) {
-      this.#trialLimit--;
+    // The room of a call from before probation is not for another one on probation.
+    if (this.#probation !== undefined && startedMs < this.#probationSinceMs) {
+      this.#probationLimit--;
       this.#updateLimit();
     }
     if (outcome.kind === 'failure' || outcome.cause === 'connect') {
@@ -208,7 +208,7 @@ export abstract class SubchannelCalls<C> {
       this.#endedWhenTold = ended;
       this.trackers.completed(outcome, latencyMs, silentMs, this.started - this.#startedWhenHeard, unheard);
       this.#trackersIgnoreSuccess = this.trackers.ignoreSuccess;
-      this.#onlyCounts = this.#trackersIgnoreSuccess && this.#trial === undefined && this.state === 'ready';
+      this.#onlyCounts = this.#trackersIgnoreSuccess && this.#probation === undefined && this.state === 'ready';
     }
     if (outcome.cause !== 'timeout') this.#heard(heardAtMs);
   }

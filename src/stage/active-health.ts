@@ -13,7 +13,7 @@ export interface ActiveHealthOptions {
   readonly intervalMs?: number;
   /** How long a probe may take, in ms. @defaultValue 1000 */
   readonly timeoutMs?: number;
-  /** Failed probes in a row after which an endpoint is doubted. @defaultValue 3 */
+  /** Failed probes in a row after which an endpoint is suspect. @defaultValue 3 */
   readonly unhealthyAfter?: number;
   /** Good probes in a row after which it is not any more. @defaultValue 2 */
   readonly healthyAfter?: number;
@@ -32,10 +32,10 @@ interface HealthRules {
 const JITTER_RATIO = 0.2;
 
 /**
- * Probes every connected endpoint now and then, and doubts those that do not answer. For connections that carry few
+ * Probes every connected endpoint now and then, and marks those that do not answer as suspect. For connections that carry few
  * calls, where nothing would be noticed until the next one; where there is traffic, `outlierEjection` is quicker and
  * knows more. Endpoints without a connection are not probed: the pool is trying them already.
- * Throws EVENKEEL_OPTION. A transport that cannot ping is told of once, and nothing is doubted.
+ * Throws EVENKEEL_OPTION. A transport that cannot ping is reported once, and no endpoint is suspect.
  */
 export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
   checkKeys('activeHealth', options, ['intervalMs', 'timeoutMs', 'unhealthyAfter', 'healthyAfter', 'check']);
@@ -76,7 +76,7 @@ class ActiveHealth implements Stage {
 
   apply(set: EndpointSet): EndpointSet {
     return set.map((entry) =>
-      this.#patients.get(entry.endpoint.key)?.ill === true ? { ...entry, doubted: true } : entry,
+      this.#patients.get(entry.endpoint.key)?.ill === true ? { ...entry, suspect: true } : entry,
     );
   }
 

@@ -41,13 +41,13 @@ const defaults = Object.freeze({
 });
 
 /**
- * Doubts endpoints whose calls fail: 5 in a row, a time-out of one of 5 calls none of which was answered, or a share
- * that is high and several times that of the others. After its time an endpoint is on trial: one call at a time, the
+ * Marks endpoints whose calls fail as suspect: 5 in a row, a time-out of one of 5 calls none of which was answered, or a share
+ * that is high and several times that of the others. After its time an endpoint is on probation: one call at a time, the
  * first success restores it, a failure ejects it for twice as long. A connection regained after a loss, or a probe that
- * is answered, brings the trial forward, once until the next success.
+ * is answered, brings probation forward, once until the next success.
  *
- * Never more than half are doubted, one always may be while there is another, so it works from two pods on. What doubt
- * means is decided by `panic`, which has to come last.
+ * Never more than half are suspect; one always may be while there is another, so it works from two pods on. What becomes of
+ * suspects is decided by `panic`, which has to come last.
  * Throws EVENKEEL_OPTION for options that do not fit.
  * Sources: the criteria and the doubling of Envoy's and gRPC's (A50) outlier detection; the trial of a circuit breaker.
  */
@@ -104,7 +104,7 @@ class OutlierEjection implements Stage {
     for (const { state } of suspects) if (state === 'ejected') room--;
     for (const record of suspects) {
       if (room <= 0) return;
-      if (record.state !== 'suspect') continue;
+      if (record.state !== 'over-limit') continue;
       record.eject();
       room--;
     }
@@ -112,14 +112,14 @@ class OutlierEjection implements Stage {
 
   #asSuspect(entry: EndpointEntry): EndpointEntry {
     const record = this.#records.get(entry.endpoint.key);
-    return record === undefined || record.state === 'good' ? entry : { ...entry, held: true };
+    return record === undefined || record.state === 'good' ? entry : { ...entry, overLimit: true };
   }
 
   #asJudged(entry: EndpointEntry): EndpointEntry {
     const record = this.#records.get(entry.endpoint.key);
     if (record === undefined || record.state === 'good') return entry;
-    if (record.state === 'ejected') return { ...entry, doubted: true };
-    return record.state === 'trial' ? { ...entry, trial: record.round } : { ...entry, held: true };
+    if (record.state === 'ejected') return { ...entry, suspect: true };
+    return record.state === 'probation' ? { ...entry, probation: record.round } : { ...entry, overLimit: true };
   }
 }
 

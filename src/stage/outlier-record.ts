@@ -23,20 +23,20 @@ const JITTER_RATIO = 0.1;
 const FORGOTTEN_RATIO = 0.0001;
 /** An endpoint that was good for this long, and for as long as its last ejection, starts again at the shortest. In ms. */
 const FORGIVE_AFTER_MS = 10_000;
-/** A trial without a verdict for this long, and as long as the ejection was, lets one more call try. In ms. */
-const TRIAL_PATIENCE_MS = 10_000;
+/** A probation without a verdict for this long, and as long as the ejection was, lets one more call try. In ms. */
+const PROBATION_PATIENCE_MS = 10_000;
 
 /**
  * What is known of one endpoint, and what follows from it.
  *
  * ```
- * good → suspect → ejected ⇄ trial → good
+ * good → over-limit → ejected ⇄ probation → good
  * ```
- * A suspect meets a criterion and waits for room among the ejected, or for the end of a panic; a success clears it.
+ * One over the limit meets a criterion and waits for room among the ejected, or for the end of a panic; a success clears it.
  */
 export class OutlierRecord implements Tracker {
-  state: 'good' | 'suspect' | 'ejected' | 'trial' = 'good';
-  /** Counts trials, those without a verdict included. */
+  state: 'good' | 'over-limit' | 'ejected' | 'probation' = 'good';
+  /** Rounds of probation, those without a verdict included. */
   round = 0;
   readonly #endpoint: Endpoint;
   readonly #rules: OutlierRules;
@@ -56,13 +56,13 @@ export class OutlierRecord implements Tracker {
   #ejections = 0;
   #durationMs = 0;
   #restoredAtMs = Number.NEGATIVE_INFINITY;
-  /** When the first trial after the last ejection began. */
-  #trialSinceMs = 0;
+  /** When probation after the last ejection began. */
+  #probationSinceMs = 0;
   /** Whether observers were told of an ejection, and not yet of its end. */
   #announced = false;
   /** The connection was lost with an error and not yet regained. */
   #lost = false;
-  /** A regained connection or a probe brought a trial forward, and no call has succeeded since. */
+  /** A regained connection or a probe brought probation forward, and no call has succeeded since. */
   #lifeSpent = false;
   #timer: Timer | undefined;
 
@@ -103,7 +103,7 @@ export class OutlierRecord implements Tracker {
     if (error !== undefined) this.#lost = true;
   }
 
-  /** The endpoint accepts connections again: a restart is news worth a trial, but a black hole accepts them as well. */
+  /** The endpoint accepts connections again: a restart is news worth a probation, but a black hole accepts them as well. */
   connected(): void {
     const regained = this.#lost;
     this.#lost = false;
@@ -138,28 +138,28 @@ export class OutlierRecord implements Tracker {
     this.#retryAfterMs = 0;
     this.state = 'ejected';
     this.#announced = true;
-    this.#wake(durationMs, () => this.#beginTrial());
+    this.#wake(durationMs, () => this.#beginProbation());
     notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, durationMs });
   }
 
-  /** Too many are suspects for any of them to be ejected: what follows starts at the shortest ejection. */
+  /** Too many meet a criterion for any of them to be ejected: what follows starts at the shortest ejection. */
   startOver(): void {
     this.stop();
-    this.state = 'suspect';
+    this.state = 'over-limit';
     this.#ejections = 0;
   }
 
-  /** Brings the trial forward, once until the next success. */
+  /** Brings probation forward, once until the next success. */
   #signOfLife(): void {
     if (this.state !== 'ejected' || this.#lifeSpent) return;
     this.#lifeSpent = true;
-    this.#beginTrial();
+    this.#beginProbation();
   }
 
   #succeeded(latencyMs: number): void {
     this.#lifeSpent = false;
     // A call from before the ejection says nothing new.
-    if (this.state === 'suspect' || this.#startedInTrial(latencyMs)) this.#restore('a call succeeded');
+    if (this.state === 'over-limit' || this.#startedOnProbation(latencyMs)) this.#restore('a call succeeded');
   }
 
   #failed(outcome: Outcome, latencyMs: number, unanswered: number): void {
@@ -172,9 +172,9 @@ export class OutlierRecord implements Tracker {
       if (reason === undefined) return;
       const goodForMs = this.#context.clock.now() - this.#restoredAtMs;
       if (goodForMs >= Math.max(FORGIVE_AFTER_MS, this.#durationMs)) this.#ejections = 0;
-      this.#suspect(reason);
-    } else if (this.state === 'trial' && this.#startedInTrial(latencyMs)) {
-      this.#suspect(`the trial call failed (${outcome.cause})`);
+      this.#meets(reason);
+    } else if (this.state === 'probation' && this.#startedOnProbation(latencyMs)) {
+      this.#meets(`the trial call failed (${outcome.cause})`);
     }
   }
 
@@ -193,18 +193,18 @@ export class OutlierRecord implements Tracker {
     return `${percent(this.#failing)} of its calls failed, ${percent(others)} elsewhere (last: ${this.#lastCause})`;
   }
 
-  #suspect(reason: string): void {
+  #meets(reason: string): void {
     this.stop();
     this.#reason = reason;
-    this.state = 'suspect';
+    this.state = 'over-limit';
     this.#context.invalidate();
   }
 
-  #beginTrial(): void {
-    if (this.state !== 'trial') this.#trialSinceMs = this.#context.clock.now();
-    this.state = 'trial';
+  #beginProbation(): void {
+    if (this.state !== 'probation') this.#probationSinceMs = this.#context.clock.now();
+    this.state = 'probation';
     this.round++;
-    this.#wake(Math.max(TRIAL_PATIENCE_MS, this.#durationMs), () => this.#beginTrial());
+    this.#wake(Math.max(PROBATION_PATIENCE_MS, this.#durationMs), () => this.#beginProbation());
     this.#context.invalidate();
   }
 
@@ -222,9 +222,9 @@ export class OutlierRecord implements Tracker {
     invalidate();
   }
 
-  #startedInTrial(latencyMs: number): boolean {
+  #startedOnProbation(latencyMs: number): boolean {
     // A microsecond for what subtraction rounds away.
-    return this.state === 'trial' && this.#context.clock.now() - latencyMs >= this.#trialSinceMs - 0.001;
+    return this.state === 'probation' && this.#context.clock.now() - latencyMs >= this.#probationSinceMs - 0.001;
   }
 
   /** One more call, failed (1) or not (0). */

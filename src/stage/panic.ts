@@ -6,9 +6,8 @@ import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /**
- * The last stage: decides what doubt means. While at most half of the set deserves doubt, doubted endpoints get weight
- * 0: they stay connected and are not picked. When more than half do, the verdicts are doubted instead and all are used
- * alike: it is more likely that the caller, the network or a shared dependency is at fault, and sending everything to
+ * The last stage: decides what becomes of suspects. While at most half of the set meets a criterion, suspect endpoints get
+ * weight 0: they stay connected and are not picked. When more than half do, all are used alike: it is more likely that the caller, the network or a shared dependency is at fault, and sending everything to
  * the few that are left would fell them too. The same when no other endpoint has a connection.
  *
  * With n endpoints, k of them failing: k ≤ n / 2 → k ejected; k > n / 2 → none.
@@ -19,7 +18,7 @@ export const panic = (...none: []): StageFactory => {
   return (context) => new Panic(context);
 };
 
-/** Whether more than half of those that could be picked deserve doubt, the held back and those on trial included. */
+/** Whether more than half of those that could be picked meet a criterion, those over the limit and on probation included. */
 export function deservesPanic(set: EndpointSet): boolean {
   const { total, suspects } = countSuspects(set);
   return suspects * 2 > total;
@@ -40,8 +39,8 @@ class Panic implements Stage {
   readonly #context: StageContext;
   readonly #invalidation: Invalidation;
   readonly #connected = new Set<string>();
-  /** Whether the last set held a doubted endpoint, so that connections matter. */
-  #doubting = false;
+  /** Whether the last set held a suspect endpoint, so that connections matter. */
+  #hasSuspects = false;
   #panicking = false;
 
   constructor(context: StageContext) {
@@ -53,7 +52,7 @@ class Panic implements Stage {
     const set = (connected: boolean): void => {
       if (connected) this.#connected.add(key);
       else this.#connected.delete(key);
-      if (this.#doubting) this.#invalidation.request();
+      if (this.#hasSuspects) this.#invalidation.request();
     };
     return { connected: () => set(true), disconnected: () => set(false), closed: () => set(false) };
   }
@@ -61,11 +60,11 @@ class Panic implements Stage {
   apply(set: EndpointSet): EndpointSet {
     this.#invalidation.ran();
     const { total, suspects } = countSuspects(set);
-    this.#doubting = suspects > 0;
+    this.#hasSuspects = suspects > 0;
     const panicking = suspects * 2 > total || (suspects > 0 && this.#onlySuspectsConnected(set));
     if (panicking !== this.#panicking) {
       this.#panicking = panicking;
-      notify(this.#context.observer, 'panicChanged', { panicking, doubted: suspects, total });
+      notify(this.#context.observer, 'panicChanged', { panicking, suspects, total });
     }
     return set.map(panicking ? lifted : stoodBy);
   }
@@ -80,16 +79,16 @@ class Panic implements Stage {
   }
 }
 
-function isSuspect({ doubted, held, trial }: EndpointEntry): boolean {
-  return doubted || held === true || trial !== undefined;
+function isSuspect({ suspect, overLimit, probation }: EndpointEntry): boolean {
+  return suspect || overLimit === true || probation !== undefined;
 }
 
 function lifted(entry: EndpointEntry): EndpointEntry {
   if (!isSuspect(entry)) return entry;
-  const { held: _held, trial: _trial, ...rest } = entry;
-  return { ...rest, doubted: false };
+  const { overLimit: _overLimit, probation: _probation, ...rest } = entry;
+  return { ...rest, suspect: false };
 }
 
 function stoodBy(entry: EndpointEntry): EndpointEntry {
-  return entry.doubted && entry.weight > 0 ? { ...entry, weight: 0 } : entry;
+  return entry.suspect && entry.weight > 0 ? { ...entry, weight: 0 } : entry;
 }

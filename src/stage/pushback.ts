@@ -87,8 +87,8 @@ class Pushback implements Stage {
     const spared = new Set<Endpoint>();
     let usable = 0;
     let nextMs = Number.POSITIVE_INFINITY;
-    for (const { endpoint, weight, doubted } of set.entries) {
-      if (weight <= 0 || doubted) continue;
+    for (const { endpoint, weight, suspect } of set.entries) {
+      if (weight <= 0 || suspect) continue;
       usable++;
       const untilMs = this.#wishes.get(endpoint.key)?.untilMs ?? nowMs;
       if (untilMs <= nowMs) continue;

@@ -24,8 +24,8 @@ const SETTLE_MS = 100;
  * Reckons that calls come evenly from every zone that has endpoints, as nobody counts clients: with z zones, n usable
  * endpoints and l of them here, each of ours then gets n / (z × l) times the mean load. Up to `maxLoadRatio` all calls
  * stay; above it, so many stay that ours get just that, and the rest is spread over the others. Endpoints without a
- * connection, doubted ones and those on trial do not count as usable, so a zone that fails spills over by itself: put it
- * after the stages that doubt.
+ * connection, suspect ones and those on probation do not count as usable, so a zone that fails spills over by itself: put it
+ * after the stages that mark endpoints as suspect.
  * Source: the arithmetic of Envoy's zone-aware routing and of Kubernetes' topology hints (KEP-2433), which bound the
  * overload of a zone as well.
  */
@@ -93,8 +93,8 @@ class Zone implements Stage {
     );
   }
 
-  #isUsable({ endpoint, weight, doubted, trial }: EndpointEntry, evenUnconnected: boolean): boolean {
-    if (weight <= 0 || doubted || trial !== undefined) return false;
+  #isUsable({ endpoint, weight, suspect, probation }: EndpointEntry, evenUnconnected: boolean): boolean {
+    if (weight <= 0 || suspect || probation !== undefined) return false;
     return evenUnconnected || this.#connected.has(endpoint.key);
   }
 }

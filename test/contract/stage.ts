@@ -71,9 +71,9 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       pods.set(addresses(6));
       pods.clock.advance(3_600_000);
       const first = pods.result;
-      const again = first.entries.map(({ endpoint, weight, doubted }) => [endpoint.key, weight, doubted]);
+      const again = first.entries.map(({ endpoint, weight, suspect }) => [endpoint.key, weight, suspect]);
       pods.set(addresses(6));
-      expect(pods.result.entries.map(({ endpoint, weight, doubted }) => [endpoint.key, weight, doubted])).toEqual(
+      expect(pods.result.entries.map(({ endpoint, weight, suspect }) => [endpoint.key, weight, suspect])).toEqual(
         again,
       );
     });
@@ -86,7 +86,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       pods.clock.advance(1_000);
       expect(pods.clock.timers).toBe(0);
       pods.set(addresses(4));
-      expect(pods.result.entries.every(({ doubted }) => !doubted)).toBe(true);
+      expect(pods.result.entries.every(({ suspect }) => !suspect)).toBe(true);
       pods.close();
       expect(pods.clock.timers).toBe(0);
     });

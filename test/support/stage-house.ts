@@ -31,8 +31,8 @@ export class StageHouse {
       observer: {
         ejected: ({ endpoint, reason }) => this.events.push(`ejected ${endpoint.address}: ${reason}`),
         restored: ({ endpoint, reason }) => this.events.push(`restored ${endpoint.address}: ${reason}`),
-        panicChanged: ({ panicking, doubted, total }) =>
-          this.events.push(`panic ${panicking ? 'on' : 'off'} ${doubted}/${total}`),
+        panicChanged: ({ panicking, suspects, total }) =>
+          this.events.push(`panic ${panicking ? 'on' : 'off'} ${suspects}/${total}`),
         warned: ({ message }) => this.events.push(`warned: ${message}`),
       },
       invalidate: () => {

@@ -1,7 +1,7 @@
 // @ts-check
-/** Names of the pods a balancer leaves out because of what it saw of them. @param {{ snapshot(): { endpoints: readonly { name?: string | undefined, doubted: boolean }[] } }} balancer */
+/** Names of the pods a balancer leaves out because of what it saw of them. @param {{ snapshot(): { endpoints: readonly { name?: string | undefined, suspect: boolean }[] } }} balancer */
 export const podsSetAside = (balancer) =>
   balancer
     .snapshot()
-    .endpoints.filter(({ doubted }) => doubted)
+    .endpoints.filter(({ suspect }) => suspect)
     .map(({ name }) => name ?? '');

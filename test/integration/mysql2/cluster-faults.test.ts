@@ -38,7 +38,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await until('all are connected', () => ready() === servers, 30_000);
   };
   const ready = (): number =>
-    cluster.balancer.snapshot().endpoints.filter(({ state, doubted }) => state === 'ready' && !doubted).length;
+    cluster.balancer.snapshot().endpoints.filter(({ state, suspect }) => state === 'ready' && !suspect).length;
   const more = (readers: Readers, count = SOME): Promise<void> => {
     const goal = readers.total + count;
     return until(`${count} more answers`, () => readers.total >= goal, 60_000);
@@ -118,7 +118,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     const frozen = world.at(1);
     const key = `${frozen.address}:${frozen.port}`;
     const isUsed = (): boolean =>
-      cluster.balancer.snapshot().endpoints.some((at) => at.key === key && at.state === 'ready' && !at.doubted);
+      cluster.balancer.snapshot().endpoints.some((at) => at.key === key && at.state === 'ready' && !at.suspect);
     const before = attempts.length;
     frozen.freeze();
     const failures: unknown[] = [];

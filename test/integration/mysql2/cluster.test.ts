@@ -130,7 +130,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       await until('it is given back', () => inFlight(replicas) === 0);
       expect(ends.map(({ kind }) => kind)).toEqual(Array(8).fill('success'));
       expect(lost.filter((error) => error !== undefined)).toEqual([]);
-      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0, doubted: false });
+      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0, suspect: false });
       // What was left of an answer reaches nobody else.
       const plain: QueryOptions = { sql: 'SELECT 7 AS seven', typeCast: (_field, next) => next() };
       expect((await replicas.query(plain))[0]).toEqual([{ seven: 7 }]);
@@ -148,7 +148,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
         await expect(replicas.query({ sql, infileStreamFactory: other })).rejects.toBe(mistake);
         await expect(onConnection(replicas, { sql })).rejects.toMatchObject({ code: 'ENOENT' });
       }
-      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0, doubted: false });
+      expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0, suspect: false });
     });
 
     it('nor is a connection that is destroyed', async () => {
@@ -231,7 +231,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     const replicas = create({
       stages: [conditions(), activeHealth({ intervalMs: 50, timeoutMs: 1_000, unhealthyAfter: 2 }), panic()],
     });
-    const doubted = (): boolean[] => replicas.balancer.snapshot().endpoints.map((endpoint) => endpoint.doubted);
+    const suspect = (): boolean[] => replicas.balancer.snapshot().endpoints.map((endpoint) => endpoint.suspect);
     await until('all are connected', () => {
       const { endpoints } = replicas.balancer.snapshot();
       return endpoints.length === 3 && endpoints.every(({ state }) => state === 'ready');
@@ -240,12 +240,12 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     const key = `${world.at(2).address}:${world.at(2).port}`;
     const isOut = (): boolean => {
       const at = replicas.balancer.snapshot().endpoints.find((endpoint) => endpoint.key === key);
-      return at?.state !== 'ready' || at.doubted;
+      return at?.state !== 'ready' || at.suspect;
     };
     await until('it is out', isOut, 30_000);
     for (let i = 0; i < 6; i++) await replicas.query('SELECT 1');
     world.at(2).thaw();
-    await until('it is back', () => doubted().every((doubt) => !doubt) && !isOut(), 30_000);
+    await until('it is back', () => suspect().every((is) => !is) && !isOut(), 30_000);
   });
 
   it('follows only the pods of a StatefulSet that are meant', async () => {

@@ -189,7 +189,7 @@ describe('a snapshot', () => {
         zone: 'a',
         state: 'ready',
         weight: 1,
-        doubted: false,
+        suspect: false,
         inFlight: 0,
         capacity: -1,
         load: -1,

@@ -50,7 +50,7 @@ describe('what is plugged in and breaks', () => {
     expect(house.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
   });
 
-  it.each([[null], [5], [{}], [{ endpoint: { address: 'x' }, weight: 1, doubted: false }]])(
+  it.each([[null], [5], [{}], [{ endpoint: { address: 'x' }, weight: 1, suspect: false }]])(
     'a stage whose set holds %o is skipped, too',
     async (entry) => {
       const house = new BalancerHouse({
@@ -306,7 +306,7 @@ describe('observers that call back in', () => {
       stages: [
         ({ observer }: StageContext) => ({
           apply: (set) => {
-            observer.panicChanged?.({ panicking: true, doubted: 1, total: 1 });
+            observer.panicChanged?.({ panicking: true, suspects: 1, total: 1 });
             return set;
           },
         }),

@@ -87,6 +87,6 @@ describe('what is measured while our own event loop stands still', () => {
     await house.clock.stall(5_000);
     for (const lease of leases) lease?.end(outcomes.timeout);
     await house.clock.advanceAsync(0);
-    expect(house.balancer.snapshot().endpoints.some(({ doubted }) => doubted)).toBe(false);
+    expect(house.balancer.snapshot().endpoints.some(({ suspect }) => suspect)).toBe(false);
   });
 });

@@ -89,9 +89,9 @@ describe('an endpoint set', () => {
     expect(set.filter(() => true)).toBe(set);
     expect(set.map((entry) => entry)).toBe(set);
     expect(set.withEntries(set.entries)).toBe(set);
-    const doubted = set.map((entry) => ({ ...entry, doubted: true }));
-    expect(doubted).not.toBe(set);
-    expect(doubted.version).toBe(1);
+    const suspect = set.map((entry) => ({ ...entry, suspect: true }));
+    expect(suspect).not.toBe(set);
+    expect(suspect.version).toBe(1);
     expect(set.filter(({ endpoint }) => endpoint.address === '10.0.0.2').size).toBe(1);
   });
 });

@@ -112,10 +112,10 @@ describe('what a subchannel counts', () => {
     expect(told.hasRoom).toBe(false);
     slots.setCapacity(2);
     expect(told.hasRoom).toBe(true);
-    told.setTrial(1);
+    told.setProbation(1);
     told.start(0);
     expect(told.hasRoom).toBe(false);
-    told.setTrial(undefined);
+    told.setProbation(undefined);
     slots.setCapacity(3);
     expect(told.hasRoom).toBe(true);
   });
@@ -144,12 +144,12 @@ describe('what a subchannel counts', () => {
     expect(unheard).toEqual([0, 7, 1, 0]);
   });
 
-  it('makes no room on trial by the ends of calls from before, also where all trackers ignore successes', async () => {
+  it('makes no room on probation by the ends of calls from before, also where all trackers ignore successes', async () => {
     const house = await readyHouse({ tracker: { completed: () => {}, ignoresSuccess: true } });
     house.call().end();
     const before = [house.call(), house.call()];
     house.clock.advance(10);
-    house.subchannel.setTrial(1);
+    house.subchannel.setProbation(1);
     house.call();
     before[0]?.end(outcomes.status);
     before[1]?.end();

@@ -16,7 +16,7 @@ function house(options?: ActiveHealthOptions): StageHouse {
 const refuse = (): Promise<void> => Promise.reject(new Error('no pong'));
 
 describe('active health', () => {
-  it('doubts an endpoint after three failed probes, and trusts it after two good ones', async () => {
+  it('marks an endpoint as suspect after three failed probes, and clears it after two good ones', async () => {
     const pods = house();
     pods.probes.set(a, refuse);
     await pods.clock.advanceAsync(12_000);
@@ -115,7 +115,7 @@ describe('active health', () => {
     for (const address of [a, b, c]) pods.disconnected(address, new Error('gone'));
     await pods.clock.advanceAsync(60_000);
     expect(probes).toBe(3);
-    expect(pods.result.entries.some(({ doubted }) => doubted)).toBe(false);
+    expect(pods.result.entries.some(({ suspect }) => suspect)).toBe(false);
   });
 
   it('gives up, and says so once, where the transport cannot ping', async () => {

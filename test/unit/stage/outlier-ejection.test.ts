@@ -23,7 +23,7 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([a, b, c]);
     pods.completed(a, outcomes.timeout);
     expect(pods.usable).toEqual([b, c]);
-    expect(pods.entry(a)).toMatchObject({ doubted: true, weight: 0 });
+    expect(pods.entry(a)).toMatchObject({ suspect: true, weight: 0 });
     expect(pods.events).toEqual([`ejected ${a}: 5 failures in a row (last: timeout)`]);
   });
 
@@ -77,15 +77,15 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([b]);
   });
 
-  it('puts an endpoint on trial after its time, and restores it at the first success', () => {
+  it('puts an endpoint on probation after its time, and restores it at the first success', () => {
     const pods = house(3);
     pods.completed(a, outcomes.reset, 5);
     pods.clock.advance(899);
     expect(pods.usable).toEqual([b, c]);
     pods.clock.advance(202); // 1 s ± 10 %
-    expect(pods.entry(a)).toMatchObject({ doubted: false, weight: 1, trial: 1 });
+    expect(pods.entry(a)).toMatchObject({ suspect: false, weight: 1, probation: 1 });
     pods.completed(a, outcomes.success);
-    expect(pods.entry(a)).toEqual(expect.not.objectContaining({ trial: expect.anything() }));
+    expect(pods.entry(a)).toEqual(expect.not.objectContaining({ probation: expect.anything() }));
     expect(pods.events.at(-1)).toBe(`restored ${a}: a call succeeded`);
     expect(pods.clock.timers).toBe(0);
   });
@@ -109,9 +109,9 @@ describe('outlier ejection', () => {
     expect(pods.usable).toEqual([b, c]);
     pods.clock.advance(1_101);
     pods.completed(a, outcomes.timeout, 3, 5_000);
-    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    expect(pods.entry(a)).toMatchObject({ probation: 1 });
     pods.completed(a, outcomes.success, 3, 5_000);
-    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    expect(pods.entry(a)).toMatchObject({ probation: 1 });
   });
 
   it('lets a cancelled trial call decide nothing', () => {
@@ -119,16 +119,16 @@ describe('outlier ejection', () => {
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
     pods.completed(a, outcomes.cancelled);
-    expect(pods.entry(a)).toMatchObject({ trial: 1, doubted: false });
+    expect(pods.entry(a)).toMatchObject({ probation: 1, suspect: false });
   });
 
   it('opens another round when a trial has no verdict for 10 s', () => {
     const pods = house(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
-    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    expect(pods.entry(a)).toMatchObject({ probation: 1 });
     pods.clock.advance(10_000);
-    expect(pods.entry(a)).toMatchObject({ trial: 2 });
+    expect(pods.entry(a)).toMatchObject({ probation: 2 });
     pods.completed(a, outcomes.success, 1, 5_000); // the call of the first round
     expect(pods.usable).toEqual([a, b, c]);
   });
@@ -184,7 +184,7 @@ describe('outlier ejection', () => {
     pods.completed(a, outcomes.reset, 5);
     pods.disconnected(a, new Error('reset'));
     pods.connected(a);
-    expect(pods.entry(a)).toMatchObject({ trial: 1, doubted: false });
+    expect(pods.entry(a)).toMatchObject({ probation: 1, suspect: false });
     // A black hole: accepts connections, answers nothing.
     pods.completed(a, outcomes.timeout);
     pods.disconnected(a, new Error('aborted'));
@@ -203,7 +203,7 @@ describe('outlier ejection', () => {
     const pods = house(3);
     pods.completed(a, outcomes.reset, 5);
     pods.probed(a);
-    expect(pods.entry(a)).toMatchObject({ trial: 1, doubted: false });
+    expect(pods.entry(a)).toMatchObject({ probation: 1, suspect: false });
     pods.completed(a, outcomes.status);
     pods.probed(a);
     expect(pods.usable).toEqual([b, c]);
@@ -301,9 +301,9 @@ describe('outlier ejection', () => {
       pods.completed(a, outcomes.timeout, 5);
       pods.completed(b, outcomes.timeout, 5);
       expect(pods.usable).toEqual([b, c, d, e]);
-      expect(pods.entry(b)).toMatchObject({ held: true });
+      expect(pods.entry(b)).toMatchObject({ overLimit: true });
       pods.completed(b, outcomes.success);
-      expect(pods.entry(b)).toEqual(expect.not.objectContaining({ held: true }));
+      expect(pods.entry(b)).toEqual(expect.not.objectContaining({ overLimit: true }));
     });
 
     it('rounds down: three tenths of five pods are one, and those that stand by are no pods', () => {
@@ -373,7 +373,9 @@ describe('outlier ejection', () => {
     pods.clock.advance(1_150);
     for (const address of addresses(1_000)) pods.completed(address, outcomes.success);
     pods.clock.advance(50);
-    expect(pods.result.entries.some(({ held, doubted, trial }) => held || doubted || trial !== undefined)).toBe(false);
+    expect(
+      pods.result.entries.some(({ overLimit, suspect, probation }) => overLimit || suspect || probation !== undefined),
+    ).toBe(false);
     expect(pods.runs - before).toBeLessThan(120);
   });
 

@@ -7,29 +7,29 @@ import { addresses, StageHouse } from '../../support/stage-house.js';
 
 const [a, b, c, d] = addresses(4) as [string, string, string, string];
 
-/** A verdict stage that doubts whom it is told to. */
-function doubting(doubted: ReadonlySet<string>): StageFactory {
+/** A stage that marks those endpoints as suspect. */
+function suspecting(suspect: ReadonlySet<string>): StageFactory {
   return () => ({
-    apply: (set) => set.map((entry) => (doubted.has(entry.endpoint.address) ? { ...entry, doubted: true } : entry)),
+    apply: (set) => set.map((entry) => (suspect.has(entry.endpoint.address) ? { ...entry, suspect: true } : entry)),
   });
 }
 
 describe('panic', () => {
-  it('stands doubted endpoints by while at most half are doubted', () => {
-    const pods = new StageHouse([doubting(new Set([a, b])), panic()]);
+  it('stands suspect endpoints by while at most half are suspect', () => {
+    const pods = new StageHouse([suspecting(new Set([a, b])), panic()]);
     pods.set(addresses(4));
     expect(pods.usable).toEqual([c, d]);
-    expect(pods.entry(a)).toMatchObject({ doubted: true, weight: 0 });
+    expect(pods.entry(a)).toMatchObject({ suspect: true, weight: 0 });
     expect(pods.events).toEqual([]);
   });
 
-  it('lifts all doubts when more than half are doubted, by whichever stage, and says so once', () => {
-    const doubted = new Set([a, b]);
-    const pods = new StageHouse([doubting(doubted), outlierEjection(), panic()]);
+  it('uses all when more than half are suspect, by whichever stage, and says so once', () => {
+    const suspect = new Set([a, b]);
+    const pods = new StageHouse([suspecting(suspect), outlierEjection(), panic()]);
     pods.set(addresses(4));
     pods.completed(c, outcomes.timeout, 5);
     expect(pods.usable).toEqual([a, b, c, d]);
-    expect(pods.entry(a)).toMatchObject({ doubted: false, weight: 1 });
+    expect(pods.entry(a)).toMatchObject({ suspect: false, weight: 1 });
     expect(pods.events).toEqual(['panic on 3/4']);
     pods.completed(c, outcomes.success);
     expect(pods.usable).toEqual([c, d]);
@@ -41,19 +41,19 @@ describe('panic', () => {
       () => ({
         apply: (set) => set.map((entry) => (entry.endpoint.address === d ? { ...entry, weight: 0 } : entry)),
       }),
-      doubting(new Set([a, d])),
+      suspecting(new Set([a, d])),
       panic(),
     ]);
     pods.set(addresses(4));
     expect(pods.usable).toEqual([b, c]);
   });
 
-  it('does not count them among the doubted either', () => {
+  it('does not count them among the suspect either', () => {
     const pods = new StageHouse([
       () => ({
         apply: (set) => set.map((entry) => (entry.endpoint.address === c ? { ...entry, weight: 0 } : entry)),
       }),
-      doubting(new Set([a, c])),
+      suspecting(new Set([a, c])),
       panic(),
     ]);
     pods.set([a, b, c]);
@@ -61,8 +61,8 @@ describe('panic', () => {
     expect(pods.usable).toEqual([b]);
   });
 
-  it('lifts doubts when no other endpoint has a connection, and doubts again when one has', () => {
-    const pods = new StageHouse([doubting(new Set([a])), panic()]);
+  it('uses suspects when no other endpoint has a connection, and not any more when one has', () => {
+    const pods = new StageHouse([suspecting(new Set([a])), panic()]);
     pods.set([a, b, c]);
     expect(pods.usable).toEqual([b, c]);
     pods.disconnected(b, new Error('refused'));
@@ -73,14 +73,14 @@ describe('panic', () => {
     expect(pods.usable).toEqual([b, c]);
   });
 
-  it('leaves an endpoint on trial unlimited when it is the only one with a connection', () => {
+  it('leaves an endpoint on probation unlimited when it is the only one with a connection', () => {
     const pods = new StageHouse([outlierEjection(), panic()]);
     pods.set([a, b, c]);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
-    expect(pods.entry(a)).toMatchObject({ trial: 1 });
+    expect(pods.entry(a)).toMatchObject({ probation: 1 });
     pods.disconnected(b, new Error('refused'));
     pods.disconnected(c, new Error('refused'));
-    expect(pods.entry(a)).toEqual(expect.not.objectContaining({ trial: expect.anything() }));
+    expect(pods.entry(a)).toEqual(expect.not.objectContaining({ probation: expect.anything() }));
   });
 });

@@ -75,12 +75,12 @@ describe('zone', () => {
     expect(staying(pods)).toBeCloseTo(0.75, 9);
   });
 
-  it('does not count on endpoints of the zone that are on trial: each gets one call at a time', () => {
+  it('does not count on endpoints of the zone that are on probation: each gets one call at a time', () => {
     const pods = zones({ a: 3, b: 3 });
     pods.completed('10.0.0.1', outcomes.timeout, 5);
     pods.completed('10.0.0.2', outcomes.timeout, 5);
     pods.clock.advance(1_101);
-    expect(pods.entry('10.0.0.1')).toMatchObject({ weight: 1, trial: 1 });
+    expect(pods.entry('10.0.0.1')).toMatchObject({ weight: 1, probation: 1 });
     expect(pods.entry('10.0.0.4')?.weight).toBeCloseTo((1 - 0.75) / 0.75 / 3, 9);
   });
 

@@ -50,16 +50,16 @@ function callsOnFirst(balancer: Balancer<FakeConnection>, picks: number): Call[]
   });
 }
 
-describe('an endpoint on trial', () => {
+describe('an endpoint on probation', () => {
   it('gets no call while it is ejected, and exactly one at a time when its time is over', async () => {
     const { balancer, clock } = await withOneEjected();
     expect(callsOnFirst(balancer, 90)).toHaveLength(0);
     await clock.advanceAsync(1_101);
     // Also of many picks in one turn only one goes there.
-    const [trial, ...more] = callsOnFirst(balancer, 90);
-    expect(trial).toBeDefined();
+    const [probation, ...more] = callsOnFirst(balancer, 90);
+    expect(probation).toBeDefined();
     expect(more).toEqual([]);
-    trial?.end(outcomes.success);
+    probation?.end(outcomes.success);
     await settle();
     expect(callsOnFirst(balancer, 90)).toHaveLength(30);
   });
@@ -78,11 +78,11 @@ describe('an endpoint on trial', () => {
   it('is not kept from its trial by calls that still hang from before, and their ends make no room', async () => {
     const { balancer, clock, held } = await withOneEjected(4);
     await clock.advanceAsync(1_101);
-    const trial = callsOnFirst(balancer, 90);
-    expect(trial).toHaveLength(1);
+    const probation = callsOnFirst(balancer, 90);
+    expect(probation).toHaveLength(1);
     for (const call of held) call.end(outcomes.timeout);
     expect(callsOnFirst(balancer, 90)).toHaveLength(0);
-    trial[0]?.end(outcomes.cancelled); // no verdict: the next call is the trial
+    probation[0]?.end(outcomes.cancelled); // no verdict: the next call is the trial
     expect(callsOnFirst(balancer, 90)).toHaveLength(1);
   });
 
@@ -97,7 +97,7 @@ describe('an endpoint on trial', () => {
   it('serves waiting callers again once it is restored', async () => {
     const { balancer, clock } = await withOneEjected();
     await clock.advanceAsync(1_101);
-    expect(balancer.snapshot().endpoints[0]).toMatchObject({ doubted: false, weight: 1, capacity: 1 });
+    expect(balancer.snapshot().endpoints[0]).toMatchObject({ suspect: false, weight: 1, capacity: 1 });
     callsOnFirst(balancer, 90)[0]?.end(outcomes.success);
     await settle();
     expect(balancer.snapshot().endpoints[0]).toMatchObject({ capacity: -1 });
