@@ -1,9 +1,9 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
-import { Dice } from './dice.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
+import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /**
@@ -24,7 +24,7 @@ const SPARE_DRAWS = 4;
 export class DrawPicker<C> implements Picker<C> {
   readonly #rule: CostRule;
   readonly #set: PickSet<C>;
-  readonly #dice: Dice;
+  readonly #random: Random32;
   readonly #choices: number;
   readonly #weighted: WeightedDraw | undefined;
   /** Mean weight / weight; undefined with equal weights. */
@@ -34,7 +34,7 @@ export class DrawPicker<C> implements Picker<C> {
   constructor(rule: CostRule, set: PickSet<C>, choices: number, rng: Rng) {
     this.#rule = rule;
     this.#set = set;
-    this.#dice = new Dice(rng);
+    this.#random = new Random32(rng);
     this.#choices = set.equalWeights ? choices : Math.min(choices, MAX_WEIGHTED_CHOICES);
     if (set.equalWeights) return;
     this.#weighted = new WeightedDraw(set.weights);
@@ -47,15 +47,15 @@ export class DrawPicker<C> implements Picker<C> {
     const { subchannels } = this.#set;
     const rule = this.#rule;
     const { length } = subchannels;
-    const dice = this.#dice;
+    const random = this.#random;
     let best: Subchannel<C> | undefined;
     let bestIndex = -1;
     let bestCost = 0;
     let missing = this.#choices;
     for (let draws = this.#choices + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
       let index: number;
-      if (this.#weighted !== undefined) index = this.#weighted.draw(dice);
-      else index = bestIndex === -1 ? dice.index(length) : dice.otherIndex(length, bestIndex);
+      if (this.#weighted !== undefined) index = this.#weighted.draw(random);
+      else index = bestIndex === -1 ? random.index(length) : random.otherIndex(length, bestIndex);
       const subchannel = subchannels[index] as Subchannel<C>;
       if (!fits(subchannel, request)) continue;
       missing--;
@@ -72,6 +72,6 @@ export class DrawPicker<C> implements Picker<C> {
       bestCost = cost;
     }
     // A new random place to search from: walking on from a draw would double its neighbour's share.
-    return best ?? firstFitting(this.#set, request, dice.index(length));
+    return best ?? firstFitting(this.#set, request, random.index(length));
   }
 }

@@ -4,7 +4,7 @@ import type { CostRule } from './cost.js';
 import { leastFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
-import { Turns } from './turns.js';
+import { VirtualTime } from './virtual-time.js';
 
 /** After how much virtual time the turn of an endpoint at the top is brought up to date. */
 const STALE_AFTER = 1;
@@ -25,14 +25,14 @@ const IDLE_FIRST = -1e13;
  */
 export class HeapPicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
-  readonly turns: Turns;
+  readonly time: VirtualTime;
   readonly #rule: CostRule;
   /** The heap's. */
   readonly #keys: Float64Array;
   /** Calls in flight each key was made from. */
   readonly #counted: Int32Array;
   readonly #heap: IndexHeap;
-  /** The cost of a call on an idle endpoint: what turns, which are in calls, are scaled by. */
+  /** The cost of a call on an idle endpoint: what virtual time, counted in calls, is scaled by. */
   readonly #unit: number;
   /** Picked, and not yet put in order: its call begins only after `pick` returned. -1: none. */
   #picked = -1;
@@ -40,7 +40,7 @@ export class HeapPicker<C> implements Picker<C> {
   constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
     this.#rule = rule;
     this.set = set;
-    this.turns = new Turns(set, previous, rng);
+    this.time = new VirtualTime(set, previous, rng);
     let units = 0;
     for (const { load, inFlight } of set.subchannels) units += load.value(0) / (inFlight + 1);
     this.#unit = set.subchannels.length === 0 ? 1 : units / set.subchannels.length;
@@ -54,16 +54,16 @@ export class HeapPicker<C> implements Picker<C> {
     const { subchannels } = this.set;
     if (subchannels.length === 0) return undefined;
     this.#settle();
-    const { turns } = this;
+    const { time } = this;
     const heap = this.#heap;
     for (;;) {
       const index = heap.top;
       const subchannel = subchannels[index] as Subchannel<C>;
-      const stale = (turns.due[index] as number) < turns.now - STALE_AFTER;
+      const stale = (time.due[index] as number) < time.now - STALE_AFTER;
       if (!stale && subchannel.inFlight === this.#counted[index]) {
         return this.#take(fits(subchannel, request) ? index : leastFitting(this.set, this.#keys, request));
       }
-      if (stale) turns.due[index] = turns.now;
+      if (stale) time.due[index] = time.now;
       this.#rekey(index);
       heap.moved(index);
     }
@@ -79,7 +79,7 @@ export class HeapPicker<C> implements Picker<C> {
 
   #take(index: number): Subchannel<C> | undefined {
     if (index === -1) return undefined;
-    this.turns.take(index);
+    this.time.take(index);
     this.#picked = index;
     return this.set.subchannels[index];
   }
@@ -97,8 +97,8 @@ export class HeapPicker<C> implements Picker<C> {
     const { load, inFlight } = this.set.subchannels[index] as Subchannel<C>;
     this.#counted[index] = inFlight;
     const unit = load.value(0) / (inFlight + 1); // time does not matter to these loads
-    const step = this.turns.step[index] as number;
-    const due = this.#unit * (this.turns.due[index] as number);
+    const step = this.time.step[index] as number;
+    const due = this.#unit * (this.time.due[index] as number);
     if (this.#rule === 'share') this.#keys[index] = unit * inFlight * step + TURN_IN_SHARES * due;
     else if (this.#rule === 'never-queue' && inFlight === 0) this.#keys[index] = IDLE_FIRST + due;
     else this.#keys[index] = unit * (inFlight + 1) * step + TURN_AS_TIE * due;

@@ -1,10 +1,10 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
-import { Dice } from './dice.js';
 import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** Options of `hotCold`. */
@@ -35,7 +35,7 @@ export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
 
 class HotColdPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;
-  readonly #dice: Dice;
+  readonly #random: Random32;
   readonly #choices: number;
   readonly #quantile: number;
   readonly #weighted: WeightedDraw | undefined;
@@ -45,7 +45,7 @@ class HotColdPicker<C> implements Picker<C> {
 
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, choices: number, quantile: number, rng: Rng) {
     this.#set = set;
-    this.#dice = new Dice(rng);
+    this.#random = new Random32(rng);
     this.#choices = set.equalWeights ? choices : Math.min(choices, MAX_WEIGHTED_CHOICES);
     this.#quantile = quantile;
     if (!set.equalWeights) this.#weighted = new WeightedDraw(set.weights);
@@ -64,15 +64,15 @@ class HotColdPicker<C> implements Picker<C> {
     let bestHot = true;
     let bestCost = 0;
     let bound = this.#bound;
-    const dice = this.#dice;
+    const random = this.#random;
     const steps = this.#steps;
     const up = STEP * this.#quantile;
     const down = up - STEP;
     for (let draw = 0; draw < this.#choices; draw++) {
       let index: number;
       // Equal weights: another than the best so far; unequal ones: by weight, repeats allowed, as in `DrawPicker`.
-      if (this.#weighted !== undefined) index = this.#weighted.draw(dice);
-      else index = bestIndex === -1 || length < 2 ? dice.index(length) : dice.otherIndex(length, bestIndex);
+      if (this.#weighted !== undefined) index = this.#weighted.draw(random);
+      else index = bestIndex === -1 || length < 2 ? random.index(length) : random.otherIndex(length, bestIndex);
       const subchannel = subchannels[index] as Subchannel<C>;
       if (index === bestIndex || !fits(subchannel, request)) continue;
       const { inFlight } = subchannel;
@@ -92,6 +92,6 @@ class HotColdPicker<C> implements Picker<C> {
       bestCost = cost;
     }
     this.#bound = bound;
-    return best ?? firstFitting(this.#set, request, this.#dice.index(length));
+    return best ?? firstFitting(this.#set, request, this.#random.index(length));
   }
 }

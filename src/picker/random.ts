@@ -1,9 +1,9 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
-import { Dice } from './dice.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
+import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
@@ -14,23 +14,24 @@ export const random = (...none: []): PickerFactory => {
 
 class RandomPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;
-  readonly #dice: Dice;
+  readonly #random: Random32;
   readonly #weighted: WeightedDraw | undefined;
 
   constructor(set: PickSet<C>, rng: Rng) {
     this.#set = set;
-    this.#dice = new Dice(rng);
+    this.#random = new Random32(rng);
     this.#weighted = set.equalWeights ? undefined : new WeightedDraw(set.weights);
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { subchannels } = this.#set;
     if (subchannels.length === 0) return undefined;
-    const index = this.#weighted === undefined ? this.#dice.index(subchannels.length) : this.#weighted.draw(this.#dice);
+    const index =
+      this.#weighted === undefined ? this.#random.index(subchannels.length) : this.#weighted.draw(this.#random);
     const subchannel = subchannels[index] as Subchannel<C>;
     // A new random place to search from: walking on from `index` would double its neighbour's share.
     return fits(subchannel, request)
       ? subchannel
-      : firstFitting(this.#set, request, this.#dice.index(subchannels.length));
+      : firstFitting(this.#set, request, this.#random.index(subchannels.length));
   }
 }

@@ -3,7 +3,7 @@ import { checkNoOptions } from '../runtime/check.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { StridePicker } from './stride-picker.js';
-import { Turns } from './turns.js';
+import { VirtualTime } from './virtual-time.js';
 
 /**
  * One after the other; the most even spread there is when all calls cost the same (IPVS: rr, and wrr with weights).
@@ -13,7 +13,9 @@ import { Turns } from './turns.js';
 export const roundRobin = (...none: []): PickerFactory => {
   checkNoOptions('roundRobin', none);
   return (set, previous, { rng }) =>
-    set.equalWeights ? new RoundRobinPicker(set, previous, rng) : new StridePicker(set, new Turns(set, previous, rng));
+    set.equalWeights
+      ? new RoundRobinPicker(set, previous, rng)
+      : new StridePicker(set, new VirtualTime(set, previous, rng));
 };
 
 class RoundRobinPicker<C> implements Picker<C> {

@@ -2,7 +2,7 @@ import type { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
 import type { Picker, PickRequest, PickSet } from './picker.js';
-import { Turns } from './turns.js';
+import { VirtualTime } from './virtual-time.js';
 
 /**
  * Looks at every subchannel and takes the cheapest: exact, and O(n), so for small sets. Between equals the one whose
@@ -14,7 +14,7 @@ import { Turns } from './turns.js';
  */
 export class ScanPicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
-  readonly turns: Turns;
+  readonly time: VirtualTime;
   // The rules as one formula.
   /** What the call to come counts for, per endpoint, and what the wait for its turn counts for. */
   readonly #toCome: Float64Array;
@@ -24,8 +24,8 @@ export class ScanPicker<C> implements Picker<C> {
 
   constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
     this.set = set;
-    this.turns = new Turns(set, previous, rng);
-    this.#toCome = rule === 'share' ? new Float64Array(set.subchannels.length).fill(0.5) : this.turns.step;
+    this.time = new VirtualTime(set, previous, rng);
+    this.#toCome = rule === 'share' ? new Float64Array(set.subchannels.length).fill(0.5) : this.time.step;
     this.#waiting = rule === 'share' ? 0.5 : 0;
     this.#whenIdle = rule === 'never-queue' ? 0 : 1;
   }
@@ -33,7 +33,7 @@ export class ScanPicker<C> implements Picker<C> {
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     const { nowMs, avoid } = request;
     const { subchannels } = this.set;
-    const { step, due, now } = this.turns;
+    const { step, due, now } = this.time;
     const toCome = this.#toCome;
     const waiting = this.#waiting;
     const whenIdle = this.#whenIdle;
@@ -61,7 +61,7 @@ export class ScanPicker<C> implements Picker<C> {
       }
     }
     if (!found) return undefined;
-    this.turns.take(best);
+    this.time.take(best);
     return subchannels[best];
   }
 }

@@ -2,7 +2,7 @@ import type { Subchannel } from '../pool/subchannel.js';
 import { leastFitting } from './fallback.js';
 import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
-import type { Turns } from './turns.js';
+import type { VirtualTime } from './virtual-time.js';
 
 /**
  * Whoever is due first, each due again one step later: calls are interleaved, never in bursts. O(log n) per pick.
@@ -10,16 +10,16 @@ import type { Turns } from './turns.js';
  */
 export class StridePicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
-  readonly turns: Turns;
+  readonly time: VirtualTime;
   readonly #steps: Float64Array;
   readonly #heap: IndexHeap;
 
   /** `steps`, in virtual time: 1 / weight, unless its owner knows better. It may change them between picks. */
-  constructor(set: PickSet<C>, turns: Turns, steps: Float64Array = turns.step) {
+  constructor(set: PickSet<C>, time: VirtualTime, steps: Float64Array = time.step) {
     this.set = set;
-    this.turns = turns;
+    this.time = time;
     this.#steps = steps;
-    this.#heap = new IndexHeap(turns.due);
+    this.#heap = new IndexHeap(time.due);
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
@@ -31,17 +31,17 @@ export class StridePicker<C> implements Picker<C> {
       if (fits(subchannel, request)) return subchannel;
     }
     // One whose step is much shorter than the others' may have had all the tries.
-    const index = leastFitting(this.set, this.turns.due, request);
+    const index = leastFitting(this.set, this.time.due, request);
     if (index === -1) return undefined;
     this.#take(index);
     return subchannels[index];
   }
 
   #take(index: number): void {
-    const { turns } = this;
-    const due = turns.due[index] as number;
-    turns.now = due;
-    turns.due[index] = due + (this.#steps[index] as number);
+    const { time } = this;
+    const due = time.due[index] as number;
+    time.now = due;
+    time.due[index] = due + (this.#steps[index] as number);
     this.#heap.moved(index);
   }
 }

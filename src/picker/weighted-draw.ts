@@ -1,4 +1,4 @@
-import type { Dice } from './dice.js';
+import type { Random32 } from './random32.js';
 
 /**
  * Draws an index with probability proportional to its weight, in O(1): a column is drawn, then one of the two
@@ -33,9 +33,9 @@ export class WeightedDraw {
     for (const index of [...small, ...large]) this.#share[index] = 1;
   }
 
-  draw(dice: Dice): number {
+  draw(random: Random32): number {
     // Two rolls: the fraction one leaves is coarse when there are many columns.
-    const column = dice.index(this.#share.length);
-    return dice.share() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
+    const column = random.index(this.#share.length);
+    return random.share() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
   }
 }

@@ -3,7 +3,7 @@ import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Rng } from '../runtime/rng.js';
 import type { Picker, PickerFactory, PickRequest, PickSet } from './picker.js';
 import { StridePicker } from './stride-picker.js';
-import { Turns } from './turns.js';
+import { VirtualTime } from './virtual-time.js';
 
 /** Options of `weightedRoundRobin`. */
 export interface WeightedRoundRobinOptions {
@@ -29,7 +29,7 @@ export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): Pic
 
 class WeightedRoundRobinPicker<C> implements Picker<C> {
   readonly set: PickSet<C>;
-  readonly turns: Turns;
+  readonly time: VirtualTime;
   readonly #updateMs: number;
   /** 1 / (weight × rate). */
   readonly #steps: Float64Array;
@@ -38,10 +38,10 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
 
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng, updateMs: number) {
     this.set = set;
-    this.turns = new Turns(set, previous, rng);
+    this.time = new VirtualTime(set, previous, rng);
     this.#updateMs = updateMs;
-    this.#steps = Float64Array.from(this.turns.step);
-    this.#stride = new StridePicker(set, this.turns, this.#steps);
+    this.#steps = Float64Array.from(this.time.step);
+    this.#stride = new StridePicker(set, this.time, this.#steps);
   }
 
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
@@ -52,7 +52,7 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
   #update(nowMs: number): void {
     this.#updatedAtMs = nowMs;
     const { subchannels } = this.set;
-    const { step } = this.turns;
+    const { step } = this.time;
     let known = 0;
     let sum = 0;
     for (const { load } of subchannels) {

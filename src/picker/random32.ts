@@ -5,7 +5,7 @@ import type { Rng } from '../runtime/rng.js';
  * Seeded from the balancer's own chance, so it is repeatable where that is. Not for secrets.
  * Source: the splitmix32 finaliser over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014); period 2^32.
  */
-export class Dice {
+export class Random32 {
   #state: number;
 
   constructor(rng: Rng) {

@@ -7,12 +7,12 @@ import type { Picker, PickSet } from './picker.js';
  * the call to come) or ignore weights (cost counts only what runs).
  *
  * Time here is virtual: every pick moves it on by 1 / n, so that one unit is a round. An endpoint that was picked is
- * due again after 1 / (its weight against the mean) units. Nobody saves up turns he did not take, nor owes more than
+ * due again after 1 / (its weight against the mean) units. An endpoint neither saves up turns it did not take nor owes more than
  * one, so a turn only breaks ties; load decides.
  * Source: earliest deadline first over virtual time, as in fair queueing (Demers, Keshav, Shenker, SIGCOMM 1989;
  * Bennett, Zhang, WF2Q+, IEEE/ACM ToN 5(5), 1997).
  */
-export class Turns {
+export class VirtualTime {
   /** Virtual time. */
   now = 0;
   /** When each endpoint is due, in virtual time. */
@@ -30,13 +30,13 @@ export class Turns {
     this.step = Float64Array.from(weights, (weight) => total / length / weight);
     this.due = Float64Array.from(this.step, (step) => step * rng.next());
     this.#perPick = 1 / length;
-    if (hasTurns(previous)) {
+    if (keepsTime(previous)) {
       for (let index = 0; index < length; index++) {
         const subchannel = subchannels[index];
         const slot = subchannel?.slot ?? -1;
         if (previous.set.subchannels[slot] !== subchannel) continue;
         const step = this.step[index] as number;
-        this.due[index] = Math.min((previous.turns.due[slot] as number) - previous.turns.now, step);
+        this.due[index] = Math.min((previous.time.due[slot] as number) - previous.time.now, step);
       }
     }
     claimSlots(set);
@@ -52,14 +52,14 @@ export class Turns {
   }
 }
 
-/** A picker that keeps turns; the one that replaces it carries them on. */
-export interface TurnKeeper {
-  readonly turns: Turns;
+/** A picker over virtual time; the one that replaces it carries it on. */
+export interface TimeKeeper {
+  readonly time: VirtualTime;
   readonly set: PickSet<unknown>;
 }
 
-function hasTurns(picker: object | undefined): picker is TurnKeeper {
-  return (picker as Partial<TurnKeeper> | undefined)?.turns instanceof Turns;
+function keepsTime(picker: object | undefined): picker is TimeKeeper {
+  return (picker as Partial<TimeKeeper> | undefined)?.time instanceof VirtualTime;
 }
 
 /** Writes each subchannel's index in `set` into its slot. */

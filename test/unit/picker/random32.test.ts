@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Dice } from '../../../src/picker/dice.js';
+import { Random32 } from '../../../src/picker/random32.js';
 import { WeightedDraw } from '../../../src/picker/weighted-draw.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 
@@ -22,34 +22,34 @@ function expectEven(counts: readonly number[], shares: readonly number[]): void 
   });
 }
 
-describe('dice', () => {
+describe('random', () => {
   it.each([1, 2, 3, 10, 1_000])('draw %i indexes evenly', (size) => {
-    const dice = new Dice(seededRng(3));
+    const random = new Random32(seededRng(3));
     expectEven(
-      count(size, 200_000, () => dice.index(size)),
+      count(size, 200_000, () => random.index(size)),
       new Array<number>(size).fill(1 / size),
     );
   });
 
   it('draw another index evenly, and never the one to leave out', () => {
-    const dice = new Dice(seededRng(4));
-    const counts = count(5, 100_000, () => dice.otherIndex(5, 2));
+    const random = new Random32(seededRng(4));
+    const counts = count(5, 100_000, () => random.otherIndex(5, 2));
     expect(counts[2]).toBe(0);
     expectEven(counts, [0.25, 0.25, 0, 0.25, 0.25]);
   });
 
   it('draw pairs evenly: one draw says nothing about the next', () => {
-    const dice = new Dice(seededRng(5));
+    const random = new Random32(seededRng(5));
     expectEven(
-      count(25, 200_000, () => dice.index(5) * 5 + dice.index(5)),
+      count(25, 200_000, () => random.index(5) * 5 + random.index(5)),
       new Array<number>(25).fill(1 / 25),
     );
   });
 
   it('roll the same again under the same seed', () => {
     const roll = (): number[] => {
-      const dice = new Dice(seededRng(6));
-      return Array.from({ length: 20 }, () => dice.index(1_000));
+      const random = new Random32(seededRng(6));
+      return Array.from({ length: 20 }, () => random.index(1_000));
     };
     expect(roll()).toEqual(roll());
   });
@@ -59,9 +59,9 @@ describe('a weighted draw', () => {
   it.each([[[1]], [[1, 1]], [[1, 2, 3, 4]], [[0.001, 1, 1_000]], [[5, 0.5, 0.5, 0.5, 0.5]]])('of %j', (weights) => {
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     const draw = new WeightedDraw(weights);
-    const dice = new Dice(seededRng(7));
+    const random = new Random32(seededRng(7));
     expectEven(
-      count(weights.length, 200_000, () => draw.draw(dice)),
+      count(weights.length, 200_000, () => draw.draw(random)),
       weights.map((weight) => weight / total),
     );
   });
