@@ -103,7 +103,8 @@ function apply(line) {
   const event = parseWatchEvent(line);
   if (event.type !== 'put') throw new Error('not a slice');
   const touched = new Set();
-  union.put(event.name, parseSlice(event.object, 'orders'), touched);
+  union.put(event.name, parseSlice(event.object, 'orders'));
+  union.settle(touched);
   publication.changed(touched);
 }
 const lineOf = (/** @type {number} */ slice) => JSON.stringify({ type: 'MODIFIED', object: render(slice) });

@@ -125,7 +125,7 @@ export class HttpApiClient implements ApiClient {
       });
       sent.on('response', (response) => {
         signal.removeEventListener('abort', abort);
-        resolve(new HttpApiReply(response, signal));
+        resolve(new HttpApiReply(response, request.gzip === true, signal));
       });
       sent.on('error', (error) => {
         signal.removeEventListener('abort', abort);
@@ -164,12 +164,15 @@ class HttpApiReply implements ApiReply {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
   readonly #response: IncomingMessage;
+  /** Whether it was asked to come compressed; else it is not unpacked. */
+  readonly #mayBeGzip: boolean;
   readonly #signal: AbortSignal;
 
-  constructor(response: IncomingMessage, signal: AbortSignal) {
+  constructor(response: IncomingMessage, mayBeGzip: boolean, signal: AbortSignal) {
     this.status = response.statusCode ?? 0;
     this.retryAfterMs = parseRetryAfter(response.headers['retry-after']);
     this.#response = response;
+    this.#mayBeGzip = mayBeGzip;
     this.#signal = signal;
     // Until somebody reads: what fails meanwhile is found by `read`.
     response.on('error', () => {});
@@ -179,9 +182,13 @@ class HttpApiReply implements ApiReply {
     const response = this.#response;
     const signal = this.#signal;
     return new Promise((resolve, reject) => {
+      let body: Readable = response;
       const settle = (error: unknown): void => {
         signal.removeEventListener('abort', abort);
         response.destroy();
+        // What was sent already is not unpacked any more: a little of it may be very much.
+        body.removeAllListeners('data');
+        body.destroy();
         reject(error);
       };
       const abort = (): void => settle(signal.reason);
@@ -190,7 +197,7 @@ class HttpApiReply implements ApiReply {
         return;
       }
       signal.addEventListener('abort', abort, { once: true });
-      const body: Readable = response.headers['content-encoding'] === 'gzip' ? gunzip(response) : response;
+      if (this.#mayBeGzip && response.headers['content-encoding'] === 'gzip') body = gunzip(response);
       body.on('data', (chunk: Uint8Array) => {
         try {
           onData(chunk);

@@ -8,6 +8,10 @@ export type AddressFamily = 'IPv4' | 'IPv6';
 /** The label that ties a slice to its Service (S1). */
 export const serviceNameLabel = 'kubernetes.io/service-name';
 
+/** Longer than any address in any spelling. */
+const MAX_ADDRESS_LENGTH = 64;
+const MAX_MALFORMED = 3;
+
 /** A port of a slice that carries TCP and has a number (S6). */
 export interface SlicePort {
   /** "" for an unnamed Service port. */
@@ -39,7 +43,7 @@ export interface EndpointSlice {
   readonly family: AddressFamily | undefined;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];
-  /** Entries left out because their first address is no IP address of the slice's family, for a warning. */
+  /** The first entries left out because their first address is no IP address of the slice's family, for a warning. */
   readonly malformed: readonly string[];
 }
 
@@ -77,9 +81,10 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     const [first] = listOf(entry.addresses);
     if (first === undefined) continue;
     // A zone index (fe80::1%eth0) means nothing outside the machine that wrote it.
-    const address = typeof first === 'string' && !first.includes('%') ? normalizeAddress(first) : '';
-    if (isIP(address) !== (family === 'IPv4' ? 4 : 6)) malformed.push(String(first));
-    else members.push(parseMember(entry, address));
+    const isAddress = typeof first === 'string' && first.length <= MAX_ADDRESS_LENGTH && !first.includes('%');
+    const address = isAddress ? normalizeAddress(first) : '';
+    if (isIP(address) === (family === 'IPv4' ? 4 : 6)) members.push(parseMember(entry, address));
+    else if (malformed.length < MAX_MALFORMED) malformed.push(excerpt(first));
   }
   return {
     name: metadata.name as string,
@@ -136,6 +141,12 @@ function parsePorts(value: unknown): readonly SlicePort[] {
     ports.push({ name: textOf(entry.name) ?? '', port });
   }
   return ports;
+}
+
+/** A text of its own: a slice of a long string would keep all of it. */
+function excerpt(value: unknown): string {
+  const text = typeof value === 'object' ? 'an object' : String(value);
+  return [...text.slice(0, MAX_ADDRESS_LENGTH)].join('');
 }
 
 const none: readonly never[] = Object.freeze([]);

@@ -1,5 +1,7 @@
-/** W7: a line longer than this is no event of ours. */
-const MAX_LINE_BYTES = 32 * 1024 * 1024;
+import { ByteBuffer, decodeText } from './byte-buffer.js';
+
+/** W7: a line longer than this is no event of ours. The API server stores no object of more than 1.5 MiB. */
+const MAX_LINE_BYTES = 4 * 1024 * 1024;
 
 const NEWLINE = 10;
 
@@ -15,10 +17,8 @@ export class LineError extends Error {
 export class LineReader {
   readonly #onLine: (line: string) => void;
   readonly #maxBytes: number;
-  // Fatal: a character that is no UTF-8 would otherwise turn into U+FFFD, and a name into another name.
-  readonly #decoder = new TextDecoder('utf-8', { fatal: true });
-  #pieces: Uint8Array[] = [];
-  #bytes = 0;
+  /** The beginning of a line whose end has not come. */
+  readonly #rest = new ByteBuffer();
   /** Whether something was thrown: what follows may be the rest of a line whose beginning was lost. */
   #broken = false;
 
@@ -30,7 +30,7 @@ export class LineReader {
 
   /** Whether the stream is inside a line: where a stream must not end. */
   get midLine(): boolean {
-    return this.#bytes > 0;
+    return this.#rest.length > 0;
   }
 
   /** Throws LineError for a line that is too long or no UTF-8; once anything was thrown, nothing more is read. */
@@ -39,28 +39,34 @@ export class LineReader {
     this.#broken = true;
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      this.#keep(chunk.subarray(start, end));
+      const line = this.#take(chunk.subarray(start, end));
       start = end + 1;
-      this.#onLine(this.#take());
+      this.#onLine(line);
     }
     if (start < chunk.length) this.#keep(chunk.subarray(start));
     this.#broken = false;
   }
 
   #keep(piece: Uint8Array): void {
-    this.#bytes += piece.length;
-    if (this.#bytes > this.#maxBytes) throw new LineError(`a line is longer than ${this.#maxBytes} bytes`);
-    this.#pieces.push(piece);
+    this.#checkLength(piece);
+    this.#rest.push(piece);
   }
 
-  #take(): string {
-    const bytes = this.#pieces.length === 1 ? (this.#pieces[0] as Uint8Array) : Buffer.concat(this.#pieces);
-    this.#pieces = [];
-    this.#bytes = 0;
+  #take(end: Uint8Array): string {
+    this.#checkLength(end);
     try {
-      return this.#decoder.decode(bytes);
+      // Most lines come whole.
+      if (this.#rest.length === 0) return decodeText(end);
+      this.#rest.push(end);
+      return this.#rest.take();
     } catch (cause) {
       throw new LineError('a line is no UTF-8', { cause });
+    }
+  }
+
+  #checkLength(piece: Uint8Array): void {
+    if (this.#rest.length + piece.length > this.#maxBytes) {
+      throw new LineError(`a line is longer than ${this.#maxBytes} bytes`);
     }
   }
 }

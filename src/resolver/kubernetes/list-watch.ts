@@ -7,6 +7,7 @@ import { Attempt } from './attempt.js';
 import { type EndpointSlice, parseSlice, serviceNameLabel } from './endpoint-slice.js';
 import { LineError, LineReader } from './line-reader.js';
 import { listSlices, readFailure } from './slice-list.js';
+import { fitsStore } from './slice-store.js';
 import { parseWatchEvent } from './watch-event.js';
 import { type Step, WatchRecovery } from './watch-recovery.js';
 
@@ -122,6 +123,7 @@ export class ListWatch {
       const list = await listSlices(client, path, this.#selector, version, attempt.signal);
       if (this.#closed) return again;
       const slices = list.items.map((item) => parseSlice(item, service)).filter((slice) => slice !== undefined);
+      if (!fitsStore(slices)) throw new ApiFailure('protocol', 'size', 'the list has more EndpointSlices than we keep');
       this.#version = list.version;
       this.#consistent = false;
       this.#relistDueMs = clock.now() + between(rng, RELIST_MS.min, RELIST_MS.max);

@@ -1,10 +1,11 @@
 import { ResolveError } from '../../errors.js';
 import type { ApiClient } from './api-client.js';
-import { ApiFailure } from './api-failure.js';
 import { type EndpointSlice, isObject, textOf } from './endpoint-slice.js';
-import { readFailure } from './slice-list.js';
+import { readFailure, readJson } from './slice-list.js';
 
+/** The API server stores no object of more than 1.5 MiB. */
 const MAX_SERVICE_BYTES = 4 * 1024 * 1024;
+const MAX_SERVICE_CONTAINERS = 100_000;
 
 /** The names of a Service's TCP ports by their number in the Service. */
 export type ServicePorts = ReadonlyMap<number, string>;
@@ -26,19 +27,7 @@ export async function readServicePorts(
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/services/${encodeURIComponent(service)}`;
   const reply = await client.get({ path, query: {}, signal });
   if (reply.status !== 200) throw await readFailure(reply);
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  await reply.read((chunk) => {
-    bytes += chunk.length;
-    if (bytes > MAX_SERVICE_BYTES) throw new ApiFailure('protocol', 'size', 'the Service is too long');
-    chunks.push(chunk);
-  });
-  let object: unknown;
-  try {
-    object = JSON.parse(Buffer.concat(chunks).toString());
-  } catch (cause) {
-    throw new ApiFailure('protocol', 'service', 'the Service is no JSON', { cause });
-  }
+  const object = await readJson(reply, { bytes: MAX_SERVICE_BYTES, containers: MAX_SERVICE_CONTAINERS }, 'Service');
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const ports = new Map<number, string>();
   for (const port of Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : []) {

@@ -76,6 +76,8 @@ class SharedWatch {
   readonly #onEmpty: () => void;
   #synced = false;
   #failure: ResolveError | undefined;
+  /** A slice did not fit since the last list, and that was told. */
+  #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {
     const session = subject.access.open(clock);
@@ -134,12 +136,20 @@ class SharedWatch {
 
   #replaced(slices: readonly EndpointSlice[]): void {
     const names = this.#slices.replace(slices);
+    this.#full = false;
     this.#synced = true;
     this.#tell((subscriber) => subscriber.changed(names));
   }
 
   #changed(name: string, slice: EndpointSlice | undefined): void {
-    this.#slices.put(name, slice);
+    if (!this.#slices.put(name, slice)) {
+      if (this.#full) return;
+      this.#full = true;
+      this.#tell((subscriber) =>
+        subscriber.warned(`${this.#service} has more EndpointSlices than we keep; the rest is left out`),
+      );
+      return;
+    }
     const names = new Set([name]);
     this.#tell((subscriber) => subscriber.changed(names));
   }

@@ -1,13 +1,26 @@
+import { asError } from '../../errors.js';
 import type { ApiClient, ApiReply } from './api-client.js';
 import { ApiFailure, statusFailure } from './api-failure.js';
+import { ByteBuffer } from './byte-buffer.js';
 import { isObject, metadataOf, textOf, type Unchecked } from './endpoint-slice.js';
+import { type JsonBudget, parseJson } from './json-text.js';
 import { parseStatus } from './watch-event.js';
 
 /** Objects a page; counts only where the API server reads its store itself. */
 const PAGE_LIMIT = '500';
-/** A list of 5,000 endpoints has 1.2 MiB. What is longer than this is no list of one Service. */
-const MAX_LIST_BYTES = 128 * 1024 * 1024;
+/** All pages of a list, unpacked. 5,000 endpoints take 1.2 to 1.6 MiB; the 50,000 of `maxEndpoints` fit. */
+const MAX_LIST_BYTES = 20 * 1024 * 1024;
+/** Objects and arrays in all pages; an endpoint has ten at most. */
+const MAX_LIST_CONTAINERS = 1_000_000;
+/** A continue token that leads nowhere must not be followed for ever. */
+const MAX_PAGES = 1_000;
 const MAX_ERROR_BYTES = 64 * 1024;
+const MAX_ERROR_CONTAINERS = 10_000;
+
+/** What may still be read of an answer. */
+interface ReadBudget extends JsonBudget {
+  bytes: number;
+}
 
 /** Everything a list said. */
 export interface SliceList {
@@ -48,9 +61,9 @@ async function listPages(
   signal: AbortSignal,
 ): Promise<SliceList> {
   const items: Unchecked[] = [];
-  const budget = { bytes: MAX_LIST_BYTES };
+  const budget = { bytes: MAX_LIST_BYTES, containers: MAX_LIST_CONTAINERS };
   let next = '';
-  for (;;) {
+  for (let pages = 0; pages < MAX_PAGES; pages++) {
     // A continue token carries the version.
     const page = next === '' ? query : { ...query, resourceVersion: '', continue: next };
     const reply = await client.get({ path, query: page, gzip: true, signal });
@@ -60,24 +73,18 @@ async function listPages(
       throw failure;
     }
     const list = await readPage(reply, budget);
-    items.push(...list.items);
+    for (const item of list.items) items.push(item);
     if (list.next === '') return { version: list.version, items };
     next = list.next;
   }
+  throw new ApiFailure('protocol', 'size', `the list has more than ${MAX_PAGES} pages`);
 }
 
 async function readPage(
   reply: ApiReply,
-  budget: { bytes: number },
+  budget: ReadBudget,
 ): Promise<{ readonly version: string; readonly items: readonly Unchecked[]; readonly next: string }> {
-  const body = await readBody(reply, budget.bytes);
-  budget.bytes -= body.length;
-  let list: unknown;
-  try {
-    list = JSON.parse(body.toString());
-  } catch (cause) {
-    throw new ApiFailure('protocol', 'list', 'the list is no JSON', { cause });
-  }
+  const list = await readJson(reply, budget, 'list');
   const metadata = metadataOf(list);
   const version = textOf(metadata?.resourceVersion);
   // Go writes an empty list as null now and then.
@@ -96,20 +103,26 @@ async function readPage(
 export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
   let status: unknown;
   try {
-    status = JSON.parse((await readBody(reply, MAX_ERROR_BYTES)).toString());
+    status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
   } catch {
     // Plain text, or cut short: the number says enough.
   }
   return statusFailure(reply.status, parseStatus(status), reply.retryAfterMs);
 }
 
-async function readBody(reply: ApiReply, maxBytes: number): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+/** Reads an answer's body within a budget, and takes it off. Rejects with an ApiFailure for what does not fit. */
+export async function readJson(reply: ApiReply, budget: ReadBudget, what: string): Promise<unknown> {
+  const body = new ByteBuffer();
   await reply.read((chunk) => {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new ApiFailure('protocol', 'size', `the answer is longer than ${maxBytes} bytes`);
-    chunks.push(chunk);
+    budget.bytes -= chunk.length;
+    if (budget.bytes < 0) throw new ApiFailure('protocol', 'size', `the ${what} is longer than we read`);
+    body.push(chunk);
   });
-  return Buffer.concat(chunks);
+  try {
+    return parseJson(body.take(), budget);
+  } catch (cause) {
+    throw new ApiFailure('protocol', what, `the ${what} is no JSON we read: ${asError(cause).message.slice(0, 80)}`, {
+      cause,
+    });
+  }
 }

@@ -1,8 +1,35 @@
 import type { EndpointSlice } from './endpoint-slice.js';
 
+/**
+ * How much is kept of one Service, in characters of text and the like: some 190,000 endpoints of ordinary length. A
+ * server that goes on making slices must not fill our memory.
+ */
+const MAX_SIZE = 64 * 1024 * 1024;
+const MAX_SLICES = 10_000;
+
+/** Roughly what a slice costs to keep, in bytes. */
+function sizeOf({ name, version, members, ports }: EndpointSlice): number {
+  let size = 500 + name.length + version.length;
+  for (const port of ports) size += 500 + port.name.length;
+  for (const { address, uid, name: pod, zone, nodeName, hintZones, hintNodes } of members) {
+    size += 200 + address.length;
+    for (const text of [uid, pod, zone, nodeName]) size += text?.length ?? 0;
+    for (const hints of [hintZones, hintNodes]) for (const hint of hints) size += 50 + hint.length;
+  }
+  return size;
+}
+
+/** Whether a store takes these slices of a complete list. */
+export function fitsStore(slices: readonly EndpointSlice[]): boolean {
+  let size = 0;
+  for (const slice of slices) size += sizeOf(slice);
+  return slices.length <= MAX_SLICES && size <= MAX_SIZE;
+}
+
 /** The slices of one Service by name (S2): what the API server says exists, and nothing else. */
 export class SliceStore {
   readonly #slices = new Map<string, EndpointSlice>();
+  #bytes = 0;
 
   get size(): number {
     return this.#slices.size;
@@ -20,22 +47,28 @@ export class SliceStore {
     return this.#slices.values();
   }
 
-  /** Replaces one slice as a whole, or removes it. */
-  put(name: string, slice: EndpointSlice | undefined): void {
+  /** Replaces one slice as a whole, or removes it. False if there is no room for it: then what there was stays. */
+  put(name: string, slice: EndpointSlice | undefined): boolean {
+    const before = this.#slices.get(name);
+    const bytes = this.#bytes - (before === undefined ? 0 : sizeOf(before)) + (slice === undefined ? 0 : sizeOf(slice));
     if (slice === undefined) this.#slices.delete(name);
+    else if (bytes > MAX_SIZE || (before === undefined && this.#slices.size >= MAX_SLICES)) return false;
     else this.#slices.set(name, slice);
+    this.#bytes = bytes;
+    return true;
   }
 
   /**
-   * Replaces everything: what is absent is gone (W3). Returns the names of all slices there are and were. An equal
+   * Replaces everything, by slices that fit: what is absent is gone (W3). Returns the names of all slices there are and were. An equal
    * version is no proof that a slice is the same: a store restored from a backup gives its versions out once more.
    */
   replace(slices: readonly EndpointSlice[]): ReadonlySet<string> {
     const names = new Set(this.#slices.keys());
     this.#slices.clear();
+    this.#bytes = 0;
     for (const slice of slices) {
       names.add(slice.name);
-      this.#slices.set(slice.name, slice);
+      this.put(slice.name, slice);
     }
     return names;
   }

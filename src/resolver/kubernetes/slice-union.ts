@@ -3,9 +3,16 @@ import { createEndpoint, type Endpoint } from '../../endpoint/endpoint.js';
 import { sameDescription } from '../endpoint-list.js';
 import type { EndpointSlice, SliceMember } from './endpoint-slice.js';
 
+/** A slice as it was put in. Another object each time, so that what is outdated is known by it. */
+interface Source {
+  readonly slice: EndpointSlice;
+  /** Every `address:port` it names. */
+  readonly addresses: Set<string>;
+}
+
 /** One place in one slice that names an address and port. */
 interface Candidate {
-  readonly slice: EndpointSlice;
+  readonly source: Source;
   readonly member: SliceMember;
   readonly port: number;
 }
@@ -23,10 +30,11 @@ export type MemberFilter = (member: SliceMember) => boolean;
 export class SliceUnion {
   readonly #choosePorts: PortChooser;
   readonly #accepts: MemberFilter;
-  /** Everything that names an `address:port`, over all slices. */
+  /** Everything that names an `address:port`, over all slices. Those of outdated sources go when it is settled. */
   readonly #candidates = new Map<string, Candidate[]>();
-  /** Where each slice has its candidates. */
-  readonly #bySlice = new Map<string, readonly string[]>();
+  readonly #sources = new Map<string, Source>();
+  /** Every `address:port` whose candidates have changed. */
+  readonly #unsettled = new Set<string>();
   readonly #endpoints = new Map<string, Endpoint>();
   /** Addresses in published order; undefined after one came or went. */
   #order: string[] | undefined;
@@ -47,48 +55,58 @@ export class SliceUnion {
     return this.#order;
   }
 
-  /** Replaces a slice, or takes it out. Adds every `address:port` whose endpoint may have changed to `touched`. */
-  put(name: string, slice: EndpointSlice | undefined, touched: Set<string>): void {
-    const before = this.#bySlice.get(name) ?? [];
-    for (const address of before) {
-      const left = this.#candidates.get(address)?.filter((candidate) => candidate.slice.name !== name) ?? [];
-      if (left.length === 0) this.#candidates.delete(address);
-      else this.#candidates.set(address, left);
-    }
-    const after = slice === undefined ? [] : this.#add(slice);
-    if (after.length === 0) this.#bySlice.delete(name);
-    else this.#bySlice.set(name, after);
-    for (const addresses of [before, after]) {
-      for (const address of addresses) if (this.#settle(address)) touched.add(address);
-    }
+  /** Replaces a slice, or takes it out. Nothing else changes before `settle`. */
+  put(name: string, slice: EndpointSlice | undefined): void {
+    for (const address of this.#sources.get(name)?.addresses ?? []) this.#unsettled.add(address);
+    this.#sources.delete(name);
+    if (slice === undefined) return;
+    const source = this.#add(slice);
+    if (source.addresses.size > 0) this.#sources.set(name, source);
+    for (const address of source.addresses) this.#unsettled.add(address);
   }
 
-  #add(slice: EndpointSlice): readonly string[] {
-    const addresses: string[] = [];
+  /**
+   * Brings the endpoints in step with the slices. Adds every `address:port` whose endpoint has changed to `touched`. For
+   * all slices of a turn at once: what names an address is looked at once, however many slices name it.
+   */
+  settle(touched: Set<string>): void {
+    for (const address of this.#unsettled) if (this.#settle(address)) touched.add(address);
+    this.#unsettled.clear();
+  }
+
+  #add(slice: EndpointSlice): Source {
+    const source: Source = { slice, addresses: new Set() };
     for (const port of this.#choosePorts(slice)) {
       for (const member of slice.members) {
         if (!this.#accepts(member)) continue;
         const address = hostPort(member.address, port);
+        const candidate = { source, member, port };
         const candidates = this.#candidates.get(address);
-        if (candidates === undefined) this.#candidates.set(address, [{ slice, member, port }]);
-        else candidates.push({ slice, member, port });
-        addresses.push(address);
+        if (candidates === undefined) this.#candidates.set(address, [candidate]);
+        else if (!source.addresses.has(address)) candidates.push(candidate);
+        // One slice has one candidate of an address, the last in the list so far.
+        else if (beats(candidate, candidates.at(-1) as Candidate)) candidates[candidates.length - 1] = candidate;
+        source.addresses.add(address);
       }
     }
-    return addresses;
+    return source;
   }
 
   /** Decides who holds an address now. True if that is somebody else, or the same one in another state. */
   #settle(address: string): boolean {
-    const candidates = this.#candidates.get(address);
+    const all = this.#candidates.get(address) ?? [];
+    const candidates = all.filter(({ source }) => this.#sources.get(source.slice.name) === source);
     const before = this.#endpoints.get(address);
-    if (candidates === undefined) {
+    const [first] = candidates;
+    if (first === undefined) {
+      this.#candidates.delete(address);
       if (before === undefined) return false;
       this.#endpoints.delete(address);
       this.#order = undefined;
       return true;
     }
-    let best = candidates[0] as Candidate;
+    this.#candidates.set(address, candidates);
+    let best = first;
     for (const candidate of candidates) if (beats(candidate, best)) best = candidate;
     // The same object as long as nothing about it changes, so that nobody downstream sees a change (S10).
     if (before !== undefined && saysTheSame(before, best.member)) return false;
@@ -107,9 +125,10 @@ function beats(a: Candidate, b: Candidate): boolean {
   const [x, y] = [a.member.conditions, b.member.conditions];
   if (x.terminating !== y.terminating) return !x.terminating;
   if (x.ready !== y.ready) return x.ready;
-  const versions = compareVersions(a.slice.version, b.slice.version);
+  const [s, t] = [a.source.slice, b.source.slice];
+  const versions = compareVersions(s.version, t.version);
   if (versions !== 0) return versions > 0;
-  if (a.slice.name !== b.slice.name) return a.slice.name > b.slice.name;
+  if (s.name !== t.name) return s.name > t.name;
   const [p, q] = [a.member.uid ?? '', b.member.uid ?? ''];
   return p === q ? x.serving && !y.serving : p > q;
 }

@@ -156,9 +156,10 @@ export class SliceView implements Resolution, WatchSubscriber {
     }
     for (const changed of names) {
       const slice = slices.get(changed);
-      this.#union.put(changed, slice, touched);
+      this.#union.put(changed, slice);
       if (slice !== undefined) this.#inspect(slice);
     }
+    this.#union.settle(touched);
     this.#changed = new Set();
     this.#missPort(name);
     return touched;
@@ -235,12 +236,19 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 }
 
+/** How many numbers of one name count in one slice. */
+const MAX_NUMBERS = 8;
+
 /** S7: with a port of the pods' own the slice's list of ports is not looked at. */
 function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly number[] {
   if (podPort !== undefined) return [podPort];
-  const numbers: number[] = [];
-  for (const port of slice.ports) if (port.name === name) numbers.push(port.port);
-  return numbers;
+  const numbers = new Set<number>();
+  for (const port of slice.ports) {
+    if (port.name === name) numbers.add(port.port);
+    // Names are unique in a slice, and every further number makes an endpoint of each member.
+    if (numbers.size === MAX_NUMBERS) break;
+  }
+  return [...numbers];
 }
 
 function hasFamily(slices: Iterable<EndpointSlice>, family: AddressFamily): boolean {

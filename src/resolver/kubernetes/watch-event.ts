@@ -1,5 +1,9 @@
 import { isObject, metadataOf, textOf, type Unchecked } from './endpoint-slice.js';
+import { parseJson } from './json-text.js';
 import { LineError } from './line-reader.js';
+
+/** Objects and arrays in one event. A slice of 1,000 endpoints, the most there may be, has some 10,000. */
+const MAX_CONTAINERS = 250_000;
 
 /** One line of a watch, understood. */
 export type WatchEvent =
@@ -28,9 +32,9 @@ export interface StatusFacts {
 export function parseWatchEvent(line: string): WatchEvent {
   let event: unknown;
   try {
-    event = JSON.parse(line);
+    event = parseJson(line, { containers: MAX_CONTAINERS });
   } catch (cause) {
-    throw new LineError(`a line is no JSON: ${excerpt(line)}`, { cause });
+    throw new LineError(`a line is no JSON we read: ${excerpt(line)}`, { cause });
   }
   const type = isObject(event) ? textOf(event.type) : undefined;
   const object = isObject(event) && isObject(event.object) ? event.object : undefined;
@@ -42,9 +46,9 @@ export function parseWatchEvent(line: string): WatchEvent {
   const version = textOf(metadata.resourceVersion);
   if (type === 'BOOKMARK') return { type: 'bookmark', version };
   if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')
-    return { type: 'other', what: `event type ${type}` };
+    return { type: 'other', what: `event type ${excerpt(type)}` };
   if (object.kind !== undefined && object.kind !== 'EndpointSlice') {
-    return { type: 'other', what: `object of kind ${String(object.kind)}` };
+    return { type: 'other', what: `object of kind ${excerpt(textOf(object.kind) ?? '')}` };
   }
   const name = textOf(metadata.name);
   if (name === undefined) throw new LineError(`an event's object has no name: ${excerpt(line)}`);

@@ -42,6 +42,25 @@ describe('LineReader', () => {
     expect(() => whole.push(Buffer.from('01234567890\n'))).toThrow(LineError);
   });
 
+  it('keeps no piece it was given: one buffer may bring them all, byte by byte', () => {
+    const { lines, reader: each } = reader();
+    const piece = new Uint8Array(1);
+    for (const byte of Buffer.from('{"a":1}\n{"größe":2}\n')) {
+      piece[0] = byte;
+      each.push(piece);
+    }
+    expect(lines).toEqual(['{"a":1}', '{"größe":2}']);
+  });
+
+  it('takes lines of up to 4 MiB', () => {
+    const { lines, reader: each } = reader();
+    each.push(Buffer.alloc(4 * 1024 * 1024, 'x'));
+    each.push(Buffer.from('\n'));
+    expect(lines[0]?.length).toBe(4 * 1024 * 1024);
+    each.push(Buffer.alloc(4 * 1024 * 1024, 'x'));
+    expect(() => each.push(Buffer.from('x'))).toThrow(LineError);
+  });
+
   it('refuses what is no UTF-8, rather than let one name become another', () => {
     const { reader: each, lines } = reader();
     expect(() => each.push(Buffer.of(0x61, 0xff, 0x0a))).toThrow(LineError);

@@ -56,7 +56,8 @@ class Stage {
     };
     const slice = parseSlice({ metadata, addressType: 'IPv4', endpoints } as Unchecked, 'orders') as EndpointSlice;
     const touched = new Set<string>();
-    this.union.put(name, slice, touched);
+    this.union.put(name, slice);
+    this.union.settle(touched);
     this.publication.changed(touched);
   }
 

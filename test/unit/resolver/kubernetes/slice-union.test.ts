@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type EndpointSlice, parseSlice, type Unchecked } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
-import { SliceStore } from '../../../../src/resolver/kubernetes/slice-store.js';
+import { fitsStore, SliceStore } from '../../../../src/resolver/kubernetes/slice-store.js';
 import { SliceUnion } from '../../../../src/resolver/kubernetes/slice-union.js';
 import { drawIndex } from '../../../../src/runtime/rng.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
@@ -31,7 +31,8 @@ function union(...slices: readonly EndpointSlice[]): SliceUnion {
     ({ ports }) => ports.map(({ port }) => port),
     () => true,
   );
-  for (const each of slices) result.put(each.name, each, new Set());
+  for (const each of slices) result.put(each.name, each);
+  result.settle(new Set());
   return result;
 }
 
@@ -93,7 +94,8 @@ describe('SliceUnion', () => {
       slice('s2', '2', { address: '10.0.0.2' }),
     );
     const touched = new Set<string>();
-    all.put('s1', undefined, touched);
+    all.put('s1', undefined);
+    all.settle(touched);
     expect(all.addresses).toEqual(['10.0.0.2:80']);
     expect([...touched]).toEqual(['10.0.0.1:80']);
   });
@@ -102,9 +104,12 @@ describe('SliceUnion', () => {
     const all = union(slice('s1', '1', { uid: 'u' }));
     const before = all.at('10.0.0.1:80');
     const touched = new Set<string>();
-    all.put('s1', slice('s1', '2', { uid: 'u' }), touched);
-    all.put('s2', slice('s2', '3', { uid: 'u' }), touched);
-    all.put('s1', undefined, touched);
+    all.put('s1', slice('s1', '2', { uid: 'u' }));
+    all.settle(touched);
+    all.put('s2', slice('s2', '3', { uid: 'u' }));
+    all.settle(touched);
+    all.put('s1', undefined);
+    all.settle(touched);
     expect(all.at('10.0.0.1:80')).toBe(before);
     expect(touched.size).toBe(0);
   });
@@ -112,7 +117,8 @@ describe('SliceUnion', () => {
   it('U7: another uid is another key', () => {
     const all = union(slice('s1', '1', { uid: 'u1' }));
     const touched = new Set<string>();
-    all.put('s1', slice('s1', '2', { uid: 'u2' }), touched);
+    all.put('s1', slice('s1', '2', { uid: 'u2' }));
+    all.settle(touched);
     expect(all.at('10.0.0.1:80')?.key).toBe('10.0.0.1:80#u2');
     expect([...touched]).toEqual(['10.0.0.1:80']);
   });
@@ -142,7 +148,8 @@ describe('SliceUnion', () => {
       );
       const next = rng.next() < 0.2 ? undefined : slice(name, String(step), ...specs);
       store.put(name, next);
-      all.put(name, next, new Set());
+      all.put(name, next);
+      all.settle(new Set());
       const fresh = union(...store.values());
       expect(all.addresses.map((address) => all.at(address))).toEqual(
         fresh.addresses.map((address) => fresh.at(address)),
@@ -151,7 +158,46 @@ describe('SliceUnion', () => {
   });
 });
 
+describe('many slices that name one address', () => {
+  it('are looked at once a turn, not once for each slice', () => {
+    const reads = { count: 0 };
+    const slices = Array.from({ length: 2_000 }, (_, index) => {
+      const made = slice(`s${index}`, String(index), { uid: `u${index}` });
+      // Whoever compares two slices reads their versions.
+      return Object.defineProperty({ ...made }, 'version', {
+        get: () => {
+          reads.count++;
+          return String(index);
+        },
+      });
+    });
+    const all = union(...slices);
+    expect(all.at('10.0.0.1:80')?.uid).toBe('u1999');
+    expect(reads.count).toBeLessThan(10_000);
+    for (const each of slices) all.put(each.name, each);
+    all.settle(new Set());
+    expect(reads.count).toBeLessThan(20_000);
+    for (const each of slices) all.put(each.name, undefined);
+    all.settle(new Set());
+    expect(all.addresses).toEqual([]);
+  });
+});
+
 describe('SliceStore', () => {
+  it('has room for so many slices and so much text; what does not fit leaves what there was', () => {
+    const store = new SliceStore();
+    for (let index = 0; index < 10_000; index++) expect(store.put(`s${index}`, slice(`s${index}`, '1'))).toBe(true);
+    expect(store.put('more', slice('more', '1'))).toBe(false);
+    expect(store.put('s1', slice('s1', '2', { uid: 'u' }))).toBe(true);
+    expect(store.put('s1', slice('s1', '3', { uid: 'u'.repeat(70_000_000) }))).toBe(false);
+    expect(store.get('s1')?.version).toBe('2');
+    store.put('s2', undefined);
+    expect(store.put('more', slice('more', '1'))).toBe(true);
+    expect(store.size).toBe(10_000);
+    const many = Array.from({ length: 10_001 }, (_, index) => slice(`s${index}`, '1'));
+    expect([fitsStore(many), fitsStore(many.slice(1))]).toEqual([false, true]);
+  });
+
   it('W3: a list replaces everything, and names what it replaced', () => {
     const store = new SliceStore();
     expect([...store.replace([slice('s1', '1'), slice('s2', '2')])]).toEqual(['s1', 's2']);
@@ -180,7 +226,8 @@ describe('S8 many slices, mostly half empty', () => {
       Array.from({ length: 100 }, (_, index) => all.at(`${address(slot, index)}:80`)).filter(Boolean).length;
     expect(sizes.map((_, slot) => present(slot))).toEqual(sizes);
     const emptied = slice('s7', '2');
-    all.put('s7', emptied, new Set());
+    all.put('s7', emptied);
+    all.settle(new Set());
     expect(sizes.map((_, slot) => present(slot))).toEqual(sizes.map((size, slot) => (slot === 7 ? 0 : size)));
   });
 });

@@ -48,7 +48,8 @@ class Storm {
 
   write(slice: number): void {
     const touched = new Set<string>();
-    this.union.put(`s${slice}`, this.#slice(slice), touched);
+    this.union.put(`s${slice}`, this.#slice(slice));
+    this.union.settle(touched);
     this.publication.changed(touched);
   }
 
