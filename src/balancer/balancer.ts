@@ -2,15 +2,15 @@ import type { Observer } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { inBackground } from '../runtime/clock.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import { BalancerCore } from './balancer-core.js';
 import { type BalancerOptions, resolveBalancerOptions } from './balancer-options.js';
-import { Corridor } from './corridor.js';
 import type { Lease } from './lease.js';
 import type { RunOptions, Use } from './run-call.js';
 import type { BalancerSnapshot } from './snapshot.js';
 
 export type { AcquireOptions, PickOptions, RunOptions, Use };
 
-/** The whole corridor for one Service: finds endpoints, keeps connections, picks one per call. */
+/** Balances the calls to one Service: finds endpoints, keeps connections, picks one per call. */
 export interface Balancer<C> extends AsyncDisposable {
   /** Picks now or not at all. The caller owes the lease one `end`. Never throws, never waits. */
   pick(options?: PickOptions<C>): Lease<C> | undefined;
@@ -53,5 +53,5 @@ export interface Balancer<C> extends AsyncDisposable {
  */
 export function createBalancer<C>(options: BalancerOptions<C>): Balancer<C> {
   const resolved = resolveBalancerOptions(options);
-  return inBackground(() => new Corridor(resolved));
+  return inBackground(() => new BalancerCore(resolved));
 }

@@ -14,7 +14,7 @@ const queued: experimental.PickResult = Object.freeze({
 });
 
 /** Puts the balancer's picks into the form grpc-js wants. One for the life of a policy: the balancer swaps its own inside. */
-export class CorridorPicker implements experimental.Picker {
+export class BalancerPicker implements experimental.Picker {
   readonly #balancer: Balancer<PodConnection>;
   readonly #admission: Admission;
   readonly #owner: AttemptOwner;

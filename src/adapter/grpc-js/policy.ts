@@ -12,7 +12,7 @@ import { Admission } from './admission.js';
 import type { AttemptOwner } from './balanced-call.js';
 import type { ChannelPresence, RunningPolicy } from './channel-balancer.js';
 import type { ResolvedGrpcOptions } from './options.js';
-import { CorridorPicker } from './picker.js';
+import { BalancerPicker } from './picker.js';
 import type { PodConnection } from './pod-connection.js';
 import { GrpcTransport } from './transport.js';
 
@@ -84,7 +84,7 @@ class Running implements RunningPolicy, AttemptOwner {
   readonly #parts: PolicyParts;
   readonly #admission: Admission;
   readonly #transport: GrpcTransport;
-  readonly #picker: CorridorPicker;
+  readonly #picker: BalancerPicker;
   #state: connectivityState = connectivityState.CONNECTING;
   #publishing = false;
   #stopped = false;
@@ -117,7 +117,7 @@ class Running implements RunningPolicy, AttemptOwner {
       this.#stopped = true;
       throw error;
     }
-    this.#picker = new CorridorPicker(this.balancer, this.#admission, this, options);
+    this.#picker = new BalancerPicker(this.balancer, this.#admission, this, options);
     helper.updateState(this.#state, this.#picker, null);
     presence.awoke(this);
     if (!presence.closed) return;

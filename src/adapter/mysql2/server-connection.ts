@@ -12,12 +12,12 @@ import {
 import type { Borrower } from './borrower.js';
 import { Crowding, meaningOf } from './crowding.js';
 import { type Dialled, Dialling } from './dialling.js';
+import { IdleReaper } from './idle-reaper.js';
 import type { ServerSettings } from './options.js';
 import { poolOptions } from './pool-options.js';
 import { hideSecrets } from './secrets.js';
 import { Session, type SessionOwner } from './session.js';
 import { type Lender, pingOn } from './side-question.js';
-import { Upkeep } from './upkeep.js';
 
 /** What a `ServerConnection` is made of. */
 export interface ServerConnectionParts {
@@ -49,7 +49,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   readonly #parts: ServerConnectionParts;
   readonly #maxAgeMs: number;
-  readonly #upkeep: Upkeep;
+  readonly #idleReaper: IdleReaper;
   readonly #sessions = new Map<PoolConnection, Session>();
   readonly #dialling: Dialling;
   readonly #crowding: Crowding;
@@ -92,7 +92,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
         if (this.#open === 0) this.#allClosed?.();
       },
     });
-    this.#upkeep = new Upkeep(this, settings, () => this.#sessions.values());
+    this.#idleReaper = new IdleReaper(this, settings, () => this.#sessions.values());
     this.handle = createPool(poolOptions(settings, () => this.#dialling.open()));
     hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
@@ -169,12 +169,12 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   isSuperfluous(session: Session): boolean {
     const { connectionLimit } = this.#parts.settings;
     // One more than the limit may have been opened for a question beside the calls.
-    return this.#closing.hasBegun || this.#sessions.size > connectionLimit || this.#upkeep.isDue(session);
+    return this.#closing.hasBegun || this.#sessions.size > connectionLimit || this.#idleReaper.isDue(session);
   }
 
   becameIdle(session: Session): void {
     this.#heardAtMs = session.idleSinceMs;
-    this.#upkeep.look(session);
+    this.#idleReaper.look(session);
   }
 
   ended(session: Session, error: Error | undefined): void {
@@ -197,7 +197,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   #established(connection: PoolConnection): void {
     const socket = this.#dialling.takeFor(connection);
     if (socket === undefined) return;
-    const expiresAtMs = this.#upkeep.expiry(this.#maxAgeMs, this.#parts.rng);
+    const expiresAtMs = this.#idleReaper.expiry(this.#maxAgeMs, this.#parts.rng);
     this.#sessions.set(connection, new Session(connection, socket, expiresAtMs, this));
     this.#crowding.opened(this.#sessions.size);
   }
@@ -288,7 +288,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   async #finish(): Promise<void> {
     this.#crowding.close();
-    this.#upkeep.close();
+    this.#idleReaper.close();
     this.#dialling.cutAll();
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();
     if (this.#open > 0) {

@@ -10,7 +10,7 @@ import { createCertificate } from '../../../src/testing/api-server-certificate.j
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
 import { until } from '../../support/until.js';
-import { atEnd, Corridor, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
+import { atEnd, cleanUpAfterEach, openApi, WatchedService, WatchingBalancer } from './harness.js';
 
 cleanUpAfterEach();
 
@@ -120,8 +120,8 @@ describe('in a pod', () => {
   it('W16: without permission ready() rejects with the reason, and later permission is found by itself', async () => {
     const api = await openApi({ tokens: { me: [{ namespace: 'other', verbs: ['*'], resources: ['*'] }] } });
     api.slices.put(sliceObject('s1', 'aR'));
-    const corridor = new Corridor(api, { credentials: { token: 'me' } });
-    const ready = corridor.balancer.ready().then(
+    const watching = new WatchingBalancer(api, { credentials: { token: 'me' } });
+    const ready = watching.balancer.ready().then(
       () => 'ready',
       (error: Error & { code?: string }) => `${error.code} ${error.message}`,
     );
@@ -130,19 +130,19 @@ describe('in a pod', () => {
       outcome = text;
     });
     await until('told', async () => {
-      await corridor.clock.advanceAsync(100);
+      await watching.clock.advanceAsync(100);
       await new Promise((resolve) => setTimeout(resolve, 1));
       return outcome !== undefined;
     });
     expect(outcome).toMatch(/^EVENKEEL_FORBIDDEN .*list endpointslices\.discovery\.k8s\.io in the namespace shop/);
-    expect(corridor.resolveFailures).toHaveLength(1);
+    expect(watching.resolveFailures).toHaveLength(1);
     api.setTokens({ me: 'all' });
     await until('found', async () => {
-      await corridor.clock.advanceAsync(1_000);
+      await watching.clock.advanceAsync(1_000);
       await new Promise((resolve) => setTimeout(resolve, 1));
-      return corridor.set === A;
+      return watching.set === A;
     });
-    await corridor.balancer.ready();
+    await watching.balancer.ready();
   });
 });
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { addresses, endpointCases, sliceObject } from '../../support/endpoint-cases.js';
-import { Corridor, cleanUpAfterEach, openApi, Probe } from './harness.js';
+import { cleanUpAfterEach, openApi, Probe, WatchingBalancer } from './harness.js';
 
 cleanUpAfterEach();
 
@@ -27,36 +27,36 @@ describe('from slices on the wire to the set in use', () => {
   for (const { id, title, port, family, zone, node, steps } of endpointCases) {
     it(`case ${id}: ${title}`, async () => {
       const api = await openApi();
-      let corridor: Corridor | undefined;
+      let watching: WatchingBalancer | undefined;
       let probe: Probe | undefined;
       for (const { slices, thenMs, expect: set, opened, draining, published } of steps) {
-        const before = corridor?.published ?? 0;
+        const before = watching?.published ?? 0;
         for (const [name, spec] of Object.entries(slices)) {
           if (spec === null) api.slices.delete(name, 'shop');
           else api.slices.put(sliceObject(name, spec));
         }
-        if (corridor === undefined) {
+        if (watching === undefined) {
           const topology = zone === undefined && node === undefined ? undefined : { zone, nodeName: node };
-          corridor = new Corridor(
+          watching = new WatchingBalancer(
             api,
             { ...(port === undefined ? {} : { port }), ...(family === undefined ? {} : { family }) },
             topology,
           );
           // An empty set is ready, too (W16).
-          await corridor.balancer.ready();
+          await watching.balancer.ready();
           // Written after the first look: for the case of an empty Service there is nothing but the placeholder.
-          probe = new Probe(api, corridor.clock);
+          probe = new Probe(api, watching.clock);
           await probe.start();
         } else {
           // Far enough from the last publication for the next one to be due at once.
-          await corridor.clock.advanceAsync(60);
+          await watching.clock.advanceAsync(60);
         }
         await probe?.inStep();
-        if (thenMs !== undefined) await corridor.clock.advanceAsync(thenMs);
-        expect(corridor.set).toBe(keysOf(set));
-        if (opened !== undefined) expect(corridor.transport.connections.length).toBe(opened);
-        if (draining !== undefined) expect(corridor.draining).toBe(keysOf(draining));
-        if (published !== undefined) expect(corridor.published > before).toBe(published);
+        if (thenMs !== undefined) await watching.clock.advanceAsync(thenMs);
+        expect(watching.set).toBe(keysOf(set));
+        if (opened !== undefined) expect(watching.transport.connections.length).toBe(opened);
+        if (draining !== undefined) expect(watching.draining).toBe(keysOf(draining));
+        if (published !== undefined) expect(watching.published > before).toBe(published);
       }
     });
   }

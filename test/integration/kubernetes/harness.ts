@@ -157,8 +157,8 @@ export class Probe {
   }
 }
 
-/** The whole corridor: API server, resolver, stages and pool, with connections that are only pretended. */
-export class Corridor {
+/** The whole watching: API server, resolver, stages and pool, with connections that are only pretended. */
+export class WatchingBalancer {
   readonly api: ApiServer;
   readonly clock: FakeClock = new FakeClock();
   readonly transport: FakeTransport = new FakeTransport();

@@ -5,7 +5,7 @@ import type { ApiServer } from '../../../src/testing/api-server.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
 import { until } from '../../support/until.js';
-import { Corridor, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
+import { cleanUpAfterEach, openApi, WatchedService, WatchingBalancer } from './harness.js';
 
 cleanUpAfterEach();
 
@@ -229,35 +229,35 @@ describe('what an outage costs', () => {
   it('case 43: an API server away for an hour: the last set, stale, and in step again within 60 s and one list', async () => {
     const api = await openApi();
     put(api, 'aR bR');
-    const corridor = new Corridor(api);
-    await corridor.balancer.ready();
+    const watching = new WatchingBalancer(api);
+    await watching.balancer.ready();
     await until('the watch is open', () => api.counts.openWatches === 1);
-    await corridor.clock.advanceAsync(60_000);
+    await watching.clock.advanceAsync(60_000);
     await api.kill();
     await until('the loss was noticed', async () => {
-      await corridor.clock.advanceAsync(1_000);
-      return corridor.balancer.snapshot().staleForMs > 0;
+      await watching.clock.advanceAsync(1_000);
+      return watching.balancer.snapshot().staleForMs > 0;
     });
     for (let minute = 0; minute < 60; minute++) {
-      await corridor.clock.advanceAsync(60_000);
+      await watching.clock.advanceAsync(60_000);
       await new Promise((resolve) => setTimeout(resolve, 2));
     }
-    expect(corridor.set).toBe('10.0.0.1:80 10.0.0.2:80');
-    expect(corridor.balancer.snapshot().staleForMs).toBeGreaterThanOrEqual(3_590_000);
-    const lease = corridor.balancer.pick();
+    expect(watching.set).toBe('10.0.0.1:80 10.0.0.2:80');
+    expect(watching.balancer.snapshot().staleForMs).toBeGreaterThanOrEqual(3_590_000);
+    const lease = watching.balancer.pick();
     expect(lease?.endpoint.address).toMatch(/^10\.0\.0\.[12]$/);
     lease?.end(outcomes.success);
-    expect(corridor.resolveFailures.length).toBeLessThanOrEqual(2);
+    expect(watching.resolveFailures.length).toBeLessThanOrEqual(2);
     put(api, 'aR bR cR');
     await api.start({ history: 'lost' });
-    const startMs = corridor.clock.now();
+    const startMs = watching.clock.now();
     await until('in step again', async () => {
-      await corridor.clock.advanceAsync(500);
+      await watching.clock.advanceAsync(500);
       await new Promise((resolve) => setImmediate(resolve));
-      return corridor.set.includes('10.0.0.3');
+      return watching.set.includes('10.0.0.3');
     });
-    expect(corridor.clock.now() - startMs).toBeLessThanOrEqual(62_000);
-    expect(corridor.balancer.snapshot().staleForMs).toBe(0);
+    expect(watching.clock.now() - startMs).toBeLessThanOrEqual(62_000);
+    expect(watching.balancer.snapshot().staleForMs).toBe(0);
   });
 });
 

@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
-import { Upkeep, type UpkeepWork } from '../../../src/balancer/upkeep.js';
+import { type RebuildKind, RebuildScheduler } from '../../../src/balancer/rebuild-scheduler.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 
 class Work {
   readonly clock = new FakeClock();
-  readonly done: UpkeepWork[] = [];
+  readonly done: RebuildKind[] = [];
   /** What a picker costs, in ms of the clock. */
   costMs = 0;
   urgent = false;
   gathering = false;
-  readonly upkeep: Upkeep = new Upkeep({
+  readonly scheduler: RebuildScheduler = new RebuildScheduler({
     clock: this.clock,
     work: (what) => {
       this.done.push(what);
@@ -20,16 +20,16 @@ class Work {
   });
 }
 
-describe('upkeep', () => {
+describe('scheduler', () => {
   it('happens once at the end of the turn, whatever was asked for in it', async () => {
     const work = new Work();
-    for (let i = 0; i < 100; i++) work.upkeep.request('picker');
+    for (let i = 0; i < 100; i++) work.scheduler.request('picker');
     expect(work.done).toEqual([]);
     await settle();
     expect(work.done).toEqual(['picker']);
-    work.upkeep.request('picker');
-    work.upkeep.request('stages');
-    work.upkeep.request('picker');
+    work.scheduler.request('picker');
+    work.scheduler.request('stages');
+    work.scheduler.request('picker');
     await settle();
     expect(work.done).toEqual(['picker', 'stages']);
   });
@@ -37,16 +37,16 @@ describe('upkeep', () => {
   it('what asks for itself each time does not stop the event loop: after a few times it is done at a pace', async () => {
     const clock = new FakeClock();
     let runs = 0;
-    const upkeep: Upkeep = new Upkeep({
+    const scheduler: RebuildScheduler = new RebuildScheduler({
       clock,
       work: () => {
-        if (++runs < 10_000) upkeep.request('stages');
+        if (++runs < 10_000) scheduler.request('stages');
         return 0;
       },
       isUrgent: () => true,
       isGathering: () => false,
     });
-    upkeep.request('stages');
+    scheduler.request('stages');
     await settle();
     expect(runs).toBeGreaterThan(1);
     expect(runs).toBeLessThan(50);
@@ -54,25 +54,25 @@ describe('upkeep', () => {
     await clock.advanceAsync(1_000);
     expect(runs - before).toBe(10);
     // Somebody else is served at once.
-    upkeep.request('stages');
+    scheduler.request('stages');
     await settle();
     expect(runs - before).toBe(11);
-    upkeep.close();
+    scheduler.close();
     expect(clock.timers).toBe(0);
   });
 
   it('what is asked for while it happens comes afterwards', async () => {
     const work = new Work();
-    const upkeep: Upkeep = new Upkeep({
+    const scheduler: RebuildScheduler = new RebuildScheduler({
       clock: work.clock,
       work: (what) => {
-        if (work.done.push(what) < 3) upkeep.request('stages');
+        if (work.done.push(what) < 3) scheduler.request('stages');
         return 0;
       },
       isUrgent: () => false,
       isGathering: () => false,
     });
-    upkeep.request('stages');
+    scheduler.request('stages');
     await settle();
     expect(work.done).toHaveLength(3);
   });
@@ -82,7 +82,7 @@ describe('upkeep', () => {
     work.costMs = 1;
     const startMs = work.clock.now();
     for (let connection = 0; connection < 10_000; connection++) {
-      work.upkeep.request('picker');
+      work.scheduler.request('picker');
       await work.clock.advanceAsync(0.1);
     }
     const lastedMs = work.clock.now() - startMs;
@@ -98,9 +98,9 @@ describe('upkeep', () => {
   it('nothing waits for longer than 100 ms, however dear a picker is', async () => {
     const work = new Work();
     work.costMs = 1_000;
-    work.upkeep.request('picker');
+    work.scheduler.request('picker');
     await settle();
-    work.upkeep.request('picker');
+    work.scheduler.request('picker');
     await work.clock.advanceAsync(99);
     expect(work.done).toHaveLength(1);
     await work.clock.advanceAsync(1);
@@ -110,11 +110,11 @@ describe('upkeep', () => {
   it('a set or a verdict never waits, and takes along what does', async () => {
     const work = new Work();
     work.costMs = 1_000;
-    work.upkeep.request('picker');
+    work.scheduler.request('picker');
     await settle();
-    work.upkeep.request('picker');
+    work.scheduler.request('picker');
     expect(work.clock.timers).toBe(1);
-    work.upkeep.request('stages');
+    work.scheduler.request('stages');
     await settle();
     expect(work.done).toEqual(['picker', 'stages']);
     expect(work.clock.timers).toBe(0);
@@ -127,7 +127,7 @@ describe('upkeep', () => {
     work.costMs = 1_000;
     work.urgent = true;
     for (let i = 0; i < 3; i++) {
-      work.upkeep.request('picker');
+      work.scheduler.request('picker');
       await settle();
     }
     expect(work.done).toHaveLength(3);
@@ -136,15 +136,15 @@ describe('upkeep', () => {
   it('is over with close: nothing that was asked for happens', async () => {
     const work = new Work();
     work.costMs = 1_000;
-    work.upkeep.request('picker');
+    work.scheduler.request('picker');
     await settle();
-    work.upkeep.request('picker');
-    work.upkeep.close();
+    work.scheduler.request('picker');
+    work.scheduler.close();
     expect(work.clock.timers).toBe(0);
     const other = new Work();
-    other.upkeep.request('stages');
-    other.upkeep.close();
-    other.upkeep.request('stages');
+    other.scheduler.request('stages');
+    other.scheduler.close();
+    other.scheduler.request('stages');
     await settle();
     expect([work.done.length, other.done.length]).toEqual([1, 0]);
   });

@@ -1,12 +1,12 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
 /** What can be due: a new picker over the same members, or the stages, the pool and a new picker. */
-export type UpkeepWork = 'picker' | 'stages';
+export type RebuildKind = 'picker' | 'stages';
 
-export interface UpkeepOwner {
+export interface RebuildOwner {
   readonly clock: Clock;
   /** Does what is due; returns how long the picker part took, in ms. */
-  work(what: UpkeepWork): number;
+  work(what: RebuildKind): number;
   /** Whether a new picker cannot wait for its cost to be paid off: the present one has nothing to pick. */
   isUrgent(): boolean;
   /** Whether it waits a moment nevertheless: something is ready, and who ought to get the first calls is about to be. */
@@ -29,9 +29,9 @@ const MAX_WAIT_MS = 100;
  * pickers because a connection came or went may be: with 10,000 endpoints connecting one by one, building one each time
  * would be O(n²). The old picker skips what lost its connection, and only lacks what has just come.
  */
-export class Upkeep {
-  readonly #owner: UpkeepOwner;
-  #pending: UpkeepWork | undefined;
+export class RebuildScheduler {
+  readonly #owner: RebuildOwner;
+  #pending: RebuildKind | undefined;
   #deferred = false;
   #timer: Timer | undefined;
   /** Until when the pickers built so far are paid off. */
@@ -44,11 +44,11 @@ export class Upkeep {
   #inRow = 0;
   #asked = false;
 
-  constructor(owner: UpkeepOwner) {
+  constructor(owner: RebuildOwner) {
     this.#owner = owner;
   }
 
-  request(what: UpkeepWork): void {
+  request(what: RebuildKind): void {
     if (this.#closed) return;
     if (this.#pending !== 'stages') this.#pending = what;
     if (this.#deferred) return;
@@ -114,7 +114,7 @@ export class Upkeep {
     this.#owedUntilMs = Math.max(this.#owedUntilMs, this.#owner.clock.now()) + costMs * OWED_FACTOR;
   }
 
-  #work(what: UpkeepWork): number {
+  #work(what: RebuildKind): number {
     this.#isRunning = true;
     try {
       return this.#owner.work(what);

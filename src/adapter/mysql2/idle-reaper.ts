@@ -2,8 +2,8 @@ import type { Clock, Rng, Timer } from '../../index.js';
 import type { ServerSettings } from './options.js';
 import type { Session } from './session.js';
 
-/** What upkeep needs of a server connection. */
-export interface UpkeepOwner {
+/** What the idle reaper needs of a server connection. */
+export interface IdleReaperOwner {
   readonly clock: Clock;
   /** Whether a session can go without being the last. */
   readonly hasMoreThanOne: boolean;
@@ -20,14 +20,14 @@ const PAUSE_MS = 100;
  * Gives up connections nobody uses: those past their age, and those idle for long, but never the last without another
  * in its place. Only idle ones: a transaction has the one it began on for as long as it lasts.
  */
-export class Upkeep {
-  readonly #owner: UpkeepOwner;
+export class IdleReaper {
+  readonly #owner: IdleReaperOwner;
   readonly #settings: ServerSettings;
   readonly #sessions: () => Iterable<Session>;
   #timer: Timer | undefined;
   #closed = false;
 
-  constructor(owner: UpkeepOwner, settings: ServerSettings, sessions: () => Iterable<Session>) {
+  constructor(owner: IdleReaperOwner, settings: ServerSettings, sessions: () => Iterable<Session>) {
     this.#owner = owner;
     this.#settings = settings;
     this.#sessions = sessions;

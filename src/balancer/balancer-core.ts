@@ -16,20 +16,20 @@ import { CallTimes } from './call-times.js';
 import { EndpointFeed } from './endpoint-feed.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
+import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { closedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
-import { Upkeep, type UpkeepWork } from './upkeep.js';
 import { WaitingRoom } from './waiting-room.js';
 
 /** What `ready` and `close` take. */
 const signalOnly = ['signal'] as const;
 const PICKED_WRONGLY = 'the picker picked what is no subchannel';
 
-/** The rooms of a balancer wired to one another. Its contract is `Balancer`, in `balancer.ts`. */
-export class Corridor<C> implements LeaseOwner<C> {
+/** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
+export class BalancerCore<C> implements LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
   readonly #options: ResolvedBalancerOptions<C>;
@@ -39,7 +39,7 @@ export class Corridor<C> implements LeaseOwner<C> {
   readonly #pool: Pool<C>;
   readonly #feed: EndpointFeed;
   readonly #slot: PickerSlot<C>;
-  readonly #upkeep: Upkeep;
+  readonly #rebuilds: RebuildScheduler;
   readonly #room: WaitingRoom<C>;
   readonly #start: StartGate;
   readonly #times: CallTimes;
@@ -67,7 +67,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.#times = new CallTimes(clock, options.stalledAfterMs);
     this.#slot = new PickerSlot(options.picker, rng, warnings);
-    this.#upkeep = new Upkeep({
+    this.#rebuilds = new RebuildScheduler({
       clock,
       work: (what) => this.#work(what),
       isUrgent: () => !this.#slot.hasReady,
@@ -88,7 +88,7 @@ export class Corridor<C> implements LeaseOwner<C> {
         clock,
         rng,
         observer,
-        invalidate: () => this.#upkeep.request('stages'),
+        invalidate: () => this.#rebuilds.request('stages'),
         probe: (endpoint, signal) => this.#probe(endpoint.key, signal),
       },
       warnings,
@@ -102,13 +102,13 @@ export class Corridor<C> implements LeaseOwner<C> {
       options: options.pool,
       load: options.load,
       track: (endpoint) => this.#stages.track(endpoint),
-      changed: () => this.#upkeep.request('picker'),
+      changed: () => this.#rebuilds.request('picker'),
       // Later in this turn: whoever told it is in the midst of something.
       roomGained: () => {
         if (this.#room.size > 0) clock.defer(() => this.#room.wake());
       },
       troubled: () => {
-        this.#upkeep.reconsider();
+        this.#rebuilds.reconsider();
         this.#feed.refresh();
       },
     });
@@ -118,7 +118,7 @@ export class Corridor<C> implements LeaseOwner<C> {
         rng,
         observer,
         warnings,
-        endpointsChanged: () => this.#upkeep.request('stages'),
+        endpointsChanged: () => this.#rebuilds.request('stages'),
         neverStarts: (error) => {
           this.#start.fail(error);
           this.#room.fail(error);
@@ -250,7 +250,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     return new Lease(this, subchannel, connection.handle, nowMs);
   }
 
-  #work(what: UpkeepWork): number {
+  #work(what: RebuildKind): number {
     const { endpoints } = this.#feed;
     if (endpoints === undefined) return 0;
     if (what === 'stages') {
@@ -261,7 +261,7 @@ export class Corridor<C> implements LeaseOwner<C> {
     // An observer told of all this may have closed us.
     if (this.#closing.hasBegun) return 0;
     this.#start.open();
-    if (this.#slot.isFilled && this.#upkeep.mustGather()) return 0;
+    if (this.#slot.isFilled && this.#rebuilds.mustGather()) return 0;
     const beganMs = this.#clock.now();
     this.#slot.rebuild(this.#pool.members, this.#first());
     const costMs = this.#clock.now() - beganMs;
@@ -314,7 +314,7 @@ export class Corridor<C> implements LeaseOwner<C> {
 
   async #shutDown(): Promise<void> {
     this.#slot.clear();
-    this.#upkeep.close();
+    this.#rebuilds.close();
     this.#times.close();
     this.#feed.close();
     const error = closedError();
