@@ -4,6 +4,7 @@ import { EvenkeelError } from '../errors.js';
 import { checkServers } from '../resolver/dns-client.js';
 import type { KubernetesSettings, TargetOptions } from '../resolver/target.js';
 import { parseTarget, type Target } from '../resolver/target-grammar.js';
+import { quoted } from '../runtime/check.js';
 
 /** `evenkeel doctor`, understood. */
 export interface DoctorCommand {
@@ -60,11 +61,13 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (values.version) return { name: 'version' };
   if (values.help || positionals.length === 0) return { name: 'help' };
   const [name, target, ...more] = positionals;
-  if (name !== 'doctor') throw usageError(`there is no command ${JSON.stringify(name)}; there is doctor`);
+  if (name !== 'doctor') throw usageError(`there is no command ${quoted(name ?? '', 80)}; there is doctor`);
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
-  if (more.length > 0) throw usageError(`doctor takes one target, got also ${more.join(' ')}`);
+  if (more.length > 0)
+    throw usageError(`doctor takes one target, got also ${more.map((each) => quoted(each, 80)).join(' ')}`);
   const seconds = Number(values.timeout);
-  if (!(seconds >= 1 && seconds <= 600)) throw usageError(`--timeout must be 1 to 600 seconds, got ${values.timeout}`);
+  if (!(seconds >= 1 && seconds <= 600))
+    throw usageError(`--timeout must be 1 to 600 seconds, got ${quoted(values.timeout, 80)}`);
   const servers = checkServers(values['dns-server']);
   return {
     name: 'doctor',

@@ -15,7 +15,7 @@ export interface NumberBounds {
 
 /** An EVENKEEL_OPTION error that names the field, what was expected and what came. */
 export function optionError(name: string, expected: string, value: unknown): EvenkeelError {
-  return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value)}`);
+  return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value, name)}`);
 }
 
 /** Returns `value`, or `fallback` when it is undefined. Throws EVENKEEL_OPTION outside the bounds. */
@@ -87,14 +87,36 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
   return `${[kind, ...limits].join(' ')}${infinite ? ' or Infinity' : ''}`;
 }
 
-/** A string as messages show it: quoted, cut, and without the user and password that a URL may hold. */
+/** A string as messages show it: quoted, cut, and without what may be secret in it. */
 export function quoted(value: string, maxLength: number): string {
-  const shown = value.replace(/^(\s*(?:[a-z][\w+.-]*:)?\/\/)?.*:.*@/is, '$1…@');
+  const shown = withoutSecrets(value);
   return JSON.stringify(shown.length > maxLength ? `${shown.slice(0, maxLength)}…` : shown);
 }
 
-function describe(value: unknown): string {
-  if (typeof value === 'string') return quoted(value, 80);
+/**
+ * A text without what is a secret more often than not: user and password of a URL, what follows its "?" or "#", and what
+ * an Authorization header or a PEM file holds. In time that grows with its length alone: the text may be anybody's.
+ */
+export function withoutSecrets(text: string): string {
+  const end = text.lastIndexOf('@');
+  const scheme = /^\s*(?:[a-z][a-z0-9+.-]*:)?\/\//i.exec(text)?.[0] ?? '';
+  const isUser = end >= scheme.length && (scheme !== '' || text.lastIndexOf(':', end) !== -1);
+  const shown = isUser ? `${scheme}…${text.slice(end)}` : text;
+  const [, known] = /^\s*(bearer |basic |-----BEGIN )/i.exec(shown) ?? [];
+  if (known !== undefined) return `${known.trim()} …`;
+  const extra = shown.search(/[?#]/);
+  return extra === -1 || extra === shown.length - 1 ? shown : `${shown.slice(0, extra + 1)}…`;
+}
+
+/** Options whose very value is a secret, by the last part of their name; those that name a file are not. */
+const secretName =
+  /(credentials?|passw(or)?d\d?|passphrase|secret|token|auth|authorization|cookie|pfx|cert)$|(^|\.)key$/i;
+
+function describe(value: unknown, name = ''): string {
+  if (typeof value === 'string' || typeof value === 'number') {
+    if (secretName.test(name)) return value === '' ? '""' : `a ${typeof value}`;
+    return typeof value === 'string' ? quoted(value, 80) : String(value);
+  }
   if (value instanceof Promise) return 'a promise';
   if (typeof value === 'object' && value !== null) return Array.isArray(value) ? 'an array' : 'an object';
   if (typeof value === 'function') return value.name === '' ? 'a function' : `the function ${value.name}`;

@@ -93,7 +93,7 @@ export class PodConnection<C> implements Connection<C> {
       return;
     }
     const status = await this.#user.ask(path, signal);
-    if (status === undefined || status >= 400) throw new Error(`${path} answered ${status}`);
+    if (status === undefined || status >= 400) throw new Error(`${path.replace(/\?.*/s, '?…')} answered ${status}`);
   }
 
   /** A request died with its socket. */

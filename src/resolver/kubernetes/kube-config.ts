@@ -1,6 +1,9 @@
 import { asError, ResolveError } from '../../errors.js';
-import { checkKeys, checkString, optionError } from '../../runtime/check.js';
+import { checkKeys, checkString, optionError, quoted, withoutSecrets } from '../../runtime/check.js';
+import type { Clock } from '../../runtime/clock.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
+import { CredentialFile } from './credential-file.js';
+import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.js';
 
 /** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
@@ -16,6 +19,7 @@ export interface KubeConfigLike {
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
   getContextObject?(name: string): { readonly namespace?: string } | null;
   getCurrentContext?(): string;
+  getCurrentUser?(): object | null;
 }
 
 interface LoadableKubeConfig extends KubeConfigLike {
@@ -32,7 +36,10 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
   if (isLoaded(kubeConfig)) {
     const id = ids.get(kubeConfig) ?? nextId++;
     ids.set(kubeConfig, id);
-    return { key: `kubeconfig object ${id}`, open: () => new KubeConfigSession(async () => kubeConfig) };
+    return {
+      key: `kubeconfig object ${id}`,
+      open: (clock) => new KubeConfigSession(async () => ({ config: kubeConfig, user: undefined }), clock),
+    };
   }
   checkKeys('kubeConfig', kubeConfig, ['path', 'context']);
   const { path, context } = kubeConfig;
@@ -40,35 +47,63 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
   if (context !== undefined) checkString('kubeConfig.context', context);
   return {
     key: `kubeconfig ${JSON.stringify([path ?? '', context ?? ''])}`,
-    open: () => new KubeConfigSession(() => load(path, context)),
+    open: (clock) => new KubeConfigSession(() => load(path, context), clock),
   };
 }
 
-class KubeConfigSession implements ApiSession {
-  readonly #load: () => Promise<KubeConfigLike>;
-  #loaded: KubeConfigLike | undefined;
+interface LoadedConfig {
+  readonly config: KubeConfigLike;
+  /** The user as the file has it; undefined for a `KubeConfig` that was loaded elsewhere. */
+  readonly user: UserEntry | undefined;
+}
 
-  constructor(load: () => Promise<KubeConfigLike>) {
+class KubeConfigSession implements ApiSession {
+  readonly #load: () => Promise<LoadedConfig>;
+  readonly #clock: Clock;
+  #loaded: LoadedConfig | undefined;
+  /** The one of the user in use. */
+  #tokenFile: CredentialFile | undefined;
+
+  constructor(load: () => Promise<LoadedConfig>, clock: Clock) {
     this.#load = load;
+    this.#clock = clock;
   }
 
   async target(): Promise<ApiTarget> {
-    const config = await this.#config();
-    const server = config.getCurrentCluster()?.server;
-    if (!server) throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
+    const loaded = await this.#config();
+    try {
+      return await this.#targetOf(loaded);
+    } catch (error) {
+      // Whoever mends the file is heard at the next try.
+      this.#loaded = undefined;
+      throw error;
+    }
+  }
+
+  async #targetOf({ config, user }: LoadedConfig): Promise<ApiTarget> {
+    const { server, authorization } = splitServer(config.getCurrentCluster()?.server);
     // Asked before every request: tokens behind it are renewed here.
     const applied: Record<string, unknown> = {};
     try {
       await config.applyToHTTPSOptions(applied);
     } catch (cause) {
-      throw new ResolveError(`the kubeconfig gives no credentials: ${asError(cause).message}`, { cause });
+      throw new ResolveError(`the kubeconfig gives no credentials: ${withoutSecrets(asError(cause).message)}`, {
+        cause,
+      });
     }
+    const headers = headersOf(applied);
+    // As with kubectl, the file goes before a token in the kubeconfig, which may be what it was when that was written.
+    const token = user?.tokenFile === undefined ? undefined : await this.#readToken(user.tokenFile, headers);
+    if (token !== undefined) headers.authorization = `Bearer ${token}`;
+    if (authorization !== undefined) headers.authorization ??= authorization;
     const { ca, cert, key, passphrase, servername } = applied;
+    if (headers.authorization === undefined && cert === undefined && key === undefined)
+      refuseNobody(config, user, server);
     const text = (value: unknown): string | undefined =>
       Buffer.isBuffer(value) ? value.toString('utf8') : typeof value === 'string' ? value : undefined;
     return {
-      server: server.replace(/\/+$/, ''),
-      headers: headersOf(applied),
+      server,
+      headers,
       tls: {
         ca: text(ca),
         cert: text(cert),
@@ -82,29 +117,99 @@ class KubeConfigSession implements ApiSession {
     };
   }
 
-  refused(): void {
+  refused(sentAtMs: number): void {
     // Read the file again: whoever renewed the credentials may have rewritten it.
     this.#loaded = undefined;
+    this.#tokenFile?.expire(sentAtMs);
   }
 
   async namespace(): Promise<string | undefined> {
-    const config = await this.#config();
+    const { config } = await this.#config();
     return config.getContextObject?.(config.getCurrentContext?.() ?? '')?.namespace;
   }
 
-  async #config(): Promise<KubeConfigLike> {
+  async #config(): Promise<LoadedConfig> {
     this.#loaded ??= await this.#load();
     return this.#loaded;
   }
+
+  /** Undefined where the file cannot be read, but there are other credentials. */
+  async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
+    if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
+    try {
+      return await this.#tokenFile.read();
+    } catch (cause) {
+      if (headers.authorization !== undefined) return undefined;
+      throw new ResolveError(`the tokenFile of the kubeconfig's user cannot be read: ${asError(cause).message}`, {
+        cause,
+      });
+    }
+  }
 }
 
-async function load(path: string | undefined, context: string | undefined): Promise<KubeConfigLike> {
-  let KubeConfig: new () => LoadableKubeConfig;
+/** A URL's user and password go into a header, and never into a message. */
+function splitServer(value: unknown): { readonly server: string; readonly authorization: string | undefined } {
+  if (typeof value !== 'string' || value === '') {
+    throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
+  }
+  const url = URL.canParse(value) ? new URL(value) : undefined;
+  if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
+    const message = `the server of the kubeconfig's cluster must be an http: or https: URL, got ${quoted(value, 80)}`;
+    throw new ResolveError(message, { permanent: true });
+  }
+  const { username, password } = url;
+  return {
+    server: `${url.origin}${url.pathname.replace(/\/+$/, '')}`,
+    authorization: username === '' && password === '' ? undefined : basic(`${decode(username)}:${decode(password)}`),
+  };
+}
+
+/** "%" that begins no escape is what it is. */
+function decode(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
+function basic(userAndPassword: string): string {
+  return `Basic ${Buffer.from(userAndPassword).toString('base64')}`;
+}
+
+/**
+ * A user of whom nothing can be used would be followed as `system:anonymous`, and the answer be a Role that is missing. A
+ * user without any entry means to be nobody.
+ */
+function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
+  const known = 'token, tokenFile, a client certificate, username and password, exec and auth-provider';
+  if (user !== undefined) {
+    if (user.keys.length === 0) return;
+    throw new ResolveError(
+      `the kubeconfig's user ${quoted(user.name, 80)} has no credentials that can be used: it has ` +
+        `${user.keys.map((key) => quoted(key, 40)).join(', ')}, and what is understood is ${known}`,
+      { permanent: true },
+    );
+  }
+  // What @kubernetes/client-node did not understand is not in its object any more.
+  if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
+  throw new ResolveError(
+    `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node passes over what it does not know, ` +
+      `a tokenFile for one: kubeConfig: { path } reads that, too. To be nobody there use apiServer instead`,
+    { permanent: true },
+  );
+}
+
+interface ClientNode {
+  readonly KubeConfig: new () => LoadableKubeConfig;
+  readonly loadYaml: (text: string) => unknown;
+}
+
+async function load(path: string | undefined, context: string | undefined): Promise<LoadedConfig> {
+  let clientNode: ClientNode;
   try {
     // The only place that loads the optional peer.
-    ({ KubeConfig } = (await import('@kubernetes/client-node')) as unknown as {
-      KubeConfig: new () => LoadableKubeConfig;
-    });
+    clientNode = (await import('@kubernetes/client-node')) as unknown as ClientNode;
   } catch (cause) {
     throw new ResolveError(
       'a kubeconfig needs the package @kubernetes/client-node: npm install @kubernetes/client-node',
@@ -115,16 +220,25 @@ async function load(path: string | undefined, context: string | undefined): Prom
     );
   }
   try {
-    const config = new KubeConfig();
+    const config = new clientNode.KubeConfig();
     if (path === undefined) config.loadFromDefault();
     else config.loadFromFile(path);
     if (context !== undefined) config.setCurrentContext(context);
-    return config;
-  } catch (cause) {
-    throw new ResolveError(`the kubeconfig ${path ?? 'of kubectl'} cannot be read: ${asError(cause).message}`, {
-      cause,
-    });
+    const name = (config.getCurrentUser?.() as { readonly name?: unknown } | null | undefined)?.name;
+    const paths = path === undefined ? defaultPaths() : [path];
+    const user = typeof name === 'string' ? await readUserEntry(paths, name, clientNode.loadYaml) : undefined;
+    return { config, user };
+  } catch (error) {
+    const cause = withoutExcerpt(asError(error));
+    throw new ResolveError(`the kubeconfig ${path ?? 'of kubectl'} cannot be read: ${cause.message}`, { cause });
   }
+}
+
+/** An error of YAML shows the lines around it, and these hold tokens and passwords. */
+function withoutExcerpt(error: Error): Error {
+  if (error.name !== 'YAMLException') return error;
+  const [first = ''] = error.message.split('\n');
+  return new Error(first.replace(/["'<].*["'>]/, '…'));
 }
 
 function isLoaded(value: unknown): value is KubeConfigLike {
@@ -140,7 +254,7 @@ function headersOf(applied: Record<string, unknown>): Record<string, string> {
   }
   // A user name and password arrive as `auth`.
   if (typeof applied.auth === 'string' && headers.authorization === undefined) {
-    headers.authorization = `Basic ${Buffer.from(applied.auth).toString('base64')}`;
+    headers.authorization = basic(applied.auth);
   }
   return headers;
 }

@@ -8,6 +8,7 @@ import {
   checkPort,
   checkString,
   type NumberBounds,
+  quoted,
 } from '../../../src/runtime/check.js';
 
 /** The message of the EVENKEEL_OPTION error `check` throws; undefined when it throws none. */
@@ -65,6 +66,34 @@ describe('option checks', () => {
     expect(complaint(() => checkFunction('picker', Symbol('s')))).toContain('Symbol(s)');
     expect(complaint(() => checkString('host', { a: 1 }))).toContain('an object');
     expect(complaint(() => checkNumber('n', 'x'.repeat(1_000), 1))?.length).toBeLessThan(140);
+  });
+
+  it('show no secret: not that of a URL, not what an option with such a name holds', () => {
+    const shown = (value: string): string | undefined =>
+      complaint(() => checkNumber('n', value, 1))?.slice('n must be a number, got '.length);
+    expect(shown('https://user:hunter2@api:6443/x')).toBe('"https://…@api:6443/x"');
+    expect(shown('https://hunter2@api')).toBe('"https://…@api"');
+    expect(shown('user:hun@ter2@api')).toBe('"…@api"');
+    expect(shown('https://api/x?token=hunter2')).toBe('"https://api/x?…"');
+    expect(shown('https://api/#access_token=hunter2')).toBe('"https://api/#…"');
+    expect(shown('Bearer hunter2')).toBe('"Bearer …"');
+    expect(shown('-----BEGIN PRIVATE KEY-----\nhunter2')).toBe('"-----BEGIN …"');
+    expect(shown('me@example.com')).toBe('"me@example.com"');
+    expect(complaint(() => checkKeys('credentials', 'hunter2', []))).toBe(
+      'credentials must be an object, got a string',
+    );
+    for (const name of ['credentials.token', 'tls.key', 'password', 'options.passphrase']) {
+      expect(complaint(() => checkFunction(name, 'hunter2'))).toBe(`${name} must be a function, got a string`);
+      expect(complaint(() => checkFunction(name, 12_345))).toBe(`${name} must be a function, got a number`);
+    }
+    expect(complaint(() => checkString('credentials.token', ''))).toContain('got ""');
+  });
+
+  it('look at a long text once, whatever is in it', () => {
+    const text = ':'.repeat(5_000_000);
+    for (const end of ['', '@', '@?', ':@:']) expect(quoted(text + end, 80).length).toBeLessThan(100);
+    expect(quoted(`${' '.repeat(5_000_000)}//a:b@c`, 80).length).toBeLessThan(100);
+    expect(quoted(`${'a+'.repeat(2_000_000)}@c`, 80).length).toBeLessThan(100);
   });
 
   it('know the names of options', () => {

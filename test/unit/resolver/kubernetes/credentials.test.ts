@@ -1,7 +1,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import type { ApiSession } from '../../../../src/resolver/kubernetes/api-access.js';
 import { CredentialFile } from '../../../../src/resolver/kubernetes/credential-file.js';
 import { type ApiCredentials, explicitAccess } from '../../../../src/resolver/kubernetes/explicit-access.js';
 import {
@@ -203,6 +205,108 @@ describe('kubeconfig access', () => {
     expect(target.agent).toBeInstanceOf(HttpsProxyAgent);
     expect(target.tls.rejectUnauthorized).toBe(false);
     expect(target.headers.authorization).toBe(`Basic ${Buffer.from('me:pw').toString('base64')}`);
+  });
+
+  const configText = (user: object | undefined, server = 'https://api:6443'): string =>
+    JSON.stringify({
+      'current-context': 'dev',
+      clusters: [{ name: 'c', cluster: { server } }],
+      users: [{ name: 'me', ...(user && { user }) }],
+      contexts: [{ name: 'dev', context: { cluster: 'c', user: 'me' } }],
+    });
+  const sessionOf = async (user: object | undefined, server?: string): Promise<ApiSession> => {
+    await write('config', configText(user, server));
+    return kubeConfigAccess({ path: join(directory, 'config') }).open(clock);
+  };
+
+  it('a password in the URL of the server becomes a header, and is in nothing that is told', async () => {
+    const session = await sessionOf(undefined, 'https://us%40er:hunt%3Aer2@api:6443/base/');
+    expect(await session.target()).toMatchObject({
+      server: 'https://api:6443/base',
+      headers: { authorization: `Basic ${Buffer.from('us@er:hunt:er2').toString('base64')}` },
+    });
+    const both = await sessionOf({ token: 'mine' }, 'https://user:hunter2@api');
+    expect(await both.target()).toMatchObject({ server: 'https://api', headers: { authorization: 'Bearer mine' } });
+    for (const server of ['https://user:hunter2@a b', 'ftp://user:hunter2@api', 'https://api/?token=hunter2']) {
+      const error: unknown = await (await sessionOf(undefined, server)).target().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'EVENKEEL_RESOLVE', permanent: true });
+      expect(inspect(error, { depth: 9 })).not.toContain('hunter2');
+    }
+  });
+
+  it('what is no YAML is told without the lines around it', async () => {
+    await write('config', 'users:\n - name: me\n  token: hunter2\n bad');
+    const session = kubeConfigAccess({ path: join(directory, 'config') }).open(clock);
+    const error: unknown = await session.target().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ message: expect.stringMatching(/cannot be read: bad indentation/) });
+    expect(inspect(error, { depth: 9 })).not.toContain('hunter2');
+  });
+
+  it('tokenFile is read, beside the kubeconfig where it is relative, and again when it changes', async () => {
+    await write('token', 'one\n');
+    for (const tokenFile of ['token', join(directory, 'token')]) {
+      await write('token', 'one\n');
+      const session = await sessionOf({ token: 'as it was', tokenFile });
+      const authorization = async (): Promise<string | undefined> => (await session.target()).headers.authorization;
+      expect(await authorization()).toBe('Bearer one');
+      await write('token', 'two');
+      clock.advance(49_999);
+      expect(await authorization()).toBe('Bearer one');
+      clock.advance(1);
+      expect(await authorization()).toBe('Bearer two');
+      await write('token', 'three');
+      session.refused(clock.now());
+      expect(await authorization()).toBe('Bearer three');
+      await rm(join(directory, 'token'));
+      session.refused(clock.now());
+      expect(await authorization()).toBe('Bearer three');
+    }
+  });
+
+  it('a tokenFile that is not there: the token beside it, else an error that names it', async () => {
+    const both = await sessionOf({ token: 'as it was', tokenFile: 'none' });
+    expect((await both.target()).headers.authorization).toBe('Bearer as it was');
+    const session = await sessionOf({ tokenFile: 'none' });
+    await expect(session.target()).rejects.toMatchObject({
+      code: 'EVENKEEL_RESOLVE',
+      message: expect.stringContaining('none'),
+    });
+    await write('none', 'here now');
+    expect((await session.target()).headers.authorization).toBe('Bearer here now');
+  });
+
+  it('a user of whom nothing is understood is an error, and no system:anonymous', async () => {
+    for (const user of [{ tokenFiel: 'hunter2' }, { as: 'admin' }, { 'auth-provider': { name: 'gone' } }]) {
+      const session = await sessionOf(user);
+      const error = await session.target().catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({
+        permanent: true,
+        message: expect.stringContaining(`"me" has no credentials that can be used: it has "${Object.keys(user)[0]}"`),
+      });
+      // Mended, it is heard at the next try.
+      await write('config', configText({ token: 'mine' }));
+      expect((await session.target()).headers.authorization).toBe('Bearer mine');
+    }
+  });
+
+  it('a user without an entry is nobody, as with kubectl', async () => {
+    for (const user of [undefined, {}, { token: '' }]) {
+      expect((await (await sessionOf(user)).target()).headers).toEqual({});
+    }
+  });
+
+  it('a KubeConfig that passed over what its user has is an error over https', async () => {
+    const { KubeConfig } = await import('@kubernetes/client-node');
+    await write('token', 'one');
+    const load = (): ApiSession => {
+      const config = new KubeConfig();
+      config.loadFromString(configText({ tokenFile: join(directory, 'token') }));
+      return kubeConfigAccess(config as unknown as KubeConfigLike).open(clock);
+    };
+    await expect(load().target()).rejects.toMatchObject({
+      permanent: true,
+      message: expect.stringContaining('tokenFile'),
+    });
   });
 
   it('reads a file with @kubernetes/client-node', async () => {
