@@ -70,6 +70,7 @@ export {
 export { random } from './picker/random.js';
 export { roundRobin } from './picker/round-robin.js';
 export { type WeightedRoundRobinOptions, weightedRoundRobin } from './picker/weighted-round-robin.js';
+export type { Leaving } from './pool/leave-notice.js';
 export { type PoolOptions, poolDefaults } from './pool/pool-options.js';
 export type { Subchannel } from './pool/subchannel.js';
 export type { Connection, Transport } from './pool/transport.js';

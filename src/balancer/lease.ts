@@ -36,6 +36,14 @@ export class Lease<C> {
     return this.#answered;
   }
 
+  /**
+   * Aborts when the endpoint leaves: its pod terminates, the set no longer has it, or the balancer closes. A call that may live
+   * for long moves then; its reason, a `Leaving`, says until when it may stay.
+   */
+  get leaving(): AbortSignal {
+    return this.subchannel.leaving;
+  }
+
   /** How it ended; `undefined` while it runs. */
   get outcome(): Outcome | undefined {
     return this.#outcome;

@@ -5,6 +5,7 @@ import { notify, observes, type SubchannelState } from '../observe/observer.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectAttempt } from './connect-attempt.js';
 import { DrainLimits } from './drain.js';
+import { LeaveNotice } from './leave-notice.js';
 import { type EndOfConnection, Reconnect } from './reconnect.js';
 import { Recycle } from './recycle.js';
 import { SubchannelCalls } from './subchannel-calls.js';
@@ -38,6 +39,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #reconnect: Reconnect;
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
+  readonly #notice = new LeaveNotice();
   /** Calls that had succeeded when the present connection was taken up. */
   #succeededBefore = 0;
   /** The attempt under way (first connection or replacement). */
@@ -63,6 +65,11 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     return this.#state;
   }
 
+  /** Aborts when the endpoint leaves the set, or is closed; its reason is a `Leaving`. */
+  get leaving(): AbortSignal {
+    return this.#notice.signal;
+  }
+
   /** Begins to connect; only the pool calls this, once. */
   open(): void {
     this.#connect();
@@ -78,6 +85,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       this.#stopAttempt();
       if (!this.#transition('draining')) return;
       this.#drainLimits.start();
+      const { clock, options } = this.#owner;
+      this.#notice.give({ endpoint: this.endpoint, untilMs: clock.now() + options.drainTimeoutMs });
     }
     this.#finishIfDone();
   }
@@ -87,6 +96,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (this.#state !== 'draining') return;
     this.#closeWhenIdle = false;
     this.#drainLimits.stop();
+    this.#notice.withdraw();
     if (this.connection === undefined) this.#connect();
     else if (this.#transition('ready')) this.#recycle.resume();
   }
@@ -247,6 +257,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#transition('closed');
     this.trackers.closed();
     if (connection !== undefined) this.#owner.retire(connection, how);
+    this.#notice.give({ endpoint: this.endpoint, untilMs: this.#owner.clock.now() });
     this.#owner.subchannelClosed(this);
   }
 
