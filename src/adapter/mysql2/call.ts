@@ -161,6 +161,7 @@ export class Call implements Borrower, SessionHolder {
     const verdict = verdictOf(error);
     this.#outcome = verdict.outcome;
     if (!verdict.usable) session.kill(error);
+    else if (verdict.discard) session.discard();
     session.release(this);
     const safe = this.#isRefusedUnsent(verdict, lease) ? outcomes.notStarted : verdict.outcome;
     this.#attemptFailed(lease, verdict.outcome, safe, error);

@@ -19,6 +19,8 @@ export interface HeldStatement {
   readonly args: readonly unknown[];
   /** Whether `failed` hears of its errors by the callback; otherwise they are events of its command. */
   readonly hasCallback: boolean;
+  /** How long it may take, in ms; Infinity = no limit. With a callback it is seen to here. */
+  readonly limitMs: number;
   /** It was not sent. */
   cancel(): void;
 }
@@ -38,14 +40,12 @@ export function holdStatement(
     typeof statement === 'object' && statement !== null && Object.getPrototypeOf(statement) === Object.prototype;
   const { timeout, ...others } = isPlain ? (statement as { readonly timeout?: unknown }) : {};
   const rest = withOwnFunctions(others);
-  const last = args.findLastIndex((arg) => typeof arg === 'function');
-  if (last === -1) {
-    const own = isPlain ? { ...rest, ...(timeout !== undefined && { timeout }) } : statement;
-    return { args: [own, ...args.slice(1)], hasCallback: false, cancel: () => {} };
-  }
-  const given = ownErrors(args[last] as Answer);
   const { clock, address, queryTimeoutMs } = limits;
   const limitMs = typeof timeout === 'number' && timeout > 0 ? timeout : queryTimeoutMs;
+  const sent = isPlain ? rest : statement;
+  const last = args.findLastIndex((arg) => typeof arg === 'function');
+  if (last === -1) return { args: [sent, ...args.slice(1)], hasCallback: false, limitMs, cancel: () => {} };
+  const given = ownErrors(args[last] as Answer);
   let over = false;
   const answer: Answer = (error, rows, fields) => {
     if (over) return;
@@ -58,8 +58,9 @@ export function holdStatement(
     ? clock.timer(() => answer(queryTimeout(address, limitMs)), limitMs)
     : undefined;
   return {
-    args: [isPlain ? rest : statement, ...args.slice(1, last), answer],
+    args: [sent, ...args.slice(1, last), answer],
     hasCallback: true,
+    limitMs,
     cancel: () => timer?.cancel(),
   };
 }

@@ -1,5 +1,5 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
-import { isOwnFault } from './own-faults.js';
+import { isOwnFault, wasReadToItsEnd } from './own-faults.js';
 
 /** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */
 export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
@@ -11,13 +11,20 @@ export interface Verdict {
   readonly unsent: boolean;
   /** Whether the connection can take another statement. */
   readonly usable: boolean;
+  /**
+   * Whether it is closed when its present user has done with it: a new one may lead to another server, one that takes
+   * writes. That is how databases behind one address fail over (Aurora, a ClusterIP, a proxy); mysql2's pool does the same.
+   */
+  readonly discard: boolean;
 }
 
-const verdict = (outcome: Outcome, unsent: boolean, usable: boolean): Verdict =>
-  Object.freeze({ outcome, unsent, usable });
+const verdict = (outcome: Outcome, unsent: boolean, usable: boolean, discard = false): Verdict =>
+  Object.freeze({ outcome, unsent, usable, discard });
 
 const answered = verdict(outcomes.success, false, true);
-const readOnly = verdict(readOnlyOutcome, true, true);
+const readOnly = verdict(readOnlyOutcome, true, true, true);
+/** An option forbids it, or the transaction. */
+const forbidden = verdict(outcomes.success, false, true, true);
 const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const refused = verdict(outcomes.notStarted, true, false);
@@ -38,13 +45,14 @@ const byNumber: Readonly<Record<number, Verdict>> = {
   1160: lost, // ER_NET_ERROR_ON_WRITE
   1161: lost, // ER_NET_WRITE_INTERRUPTED
   1184: lost, // ER_NEW_ABORTING_CONNECTION
+  1792: forbidden, // ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION
   1836: readOnly, // ER_READ_ONLY_MODE
   1927: lost, // ER_CONNECTION_KILLED (MariaDB)
   3169: lost, // ER_SESSION_WAS_KILLED (MySQL)
   4031: refused, // ER_CLIENT_INTERACTION_TIMEOUT: it had hung up before the statement came
 };
 
-/** ER_OPTION_PREVENTS_STATEMENT: some option of the server forbids it; of interest is only one of them. */
+/** ER_OPTION_PREVENTS_STATEMENT: some option of the server forbids it; one of them says that it takes no writes. */
 const OPTION_PREVENTS = 1290;
 /** ER_UNKNOWN_COM_ERROR: a Galera node that is not in step says so before it looks at the statement. */
 const UNKNOWN_COMMAND = 1047;
@@ -68,7 +76,7 @@ const byCode: Readonly<Record<string, Verdict>> = {
  */
 export function verdictOf(error: unknown): Verdict {
   if (typeof error !== 'object' || error === null) return broken;
-  if (isOwnFault(error)) return unread;
+  if (isOwnFault(error)) return wasReadToItsEnd(error) ? answered : unread;
   const { code, errno, message, sqlState } = error as {
     readonly code?: unknown;
     readonly errno?: unknown;
@@ -77,7 +85,7 @@ export function verdictOf(error: unknown): Verdict {
   };
   // Errors of the system have a number, too, but a negative one and no state.
   if (typeof errno === 'number' && errno > 0 && typeof sqlState === 'string') {
-    if (errno === OPTION_PREVENTS) return /read.only/i.test(String(message)) ? readOnly : answered;
+    if (errno === OPTION_PREVENTS) return /read.only/i.test(String(message)) ? readOnly : forbidden;
     if (errno === UNKNOWN_COMMAND && /wsrep/i.test(String(message))) return verdict(outcomes.status, true, true);
     return byNumber[errno] ?? answered;
   }
@@ -85,6 +93,8 @@ export function verdictOf(error: unknown): Verdict {
     return error.code === 'EVENKEEL_CLOSED' ? verdict(outcomes.cancelled, false, false) : lost;
   const known = typeof code === 'string' ? byCode[code] : undefined;
   if (known !== undefined) return known;
-  // What mysql2 says without a code when the connection was closed before.
+  // What mysql2 says without a code where it was given no way to a file the server asks for: it sent an empty one.
+  if (/^As a result of LOCAL INFILE command/.test(String(message))) return answered;
+  // … and when the connection was closed before.
   return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
 }

@@ -38,7 +38,8 @@ function ownStreams(factory: Any): Any {
   return (path) => {
     const stream = open(path) as Readable;
     // Heard before mysql2 hears it, which does not have the stream yet.
-    stream.on('error', (error) => ownFault(error, 'infileStreamFactory'));
+    // It then ends the file, and tells of the error when the server has answered that.
+    stream.on('error', (error) => ownFault(error, 'infileStreamFactory', true));
     return stream;
   };
 }

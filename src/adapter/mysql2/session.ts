@@ -3,8 +3,10 @@ import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
 import { type Answer, holdStatement } from './held-statement.js';
 import { verdictOf } from './outcome.js';
+import { ownErrors } from './own-errors.js';
 import { isOwnFault } from './own-faults.js';
-import { isFarewell } from './session-errors.js';
+import { type ReadCommand, Reading } from './reading.js';
+import { connectionLost, isFarewell, queryTimeout } from './session-errors.js';
 
 /** Whoever has a session: told once when it is his no more. */
 export interface SessionHolder {
@@ -31,10 +33,8 @@ type Method = 'query' | 'execute';
 type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: Answer) => Command;
 
 /** The command object mysql2 returns. */
-interface Command {
+interface Command extends ReadCommand {
   onResult?: Answer;
-  once(event: 'end' | 'error', listener: (error: Error) => void): unknown;
-  on(event: 'error', listener: (error: Error) => void): unknown;
 }
 
 /**
@@ -65,6 +65,12 @@ export class Session {
   #givenBack = false;
   /** The worst the statements of the present holder said of the server. */
   #verdict: Outcome = outcomes.success;
+  /** It is closed when its present holder gives it back. */
+  #isDiscarded = false;
+  /** Answers that are read by events: nobody but us tells their readers of its end. */
+  readonly #readings = new Set<Reading>();
+  /** Why we ended it ourselves. */
+  #cutFor: Error | undefined;
   /** Until the server has answered a reset. */
   #resetTimer: Timer | undefined;
 
@@ -147,7 +153,7 @@ export class Session {
       return;
     }
     this.#givenBack = false;
-    if (this.#owner.isSuperfluous(this)) {
+    if (this.#isDiscarded || this.#owner.isSuperfluous(this)) {
       this.quit();
       return;
     }
@@ -156,13 +162,26 @@ export class Session {
     if (this.#state === 'busy') this.#resetTimer = this.#orElse(() => this.#state !== 'busy', 'did not answer a reset');
   }
 
+  /** It works, but is closed rather than kept when it is given back. */
+  discard(): void {
+    this.#isDiscarded = true;
+    // Its server is as good as it was: another connection is opened if this was the last.
+    this.endedByApplication = true;
+  }
+
   /** Ends it in order: the server is told, so that it does not log a client that went away. Only while nothing runs. */
   quit(): void {
     if (!this.isAlive) return;
+    const wasBusy = this.#state === 'busy';
     this.#state = 'leaving';
     const { connection } = this;
-    (BaseConnection.prototype.end as (this: PoolConnection) => void).call(connection);
-    this.#original.destroy.call(connection);
+    const hangUp = (): void => {
+      (BaseConnection.prototype.end as (this: PoolConnection) => void).call(connection);
+      this.#original.destroy.call(connection);
+    };
+    // mysql2 tells of an error while its statement is still at work there: a goodbye would wait behind it, for good.
+    if (wasBusy) this.#owner.clock.defer(hangUp);
+    else hangUp();
     this.#orElse(() => this.#socket.destroyed, 'did not hang up');
     this.#letGo();
   }
@@ -171,6 +190,7 @@ export class Session {
   kill(error: Error): void {
     if (this.#state === 'dead') return;
     this.endedByApplication = isOwnFault(error);
+    this.#cutFor = error;
     // mysql2 tells those who wait of an error, but of nothing after `destroy`.
     if (this.#state === 'busy') this.#socket.destroy(error);
     else {
@@ -218,7 +238,8 @@ export class Session {
     this.#state = 'leaving';
     this.endedByApplication = true;
     if (this.#running > 0) {
-      this.#socket.destroy(this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user'));
+      this.#cutFor = this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user');
+      this.#socket.destroy(this.#cutFor);
       this.#verdict = worse(this.#verdict, outcomes.cancelled);
     } else {
       this.#original.destroy.call(this.connection);
@@ -229,7 +250,7 @@ export class Session {
 
   /** A statement of the caller who has it. */
   #track(method: Method, given: readonly unknown[]): Command {
-    const { args, hasCallback, cancel } = holdStatement(given, this.#owner, (error) => this.#note(error));
+    const { args, hasCallback, limitMs, cancel } = holdStatement(given, this.#owner, (error) => this.#note(error));
     this.#running++;
     let command: Command;
     try {
@@ -242,7 +263,10 @@ export class Session {
       cancel();
       throw error;
     }
-    if (!hasCallback) command.on('error', (error) => this.#note(error));
+    if (!hasCallback) {
+      command.on('error', (error: Error) => this.#note(error));
+      this.#read(command, limitMs);
+    }
     command.once('end', () => {
       if (!this.isAlive) return;
       this.#running--;
@@ -251,11 +275,47 @@ export class Session {
     return command;
   }
 
+  /** An answer is read by events, of which nothing may be heard for `limitMs` at most. */
+  #read(command: Command, limitMs: number): void {
+    const { clock, address } = this.#owner;
+    const { stream } = this.connection as unknown as { readonly stream: Socket };
+    const reading: Reading = new Reading(
+      command,
+      {
+        clock,
+        limitMs,
+        isPaused: () => stream.isPaused(),
+        tookTooLong: () => {
+          const error = queryTimeout(address, limitMs);
+          this.#verdict = worse(this.#verdict, outcomes.timeout);
+          this.kill(error);
+        },
+      },
+      () => this.#readings.delete(reading),
+    );
+    this.#readings.add(reading);
+  }
+
+  /** It is gone: whoever still reads from it is told when mysql2 has told those it tells. */
+  #failReadings(error: Error): void {
+    if (this.#readings.size === 0) return;
+    const readings = [...this.#readings];
+    this.#readings.clear();
+    const tell = (): void =>
+      this.#owner.clock.defer(() => {
+        for (const reading of readings) ownErrors(() => reading.fail(error))();
+      });
+    if (this.#socket.closed) tell();
+    else this.#socket.once('close', tell);
+  }
+
   /** A statement of the holder failed. */
   #note(error: Error): void {
-    const { outcome, usable } = verdictOf(error);
+    const { outcome, usable, discard } = verdictOf(error);
     if (outcome !== outcomes.success) this.#verdict = worse(this.#verdict, outcome);
-    if (!usable && this.isAlive) this.kill(error);
+    if (!this.isAlive) return;
+    if (!usable) this.kill(error);
+    else if (discard) this.discard();
   }
 
   /** It is gone; `error` says why, where that is no ordinary end. */
@@ -273,6 +333,7 @@ export class Session {
           : undefined;
     // mysql2 leaves some errors without closing the connection.
     if (!this.#socket.destroyed && error !== undefined) this.#socket.destroy(error);
+    this.#failReadings(this.#cutFor ?? error ?? connectionLost(address));
     this.#owner.ended(this, reason);
     this.#letGo();
   }

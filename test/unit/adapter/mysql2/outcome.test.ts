@@ -17,14 +17,23 @@ describe('what an error says of the server', () => {
     ['a statement that was killed', answered(1317, 'ER_QUERY_INTERRUPTED')],
     ['a missing permission', answered(1142, 'ER_TABLEACCESS_DENIED_ERROR')],
     [
+      'a file mysql2 was given no way to',
+      new Error('As a result of LOCAL INFILE command server wants to read x file, but as of v2.0 you must provide'),
+    ],
+    ['an unknown command', answered(1047, 'ER_UNKNOWN_COM_ERROR', 'Unknown command')],
+    ['an error of later years', answered(9999, 'ER_NEW')],
+  ])('%s: nothing, it did its work', (_what, error) => {
+    expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true, discard: false });
+  });
+
+  it.each([
+    [
       'an option in the way',
       answered(1290, 'ER_OPTION_PREVENTS_STATEMENT', 'running with the --secure-file-priv option'),
     ],
     ['a read-only transaction', answered(1792, 'ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION')],
-    ['an unknown command', answered(1047, 'ER_UNKNOWN_COM_ERROR', 'Unknown command')],
-    ['an error of later years', answered(9999, 'ER_NEW')],
-  ])('%s: nothing, it did its work', (_what, error) => {
-    expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true });
+  ])('%s: nothing, but the connection goes when it is given back, as from a pool of mysql2', (_what, error) => {
+    expect(verdictOf(error)).toEqual({ outcome: outcomes.success, unsent: false, usable: true, discard: true });
   });
 
   it.each([
@@ -34,7 +43,7 @@ describe('what an error says of the server', () => {
   ])('%i, %s: it takes no writes', (errno, message) => {
     const verdict = verdictOf(answered(errno, 'ER', message));
     expect(verdict.outcome).toBe(readOnlyOutcome);
-    expect(verdict).toMatchObject({ unsent: true, usable: true });
+    expect(verdict).toMatchObject({ unsent: true, usable: true, discard: true });
   });
 
   it.each([
@@ -50,12 +59,12 @@ describe('what an error says of the server', () => {
     ['no error at all', 'protocol'],
     [undefined, 'protocol'],
   ])('%s: a failure (%s) that may have been half done, on a connection that is of no more use', (error, cause) => {
-    expect(verdictOf(error)).toEqual({ outcome: { kind: 'failure', cause }, unsent: false, usable: false });
+    expect(verdictOf(error)).toMatchObject({ outcome: { kind: 'failure', cause }, unsent: false, usable: false });
   });
 
   it('of the server itself: a failure, on a connection that can be used again', () => {
     expect(verdictOf(answered(1021, 'ER_DISK_FULL'))).toMatchObject({ outcome: outcomes.status, usable: true });
-    expect(verdictOf(answered(1047, 'ER_UNKNOWN_COM_ERROR', 'WSREP has not yet prepared node'))).toEqual({
+    expect(verdictOf(answered(1047, 'ER_UNKNOWN_COM_ERROR', 'WSREP has not yet prepared node'))).toMatchObject({
       outcome: outcomes.status,
       unsent: true,
       usable: true,
@@ -74,10 +83,15 @@ describe('what an error says of the server', () => {
 
   it('of a function of the application: nothing, but the answer was not read to its end', () => {
     const verdict = { outcome: outcomes.success, unsent: false, usable: false };
-    expect(verdictOf(ownFault(new TypeError('a mistake'), 'typeCast'))).toEqual(verdict);
-    expect(verdictOf(ownFault('no error', 'typeCast'))).toEqual(verdict);
+    expect(verdictOf(ownFault(new TypeError('a mistake'), 'typeCast'))).toMatchObject(verdict);
+    expect(verdictOf(ownFault('no error', 'typeCast'))).toMatchObject(verdict);
     // Whatever it looks like.
-    expect(verdictOf(ownFault(failed('ECONNRESET', 'read ECONNRESET'), 'typeCast'))).toEqual(verdict);
+    expect(verdictOf(ownFault(failed('ECONNRESET', 'read ECONNRESET'), 'typeCast'))).toMatchObject(verdict);
+    // Of a file, mysql2 tells when the server has answered.
+    expect(verdictOf(ownFault(failed('ENOENT'), 'infileStreamFactory', true))).toMatchObject({
+      ...verdict,
+      usable: true,
+    });
     expect(verdictOf(new TypeError('a mistake')).outcome).toBe(outcomes.protocol);
   });
 
