@@ -30,6 +30,7 @@ export {
 } from './endpoint/endpoint.js';
 export { type EndpointEntry, EndpointSet } from './endpoint/endpoint-set.js';
 export { type LoadReport, type Outcome, type OutcomeCause, outcomes } from './endpoint/outcome.js';
+export { outcomeOfSystemError } from './endpoint/system-errors.js';
 export type { AllowAddresses, UnsafeAddressClass } from './endpoint/unsafe-address.js';
 export {
   asError,

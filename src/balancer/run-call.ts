@@ -22,7 +22,11 @@ export interface RunOptions {
    * signal `use` is given aborts. @defaultValue as long as it takes
    */
   readonly deadlineMs?: number | undefined;
-  /** The outcome of what `use` threw. @defaultValue system errors are known, all others are failures that are not repeated */
+  /**
+   * The outcome of what `use` threw. It alone can say that nothing was sent (`outcomes.notStarted`): then the call is repeated
+   * elsewhere, idempotent or not. @defaultValue errors of the system are a lost connection, which is repeated if the call is
+   * idempotent; all others are failures that are not repeated
+   */
   readonly classify?: ((error: unknown) => Outcome) | undefined;
 }
 

@@ -1,4 +1,4 @@
-import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { isEvenkeelError, type Outcome, outcomeOfSystemError, outcomes } from '../../index.js';
 import { isOwnFault, wasReadToItsEnd } from './own-faults.js';
 
 /** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */
@@ -57,17 +57,10 @@ const OPTION_PREVENTS = 1290;
 /** ER_UNKNOWN_COM_ERROR: a Galera node that is not in step says so before it looks at the statement. */
 const UNKNOWN_COMMAND = 1047;
 
-/** Codes of mysql2 and of the system. */
+/** Codes of mysql2. */
 const byCode: Readonly<Record<string, Verdict>> = {
   PROTOCOL_SEQUENCE_TIMEOUT: timedOut,
   PROTOCOL_CONNECTION_LOST: lost,
-  ECONNRESET: lost,
-  ECONNABORTED: lost,
-  EPIPE: lost,
-  // The kernel gave up on the peer.
-  ETIMEDOUT: lost,
-  EHOSTUNREACH: lost,
-  ENETUNREACH: lost,
 };
 
 /**
@@ -93,6 +86,7 @@ export function verdictOf(error: unknown): Verdict {
     return error.code === 'EVENKEEL_CLOSED' ? verdict(outcomes.cancelled, false, false) : lost;
   const known = typeof code === 'string' ? byCode[code] : undefined;
   if (known !== undefined) return known;
+  if (outcomeOfSystemError(code) !== undefined) return lost;
   // What mysql2 says without a code where it was given no way to a file the server asks for: it sent an empty one.
   if (/^As a result of LOCAL INFILE command/.test(String(message))) return answered;
   // … and when the connection was closed before.

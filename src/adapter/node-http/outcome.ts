@@ -1,16 +1,5 @@
-import { type Outcome, outcomes } from '../../index.js';
+import { type Outcome, outcomeOfSystemError, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
-
-/** Errors of a connection that died after the request may have been sent, by code. */
-const RESET_CODES: ReadonlySet<string> = new Set([
-  'ECONNRESET',
-  'ECONNABORTED',
-  'EPIPE',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ENETDOWN',
-]);
 
 /** How the connection of a request that did not complete looked at its end. */
 export interface BrokenExchange {
@@ -33,9 +22,10 @@ export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Out
   const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
   if (typeof code === 'string') {
     if (code.startsWith('HPE_')) return outcomes.protocol;
-    // Of the system: a caller may end a request with an error that has such a code too.
-    if (RESET_CODES.has(code) && syscall !== undefined) return outcomes.reset;
-    if (code.startsWith('ERR_SSL_') || code === 'EPROTO') return outcomes.reset;
+    // A caller may end a request with an error that has a code of the system, too.
+    const ofSystem = syscall !== undefined || code.startsWith('ERR_SSL_') || code === 'EPROTO';
+    const known = ofSystem ? outcomeOfSystemError(code) : undefined;
+    if (known !== undefined) return known;
   }
   return endedByPod ? outcomes.reset : outcomes.cancelled;
 }

@@ -1,4 +1,4 @@
-import { type Outcome, outcomes } from '../../index.js';
+import { type Outcome, outcomeOfSystemError, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
 import { isPodLeftError } from './pod-left.js';
 import { isRefusedError } from './refused-stream.js';
@@ -13,18 +13,11 @@ export function rawHeader(headers: unknown, wanted: string): string | undefined 
   return undefined;
 }
 
-/** Errors that end a request after it may have been sent, by code. */
+/** Errors that end a request after it may have been sent, by code; those of the system are the core's to tell. */
 const byCode: Readonly<Record<string, Outcome>> = {
   UND_ERR_HEADERS_TIMEOUT: outcomes.timeout,
   UND_ERR_BODY_TIMEOUT: outcomes.timeout,
-  // The kernel gave up on the peer: the connection died.
-  ETIMEDOUT: outcomes.reset,
   UND_ERR_SOCKET: outcomes.reset,
-  ECONNRESET: outcomes.reset,
-  ECONNABORTED: outcomes.reset,
-  EPIPE: outcomes.reset,
-  EHOSTUNREACH: outcomes.reset,
-  ENETUNREACH: outcomes.reset,
   // HTTP/2: undici's word for a stream the other side ended, and Node's for streams and sessions that did.
   UND_ERR_INFO: outcomes.reset,
   ERR_HTTP2_STREAM_ERROR: outcomes.reset,
@@ -64,11 +57,10 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
   if (isPodLeftError(error) || isRefusedError(error)) return outcomes.notStarted;
   const code = codeOf(error);
   if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
-  const known = byCode[code];
+  const known = byCode[code] ?? outcomeOfSystemError(code);
   if (known !== undefined) return known;
-  // llhttp's verdicts on what the pod sent, and TLS alerts in mid-connection.
-  if (code.startsWith('HPE_') || error.name === 'HTTPParserError') return outcomes.protocol;
-  return code.startsWith('ERR_SSL_') || code === 'EPROTO' ? outcomes.reset : outcomes.cancelled;
+  // llhttp's verdicts on what the pod sent.
+  return code.startsWith('HPE_') || error.name === 'HTTPParserError' ? outcomes.protocol : outcomes.cancelled;
 }
 
 function codeOf(error: Error): string {

@@ -7,19 +7,23 @@ const withCode = (code: unknown): Error => Object.assign(new Error('x'), { code 
 
 describe('the outcome of what a call threw', () => {
   it.each([
-    [withCode('ECONNREFUSED'), outcomes.notConnected],
-    [withCode('EHOSTUNREACH'), outcomes.notConnected],
-    [withCode('ENETUNREACH'), outcomes.notConnected],
+    // Whatever it is, it came after the lease: nothing a call throws proves that it sent nothing.
+    [withCode('ECONNREFUSED'), outcomes.reset],
+    [withCode('ENOTFOUND'), outcomes.reset],
+    [withCode('EAI_AGAIN'), outcomes.reset],
+    [withCode('EHOSTUNREACH'), outcomes.reset],
+    [withCode('ENETUNREACH'), outcomes.reset],
     [withCode('ECONNRESET'), outcomes.reset],
     [withCode('EPIPE'), outcomes.reset],
+    [Object.assign(withCode('ETIMEDOUT'), { syscall: 'read' }), outcomes.reset],
     [withCode('ETIMEDOUT'), outcomes.timeout],
     [withCode('ER_DUP_ENTRY'), outcomes.protocol],
     [withCode(5), outcomes.protocol],
     [AbortSignal.abort().reason, outcomes.cancelled],
     [new DOMException('late', 'TimeoutError'), outcomes.timeout],
-    [new EvenkeelError('EVENKEEL_CONNECT', 'x'), outcomes.notConnected],
+    [new EvenkeelError('EVENKEEL_CONNECT', 'x'), outcomes.cancelled],
     [new EvenkeelError('EVENKEEL_DEADLINE', 'x'), outcomes.timeout],
-    [new EvenkeelError('EVENKEEL_QUEUE_FULL', 'x'), outcomes.notStarted],
+    [new EvenkeelError('EVENKEEL_QUEUE_FULL', 'x'), outcomes.cancelled],
     [new Error('whatever'), outcomes.protocol],
     ['words', outcomes.protocol],
     [undefined, outcomes.protocol],

@@ -1,14 +1,75 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import { EvenkeelError, errorCodes } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { BalancerHouse, failure } from '../../support/balancer-house.js';
 
 const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
 const reset = (): Error => Object.assign(new Error('reset'), { code: 'ECONNRESET' });
 
+/** What a caller says who knows that nothing was sent. */
+const unsent = { classify: () => outcomes.notConnected };
+
 describe('run', () => {
+  const codes = ['ECONNREFUSED', 'EHOSTUNREACH', 'ENETUNREACH', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT', 'ECONNRESET'];
+  const thrown: readonly [string, unknown][] = [
+    ...codes.map((code) => [code, Object.assign(new Error(code), { code, syscall: 'connect' })] as [string, unknown]),
+    ...errorCodes.map((code) => [code, new EvenkeelError(code, 'of another client')] as [string, unknown]),
+  ];
+  it.each(thrown)(
+    'does not repeat a call that may not be done twice: %s may come after something was sent',
+    async (_, error) => {
+      const house = new BalancerHouse();
+      await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+      let uses = 0;
+      const use = (): never => {
+        uses++;
+        throw error;
+      };
+      expect(await failure(house.balancer.run(use))).toBe(error);
+      expect(uses).toBe(1);
+      const later = async (): Promise<never> => {
+        await undefined;
+        return use();
+      };
+      expect(await failure(house.balancer.run(later, { idempotent: false }))).toBe(error);
+      expect(uses).toBe(2);
+    },
+  );
+
+  it('repeats it where its caller says that nothing was sent, and one that may be done twice after a lost connection', async () => {
+    for (const options of [unsent, { idempotent: true }]) {
+      const house = new BalancerHouse();
+      await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+      let uses = 0;
+      const error = refused();
+      const use = (): never => {
+        uses++;
+        throw error;
+      };
+      expect(await failure(house.balancer.run(use, options))).toBe(error);
+      expect(uses).toBe(3);
+    }
+  });
+
+  it('leaves an endpoint alone that calls in vain open connections to by themselves', async () => {
+    const house = new BalancerHouse({ stages: standardStages() });
+    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    const uses = new Map<string, number>();
+    for (let call = 0; call < 90; call++) {
+      await failure(
+        house.balancer.run(({ endpoint: { address } }) => {
+          uses.set(address, (uses.get(address) ?? 0) + 1);
+          throw address === '10.0.0.1' ? refused() : new DOMException('enough', 'AbortError');
+        }),
+      );
+    }
+    expect(uses.get('10.0.0.1')).toBe(5);
+  });
+
   it('never repeats a call that found no connection on the same endpoint at once', async () => {
     const house = new BalancerHouse();
     await house.publish('10.0.0.1');
@@ -19,7 +80,7 @@ describe('run', () => {
         house.balancer.run(() => {
           uses++;
           throw error;
-        }),
+        }, unsent),
       ),
     ).toBe(error);
     expect(uses).toBe(1);
@@ -35,7 +96,7 @@ describe('run', () => {
       if (ids.length > 1) return 'done';
       connection.end(reset());
       throw refused();
-    });
+    }, unsent);
     await house.clock.advanceAsync(1_000);
     expect(await call).toBe('done');
     expect(ids).toEqual([1, 2]);
@@ -197,7 +258,7 @@ describe('run', () => {
         house.transport.behaviour.set('10.0.0.1:80', 'refuse');
         connection.end(reset());
         throw refused();
-      }),
+      }, unsent),
     );
     await settle();
     expect(house.balancer.snapshot().waiting).toBe(1);
@@ -362,7 +423,7 @@ describe('what the snapshot counts', () => {
     let uses = 0;
     await house.balancer.run(() => {
       if (++uses === 1) throw refused();
-    });
+    }, unsent);
     await house.addresses(3);
     await house.publish();
     await house.clock.advanceAsync(60_000);
