@@ -9,6 +9,10 @@ export class WaitingRequests {
     return this.#count === 0;
   }
 
+  get count(): number {
+    return this.#count;
+  }
+
   add(): void {
     this.#count++;
   }

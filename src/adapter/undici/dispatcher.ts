@@ -21,14 +21,16 @@ import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { faultOf } from './check-dispatch.js';
 import { isRepeatable, isSameOrigin, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
-import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
+import { checkOtherwise, Elsewhere, type EventSourceOptions, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { ForkedCall, type ForkOwner } from './forked-call.js';
+import { encodeForm } from './form-body.js';
 import type { Hedging } from './hedging.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler, modernised } from './legacy-handler.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
 import { type OwnOptions, ownOptions } from './own-options.js';
+import { type DispatcherStats, statsOf } from './stats.js';
 import {
   coreTakesLegacyHandlers,
   PodTransport,
@@ -36,6 +38,13 @@ import {
   undiciConnectionOptionNames,
 } from './transport.js';
 import { withWatchedBody } from './watched-body.js';
+import {
+  OpeningWebSockets,
+  type WebSocketLimits,
+  type WebSocketOptions,
+  webSocketLimits,
+  webSocketLimitsOf,
+} from './web-socket.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
 export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
@@ -48,6 +57,8 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly key?: (options: Dispatcher.DispatchOptions) => string | undefined;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string;
+  /** How much a WebSocket to the Service takes. @defaultValue undici's own limits */
+  readonly webSocket?: WebSocketOptions;
 }
 
 /** Names of `DispatcherOptions`. */
@@ -58,12 +69,19 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   'otherwise',
   'key',
   'clusterDomain',
+  'webSocket',
 ] as const);
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<Pool>;
+  /** `close` was called. */
+  readonly closed: boolean;
+  /** `destroy` was called, or all that ran when `close` was has ended. */
+  readonly destroyed: boolean;
+  /** Connections to the pods and requests to them, counted when asked for. */
+  readonly stats: DispatcherStats;
 }
 
 /**
@@ -81,7 +99,7 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
 export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);
-  const { otherwise, key, clusterDomain, tls } = options;
+  const { otherwise, key, clusterDomain, tls, webSocket } = options;
   if (key !== undefined) checkFunction('key', key);
   checkOtherwise(otherwise);
   const matcher = originMatcher(origin, clusterDomain);
@@ -91,6 +109,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
     otherwise,
     key,
     rules: callRules(options),
+    webSocket: webSocketLimits(webSocket),
     clock: options.clock ?? systemClock,
     drainTimeoutMs: options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
     transport: (opened) => {
@@ -122,6 +141,7 @@ interface BalancedDispatcherParts {
   readonly otherwise: Dispatcher | undefined;
   readonly key: DispatcherOptions['key'];
   readonly rules: CallRules;
+  readonly webSocket: WebSocketLimits;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   readonly transport: (opened: (pool: Pool) => void) => PodTransport;
@@ -142,12 +162,14 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** Whether a request that may be sent twice can have several answers. */
   readonly #forks: boolean;
   readonly #waiting = new WaitingRequests();
+  readonly #webSockets: OpeningWebSockets;
   #destroyedBy: Error | undefined;
 
   constructor(parts: BalancedDispatcherParts) {
     super();
     this.#parts = parts;
     this.#elsewhere = new Elsewhere(parts);
+    this.#webSockets = new OpeningWebSockets(parts.webSocket);
     this.#transport = parts.transport((pool) => this.forward(pool, forwardedEvents));
     this.balancer = parts.balancer(this.#transport);
     this.clock = parts.clock;
@@ -169,6 +191,25 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return this.#destroyedBy;
   }
 
+  /** Asked for by undici's WebSocket. */
+  get webSocketOptions(): WebSocketLimits {
+    return this.#webSockets.limits;
+  }
+
+  /** Asked for by undici's EventSource. */
+  get eventSourceOptions(): EventSourceOptions | undefined {
+    return this.#elsewhere.eventSourceOptions;
+  }
+
+  /** Asked for by undici's `fetch`. */
+  get isMockActive(): boolean {
+    return this.#elsewhere.isMockActive;
+  }
+
+  get stats(): DispatcherStats {
+    return statsOf(this.#transport.pools, this.#waiting.count);
+  }
+
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const fault = faultOf(options, handler);
@@ -182,7 +223,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     }
     const { matcher, key, servername } = this.#parts;
     // The first test is all a request for our own origin pays for.
-    if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#elsewhere.dispatch(own, handler);
+    if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
     if (servername !== undefined) own.servername = servername;
     const call = this.#call(own, handler, key?.(own));
     const limitMs = this.#deadlineOf?.(own);
@@ -221,6 +262,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** What is asked for, as it is now. Throws what it is refused with. */
   #own(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): OwnOptions {
     const copy = ownOptions(options);
+    if (copy.body != null) encodeForm(copy);
     const own = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
     const { origin, path } = own;
     if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
@@ -229,6 +271,16 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return resolvePath({ ...own, origin: origin ?? matcher.origin }, (given, named) =>
       matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
     );
+  }
+
+  /** A request for another origin. */
+  #leave(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const { otherwise } = this.#parts;
+    const own =
+      otherwise === undefined || !options.upgrade
+        ? handler
+        : this.#webSockets.watched(modernised(handler), () => webSocketLimitsOf(otherwise));
+    return this.#elsewhere.dispatch(options, own as Dispatcher.DispatchHandler);
   }
 
   #call(

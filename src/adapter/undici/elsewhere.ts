@@ -14,6 +14,11 @@ export interface ElsewhereOptions {
   readonly opened?: (agent: Agent) => void;
 }
 
+/** Of undici's EventSource: the largest event, in bytes. */
+export interface EventSourceOptions {
+  readonly maxEventSize?: number;
+}
+
 /** How many pools of our Agent there are before those it has closed are dropped. */
 const SWEEP_AT = 64;
 
@@ -29,6 +34,26 @@ export class Elsewhere {
 
   constructor(options: ElsewhereOptions) {
     this.#options = options;
+  }
+
+  /**
+   * Whether it is a mock that answers: the `fetch` of undici then gives it bodies as they were passed, and so that it can
+   * match them.
+   */
+  get isMockActive(): boolean {
+    const { otherwise } = this.#options;
+    return (otherwise as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
+  }
+
+  /** What it says of EventSources. Undefined: undici's defaults. */
+  get eventSourceOptions(): EventSourceOptions | undefined {
+    const { otherwise } = this.#options;
+    return (otherwise as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;
+  }
+
+  /** As undici's Agent has them, by origin; none of a dispatcher that is not ours. */
+  get stats(): Readonly<Record<string, unknown>> {
+    return this.#agent?.stats ?? {};
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {

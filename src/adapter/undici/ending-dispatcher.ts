@@ -9,10 +9,22 @@ export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'dra
  */
 export abstract class EndingDispatcher extends Dispatcher {
   #closing: Promise<void> | undefined;
+  #closed = false;
+  #destroyed = false;
 
   constructor() {
     super();
     bindMethods(this, ['close', 'destroy', Symbol.asyncDispose]);
+  }
+
+  /** `close` was called. */
+  get closed(): boolean {
+    return this.#closed;
+  }
+
+  /** `destroy` was called, or all that ran when `close` was has ended. */
+  get destroyed(): boolean {
+    return this.#destroyed;
   }
 
   /** `close` or `destroy` was called. */
@@ -32,7 +44,10 @@ export abstract class EndingDispatcher extends Dispatcher {
     if (callback !== undefined && typeof callback !== 'function') {
       throw new errors.InvalidArgumentError('invalid callback');
     }
-    this.#closing ??= this.finish();
+    this.#closed = true;
+    this.#closing ??= this.finish().then(() => {
+      this.#destroyed = true;
+    });
     return answer(this.#closing, callback);
   }
 
@@ -41,6 +56,7 @@ export abstract class EndingDispatcher extends Dispatcher {
   override destroy(callback: () => void): void;
   override destroy(error: Error | null, callback: () => void): void;
   override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
+    this.#destroyed = true;
     const ended = this.cut(typeof error === 'function' ? null : (error ?? null));
     this.#closing ??= ended;
     return answer(ended, typeof error === 'function' ? error : callback);

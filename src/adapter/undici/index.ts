@@ -12,8 +12,10 @@ export {
   serviceAgentDefaults,
 } from './service-options.js';
 export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-router.js';
+export type { DispatcherStats } from './stats.js';
 export {
   type UndiciConnectionOptions,
   type UndiciTransportOptions,
   undiciTransport,
 } from './transport.js';
+export { type WebSocketLimits, type WebSocketOptions, webSocketDefaults } from './web-socket.js';

@@ -1,8 +1,9 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, checkKeys, EvenkeelError, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
-import { checkOtherwise, Elsewhere, refuse } from './elsewhere.js';
+import { checkOtherwise, Elsewhere, type EventSourceOptions, refuse } from './elsewhere.js';
 import { bindMethods, EndingDispatcher } from './ending-dispatcher.js';
+import { modernised } from './legacy-handler.js';
 import {
   type ResolvedServiceOptions,
   resolveServiceOptions,
@@ -10,6 +11,7 @@ import {
   serviceInterceptorOptionNames,
 } from './service-options.js';
 import { type ServiceAgentSnapshot, ServiceRouter } from './service-router.js';
+import { OpeningWebSockets, type WebSocketLimits, webSocketLimits, webSocketLimitsOf } from './web-socket.js';
 
 /** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
 export interface ServiceAgent extends Dispatcher, AsyncDisposable {
@@ -17,6 +19,12 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** What is balanced, what is not, and why. */
   snapshot(): ServiceAgentSnapshot;
+  /** `close` was called. */
+  readonly closed: boolean;
+  /** `destroy` was called, or all that ran when `close` was has ended. */
+  readonly destroyed: boolean;
+  /** Connections and requests by origin, counted when asked for; without those of `otherwise`. */
+  readonly stats: Readonly<Record<string, unknown>>;
 }
 
 /**
@@ -31,10 +39,13 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
  * await fetch('https://example.com/'); // as ever
  */
 export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
-  checkKeys('options', options, [...serviceInterceptorOptionNames, 'otherwise']);
-  const { otherwise } = options;
+  checkKeys('options', options, [...serviceInterceptorOptionNames, 'otherwise', 'webSocket']);
+  const { otherwise, webSocket } = options;
   checkOtherwise(otherwise);
-  return new RoutingAgent(resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames)), otherwise);
+  const own = resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames));
+  const limits = webSocketLimits(webSocket);
+  const optionsOf: typeof own.optionsOf = (origin) => ({ webSocket: limits, ...own.optionsOf(origin) });
+  return new RoutingAgent({ ...own, optionsOf }, otherwise, limits);
 }
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError', 'drain'] as const;
@@ -43,8 +54,9 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   readonly #router: ServiceRouter;
   readonly #elsewhere: Elsewhere;
   readonly #onward: Elsewhere['dispatch'];
+  readonly #webSockets: OpeningWebSockets;
 
-  constructor(options: ResolvedServiceOptions, otherwise: Dispatcher | undefined) {
+  constructor(options: ResolvedServiceOptions, otherwise: Dispatcher | undefined, webSocket: WebSocketLimits) {
     super();
     bindMethods(this, ['snapshot']);
     this.#elsewhere = new Elsewhere({
@@ -53,15 +65,39 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
       drainTimeoutMs: poolDefaults.drainTimeoutMs,
       opened: (agent) => this.forward(agent, forwardedEvents),
     });
-    this.#onward = (own, handler) => this.#elsewhere.dispatch(own, handler);
+    this.#webSockets = new OpeningWebSockets(webSocket);
+    this.#onward = (own, handler) => {
+      const watched = otherwise !== undefined && own.upgrade ? this.#watched(handler, otherwise) : handler;
+      return this.#elsewhere.dispatch(own, watched);
+    };
     this.#router = new ServiceRouter(options, {
       opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
       drained: (origin) => void this.emit('drain', origin),
+      upgrading: (handler, dispatcher) => this.#watched(handler, dispatcher),
     });
   }
 
   get balancers(): ReadonlyMap<string, Balancer<Pool>> {
     return this.#router.balancers;
+  }
+
+  /** Asked for by undici's WebSocket. */
+  get webSocketOptions(): WebSocketLimits {
+    return this.#webSockets.limits;
+  }
+
+  /** Asked for by undici's EventSource. */
+  get eventSourceOptions(): EventSourceOptions | undefined {
+    return this.#elsewhere.eventSourceOptions;
+  }
+
+  /** Asked for by undici's `fetch`. */
+  get isMockActive(): boolean {
+    return this.#elsewhere.isMockActive;
+  }
+
+  get stats(): Readonly<Record<string, unknown>> {
+    return { ...this.#elsewhere.stats, ...this.#router.stats };
   }
 
   snapshot(): ServiceAgentSnapshot {
@@ -72,6 +108,11 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (!this.isEnding) return this.#router.dispatch(options, handler, this.#onward);
     return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+  }
+
+  #watched(handler: Dispatcher.DispatchHandler, by: Dispatcher): Dispatcher.DispatchHandler {
+    const limits = (): WebSocketLimits => webSocketLimitsOf(by);
+    return this.#webSockets.watched(modernised(handler), limits) as Dispatcher.DispatchHandler;
   }
 
   protected override async finish(): Promise<void> {

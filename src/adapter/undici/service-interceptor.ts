@@ -28,7 +28,11 @@ export interface ServiceInterceptor extends AsyncDisposable {
  * await services.close();
  */
 export function serviceInterceptor(options: ServiceInterceptorOptions = {}): ServiceInterceptor {
-  const router = new ServiceRouter(resolveServiceOptions(options), { opened: () => {}, drained: () => {} });
+  const router = new ServiceRouter(resolveServiceOptions(options), {
+    opened: () => {},
+    drained: () => {},
+    upgrading: (handler) => handler,
+  });
   const intercept = (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch => {
     // undici insists on a function of two arguments.
     return (own, handler) => router.dispatch(own, handler, dispatch);

@@ -16,6 +16,7 @@ import { checkClusterDomain, pickNames } from '../http/target.js';
 import { callRules } from './call-options.js';
 import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
 import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
+import { type WebSocketOptions, webSocketLimits } from './web-socket.js';
 
 /** How one Service is balanced. Requests for other hosts never come to it, so it has no `otherwise`. */
 export type ServiceOptions = Omit<DispatcherOptions, 'otherwise'>;
@@ -52,6 +53,12 @@ export interface ServiceAgentOptions extends ServiceInterceptorOptions {
    * @defaultValue an undici Agent of our own, made when first needed
    */
   readonly otherwise?: Dispatcher;
+  /**
+   * How much a WebSocket takes, of a Service whose options say nothing else. WebSockets to other hosts go by what
+   * `otherwise` says, if it is given.
+   * @defaultValue undici's own limits
+   */
+  readonly webSocket?: WebSocketOptions;
 }
 
 /** Defaults of the numeric options; see `docs/reference/options.md`. */
@@ -122,11 +129,12 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   if (options.resolver !== undefined) {
     throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
   }
-  const { key, clusterDomain } = options;
+  const { key, clusterDomain, webSocket } = options;
   if (key !== undefined) checkFunction('options.key', key);
   if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
   checkBalancingOptions(pickNames(options, balancingOptionNames));
   callRules(options);
+  webSocketLimits(webSocket);
   undiciTransport({ origin: 'https://service.namespace', ...pickNames(options, undiciConnectionOptionNames) });
   const { tls: _tls, allowH2: _allowH2, ...plain } = options;
   // These are for Services over TLS, and refused for others.

@@ -9,6 +9,7 @@ import { HeldRequest, type Onward } from './held-request.js';
 import { modernised } from './legacy-handler.js';
 import { ownOptions } from './own-options.js';
 import type { ResolvedServiceOptions } from './service-options.js';
+import type { DispatcherStats } from './stats.js';
 
 /** What a human wants to see of an agent: plain JSON, made when asked for. */
 export interface ServiceAgentSnapshot {
@@ -33,6 +34,8 @@ export interface BalancedServiceSnapshot {
 export interface ServiceRouterOwner {
   /** A Service's dispatcher was made. */
   opened(dispatcher: ServiceDispatcher): void;
+  /** A request that may become a WebSocket goes to the Service of `dispatcher`. */
+  upgrading(handler: Dispatcher.DispatchHandler, dispatcher: ServiceDispatcher): Dispatcher.DispatchHandler;
   /** No request is held any more; the last was for `origin`. */
   drained(origin: URL): void;
 }
@@ -86,7 +89,7 @@ export class ServiceRouter {
     // All that a request with a plain path to a known Service pays for.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
       const route = this.#routes.get(origin);
-      if (route !== undefined) return send(route, options, handler);
+      if (route !== undefined) return this.#send(route, options, handler);
     }
     const own = options.body == null || typeof handler.onRequestStart === 'function' ? options : withOneLength(options);
     const resolved = attempt(() => resolvePath(own));
@@ -103,6 +106,13 @@ export class ServiceRouter {
     if (held instanceof Error) return refuse(handler, held);
     this.#hold(url, verdict, held, handler, onward);
     return false;
+  }
+
+  /** By the origin each Service was first called by. */
+  get stats(): Readonly<Record<string, DispatcherStats>> {
+    return Object.fromEntries(
+      [...this.#services.all].map(({ origin, dispatcher }) => [origin.origin, dispatcher.stats]),
+    );
   }
 
   snapshot(): ServiceAgentSnapshot {
@@ -166,7 +176,12 @@ export class ServiceRouter {
     };
     // One that was held may come when the others pass already.
     if (!this.#closed && this.#routes.size < MAX_ROUTES) this.#routes.set(text, route);
-    return send(route, options, handler);
+    return this.#send(route, options, handler);
+  }
+
+  #send(route: Route, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    const { dispatcher } = route.service;
+    return send(route, options, options.upgrade ? this.#owner.upgrading(handler, dispatcher) : handler);
   }
 
   /**

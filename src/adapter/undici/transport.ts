@@ -109,7 +109,8 @@ export function undiciTransport(options: UndiciTransportOptions): Transport<Pool
 export class PodTransport implements Transport<Pool> {
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
-  readonly #connections = new WeakMap<Pool, PodConnection<Pool>>();
+  /** Those that are open. */
+  readonly #connections = new Map<Pool, PodConnection<Pool>>();
 
   /** `opened` is told of every pool, so that its events can be passed on. */
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
@@ -120,8 +121,14 @@ export class PodTransport implements Transport<Pool> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {
     const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
     this.#connections.set(connection.handle, connection);
+    void connection.closed.then(() => this.#connections.delete(connection.handle));
     this.#opened(connection.handle);
     return connection;
+  }
+
+  /** Of the connections that are open. */
+  get pools(): Iterable<Pool> {
+    return this.#connections.keys();
   }
 
   /** A request on `pool` died with its socket. */

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
 import { callOptionNames, callRules } from '../../../src/adapter/undici/call-options.js';
 import { hedgeDefaults } from '../../../src/adapter/undici/hedging.js';
+import { webSocketDefaults, webSocketLimits } from '../../../src/adapter/undici/web-socket.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
@@ -10,8 +11,14 @@ const rows = optionRows(sectionOf(page('options'), '`createDispatcher` and `crea
 
 describe('the options of requests in docs/reference/options.md', () => {
   it('are those of the source, with their defaults', () => {
-    expect(rows.map(({ name }) => name).filter((name) => !name.includes('.'))).toEqual(callOptionNames);
+    expect(rows.map(({ name }) => name).filter((name) => !name.includes('.'))).toEqual([
+      ...callOptionNames,
+      'webSocket',
+    ]);
     expect(rows.find(({ name }) => name === 'hedge.max')?.byDefault).toBe(String(hedgeDefaults.max));
+    for (const [name, value] of Object.entries(webSocketDefaults)) {
+      expect(rows.find((row) => row.name === `webSocket.${name}`)?.byDefault).toBe(String(value));
+    }
   });
 
   it.each(rows.filter(({ range }) => range !== ''))(
@@ -20,7 +27,8 @@ describe('the options of requests in docs/reference/options.md', () => {
       const takes = (value: number): boolean => {
         const nested = name === 'hedge.max' ? { afterMs: 1, max: value } : { [name.slice('hedge.'.length)]: value };
         try {
-          callRules(name === 'deadlineMs' ? { deadlineMs: value } : { hedge: nested });
+          if (name.startsWith('webSocket.')) webSocketLimits({ [name.slice('webSocket.'.length)]: value });
+          else callRules(name === 'deadlineMs' ? { deadlineMs: value } : { hedge: nested });
           return true;
         } catch {
           return false;

@@ -9,7 +9,9 @@ describe('docs/reference/options.md, createServiceAgent', () => {
   );
 
   it('has every option', () => {
-    expect(table.map(({ name }) => name).sort()).toEqual([...serviceInterceptorOptionNames, 'otherwise'].sort());
+    expect(table.map(({ name }) => name).sort()).toEqual(
+      [...serviceInterceptorOptionNames, 'otherwise', 'webSocket'].sort(),
+    );
   });
 
   it('has the defaults of the source', () => {

@@ -1,0 +1,142 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import { afterPendingIo, checkKeys, checkNumber } from '../../index.js';
+import type { ModernHandler } from './modern-call.js';
+
+/** How much a WebSocket takes. One that is sent more is closed with 1006. Of undici versions that know these limits. */
+export interface WebSocketOptions {
+  /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
+  readonly maxPayloadSize?: number;
+  /** Fragments of one message; 0 = no limit. @defaultValue 131072, undici's own */
+  readonly maxFragments?: number;
+}
+
+/** The same, complete. */
+export type WebSocketLimits = Required<WebSocketOptions>;
+
+export const webSocketDefaults: WebSocketLimits = Object.freeze({
+  maxPayloadSize: 128 * 1024 * 1024,
+  maxFragments: 131_072,
+});
+
+/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+export function webSocketLimits(options: WebSocketOptions | undefined): WebSocketLimits {
+  if (options === undefined) return webSocketDefaults;
+  checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments']);
+  const count = { min: 0, max: 2 ** 31 - 1, integer: true };
+  const { maxPayloadSize, maxFragments } = webSocketDefaults;
+  return {
+    maxPayloadSize: checkNumber('webSocket.maxPayloadSize', options.maxPayloadSize, maxPayloadSize, count),
+    maxFragments: checkNumber('webSocket.maxFragments', options.maxFragments, maxFragments, count),
+  };
+}
+
+/** The limits a dispatcher of any kind has, if it has any. */
+export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
+  const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: WebSocketOptions };
+  return { ...webSocketDefaults, ...webSocketOptions };
+}
+
+/**
+ * The limits of a dispatcher in front of others. A WebSocket asks its dispatcher for them as it opens, in the turn in
+ * which its upgrade was answered, and does not say where it goes. So they are those of what was upgraded in this turn;
+ * of several, the smaller.
+ */
+export class OpeningWebSockets {
+  readonly #own: WebSocketLimits;
+  #opening: WebSocketLimits | undefined;
+
+  constructor(own: WebSocketLimits) {
+    this.#own = own;
+  }
+
+  get limits(): WebSocketLimits {
+    return this.#opening ?? this.#own;
+  }
+
+  /** `handler`, for a request that may become a WebSocket with `limits`. */
+  watched(handler: ModernHandler, limits: () => WebSocketLimits): ModernHandler {
+    return new UpgradeWatch(handler, () => this.#opens(limits()));
+  }
+
+  #opens(limits: WebSocketLimits): void {
+    const before = this.#opening;
+    this.#opening = before === undefined ? limits : smaller(before, limits);
+    if (before !== undefined) return;
+    afterPendingIo(() => {
+      this.#opening = undefined;
+    });
+  }
+}
+
+function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimits {
+  return {
+    maxPayloadSize: smallerLimit(some.maxPayloadSize, others.maxPayloadSize),
+    maxFragments: smallerLimit(some.maxFragments, others.maxFragments),
+  };
+}
+
+/** Where 0 is none. */
+function smallerLimit(one: number, other: number): number {
+  return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
+}
+
+/** Tells when a request is upgraded, and passes everything on. */
+class UpgradeWatch implements ModernHandler {
+  readonly #handler: ModernHandler;
+  readonly #upgraded: () => void;
+
+  constructor(handler: ModernHandler, upgraded: () => void) {
+    this.#handler = handler;
+    this.#upgraded = upgraded;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context?: unknown): void {
+    this.#handler.onRequestStart(controller, context);
+  }
+
+  onRequestUpgrade(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    socket: Duplex,
+  ): void {
+    this.#upgraded();
+    this.#handler.onRequestUpgrade?.(controller, status, headers, socket);
+  }
+
+  onResponseStarted(): void {
+    this.#handler.onResponseStarted?.();
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText?: string,
+  ): void {
+    this.#handler.onResponseStart?.(controller, status, headers, statusText);
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#handler.onResponseData?.(controller, chunk);
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#handler.onResponseEnd?.(controller, trailers);
+  }
+
+  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#handler.onResponseError === undefined) throw error;
+    this.#handler.onResponseError(controller, error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+}

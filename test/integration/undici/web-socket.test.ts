@@ -1,0 +1,139 @@
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import * as undici from 'undici';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { WebSocketServer } from 'ws';
+import { createDispatcher, createServiceAgent } from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+
+const MiB = 1024 * 1024;
+const service = 'ws://orders.shop:8080';
+/** Before 7.28 and 8.1 undici's WebSocket has no limits at all. */
+const hasLimits = 'webSocketOptions' in undici.Agent.prototype;
+
+/** Sends as many zeros as the path says, in one compressed message of so many fragments. */
+let server: WebSocketServer;
+let port: number;
+
+beforeAll(async () => {
+  server = new WebSocketServer({ port: 0, host: '127.0.0.1', perMessageDeflate: { zlibDeflateOptions: { level: 1 } } });
+  server.on('connection', (socket, request) => {
+    socket.on('error', () => {});
+    const { searchParams } = new URL(request.url ?? '', service);
+    const bytes = Buffer.alloc(Number(searchParams.get('bytes')));
+    const fragments = Number(searchParams.get('fragments') ?? 1);
+    const length = Math.ceil(bytes.length / fragments);
+    for (let index = 0; index < fragments; index++) {
+      socket.send(bytes.subarray(index * length, (index + 1) * length), {
+        fin: index === fragments - 1,
+        compress: true,
+      });
+    }
+  });
+  await once(server, 'listening');
+  ({ port } = server.address() as AddressInfo);
+});
+afterAll(() => {
+  for (const client of server.clients) client.terminate();
+  server.close();
+});
+
+const outside = (): string => `ws://127.0.0.1:${port}`;
+const resolver = () => staticEndpoints([{ address: '127.0.0.1', port }]);
+let opened: undici.Dispatcher[] = [];
+const keep = <T extends undici.Dispatcher>(dispatcher: T): T => {
+  opened.push(dispatcher);
+  return dispatcher;
+};
+afterEach(async () => {
+  for (const dispatcher of opened) await dispatcher.destroy();
+  opened = [];
+});
+
+/** The length of the message that comes, or the code with which the connection is closed instead. */
+async function received(socket: undici.WebSocket | WebSocket): Promise<number | string> {
+  socket.binaryType = 'arraybuffer';
+  return new Promise((resolve) => {
+    socket.addEventListener('message', (({ data }: { data: ArrayBuffer }) => {
+      resolve(data.byteLength);
+      socket.close();
+    }) as never);
+    socket.addEventListener('close', (({ code }: { code: number }) => resolve(`closed ${code}`)) as never);
+  });
+}
+
+const ask = (dispatcher: undici.Dispatcher, url: string): Promise<number | string> =>
+  received(new undici.WebSocket(url, { dispatcher }));
+
+const agentOf = (more: Parameters<typeof createServiceAgent>[0] = {}) =>
+  keep(createServiceAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
+
+describe.skipIf(!hasLimits)('a WebSocket that is sent more than it may be', () => {
+  const dispatchers = {
+    createDispatcher: () => keep(createDispatcher('http://orders.shop:8080', { resolver: resolver() })),
+    createServiceAgent: () => agentOf(),
+    'what compose makes of an agent': () => keep(agentOf().compose(undici.interceptors.dump())),
+  };
+
+  it.each(Object.entries(dispatchers))('is closed, as by an Agent of undici: %s', async (_name, make) => {
+    const dispatcher = make();
+    for (const url of [service, outside()]) {
+      expect(await ask(dispatcher, `${url}/?bytes=1000`)).toBe(1_000);
+      expect(await ask(dispatcher, `${url}/?bytes=${200 * MiB}`)).toBe('closed 1006');
+    }
+    expect(await ask(keep(new undici.Agent()), `${outside()}/?bytes=${200 * MiB}`)).toBe('closed 1006');
+  });
+
+  it('may be sent what the options say', async () => {
+    const webSocket = { maxPayloadSize: MiB, maxFragments: 3 };
+    const dispatchers = [
+      keep(createDispatcher('http://orders.shop:8080', { resolver: resolver(), webSocket })),
+      agentOf({ webSocket }),
+      agentOf({ options: () => ({ resolver: resolver(), webSocket }) }),
+    ];
+    for (const dispatcher of dispatchers) {
+      expect(await ask(dispatcher, `${service}/?bytes=${MiB}`)).toBe(MiB);
+      expect(await ask(dispatcher, `${service}/?bytes=${MiB + 1}`)).toBe('closed 1006');
+      expect(await ask(dispatcher, `${service}/?bytes=300&fragments=3`)).toBe(300);
+      expect(await ask(dispatcher, `${service}/?bytes=500&fragments=5`)).toBe('closed 1006');
+    }
+  });
+
+  it('elsewhere may be sent what `otherwise` says, at the same time as one to a Service', async () => {
+    const few = { maxPayloadSize: 1_000 };
+    const many = { maxPayloadSize: 3 * MiB };
+    for (const [here, there] of [
+      [few, many],
+      [many, few],
+    ] as const) {
+      const otherwise = keep(new undici.Agent({ webSocket: there } as never));
+      const dispatchers = [
+        keep(createDispatcher('http://orders.shop:8080', { resolver: resolver(), otherwise, webSocket: here })),
+        agentOf({ otherwise, webSocket: here }),
+        agentOf({ otherwise, options: () => ({ resolver: resolver(), webSocket: here }) }),
+      ];
+      const expected = (limits: typeof few): unknown => (limits === few ? 'closed 1006' : 2 * MiB);
+      for (const dispatcher of dispatchers) {
+        expect(await ask(dispatcher, `${service}/?bytes=${2 * MiB}`)).toBe(expected(here));
+        expect(await ask(dispatcher, `${outside()}/?bytes=${2 * MiB}`)).toBe(expected(there));
+        // Of both at once, neither takes more than it may.
+        const both = await Promise.all([service, outside()].map((url) => ask(dispatcher, `${url}/?bytes=${4 * MiB}`)));
+        expect(both).toEqual(['closed 1006', 'closed 1006']);
+      }
+    }
+  });
+});
+
+describe.skipIf(globalThis.WebSocket === undefined)('the global WebSocket', () => {
+  const before = undici.getGlobalDispatcher();
+  afterEach(() => undici.setGlobalDispatcher(before));
+
+  it.each(['Service', 'other host'])('to a %s takes no more behind an agent than behind undici’s own', async (kind) => {
+    undici.setGlobalDispatcher(keep(new undici.Agent()));
+    const stock = await received(new WebSocket(`${outside()}/?bytes=${200 * MiB}`));
+    undici.setGlobalDispatcher(agentOf());
+    expect(await received(new WebSocket(`${kind === 'Service' ? service : outside()}/?bytes=${200 * MiB}`))).toBe(
+      stock,
+    );
+  });
+});
