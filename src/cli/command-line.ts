@@ -39,7 +39,7 @@ Options
   --json                        for programs: one JSON object per line
   --timeout <seconds>           time for everything that is asked (default 10)
   --no-connect                  do not open a connection to each endpoint
-  --allow-address <class>       loopback, link-local, multicast or unspecified addresses may be endpoints; repeatable
+  --allow-address <class>       loopback, link-local, multicast, unspecified or metadata addresses may be endpoints; repeatable
   --namespace <name>            namespace of a Service without one (default this pod's)
   --cluster-domain <domain>     (default from /etc/resolv.conf, else cluster.local)
   --dns-server <ip[:port]>      ask this name server; repeatable (default those of the machine)

@@ -4,10 +4,10 @@ import { normalizeAddress } from './address.js';
 
 /**
  * Addresses no pod has. A name or a slice that points there would send requests, with their credentials, to the caller's
- * own machine, to the metadata service of the cloud (169.254.169.254), or nowhere. The API server refuses such
- * endpoints too; DNS refuses nothing.
+ * own machine, to the metadata service of the cloud (`link-local` as 169.254.169.254, or `metadata`), or nowhere. The API
+ * server refuses most such endpoints too; DNS refuses nothing.
  */
-export type UnsafeAddressClass = 'loopback' | 'link-local' | 'multicast' | 'unspecified';
+export type UnsafeAddressClass = 'loopback' | 'link-local' | 'multicast' | 'unspecified' | 'metadata';
 
 /** Every class, in the order messages list them. */
 const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
@@ -15,22 +15,37 @@ const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'link-local',
   'multicast',
   'unspecified',
+  'metadata',
+]);
+
+/** Services of clouds for their machines, credentials among them, that are not link-local. */
+const metadataAddresses: ReadonlySet<string> = new Set([
+  // Alibaba Cloud
+  '100.100.100.200',
+  // Azure
+  '168.63.129.16',
+  // Oracle Cloud
+  '192.0.0.192',
+  // Google Cloud
+  'fd20:ce::254',
+  // Scaleway
+  'fd00:42::42',
 ]);
 
 /** What `allowAddresses` takes: the classes a resolver may publish although no pod lives there. */
 export type AllowAddresses = readonly UnsafeAddressClass[];
 
 /**
- * Which unsafe class an address belongs to; `undefined` for an address a pod may have, and for a host name.
- * An IPv4 address inside an IPv6 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`) counts as the IPv4 address.
+ * Which unsafe class an address belongs to; `undefined` for an address a pod may have, and for a host name. An IPv6
+ * address that leads to an IPv4 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`, `2002:7f00:1::1`) counts as that.
  */
 export function classifyAddress(address: string): UnsafeAddressClass | undefined {
-  const text = embeddedIPv4(normalizeAddress(address.replace(/%.*$/, '')));
+  const text = normalizeAddress(address.replace(/%.*$/, ''));
   switch (isIP(text)) {
     case 4:
       return classifyIPv4(text);
     case 6:
-      return classifyIPv6(text);
+      return classifyIPv6(text) ?? classifyEmbedded(text);
     default:
       return undefined;
   }
@@ -42,6 +57,7 @@ function classifyIPv4(text: string): UnsafeAddressClass | undefined {
   if (first === 127) return 'loopback';
   if (first === 169 && text.startsWith('169.254.')) return 'link-local';
   if (first >= 224 && first <= 239) return 'multicast';
+  if (metadataAddresses.has(text)) return 'metadata';
   // All of 0.0.0.0/8: Linux takes 0.x as "this host" in some calls. Broadcast reaches nobody in particular.
   return first === 0 || text === '255.255.255.255' ? 'unspecified' : undefined;
 }
@@ -51,7 +67,68 @@ function classifyIPv6(text: string): UnsafeAddressClass | undefined {
   if (text === '::1') return 'loopback';
   if (text === '::') return 'unspecified';
   if (/^fe[89ab][0-9a-f]:/.test(text)) return 'link-local';
-  return /^ff[0-9a-f]{2}:/.test(text) ? 'multicast' : undefined;
+  if (/^ff[0-9a-f]{2}:/.test(text)) return 'multicast';
+  // fd00:ec2::/32 is what EC2 keeps for its local services, credentials of machines and pods among them.
+  return metadataAddresses.has(text) || text.startsWith('fd00:ec2:') ? 'metadata' : undefined;
+}
+
+/** The first class of the IPv4 addresses an IPv6 address may lead to. */
+function classifyEmbedded(text: string): UnsafeAddressClass | undefined {
+  for (const embedded of embeddedIPv4(groupsOf(text))) {
+    const unsafe = classifyIPv4(embedded);
+    if (unsafe !== undefined) return unsafe;
+  }
+  return undefined;
+}
+
+/** The eight groups of an IPv6 address in canonical form, which may end in an IPv4 address. */
+function groupsOf(text: string): readonly number[] {
+  const [, head = '', tail] = /^(.*?)(?:::(.*))?$/.exec(text) ?? [];
+  const parse = (part: string): number[] =>
+    part === ''
+      ? []
+      : part.split(':').flatMap((group) => {
+          if (!group.includes('.')) return [Number.parseInt(group, 16)];
+          const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number);
+          return [(a << 8) | b, (c << 8) | d];
+        });
+  const [first, last] = [parse(head), parse(tail ?? '')];
+  return [...first, ...Array.from({ length: 8 - first.length - last.length }, () => 0), ...last];
+}
+
+/** Every IPv4 address that a machine on the way, or this one, may make of an IPv6 address. */
+function embeddedIPv4(groups: readonly number[]): readonly string[] {
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groups;
+  const found: string[] = [];
+  const zeroes = (a | b | c | d) === 0;
+  // IPv4-compatible, and mapped in the two ways of SIIT (RFC 2765).
+  if (zeroes && ((e === 0 && (f === 0 || f === 0xffff)) || (e === 0xffff && f === 0))) found.push(dotted(g, h));
+  // NAT64 (RFC 6052), and the prefix for local use (RFC 8215), in which the address has a place of its own by prefix length.
+  if (a === 0x64 && b === 0xff9b) {
+    if (c !== 1) found.push(dotted(g, h));
+    else found.push(...localNat64(d, e, f, g, h));
+  }
+  // 6to4 (RFC 3056).
+  if (a === 0x2002) found.push(dotted(b, c));
+  // Teredo (RFC 4380): a server, and a client whose bits are turned.
+  if (a === 0x2001 && b === 0) found.push(dotted(c, d), dotted(g ^ 0xffff, h ^ 0xffff));
+  // ISATAP (RFC 5214), under any prefix.
+  if (f === 0x5efe && (e & 0xfcff) === 0) found.push(dotted(g, h));
+  return found;
+}
+
+/** By prefix length: 96, 48, 56, 64. Zeroes at its beginning only say that the prefix is another. */
+function localNat64(d: number, e: number, f: number, g: number, h: number): readonly string[] {
+  if ((g & 255) !== 0 || h !== 0) return [dotted(g, h)];
+  const [low, high] = [e & 255, f >> 8];
+  const all = [dotted(g, h), dotted(d, (low << 8) | high), dotted(((d & 255) << 8) | low, f)];
+  all.push(dotted((low << 8) | high, ((f & 255) << 8) | (g >> 8)));
+  const likely = all.filter((text) => !text.startsWith('0.'));
+  return likely.length === 0 ? ['0.0.0.0'] : likely;
+}
+
+function dotted(high: number, low: number): string {
+  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
 }
 
 /** Addresses split by whether they may be used. */
@@ -96,14 +173,4 @@ export function checkAllowAddresses(value: unknown): AllowAddresses {
     if (!unsafeAddressClasses.includes(entry)) throw optionError('allowAddresses', expected, entry);
   }
   return Object.freeze([...value]) as AllowAddresses;
-}
-
-// IPv4-compatible (::a.b.c.d, long deprecated) and NAT64 (64:ff9b::/96) addresses reach the IPv4 host inside.
-function embeddedIPv4(address: string): string {
-  const match = /^(?:64:ff9b)?::(?:([0-9a-f]{1,4}):([0-9a-f]{1,4})|(\d+\.\d+\.\d+\.\d+))$/.exec(address);
-  if (match === null) return address;
-  if (match[3] !== undefined) return match[3];
-  const high = Number.parseInt(match[1] as string, 16);
-  const low = Number.parseInt(match[2] as string, 16);
-  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
 }

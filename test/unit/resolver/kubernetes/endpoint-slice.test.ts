@@ -166,11 +166,29 @@ describe('parseSlice', () => {
     const unsafeOf = (addressType: string, address: string): unknown =>
       parse({ addressType, endpoints: [{ addresses: [address] }] })?.members[0]?.unsafe;
     for (let first = 0; first <= 255; first++) {
-      for (const address of [`${first}.0.0.1`, `${first}.254.169.254`]) {
+      const metadata = [`${first}.100.100.200`, `${first}.63.129.16`, `${first}.0.0.192`, `${first}.168.1.1`];
+      for (const address of [`${first}.0.0.1`, `${first}.254.169.254`, ...metadata]) {
         expect(unsafeOf('IPv4', address), address).toBe(classifyAddress(address));
       }
     }
     const ipv6 = ['::', '::1', '::7f00:1', '64:ff9b::7f00:1', 'fe80::1', 'febf::1', '2::1', 'fd::1', '3fff::1'];
+    ipv6.push(
+      '2001::1',
+      '2001:0:1::1',
+      '2001:0:7f00:1::',
+      '2001:db8::1',
+      '2001:db8::5efe:7f00:1',
+      'fd12::200:5efe:a9fe:a9fe',
+    );
+    ipv6.push(
+      '2002:7f00:1::1',
+      '2002:a00:1::1',
+      'fd00:ec2::254',
+      'fd00:ec2::1',
+      'fd00:ec20::1',
+      'fd20:ce::254',
+      'fd00:42::42',
+    );
     for (let first = 0; first <= 0xff; first++) ipv6.push(`${((first << 8) | 0x11).toString(16)}::1`);
     for (const address of ipv6) expect(unsafeOf('IPv6', address), address).toBe(classifyAddress(address));
   });
