@@ -7,7 +7,10 @@ const name = process.argv[2] ?? 'server';
 
 const server = createServer((socket) => {
   socket.on('error', () => socket.destroy());
-  createInterface({ input: socket }).on('line', (line) => socket.write(`${name} ${line}\n`));
+  const lines = createInterface({ input: socket });
+  lines.on('line', (line) => socket.write(`${name} ${line}\n`));
+  // readline emits the errors of its input once more, on itself.
+  lines.on('error', () => {});
 });
 
 server.listen(0, '127.0.0.1', () => {

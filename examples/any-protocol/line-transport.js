@@ -15,10 +15,12 @@ export class LineClient {
   /** @param {import('node:net').Socket} socket */
   constructor(socket) {
     this.#socket = socket;
-    createInterface({ input: socket }).on('line', (line) => this.#waiting.shift()?.resolve(line));
+    const lines = createInterface({ input: socket });
+    lines.on('line', (line) => this.#waiting.shift()?.resolve(line));
+    // readline emits the errors of its input once more, on itself: without a listener they would end the process.
+    lines.on('error', () => {});
     socket.on('close', () => {
-      const lost = Object.assign(new Error('the connection was lost'), { code: 'ECONNRESET' });
-      for (const { reject } of this.#waiting.splice(0)) reject(lost);
+      for (const { reject } of this.#waiting.splice(0)) reject(lost());
     });
   }
 
@@ -26,11 +28,20 @@ export class LineClient {
   ask(line) {
     return /** @type {Promise<string>} */ (
       new Promise((resolve, reject) => {
+        // Nothing will be heard of a line that is written now.
+        if (this.#socket.destroyed) {
+          reject(lost());
+          return;
+        }
         this.#waiting.push({ resolve, reject });
         this.#socket.write(`${line}\n`);
       })
     );
   }
+}
+
+function lost() {
+  return Object.assign(new Error('the connection was lost'), { code: 'ECONNRESET' });
 }
 
 /** @type {import('evenkeel').Transport<LineClient>} */

@@ -1,0 +1,56 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import type { Connection, Transport } from '../../../src/index.js';
+
+interface LineClient {
+  ask(line: string): Promise<string>;
+}
+
+const example = (file: string): string =>
+  fileURLToPath(new URL(`../../../examples/any-protocol/${file}`, import.meta.url));
+
+describe('the transport of examples/any-protocol', () => {
+  const sockets: Socket[] = [];
+  /** What the server does with a line. */
+  let answer: (socket: Socket, line: string) => void;
+  const server = createServer((socket) => {
+    sockets.push(socket);
+    socket.on('error', () => {});
+    socket.on('data', (data) => answer(socket, String(data)));
+  });
+  let connection: Connection<LineClient>;
+
+  beforeEach(async () => {
+    const { lineTransport } = (await import(example('line-transport.js'))) as { lineTransport: Transport<LineClient> };
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const endpoint = createEndpoint({ address: '127.0.0.1', port });
+    connection = await lineTransport.connect(endpoint, new AbortController().signal);
+  });
+  afterEach(async () => {
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  it('a reset ends the lines under way and the connection, and nothing else', async () => {
+    answer = (socket) => socket.resetAndDestroy();
+    await expect(connection.handle.ask('hello')).rejects.toMatchObject({ code: 'ECONNRESET' });
+    expect(await connection.closed).toMatchObject({ code: 'ECONNRESET' });
+    await expect(connection.handle.ask('too late')).rejects.toMatchObject({ code: 'ECONNRESET' });
+  });
+});
+
+it('examples/any-protocol ends well each time, however the killed server was met', async () => {
+  const run = promisify(execFile);
+  for (let round = 0; round < 6; round++) {
+    const { stdout } = await run(process.execPath, [example('main.js')]);
+    expect(stdout).toMatch(/three servers: +\{ anna: 100, bert: 100, cleo: 100 \}/);
+    expect(stdout).toMatch(/one killed meanwhile: +\{ anna: 1\d\d, (bert: \d+, )?cleo: 1\d\d \}/);
+  }
+});
