@@ -43,7 +43,9 @@ interface Known {
 const NEGATIVE_MS = 30_000;
 /** How long DNS is left in peace after it could not say, in ms. */
 const TROUBLE_MS = 5_000;
-/** How many hosts are remembered; the one known longest is forgotten first. */
+/** Where Services of several clusters have their names (KEP-1645); only the name servers of a cluster know it. */
+const CLUSTER_SET_DOMAIN = 'clusterset.local';
+/** How many hosts are remembered; the one known longest is forgotten first, those that are no Services before the others. */
 const MAX_KNOWN = 2_000;
 /** How many questions run at once. Whoever comes with another meanwhile is told no. */
 const MAX_ASKING = 100;
@@ -52,8 +54,10 @@ const FIRST_TRY_MS = 600;
 
 /**
  * Tells Services from other hosts. A host is a Service if `<host>.svc.<cluster domain>.` exists; names that end in
- * `.svc` or `.svc.<domain>` are asked for as they are. IP addresses, `localhost` and longer names are not asked for, and
- * outside a cluster only the latter two forms are: there nothing says that `orders.shop` is not on the internet.
+ * `.svc` or `.svc.<domain>` are asked for as they are, where the domain is the cluster's own or `clusterset.local`: under
+ * any other whoever owns it can make as many Services as he likes. IP addresses, `localhost` and longer names are not
+ * asked for, and outside a cluster only the latter two forms are: there nothing says that `orders.shop` is not on the
+ * internet.
  *
  * One question per host, shared by all who want to know. "No" is believed for 30 s, then asked for again in the
  * background; "yes" until it is forgotten. If DNS cannot say, the host counts as none of ours, and is asked for again 5 s
@@ -127,7 +131,9 @@ export class ServiceHosts {
     const { namespace } = this.#cluster;
     const inCluster = namespace !== undefined || this.#dns.clusterDomain !== undefined;
     const name = plainName(origin.hostname, this.#cluster, inCluster);
-    return parseServiceHost(name) === undefined || this.#closed ? false : this.#lookUp(name);
+    const service = parseServiceHost(name);
+    const isOurs = service?.domain === bareDomain(this.#cluster.domain) || service?.domain === CLUSTER_SET_DOMAIN;
+    return !isOurs || this.#closed ? false : this.#lookUp(name);
   }
 
   get #cluster(): ClusterNames {
@@ -164,7 +170,12 @@ export class ServiceHosts {
 
   #remember(name: string, known: Known): void {
     if (this.#known.size >= MAX_KNOWN) {
-      const [oldest] = this.#known.keys();
+      let [oldest] = this.#known.keys();
+      for (const [host, { verdict }] of this.#known) {
+        if (verdict === true) continue;
+        oldest = host;
+        break;
+      }
       if (oldest !== undefined) this.#known.delete(oldest);
     }
     this.#known.set(name, known);
@@ -198,6 +209,10 @@ export class ServiceHosts {
     known.asking = undefined;
     return known.verdict;
   }
+}
+
+function bareDomain(domain: string): string {
+  return domain.toLowerCase().replace(/^\.+|\.+$/g, '');
 }
 
 function checkHosts(value: unknown): void {

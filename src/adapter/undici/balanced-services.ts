@@ -11,8 +11,8 @@ export interface BalancedService {
   /** The origin it was first called by; its dispatcher's target. */
   readonly origin: URL;
   readonly dispatcher: ServiceDispatcher;
-  /** Set by every request; taken back each time it is looked whether the Service is still wanted. */
-  used: boolean;
+  /** Requests so far: who wants to know whether the Service is still used compares two of them. */
+  uses: number;
   /** True once it is being closed: it takes no new request. */
   leaving: boolean;
 }
@@ -25,6 +25,9 @@ export interface BalancedServicesOwner {
   left(service: BalancedService): void;
 }
 
+/** Without room, a Service that had no request for this long makes way, in ms. */
+const MAKES_WAY_MS = 10_000;
+
 /** The dispatchers of all Services in use: made at first use, closed when idle for long, a bounded number of them. */
 export class BalancedServices {
   readonly #owner: BalancedServicesOwner;
@@ -32,6 +35,11 @@ export class BalancedServices {
   readonly #timers = new Map<BalancedService, Timer>();
   /** Idle ones that are closing. */
   readonly #closing = new Set<Promise<void>>();
+  /** How often each was used when it was last looked for room, and when that was. */
+  #usesThen = new Map<BalancedService, number>();
+  #lookedMs = Number.NEGATIVE_INFINITY;
+  /** Those that had no request between the last two looks, the most used first. */
+  #idle: BalancedService[] = [];
   /** Requests that were left alone for want of room. */
   overflow = 0;
 
@@ -45,18 +53,18 @@ export class BalancedServices {
   }
 
   /**
-   * The dispatcher of `key`, made for `origin` if there is none. Undefined if there are as many as there may be. Throws
-   * what the user's options throw, and EVENKEEL_OPTION for those that do not fit.
+   * The dispatcher of `key`, made for `origin` if there is none. Undefined if there are as many as there may be and all
+   * are in use. Throws what the user's options throw, and EVENKEEL_OPTION for those that do not fit.
    */
   get(key: string, origin: URL): BalancedService | undefined {
     const existing = this.#services.get(key);
     if (existing !== undefined) return existing;
-    if (this.#services.size >= this.#owner.options.maxServices) {
+    if (this.#services.size >= this.#owner.options.maxServices && !this.#makeRoom()) {
       this.overflow++;
       return undefined;
     }
     const dispatcher = createDispatcher(origin.origin, this.#optionsOf(origin));
-    const service: BalancedService = { key, origin, dispatcher, used: false, leaving: false };
+    const service: BalancedService = { key, origin, dispatcher, uses: 0, leaving: false };
     this.#services.set(key, service);
     this.#watch(service);
     this.#owner.opened(dispatcher);
@@ -97,16 +105,39 @@ export class BalancedServices {
   /** Looks once per idle time-out, so that a request need not read the clock. */
   #watch(service: BalancedService): void {
     const { clock, idleTimeoutMs } = this.#owner.options;
+    const { uses } = service;
     const timer = clock.timer(() => {
-      if (!service.used && !isBusy(service)) this.#leave(service);
+      if (service.uses === uses && !isBusy(service)) this.#leave(service);
       else this.#watch(service);
-      service.used = false;
     }, idleTimeoutMs);
     this.#timers.set(service, timer);
   }
 
+  /**
+   * Closes one that is idle, the least used first: names somebody else made up must not keep out those that are needed.
+   * Looks at all of them once in a while only, whatever comes.
+   */
+  #makeRoom(): boolean {
+    const nowMs = this.#owner.options.clock.now();
+    if (nowMs - this.#lookedMs >= MAKES_WAY_MS) {
+      const then = this.#usesThen;
+      this.#idle = [...this.#services.values()].filter((service) => then.get(service) === service.uses);
+      this.#idle.sort((a, b) => b.uses - a.uses);
+      this.#usesThen = new Map([...this.#services.values()].map((service) => [service, service.uses]));
+      this.#lookedMs = nowMs;
+    }
+    for (let service = this.#idle.pop(); service !== undefined; service = this.#idle.pop()) {
+      if (service.leaving || this.#usesThen.get(service) !== service.uses || isBusy(service)) continue;
+      this.#timers.get(service)?.cancel();
+      this.#leave(service);
+      return true;
+    }
+    return false;
+  }
+
   #leave(service: BalancedService): void {
     service.leaving = true;
+    this.#usesThen.delete(service);
     this.#services.delete(service.key);
     this.#timers.delete(service);
     this.#owner.left(service);

@@ -38,7 +38,10 @@ export interface ServiceInterceptorOptions {
   readonly discovery?: TargetOptions;
   /** A Service that was not used for this long, up to twice as long, and on which nothing runs is closed, in ms. @defaultValue 600000 */
   readonly idleTimeoutMs?: number;
-  /** How many Services (scheme, name and port) are balanced at once; further ones are left alone. @defaultValue 500 */
+  /**
+   * How many Services (scheme, name and port) are balanced at once. One that had no request for 10 s makes way for another;
+   * while none has, further ones are left alone. @defaultValue 500
+   */
   readonly maxServices?: number;
   /** How long DNS may take to tell whether a host is a Service before it is left alone, in ms. @defaultValue 2000 */
   readonly lookupTimeoutMs?: number;

@@ -49,7 +49,7 @@ interface Route {
   readonly host: string | undefined;
 }
 
-/** How many spellings of origins are remembered. */
+/** How many spellings of origins are remembered; the one known longest is forgotten first. */
 const MAX_ROUTES = 2_000;
 /** How many requests may wait to hear where they go; further ones are left alone. */
 const MAX_HELD = 1_000;
@@ -175,13 +175,21 @@ export class ServiceRouter {
       host: same ? undefined : url.host,
     };
     // One that was held may come when the others pass already.
-    if (!this.#closed && this.#routes.size < MAX_ROUTES) this.#routes.set(text, route);
+    if (!this.#closed) this.#remember(text, route);
     return this.#send(route, options, handler);
   }
 
   #send(route: Route, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const { dispatcher } = route.service;
     return send(route, options, options.upgrade ? this.#owner.upgrading(handler, dispatcher) : handler);
+  }
+
+  #remember(text: string, route: Route): void {
+    if (this.#routes.size >= MAX_ROUTES) {
+      const [oldest] = this.#routes.keys();
+      if (oldest !== undefined) this.#routes.delete(oldest);
+    }
+    this.#routes.set(text, route);
   }
 
   /**
@@ -224,7 +232,7 @@ export class ServiceRouter {
 
 function send(route: Route, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
   const { service, origin, host } = route;
-  service.used = true;
+  service.uses++;
   if (origin === undefined) return service.dispatcher.dispatch(options, handler);
   const own = { ...options, origin };
   return service.dispatcher.dispatch(host === undefined ? own : withHost(own, host), handler);

@@ -61,6 +61,36 @@ it.each([
   expect(house.dns.asked).toEqual([]);
 });
 
+it.each([
+  'orders.shop.svc.evil.example',
+  'orders.shop.svc.evil.example.',
+  'orders.shop.svc.cluster.local.evil.example',
+  'orders.shop.svc.local',
+])('%s is under a domain of somebody else: left alone without a question', async (host) => {
+  const house = new House();
+  house.dns.answers[`A ${host.replace(/\.$/, '')}.`] = ['10.0.0.1'];
+  expect(await house.judge(host)).toBe(false);
+  expect(house.dns.asked).toEqual([]);
+});
+
+it("another domain is asked for where it is named: by the list, the function, or as the cluster's own", async () => {
+  const host = 'orders.shop.svc.other.example';
+  expect(await new House({ services: [host] }).judge(host)).toBe(true);
+  expect(await new House({ services: () => true }).judge(host)).toBe(true);
+  const own = new House({ dns: { clusterDomain: 'Other.example' } });
+  own.dns.answers[`A ${host}.`] = ['10.0.0.1'];
+  expect(await own.judge(host)).toBe(true);
+});
+
+it('remembers Services longer than hosts that are none', async () => {
+  const house = new House();
+  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  expect(await house.judge('orders.shop')).toBe(true);
+  for (let index = 0; index < 2_100; index++) await house.judge(`made-up-${index}.shop`);
+  expect(house.hosts.snapshot()).toHaveLength(2_000);
+  expect(house.judge('orders.shop')).toBe(true);
+});
+
 it('a Service of IPv6 addresses is one', async () => {
   const house = new House();
   house.dns.answers[`A ${orders}`] = 'ENODATA';

@@ -439,14 +439,51 @@ describe('a Service nobody uses', () => {
     expect(balanced()).toEqual([]);
   });
 
-  it('makes room; without room further Services are left alone', async () => {
-    open({ maxServices: 1, idleTimeoutMs: 10_000 });
+  it('makes way where there is no room, once it had no request for 10 s; until then further Services are left alone', async () => {
+    open({ maxServices: 1 });
     expect(await get('http://orders.shop/')).toBe('pod');
     expect(await get('http://stock.shop/')).toBe('outside');
+    await clock.advanceAsync(9_999);
     expect(await get('http://stock.shop/')).toBe('outside');
     expect(agent.snapshot()).toMatchObject({ overflow: 2, services: [{ origin: 'http://orders.shop' }] });
-    for (let step = 0; step < 2; step++) await clock.advanceAsync(10_000);
+    await clock.advanceAsync(1);
     expect(await get('http://stock.shop/')).toBe('pod');
+    expect(balanced()).toEqual(['http://stock.shop']);
+  });
+
+  it('does not make way while it is used, or while a request runs on it', async () => {
+    open({ maxServices: 1 });
+    const controller = new AbortController();
+    const hanging = get('http://orders.shop/hang', { signal: controller.signal });
+    hanging.catch(() => {});
+    await until('it runs', () => hosts.length === 1);
+    for (let step = 0; step < 3; step++) {
+      expect(await get('http://stock.shop/')).toBe('outside');
+      await clock.advanceAsync(10_000);
+    }
+    controller.abort();
+    await expect(hanging).rejects.toThrow();
+    for (let step = 0; step < 3; step++) {
+      expect(await get('http://orders.shop/')).toBe('pod');
+      expect(await get('http://stock.shop/')).toBe('outside');
+      await clock.advanceAsync(10_000);
+    }
+  });
+
+  it('makes way before one that is used more: made-up URLs do not keep out what is needed', async () => {
+    open({ maxServices: 20 });
+    for (let request = 0; request < 5; request++) await get('http://orders.shop/');
+    // Names under somebody else's domain are no Services at all; ports of a real one are.
+    for (let index = 0; index < 500; index++) await get(`http://n${index}.shop.svc.evil.example/`);
+    expect(balanced()).toEqual(['http://orders.shop']);
+    for (let port = 1_000; port < 1_100; port++) await get(`http://orders.shop:${port}/`);
+    expect(balanced()).toHaveLength(20);
+    await clock.advanceAsync(10_000);
+    for (let port = 2_000; port < 2_010; port++) await get(`http://orders.shop:${port}/`);
+    expect(await get('http://stock.shop/')).toBe('pod');
+    expect(balanced()).toHaveLength(20);
+    expect(balanced()).toContain('http://orders.shop');
+    expect(balanced()).toContain('http://stock.shop');
   });
 });
 
