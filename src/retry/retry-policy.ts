@@ -13,6 +13,8 @@ import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } fro
  */
 export class RetryPolicy {
   readonly maxAttempts: number;
+  /** Whether a call that may be sent twice is sent again if its connection dies: no option speaks against it. */
+  readonly repeatsLost: boolean;
   readonly #options: ResolvedRetryOptions;
   readonly #budget: RetryBudget;
   readonly #methods: ReadonlySet<string>;
@@ -25,7 +27,9 @@ export class RetryPolicy {
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
     this.#options = resolveRetryOptions(options);
     this.maxAttempts = this.#options.maxAttempts;
-    this.#budget = new RetryBudget(this.#options.budget, clock);
+    const { budget, when } = this.#options;
+    this.repeatsLost = this.maxAttempts > 1 && when === undefined && budget.ratio + budget.minPerSecond > 0;
+    this.#budget = new RetryBudget(budget, clock);
     this.#methods = new Set(this.#options.methods);
     this.#statuses = new Set(this.#options.statuses);
     this.#warnings = warnings;

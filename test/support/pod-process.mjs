@@ -57,6 +57,7 @@ let behaviour = {
   connection: 'keep-alive',
   hang: false,
   reset: false,
+  hangUp: false,
   idleMs: 0,
 };
 const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
@@ -82,6 +83,7 @@ async function handle(request, response) {
     // Our own timer: node's adds a second to what it was told.
     if (behaviour.idleMs > 0) idle.set(socket, setTimeout(() => socket.destroy(), behaviour.idleMs).unref());
   });
+  if (behaviour.hangUp) response.on('finish', () => socket.end());
   const { connection } = behaviour;
   // A Connection header of our own keeps node from adding `Keep-Alive: timeout=`: the client then has no hint.
   if (request.httpVersionMajor === 1 && connection !== 'default') response.setHeader('connection', connection);

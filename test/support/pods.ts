@@ -30,6 +30,8 @@ export interface PodBehaviour {
   readonly hang?: boolean;
   /** Resets the connection of every request. */
   readonly reset?: boolean;
+  /** Ends each connection right behind its first answer, which does not say so. */
+  readonly hangUp?: boolean;
   /** After how long an idle connection is closed, in ms; 0 = never. */
   readonly idleMs?: number;
 }

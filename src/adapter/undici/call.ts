@@ -16,6 +16,7 @@ import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
 import { isPodLeftError, MAX_MOVES, podLeftError } from './pod-left.js';
+import { dispatchTo } from './pod-pool.js';
 import { isRefusedError } from './refused-stream.js';
 import { isBodyError } from './watched-body.js';
 
@@ -202,7 +203,10 @@ export abstract class Call implements Timed {
   protected send(lease: Lease<Pool>): void {
     this.#lease = lease;
     this.#attempt = this.nextAttempt(this.#attempt);
-    lease.handle.dispatch(this.#options, this as Dispatcher.DispatchHandler);
+    const { retries } = this.#owner.balancer;
+    // A second attempt takes no more chances.
+    const isRepeated = this.#attempt === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
+    dispatchTo(lease.handle, this.#options, this as Dispatcher.DispatchHandler, isRepeated);
   }
 
   /** The number of the attempt that follows `attempt`, from 1. */

@@ -2,13 +2,14 @@ import { type Dispatcher, Pool } from 'undici';
 import { PodClient, type PodClientOwner } from './pod-client.js';
 
 /**
- * undici's Pool with one short cut. A Pool learns at the end of the turn that an answer is complete. A caller whose
- * answer has come usually sends his next request before that, and a Pool then opens another connection, or queues the
- * request when there are as many as there may be. Here it goes out at once, on the connection that has just become free:
- * fewer connections are open, and none of the queueing, waking and searching is paid for.
+ * undici's Pool with one short cut, `dispatchRepeatable`. A Pool learns at the end of the turn that an answer is complete. A
+ * caller whose answer has come usually sends the next request before that, and a Pool then opens another connection, or
+ * queues the request when there are as many as there may be. With the short cut it goes out at once, on the connection
+ * that has just become free: fewer connections are open, and none of the queueing, waking and searching is paid for.
  *
- * A server that hangs up behind its answers without saying so would lose every such request. The first one it loses ends
- * the short cut for as long as the Pool lives.
+ * A server that hangs up behind its answers without saying so loses every such request. So only requests that are sent
+ * again when they are lost take it, and the first one that is lost ends it for as long as the Pool lives. All others
+ * (`dispatch`) get a connection that has rested since its last answer, as in any Pool of undici's.
  */
 export class PodPool extends Pool {
   readonly #clients: PodClient[];
@@ -48,8 +49,8 @@ export class PodPool extends Pool {
     });
   }
 
-  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    this.#entering = true;
+  /** Sends a request that is sent again if it is lost. */
+  dispatchRepeatable(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const free = this.#hurries && this.#queued === 0 ? this.#freeBeforeDrain() : undefined;
     if (free !== undefined) {
       // Once the Pool is closed its clients are, too, and refuse it themselves.
@@ -57,6 +58,11 @@ export class PodPool extends Pool {
       // The Pool, whose drain a caller would wait for, has not been asked: the next request may find that it is full.
       return true;
     }
+    return this.dispatch(options, handler);
+  }
+
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    this.#entering = true;
     const more = super.dispatch(options, handler);
     if (this.#entering) this.#queued++;
     this.#entering = false;
@@ -82,4 +88,15 @@ export class PodPool extends Pool {
     if (this.#entering) this.#entering = false;
     else if (this.#queued > 0) this.#queued--;
   }
+}
+
+/** Sends a request to a pod, over a connection that is used again at once if the request is sent again when it is lost. */
+export function dispatchTo(
+  pool: Pool,
+  options: Dispatcher.DispatchOptions,
+  handler: Dispatcher.DispatchHandler,
+  isRepeated: boolean,
+): boolean {
+  if (isRepeated && pool instanceof PodPool) return pool.dispatchRepeatable(options, handler);
+  return pool.dispatch(options, handler);
 }

@@ -26,6 +26,7 @@ export const CONNECTIONS_PER_POD = 8;
  * @typedef {object} HttpClientKind
  * @property {string} name
  * @property {'undici' | 'fetch' | 'node:http' | 'axios'} style
+ * @property {true} [healthyOnly] what it shows does not depend on something being wrong
  * @property {(context: ClientContext) => HttpClient} create
  */
 
@@ -47,11 +48,13 @@ export const names = Object.freeze({
   httpOurs: 'node:http with evenkeel',
   axios: `axios, keep-alive Agent, ${PER_CONNECTION}`,
   axiosOurs: 'axios with evenkeel',
+  postHand: 'POST over a loop of undici Pools',
+  postOurs: 'POST with evenkeel',
 });
 
-/** The `request` of undici, in the same call style for all. @param {import('undici').Dispatcher} dispatcher @param {string} [origin] */
-function through(dispatcher, origin) {
-  const options = /** @type {any} */ ({ origin, path: PATH, method: 'GET' });
+/** The `request` of undici, in the same call style for all. @param {import('undici').Dispatcher} dispatcher @param {string} [origin] @param {'GET' | 'POST'} [method] */
+function through(dispatcher, origin, method = 'GET') {
+  const options = /** @type {any} */ ({ origin, path: PATH, method });
   return async () => {
     const { statusCode, body } = await dispatcher.request(options);
     await body.dump();
@@ -93,12 +96,12 @@ function axiosThrough(agent) {
   return () => client.get(`${SERVICE}${PATH}`);
 }
 
-/** The loop people write, over a list they ask for once a second. @param {import('./pods.mjs').Pods} pods */
-function handLoop(pods) {
+/** The loop people write, over a list they ask for once a second. @param {import('./pods.mjs').Pods} pods @param {'GET' | 'POST'} [method] */
+function handLoop(pods, method) {
   const list = new PollingList(pods, {
     add: (origin) => {
       const pool = new Pool(origin, { connections: CONNECTIONS_PER_POD });
-      return { pool, call: through(pool) };
+      return { pool, call: through(pool, undefined, method) };
     },
     remove: ({ pool }) => void pool.close(),
   });
@@ -208,6 +211,24 @@ const always = [
   },
 ];
 
+/** Requests that are not sent twice: they wait until a connection has rested since its last answer. @type {readonly HttpClientKind[]} */
+const posts = [
+  {
+    ...undiciStyle(names.postHand, ({ pods }) => {
+      const loop = handLoop(pods, 'POST');
+      return { call: () => loop.next().call(), close: loop.close };
+    }),
+    healthyOnly: true,
+  },
+  {
+    ...undiciStyle(names.postOurs, (context) => {
+      const dispatcher = ourDispatcher(context);
+      return { call: through(dispatcher, SERVICE, 'POST'), close: () => dispatcher.destroy() };
+    }),
+    healthyOnly: true,
+  },
+];
+
 /** Where one address stands for many, as headless DNS has it: pods need addresses of their own and one port. */
 const dnsInterceptor = undiciStyle(names.dns, ({ pods }) => {
   const agent = new Agent({ connections: CONNECTIONS_PER_POD });
@@ -243,7 +264,7 @@ async function ourAgent() {
  * @returns {Promise<HttpClientKind[]>}
  */
 export async function httpClientKinds({ haveAddresses, proxies }) {
-  const kinds = [...always];
+  const kinds = [...always, ...posts];
   if (haveAddresses) kinds.push(dnsInterceptor);
   if (proxies.some(({ name }) => name === 'HAProxy')) kinds.push(overProxy(names.haproxy, 'HAProxy'));
   if (proxies.some(({ name }) => name === 'nginx')) kinds.push(overProxy(names.nginx, 'nginx'));

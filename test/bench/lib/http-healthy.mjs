@@ -69,7 +69,7 @@ export function healthySections({ measured, spread }, kinds) {
 
 /** What is wanted of the rows there are. @param {readonly HttpClientKind[]} kinds @returns {import('./ratio-table.mjs').Wanted[]} */
 function wanted(kinds) {
-  const { ours, fetchOurs, httpOurs, axiosOurs, ...others } = names;
+  const { ours, fetchOurs, httpOurs, axiosOurs, postOurs, ...others } = names;
   /** @type {import('./ratio-table.mjs').Wanted[]} */
   const all = [];
   const asGood = (/** @type {string} */ name, /** @type {string} */ against) =>
@@ -88,6 +88,7 @@ function wanted(kinds) {
   all.push({ name: fetchOurs, against: others.fetch, figure: 'cpuUs', atMost: 1.05 });
   ahead(httpOurs, others.http);
   ahead(axiosOurs, others.axios);
+  asGood(postOurs, others.postHand);
   const there = new Set(kinds.map(({ name }) => name));
   return all.filter(({ name, against }) => there.has(name) && there.has(against));
 }

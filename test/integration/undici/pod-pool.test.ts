@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import { buildConnector, type Pool } from 'undici';
+import { buildConnector, Dispatcher } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { PodPool } from '../../../src/adapter/undici/pod-pool.js';
 
@@ -10,7 +10,7 @@ let connections: Socket[];
 /** What the server does with a request; by default it answers. */
 let serve: (request: IncomingMessage, response: ServerResponse) => void;
 let server: Server;
-let pool: Pool;
+let pool: PodPool;
 
 beforeEach(async () => {
   seen = [];
@@ -33,12 +33,21 @@ const origin = (): URL => new URL(`http://127.0.0.1:${(server.address() as Addre
 const open = (count: number): void => {
   pool = new PodPool(origin(), { connections: count });
 };
+/** Sends requests as those that are sent again if they are lost. */
+class Repeatables extends Dispatcher {
+  override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    return pool.dispatchRepeatable(options, handler);
+  }
+}
+const repeatables = new Repeatables();
 /** To the end of its body, so that the next may follow on the same connection. */
-const get = async (path: string): Promise<number> => {
-  const { statusCode, body } = await pool.request({ path, method: 'GET' });
+const send = async (through: Dispatcher, path: string, method: 'GET' | 'POST'): Promise<number> => {
+  const { statusCode, body } = await through.request({ origin: origin(), path, method });
   await body.dump();
   return statusCode;
 };
+const get = (path: string): Promise<number> => send(repeatables, path, 'GET');
+const post = (path: string): Promise<number> => send(pool, path, 'POST');
 const paths = (): string[] => seen.map(({ path }) => path);
 
 describe('the Pool of a pod', () => {
@@ -46,6 +55,15 @@ describe('the Pool of a pod', () => {
     open(8);
     for (let count = 0; count < 10; count++) await get('/');
     expect(connections).toHaveLength(1);
+  });
+
+  it('lets a connection rest before anything else is sent on it', async () => {
+    open(8);
+    for (let count = 0; count < 10; count++) await post('/');
+    for (let count = 1; count < 10; count++) expect(seen[count]?.connection).not.toBe(seen[count - 1]?.connection);
+    await get('/');
+    await post('/');
+    expect(seen.at(-1)?.connection).not.toBe(seen.at(-2)?.connection);
   });
 
   it('opens one connection per caller, not more, however many there may be', async () => {
@@ -137,7 +155,7 @@ describe('the Pool of a pod', () => {
     open(1);
     await get('/');
     for (let count = 0; count < 3; count++) {
-      const refused = pool.request({ path: '/', method: 'GET', headers: { 'x-a': 'a\nb' } });
+      const refused = repeatables.request({ origin: origin(), path: '/', method: 'GET', headers: { 'x-a': 'a\nb' } });
       await expect(refused).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
     }
     expect(await get('/')).toBe(200);
