@@ -19,6 +19,16 @@ const nodes = [20, 22, 24, 26];
 const variants = [
   { name: 'installed', from: 20, folders: ['dns', 'kubernetes', 'undici', 'node-http', 'grpc-js', 'mysql2'] },
   { name: 'undici-8', from: 22, folders: ['undici'], peer: 'undici', version: '8' },
+  // Versions that differ from the newest 8 in what is built on here: HTTP/2 is refused, and controllers are written to.
+  {
+    name: 'undici-8-oldest',
+    from: 22,
+    folders: ['undici/versions.test.ts', 'undici/interceptors.test.ts', 'undici/clients.test.ts'],
+    peer: 'undici',
+    version: '8.0.0',
+  },
+  { name: 'undici-8.2', from: 22, folders: ['undici'], peer: 'undici', version: '8.2.0' },
+  { name: 'undici-8.10.0', from: 22, folders: ['undici'], peer: 'undici', version: '8.10.0' },
   // Ten pods replaced three times over HTTP/2 under load: the proof at full counts, with its figures.
   {
     name: 'undici-8-h2-rollout',

@@ -5,7 +5,7 @@ import { loadReportHeader } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
-import { withRawHeaders } from './raw-headers.js';
+import { type RawHeaders, withRawHeaders } from './raw-headers.js';
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface ModernHandler {
@@ -55,12 +55,21 @@ export class ModernCall extends Call implements Dispatcher.DispatchController {
     return this.#controller?.paused ?? this.#pausedEarly;
   }
 
-  get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
+  get rawHeaders(): RawHeaders {
     return this.#controller?.rawHeaders ?? null;
   }
 
-  get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
+  /** Interceptors that change an answer change these, too. */
+  set rawHeaders(headers: RawHeaders) {
+    if (this.#controller !== undefined) this.#controller.rawHeaders = headers;
+  }
+
+  get rawTrailers(): RawHeaders {
     return this.#controller?.rawTrailers ?? null;
+  }
+
+  set rawTrailers(trailers: RawHeaders) {
+    if (this.#controller !== undefined) this.#controller.rawTrailers = trailers;
   }
 
   pause(): void {

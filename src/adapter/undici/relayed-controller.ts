@@ -1,5 +1,5 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors } from 'undici';
+import type { RawHeaders } from './raw-headers.js';
 
 /**
  * The controller a caller has before it is known who answers him. It keeps what he wishes until then, and passes it on.
@@ -40,12 +40,21 @@ export abstract class RelayedController implements Dispatcher.DispatchController
     return this.#answering?.paused ?? this.#pausedEarly;
   }
 
-  get rawHeaders(): Buffer[] | string[] | IncomingHttpHeaders | null {
+  get rawHeaders(): RawHeaders {
     return this.#answering?.rawHeaders ?? null;
   }
 
-  get rawTrailers(): Buffer[] | string[] | IncomingHttpHeaders | null {
+  /** Interceptors that change an answer change these, too. */
+  set rawHeaders(headers: RawHeaders) {
+    if (this.#answering !== undefined) this.#answering.rawHeaders = headers;
+  }
+
+  get rawTrailers(): RawHeaders {
     return this.#answering?.rawTrailers ?? null;
+  }
+
+  set rawTrailers(trailers: RawHeaders) {
+    if (this.#answering !== undefined) this.#answering.rawTrailers = trailers;
   }
 
   abort(reason?: Error): void {

@@ -20,6 +20,20 @@ import { PING_MS } from './silence-watch.js';
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
 export const coreTakesLegacyHandlers: boolean = !('Dispatcher1Wrapper' in undici);
 
+/**
+ * True for undici 8.0 and 8.1, which fail all requests that run on a connection when the other side says GOAWAY. They do
+ * not tell their version; the error they fail them with takes no cause before 8.2.
+ */
+const failsAtGoaway: boolean =
+  !coreTakesLegacyHandlers && informational('GOAWAY', { cause: 'any' }).cause === undefined;
+
+function informational(...values: [message: string, options: ErrorOptions]): Error {
+  const { InformationalError } = undici.errors as unknown as {
+    readonly InformationalError: new (...values: unknown[]) => Error;
+  };
+  return new InformationalError(...values);
+}
+
 /** How the sockets to each pod are opened and used. */
 export interface UndiciConnectionOptions {
   /** Sockets per pod at most; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
@@ -30,8 +44,8 @@ export interface UndiciConnectionOptions {
    */
   readonly tls?: ConnectionOptions;
   /**
-   * Whether HTTP/2 is offered over TLS. Needs undici 8, best 8.10 or later: version 7, and 8.0 and 8.1, fail the requests
-   * that run when a pod says GOAWAY, that is, at every rolling update. @defaultValue false
+   * Whether HTTP/2 is offered over TLS. Needs undici 8.2, best 8.10 or later, and is refused with any before: those fail
+   * the requests that run when a pod says GOAWAY, that is, at every rolling update. @defaultValue false
    */
   readonly allowH2?: boolean;
   /** Requests per HTTP/2 connection at once. @defaultValue 100 */
@@ -140,7 +154,14 @@ export class PodTransport implements Transport<Pool> {
 function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
   checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
   const allowH2 = checkBoolean('allowH2', options.allowH2, false);
-  if (allowH2 && coreTakesLegacyHandlers) throw optionError('allowH2', 'false with undici 7 (it needs 8)', allowH2);
+  if (allowH2 && coreTakesLegacyHandlers) throw optionError('allowH2', 'false with undici 7 (it needs 8.2)', allowH2);
+  if (allowH2 && failsAtGoaway) {
+    throw optionError(
+      'allowH2',
+      'false with undici 8.0 and 8.1 (they fail running requests at a GOAWAY; it needs 8.2)',
+      allowH2,
+    );
+  }
   const common = resolveHttpTransport(options, { allowH2, errors: dialErrors });
   const streams = { min: 1, max: MAX_COUNT, integer: true };
   const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, streams);

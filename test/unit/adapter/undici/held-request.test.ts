@@ -70,6 +70,9 @@ it('tells of the start once, and passes everything else on, both ways', () => {
   controller.pause();
   controller.resume();
   expect(controller).toMatchObject({ paused: true, rawHeaders: ['etag', 'x'], rawTrailers: ['sum', '4'] });
+  controller.rawHeaders = ['etag', 'y'];
+  controller.rawTrailers = ['sum', '5'];
+  expect(controller).toMatchObject({ rawHeaders: ['etag', 'y'], rawTrailers: ['sum', '5'] });
   relay.onResponseEnd?.(owner, { sum: '4' });
   expect(told).toEqual([
     'sent piece',

@@ -1,0 +1,10 @@
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+
+/** The folder of the undici under test, where the matrix chooses another than the installed one. */
+const { undici: folder } = JSON.parse(process.env.EVENKEEL_PEERS ?? '{}') as { readonly undici?: string };
+const require = createRequire(import.meta.url);
+const manifest = require(join(folder ?? dirname(require.resolve('undici')), 'package.json')) as { version: string };
+
+/** The version of the undici under test. */
+export const version: string = manifest.version;

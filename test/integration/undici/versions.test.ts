@@ -1,0 +1,32 @@
+import type * as undici from 'undici';
+import { afterEach, describe, expect, it } from 'vitest';
+import { createDispatcher, createServiceAgent, undiciTransport } from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { version } from './support/version.js';
+
+const origin = 'https://orders.shop:8443';
+const resolver = staticEndpoints([{ address: '127.0.0.1', port: 1 }]);
+let opened: undici.Dispatcher | undefined;
+afterEach(async () => {
+  await opened?.destroy();
+});
+
+const ways = {
+  createDispatcher: () => {
+    opened = createDispatcher(origin, { resolver, allowH2: true });
+  },
+  createServiceAgent: () => {
+    opened = createServiceAgent({ options: { allowH2: true } });
+  },
+  undiciTransport: () => void undiciTransport({ origin, allowH2: true }),
+};
+
+describe.each(Object.entries(ways))(`HTTP/2 by %s with undici ${version}`, (_name, make) => {
+  it('is refused where running requests are lost at a GOAWAY, and taken where they are not', () => {
+    if (/^(7|8\.[01])\./.test(version)) {
+      expect(make).toThrow(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('8.2') }),
+      );
+    } else make();
+  });
+});
