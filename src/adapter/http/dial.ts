@@ -1,6 +1,6 @@
-import { connect as connectTcp, isIP, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { connect as connectTcp, isIP, type LookupFunction, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
-import { type Clock, type Endpoint, endpointAddress } from '../../index.js';
+import { type Clock, type Endpoint, hostPort } from '../../index.js';
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
@@ -23,6 +23,15 @@ export interface DialErrors {
   closed(message: string): Error;
 }
 
+/** What is dialled, and named in messages. */
+export type Dialable = Pick<Endpoint, 'address' | 'port'>;
+
+/** The host and port a mock takes a socket to be for. */
+export interface Shown {
+  readonly host: string;
+  readonly port: number;
+}
+
 /** Called exactly once, never before `dial` has returned. */
 export type Dialled = (error: Error | undefined, socket: Socket) => void;
 
@@ -42,6 +51,18 @@ export function isDialError(error: Error): boolean {
   return dialErrors.has(error);
 }
 
+/** Finds the address of an endpoint behind another name; over TLS nothing else can be put in its place. */
+function lookupOf({ address, port }: Dialable, shown: Shown): LookupFunction {
+  return (host, { all }, found) => {
+    const family = isIP(address);
+    if (port !== shown.port) {
+      const why = 'a mock let a request through, and over TLS it can be sent on to the same port only';
+      found(new Error(`${host}:${shown.port} is port ${port} of ${address}: ${why}`), '');
+    } else if (all) found(null, [{ address, family }]);
+    else found(null, address, family);
+  };
+}
+
 /** The name TLS puts in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
 export function tlsName(origin: URL, tls: ConnectionOptions): string | undefined {
   if (tls.servername !== undefined) return tls.servername;
@@ -58,12 +79,19 @@ export function bareHost(url: URL): string {
  * A function that opens sockets to one endpoint. Ours rather than undici's connector, which cannot be called off,
  * rounds its time-out up to a second and keeps TLS sessions per name: here they are kept per endpoint, so that a new
  * pod behind an old address never sees them (U7).
+ *
+ * @param shown What a mock that stands in front of sockets sees in place of the endpoint.
  */
-export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dialled) => Socket {
+export function dialler(
+  endpoint: Dialable,
+  options: DialOptions,
+  shown: Shown | undefined = undefined,
+): (dialled: Dialled) => Socket {
   const { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock, errors } = options;
   const secure = origin.protocol === 'https:';
   const servername = tlsName(origin, tls);
-  const target = { host: endpoint.address, port: endpoint.port };
+  const address = { host: endpoint.address, port: endpoint.port };
+  const target = shown === undefined ? address : { ...shown, lookup: lookupOf(endpoint, shown) };
   let session: Buffer | undefined;
 
   const open = (): Socket => {
@@ -73,7 +101,10 @@ export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dia
         highWaterMark: TCP_HIGH_WATER_MARK,
         noDelay: true,
       };
-      return connectTcp(settings);
+      const socket = connectTcp(settings);
+      // By now a mock has read them. It dials by them what it lets through, and then the port may be another.
+      if (shown !== undefined) Object.assign(settings, address, { lookup: undefined });
+      return socket;
     }
     const settings: ConnectionOptions & SizedBuffer = {
       // An origin that is an IP address has no SNI, but its certificate must name it, not the pod behind it.
@@ -98,7 +129,7 @@ export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dia
     socket.setKeepAlive(true, tcpKeepAliveMs);
     const timer = clock.timer(() => {
       const limit = `${connectTimeoutMs} ms`;
-      socket.destroy(errors.timedOut(`${endpointAddress(endpoint)} did not connect within ${limit}`));
+      socket.destroy(errors.timedOut(`${hostPort(endpoint.address, endpoint.port)} did not connect within ${limit}`));
     }, connectTimeoutMs);
     let settled = false;
     const settle = (error: Error | undefined): void => {
@@ -112,7 +143,7 @@ export function dialler(endpoint: Endpoint, options: DialOptions): (dialled: Dia
     // Stays for the socket's life, so that no error finds nobody listening while the socket changes hands.
     socket.on('error', settle);
     socket.once('close', () => {
-      if (!settled) settle(errors.closed(`${endpointAddress(endpoint)} closed while connecting`));
+      if (!settled) settle(errors.closed(`${hostPort(endpoint.address, endpoint.port)} closed while connecting`));
     });
     return socket;
   };

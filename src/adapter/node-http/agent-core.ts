@@ -3,10 +3,11 @@ import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, SharedTimers } from '../../index.js';
 import type { DeadlineOf } from '../http/deadline-rule.js';
+import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { Call, type CallOwner } from './call.js';
-import type { Elsewhere } from './elsewhere.js';
+import { Elsewhere } from './elsewhere.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
 import type { PodAgent } from './pod-agent.js';
 import type { PodTransport } from './transport.js';
@@ -35,6 +36,9 @@ export class AgentCore implements CallOwner {
   readonly #waiting = new Set<ClientRequest>();
   readonly #waitingCount = new WaitingRequests();
   readonly #parts: AgentCoreParts;
+  /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
+  readonly #mocked: Elsewhere;
+  readonly #mockedDial: MockedDial;
   /** Of the target, as requests name it. */
   readonly #host: string;
   readonly #port: number;
@@ -46,6 +50,10 @@ export class AgentCore implements CallOwner {
     this.clock = parts.clock;
     this.timers = new SharedTimers(parts.clock);
     const { hostname, port, protocol } = parts.origin;
+    const dial = new MockedDial(parts.balancer, parts.transport.dial);
+    this.#mockedDial = dial;
+    const { clock, drainTimeoutMs } = parts;
+    this.#mocked = new Elsewhere({ otherwise: undefined, protocol, clock, drainTimeoutMs, dial });
     this.#host = hostname;
     this.#port = Number(port || (protocol === 'https:' ? 443 : 80));
   }
@@ -74,7 +82,17 @@ export class AgentCore implements CallOwner {
     else if (!this.#isOurs(request, options)) this.#parts.elsewhere.addRequest(request, options);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    else if (socketsAreMocked()) this.#mocked.addRequest(request, options);
     else this.#begin(request);
+  }
+
+  /**
+   * A socket to a pod, and undefined for another host. No request of ours asks for one; nock 14 and msw 2 do, for what
+   * they let through: they put Agents of theirs in place of a request's, and ask that only for sockets.
+   */
+  connectToPod({ host, port }: RequestOptions): Socket | undefined {
+    const asked = { host: host ?? 'localhost', port: Number(port) };
+    return this.#isTarget(asked.host, asked.port) ? this.#mockedDial.connectToPod(asked) : undefined;
   }
 
   close(): Promise<void> {
@@ -91,6 +109,7 @@ export class AgentCore implements CallOwner {
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
     this.#parts.elsewhere.destroy();
+    this.#mocked.destroy();
   }
 
   /** All sockets of one kind, by the pod's address, and those for other hosts by Node's name for them. */
@@ -98,7 +117,7 @@ export class AgentCore implements CallOwner {
     const all: ByName<Socket> = {};
     const { transport, elsewhere } = this.#parts;
     const agents: Agent[] = [...transport.open];
-    if (elsewhere.own !== undefined) agents.push(elsewhere.own);
+    for (const { own } of [elsewhere, this.#mocked]) if (own !== undefined) agents.push(own);
     for (const agent of agents) {
       for (const [name, sockets] of Object.entries(agent[kind])) all[name] = [...(all[name] ?? []), ...(sockets ?? [])];
     }
@@ -124,20 +143,25 @@ export class AgentCore implements CallOwner {
 
   /** Whether a request is for the target. Anybody else must not receive what was meant for it, nor the reverse. */
   #isOurs(request: ClientRequest, options: RequestOptions): boolean {
-    const { matcher, origin } = this.#parts;
+    const { matcher } = this.#parts;
     const { host, port, socketPath } = options;
     if (socketPath) return false;
     const { path, method } = request;
     // A path that is a URL is a request to a proxy.
     if (path.charCodeAt(0) !== SLASH && method !== 'CONNECT' && !namesOrigin(path, matcher)) return false;
+    return this.#isTarget(host, Number(port));
+  }
+
+  #isTarget(host: string | null | undefined, port: number): boolean {
+    const { matcher, origin } = this.#parts;
     // Nearly every request names the target as it was given.
-    if (host === this.#host && Number(port) === this.#port) return true;
+    if (host === this.#host && port === this.#port) return true;
     const name = host?.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
     return matcher.matches(`${origin.protocol}//${name}:${port}`);
   }
 
   async #end(balancer: Promise<void>): Promise<void> {
-    await Promise.all([balancer, this.#parts.elsewhere.close()]);
+    await Promise.all([balancer, this.#parts.elsewhere.close(), this.#mocked.close()]);
     this.timers.close();
   }
 }

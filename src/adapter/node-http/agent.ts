@@ -18,7 +18,7 @@ import { serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { AgentCore } from './agent-core.js';
 import { Elsewhere } from './elsewhere.js';
-import { takesRequests } from './node-agent.js';
+import { type RequestOptions, takesRequests } from './node-agent.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
 /** Options of `createAgent`. */
@@ -136,7 +136,10 @@ function refuseRepeats(options: object | null): void {
 function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
   // Without `keepAlive` Node would ask every pod to hang up after each answer.
   const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
+  const connect = agent.createConnection.bind(agent);
   const methods = {
+    createConnection: (options: RequestOptions, created: Parameters<typeof connect>[1]) =>
+      core.connectToPod(options) ?? connect(options, created),
     addRequest: core.addRequest.bind(core),
     close: core.close.bind(core),
     destroy: core.destroy.bind(core),

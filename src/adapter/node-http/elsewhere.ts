@@ -1,6 +1,7 @@
 import { type ClientRequest, Agent as HttpAgent } from 'node:http';
 import { Agent as HttpsAgent } from 'node:https';
 import { type Clock, EvenkeelError } from '../../index.js';
+import type { MockedDial } from '../http/mocked-sockets.js';
 import { endWithoutSocket, type RequestOptions, type RequestTaker } from './node-agent.js';
 
 /** What it takes. */
@@ -10,6 +11,8 @@ export interface ElsewhereOptions {
   /** Of the target: an agent of our own is for the same. */
   readonly protocol: string;
   readonly clock: Clock;
+  /** How an Agent of ours opens sockets. @defaultValue as Node does */
+  readonly dial?: MockedDial;
   /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
 }
@@ -55,10 +58,21 @@ export class Elsewhere {
 
   #ownAgent(): RequestTaker {
     // As Node's own global ones.
-    this.#agent ??= new (this.#options.protocol === 'https:' ? HttpsAgent : HttpAgent)({
-      keepAlive: true,
-      timeout: 5_000,
-    });
+    if (this.#agent === undefined) {
+      const { protocol, dial } = this.#options;
+      this.#agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true, timeout: 5_000 });
+      if (dial !== undefined) this.#agent.createConnection = opener(dial);
+    }
     return this.#agent as HttpAgent & RequestTaker;
   }
+}
+
+/** What Node's Agent calls for a new socket. */
+function opener(dial: MockedDial): HttpAgent['createConnection'] {
+  return ({ host, port }, created) => {
+    dial.connect({ host: host ?? 'localhost', port: Number(port) }, (error, socket) => {
+      created?.(error ?? null, socket);
+    });
+    return undefined;
+  };
 }

@@ -1,7 +1,7 @@
 import type { Agent } from 'node:http';
 import type { ConnectionOptions } from 'node:tls';
 import { type Clock, checkKeys, checkNumber, type Endpoint, type Rng, type Transport } from '../../index.js';
-import type { DialErrors } from '../http/dial.js';
+import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import { MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import type { PodAgent } from './pod-agent.js';
@@ -79,6 +79,11 @@ export class PodTransport implements Transport<PodAgent> {
   /** The Agents of all pods whose connection is open. */
   get open(): Iterable<PodAgent> {
     return this.#open;
+  }
+
+  /** How its sockets are opened. */
+  get dial(): DialOptions {
+    return this.#parts.dial;
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<PodAgent>> {

@@ -14,6 +14,7 @@ import {
   systemClock,
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
+import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
@@ -28,6 +29,7 @@ import { encodeForm } from './form-body.js';
 import type { Hedging } from './hedging.js';
 import { LegacyCall, type LegacyHandler } from './legacy-call.js';
 import { ModernisedHandler, modernised } from './legacy-handler.js';
+import { mockedConnector } from './mocked-connector.js';
 import { ModernCall, type ModernHandler } from './modern-call.js';
 import { type OwnOptions, ownOptions } from './own-options.js';
 import { type DispatcherStats, statsOf } from './stats.js';
@@ -158,6 +160,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #parts: BalancedDispatcherParts;
   readonly #transport: PodTransport;
   readonly #elsewhere: Elsewhere;
+  /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
+  readonly #mocked: Elsewhere;
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several answers. */
   readonly #forks: boolean;
@@ -172,6 +176,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#webSockets = new OpeningWebSockets(parts.webSocket);
     this.#transport = parts.transport((pool) => this.forward(pool, forwardedEvents));
     this.balancer = parts.balancer(this.#transport);
+    const connect = mockedConnector(this.balancer, this.#transport.dial);
+    this.#mocked = new Elsewhere({ ...parts, otherwise: undefined, connect });
     this.clock = parts.clock;
     this.timers = new SharedTimers(parts.clock);
     this.hedging = parts.rules.hedging;
@@ -225,6 +231,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     // The first test is all a request for our own origin pays for.
     if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
     if (servername !== undefined) own.servername = servername;
+    if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const call = this.#call(own, handler, key?.(own));
     const limitMs = this.#deadlineOf?.(own);
     if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
@@ -244,6 +251,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
     this.#elsewhere.destroy(error);
+    this.#mocked.destroy(error);
     return ended;
   }
 
@@ -302,7 +310,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   async #end(balancer: Promise<void>): Promise<void> {
-    await Promise.all([balancer, this.#elsewhere.close()]);
+    await Promise.all([balancer, this.#elsewhere.close(), this.#mocked.close()]);
     this.timers.close();
   }
 }

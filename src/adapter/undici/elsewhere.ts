@@ -1,4 +1,4 @@
-import { Agent, type Dispatcher, Pool } from 'undici';
+import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
 import { type Clock, EvenkeelError, optionError } from '../../index.js';
 import { withoutDispatcher } from './dispatch-options.js';
 import { modernised } from './legacy-handler.js';
@@ -10,6 +10,8 @@ export interface ElsewhereOptions {
   readonly clock: Clock;
   /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
+  /** How an Agent of ours opens sockets. @defaultValue as undici does */
+  readonly connect?: buildConnector.connector;
   /** Told of the Agent, if one of ours is made. */
   readonly opened?: (agent: Agent) => void;
 }
@@ -88,7 +90,9 @@ export class Elsewhere {
 
   #ownAgent(): Agent {
     if (this.#agent === undefined) {
-      this.#agent = new Agent({ factory: (origin, options) => this.#open(origin, options) });
+      const { connect } = this.#options;
+      const factory = (origin: string | URL, options: object): Pool => this.#open(origin, options);
+      this.#agent = new Agent({ factory, ...(connect && { connect }) });
       this.#options.opened?.(this.#agent);
     }
     return this.#agent;

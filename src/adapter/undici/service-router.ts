@@ -1,5 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
 import { asError, type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
+import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { faultOf } from './check-dispatch.js';
 import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
@@ -61,6 +62,8 @@ export class ServiceRouter {
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices;
   readonly #routes = new Map<string, Route>();
+  /** Whether DNS tells which hosts are Services, and nothing else. */
+  readonly #asksDns: boolean;
   #held = 0;
   /** Told when no request is held any more. */
   readonly #waitsForRelease = new Set<() => void>();
@@ -69,6 +72,7 @@ export class ServiceRouter {
 
   constructor(options: ResolvedServiceOptions, owner: ServiceRouterOwner) {
     this.#owner = owner;
+    this.#asksDns = options.services === undefined;
     this.#hosts = new ServiceHosts({ ...options, dns: options.discovery?.dns });
     this.#services = new BalancedServices({
       options,
@@ -100,8 +104,8 @@ export class ServiceRouter {
     if (verdict instanceof Error) return refuse(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
-    // The verdict is still wanted, for those who come later.
-    if (this.#held >= MAX_HELD) return onward(resolved, handler);
+    // The verdict is still wanted, for those who come later. A mock only wants the name, which no DNS may know.
+    if (this.#held >= MAX_HELD || (this.#asksDns && socketsAreMocked())) return onward(resolved, handler);
     const held = attempt(() => ownOptions(resolved));
     if (held instanceof Error) return refuse(handler, held);
     this.#hold(url, verdict, held, handler, onward);

@@ -11,7 +11,7 @@ import {
   type Rng,
   type Transport,
 } from '../../index.js';
-import type { DialErrors } from '../http/dial.js';
+import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
@@ -130,6 +130,11 @@ export class PodTransport implements Transport<Pool> {
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
     this.#parts = connectionParts(options);
     this.#opened = opened;
+  }
+
+  /** How its sockets are opened. */
+  get dial(): DialOptions {
+    return this.#parts.dial;
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {

@@ -1,0 +1,48 @@
+import { type Dispatcher, MockAgent, request } from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createDispatcher, createServiceAgent } from '../../../src/adapter/undici/index.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { Pod } from '../../support/pods.js';
+
+const origin = 'http://orders.shop:8080';
+
+let mocks: MockAgent;
+
+beforeEach(() => {
+  mocks = new MockAgent();
+  mocks.disableNetConnect();
+});
+afterEach(() => mocks.close());
+
+describe("undici's MockAgent", () => {
+  /** The code of an app, which is given what it sends by. */
+  const order = async (dispatcher: Dispatcher): Promise<string> => {
+    const { body } = await request(`${origin}/v1/orders/42`, { dispatcher });
+    return body.text();
+  };
+
+  it('takes the place of a dispatcher of ours', async () => {
+    mocks.get(origin).intercept({ path: '/v1/orders/42' }).reply(200, 'mocked');
+    expect(await order(mocks)).toBe('mocked');
+    const pod = await Pod.start();
+    await using orders = createDispatcher(origin, { resolver: staticEndpoints([pod.endpoint]) });
+    expect(JSON.parse(await order(orders))).toMatchObject({ pod: 'pod' });
+    await orders.close();
+    await pod.kill();
+  });
+
+  it('answers for the hosts of `otherwise` only', async () => {
+    const pod = await Pod.start();
+    mocks.get('https://example.com').intercept({ path: '/' }).reply(200, 'mocked');
+    const agent = createServiceAgent({
+      services: ['orders.shop'],
+      options: () => ({ resolver: staticEndpoints([pod.endpoint]) }),
+      otherwise: mocks,
+    });
+    const { body } = await request('https://example.com/', { dispatcher: agent });
+    expect(await body.text()).toBe('mocked');
+    expect(JSON.parse(await order(agent))).toMatchObject({ pod: 'pod' });
+    await agent.close();
+    await pod.kill();
+  });
+});
