@@ -4,6 +4,7 @@
  *
  *   node scripts/set-up.mjs             dependencies and dist (npm start)
  *   node scripts/set-up.mjs --system    and system packages (npm test)
+ *   node scripts/set-up.mjs --system --no-install    says which system packages are missing, and installs none
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -89,9 +90,11 @@ function installSystemPackages() {
     say(`system packages are in place (${systemPackages.map(({ name }) => name).join(', ')})`);
     return;
   }
-  const allowed = process.platform === 'linux' && process.getuid?.() === 0 && findCommand(['apt-get']) !== undefined;
+  const mayInstall = !process.argv.includes('--no-install');
+  const allowed =
+    mayInstall && process.platform === 'linux' && process.getuid?.() === 0 && findCommand(['apt-get']) !== undefined;
   if (allowed) {
-    say(`installing ${missing.map(({ name }) => name).join(', ')} (apt-get) …`);
+    say(`installing ${missing.map(({ name }) => name).join(', ')} (apt-get; not with npm test -- --no-install) …`);
     const started = performance.now();
     aptGet(['update', '-qq'], 120_000);
     const failed = missing.filter((wanted) => {

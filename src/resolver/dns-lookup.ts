@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { asError, ResolveError } from '../errors.js';
 import type { DnsAddress, DnsClient, DnsService } from './dns-client.js';
 
@@ -33,6 +34,10 @@ export interface DnsFound {
   readonly single: boolean | undefined;
 }
 
+/** SRV weights have 16 bits. */
+const MAX_WEIGHT = 65_535;
+/** More than fits into one answer of any kind. */
+const MAX_TARGETS = 10_000;
 /** How many SRV targets are resolved at once. */
 const PARALLEL_TARGETS = 16;
 
@@ -56,23 +61,42 @@ export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?
 /** A or AAAA records as S3 says; empty for "no such records". */
 async function addresses(client: DnsClient, { name, family }: DnsQuestion): Promise<readonly DnsAddress[]> {
   if (family !== 6) {
-    const found = await ask('A', name, () => client.resolve4(name));
+    const found = await askAddresses('A', name, () => client.resolve4(name));
     // A name without IPv4 addresses may have others; a name that does not exist has none at all.
     if (found !== 'ENODATA') return found === 'ENOTFOUND' ? [] : found;
     if (family === 4) return [];
   }
-  const found = await ask('AAAA', name, () => client.resolve6(name));
+  const found = await askAddresses('AAAA', name, () => client.resolve6(name));
   return typeof found === 'string' ? [] : found;
+}
+
+/** Without what is no IP address; an answer of nothing else says nothing about the records. */
+async function askAddresses(
+  type: 'A' | 'AAAA',
+  name: string,
+  query: () => Promise<readonly DnsAddress[]>,
+): Promise<readonly DnsAddress[] | 'ENOTFOUND' | 'ENODATA'> {
+  const found = await ask(type, name, query);
+  if (typeof found === 'string') return found;
+  const usable = found.filter(({ address }) => isIP(address) !== 0);
+  if (usable.length === 0) throw new ResolveError(`the answer of DNS for ${type} ${name} holds no IP address`);
+  return usable;
 }
 
 async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFound> {
   const { name, srv } = question;
   const owner = `_${srv}._tcp.${name}`;
-  const found = await ask('SRV', owner, () => client.resolveSrv(owner));
-  if (typeof found === 'string') return none;
+  const answer = await ask('SRV', owner, () => client.resolveSrv(owner));
+  if (typeof answer === 'string') return none;
+  // Nobody can be reached at port 0: one bad record must not cost the others.
+  const found = answer.filter(({ port }) => Number.isInteger(port) && port >= 1 && port <= 65_535);
+  if (found.length === 0 && answer.some(({ name: host }) => !isNowhere(host))) {
+    throw new ResolveError(`DNS has no record for SRV ${owner} with a port from 1 to 65535`);
+  }
   // RFC 2782: only the records of the lowest priority count while they answer, and the target "." means "not here".
-  const lowest = Math.min(...found.map((record) => record.priority));
-  const records = found.filter((record) => record.priority === lowest && record.name !== '' && record.name !== '.');
+  let lowest = Number.POSITIVE_INFINITY;
+  for (const { priority } of found) lowest = Math.min(lowest, priority);
+  const records = found.filter((record) => record.priority === lowest && !isNowhere(record.name));
   if (records.length === 0) return none;
   const hosts = new Set(records.map((record) => record.name.toLowerCase()));
   const single = hosts.size === 1 && `${[...hosts][0]}.` === name;
@@ -83,6 +107,10 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
     if (new Set(all.map((record) => record.address)).size === hosts.size) return { ...atPort(all, port), single };
   }
   return { ...(await perTarget(client, question, records)), single };
+}
+
+function isNowhere(host: string): boolean {
+  return host === '' || host === '.';
 }
 
 async function perTarget(
@@ -114,6 +142,9 @@ async function perTarget(
   const targets: DnsTarget[] = [];
   for (const record of records) {
     for (const { address } of found.get(record.name) ?? []) {
+      // Each of many records may name each of many addresses.
+      if (targets.length === MAX_TARGETS)
+        throw new ResolveError(`DNS has more than ${MAX_TARGETS} addresses for ${question.name}`);
       targets.push({ address, port: record.port, name: record.name, weight: weigh(record) });
     }
   }
@@ -131,7 +162,7 @@ function atPort(records: readonly DnsAddress[], port: number): DnsFound {
 function shortestTtl(records: readonly DnsAddress[]): number | undefined {
   let shortest: number | undefined;
   for (const { ttl } of records) {
-    if (ttl !== undefined && (shortest === undefined || ttl < shortest)) shortest = ttl;
+    if (ttl !== undefined && ttl >= 0 && (shortest === undefined || ttl < shortest)) shortest = ttl;
   }
   return shortest === undefined ? undefined : shortest * 1_000;
 }
@@ -151,7 +182,7 @@ function isBelow(hosts: ReadonlySet<string>, name: string): boolean {
 function weigher(records: readonly DnsService[]): (record: DnsService) => number {
   const weights = new Set(records.map((record) => record.weight));
   if (weights.size === 1) return () => 1;
-  return (record) => Math.max(record.weight, 0.1);
+  return ({ weight }) => (weight > 0 && weight <= MAX_WEIGHT ? weight : 0.1);
 }
 
 /** Asks, and tells "no such records" from "no answer" (D6). */

@@ -44,6 +44,39 @@ beforeEach(() => {
   warnings = [];
 });
 
+describe('records nobody can use', () => {
+  it('an SRV record with port 0 is left out, and the others count', async () => {
+    client.answers[srv] = [record('p0.example', 0, { priority: 0 }), record('p1.example', 80, { priority: 1 })];
+    client.answers['A p1.example.'] = ['10.0.0.1'];
+    await watch({ srv: 'http' });
+    expect(listener.keys).toBe('10.0.0.1:80');
+    expect(client.asked).not.toContain('A p0.example.');
+  });
+
+  it('SRV records of port 0 alone say nothing: the last set stays', async () => {
+    client.answers[srv] = [record('p1.example')];
+    client.answers['A p1.example.'] = ['10.0.0.1'];
+    await watch({ srv: 'http' });
+    client.answers[srv] = [record('p1.example', 0), record('p2.example', 0)];
+    for (let round = 0; round < 5; round++) await clock.advanceAsync(5_000);
+    expect(listener.keys).toBe('10.0.0.1:8080');
+    expect(listener.events.at(-1)).toContain('no record for SRV');
+    // "Not here" (RFC 2782) has port 0, too, and does mean that there are none.
+    client.answers[srv] = [record('.', 0)];
+    for (let round = 0; round < 5; round++) await clock.advanceAsync(5_000);
+    expect(listener.keys).toBe('');
+  });
+
+  it('an answer of many records that each name many addresses is refused', async () => {
+    client.answers[srv] = Array.from({ length: 200 }, (_, index) => record(`p${index}.example`, 80 + index));
+    const many = Array.from({ length: 100 }, (_, index) => `10.0.0.${index}`);
+    for (let index = 0; index < 200; index++) client.answers[`A p${index}.example.`] = many;
+    await watch({ srv: 'http' });
+    for (let turn = 0; turn < 100; turn++) await settle();
+    expect(listener.events).toEqual([expect.stringContaining('more than 10000 addresses')]);
+  });
+});
+
 describe('addresses', () => {
   it('D1: asks one absolute name, A only while there are A records', async () => {
     client.answers[`A ${orders}.`] = ['10.0.0.2', '10.0.0.1'];

@@ -1,0 +1,52 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url));
+
+let folder;
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'evenkeel-no-install-'));
+});
+afterEach(() => rmSync(folder, { recursive: true }));
+
+const find = (command) =>
+  (process.env.PATH ?? '')
+    .split(delimiter)
+    .map((entry) => join(entry, command))
+    .find((path) => existsSync(path));
+
+/** `npm test` with nothing on the PATH but node, npm and an apt-get that only writes down what it was asked for. */
+function npmTest(...args) {
+  const log = join(folder, 'apt-get.log');
+  writeFileSync(join(folder, 'apt-get'), `#!/bin/sh\necho "$@" >> ${log}\n`, { mode: 0o755 });
+  for (const command of ['sh', 'env']) symlinkSync(realpathSync(find(command)), join(folder, command));
+  symlinkSync(process.execPath, join(folder, 'node'));
+  const npm = realpathSync(find('npm'));
+  const { stdout, stderr, status } = spawnSync(process.execPath, [npm, 'test', '--', ...args], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...process.env, PATH: folder, NODE_OPTIONS: '', npm_config_update_notifier: 'false' },
+  });
+  const asked = existsSync(log) ? readFileSync(log, 'utf8') : '';
+  return { output: stdout + stderr, last: stdout.trim().split('\n').at(-1), status, asked };
+}
+
+// Elsewhere nothing is ever installed.
+describe.runIf(process.platform === 'linux' && process.getuid?.() === 0)('npm test as root', () => {
+  it('installs no system package with --no-install, and says what will not run', () => {
+    const { output, last, status, asked } = npmTest('--no-install', 'docs-links');
+    expect(asked).toBe('');
+    expect(output).toMatch(/Chromium is not installed: the tests of the playground's page will not run/);
+    expect([status, last]).toEqual([0, '1 passed, 0 failed']);
+  });
+
+  it('says that it does, without', () => {
+    const { output, asked } = npmTest('docs-links');
+    expect(asked).toContain('install -qq -y --no-install-recommends chromium');
+    expect(output).toMatch(/installing .*Chromium.*apt-get; not with npm test -- --no-install/);
+  });
+});
