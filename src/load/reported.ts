@@ -1,6 +1,6 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
-import { Cells } from './cells.js';
+import { type Cell, Cells } from './cells.js';
 import type { LoadFactory } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
@@ -16,7 +16,7 @@ export interface ReportedOptions {
   readonly metric?: string;
 }
 
-/** An endpoint without a valid report counts as this busy. */
+/** How busy an endpoint is while hardly any has reported. */
 const UNKNOWN_UTILIZATION = 0.5;
 /** Nobody counts as less busy than this: close to 0 small differences would be large ratios. */
 const MIN_UTILIZATION = 0.05;
@@ -26,11 +26,27 @@ const UNITS = 1_000;
 const MAX_WHOLE = 2 ** 31;
 /** Large enough for any metric, small enough to reckon with. */
 const MAX_COST = 1e300;
+/**
+ * How far from the usual one report is believed. An endpoint that claims to be idle (a bug, or malice) must not draw all
+ * calls: from a client that makes one at a time any endpoint would that costs less than two thirds of the others. Claims to be
+ * busy cost nobody but who makes them.
+ */
+const LEAST_OF_USUAL = 0.7;
+const MOST_OF_USUAL = 10;
+/** So many of those that reported last say what is usual. */
+const MAX_REPORTERS = 1_024;
+/** How often that is looked at, in ms; at every newcomer while there are fewer than `FEW`. */
+const SURVEY_MS = 1_000;
+const FEW = 16;
 
 /**
  * What servers say of their own load (ORCA), times calls in flight here: the report tells of all clients, the calls
  * tell at once. Utilisation is the application's own word, else the CPU's. With `weightedRoundRobin`, an endpoint's rate
  * is its calls per second over its utilisation.
+ *
+ * What one endpoint says is not taken for more than a hint: nobody counts as less busy than 0.7 times the usual (the median
+ * of the endpoints), at most as many errors are believed as calls, and what is not finite is dropped. An endpoint without a
+ * report counts as usual.
  * Reports come with outcomes; `parseLoadReport` reads the header.
  * Source: gRFC A58 (weighted_round_robin), its defaults included; ORCA (xds.data.orca.v3).
  */
@@ -54,7 +70,14 @@ const VALID_UNTIL = 1;
 const RATE = 2;
 /** When the reports that are believed without a gap began. */
 const SINCE = 3;
-const FIELDS = 4;
+/** Its place among the reporters, from 1; 0: it has none. */
+const PLACE = 4;
+const FIELDS = 5;
+
+/** A measure as it may be reckoned with, 0 for what is none: a report may come from anybody, by any way. */
+function measured(value: unknown): number {
+  return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
+}
 
 class ReportedRule implements LoadRule {
   readonly decays = true;
@@ -62,6 +85,14 @@ class ReportedRule implements LoadRule {
   readonly #blackoutMs: number;
   readonly #errorPenalty: number;
   readonly #metric: string | undefined;
+  /** How busy endpoints usually are, and how far from that one is believed to be. */
+  #usual = UNKNOWN_UTILIZATION;
+  #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
+  #most = Number.POSITIVE_INFINITY;
+  readonly #reporters: Cell[] = [];
+  /** Whose place in `#reporters` the next newcomer takes, once all are taken. */
+  #oldest = 0;
+  #surveyedAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(expireAfterMs: number, blackoutMs: number, errorPenalty: number, metric: string | undefined) {
     this.#expireAfterMs = expireAfterMs;
@@ -76,8 +107,8 @@ class ReportedRule implements LoadRule {
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
-    const utilization = isValid ? (numbers[at + UTILIZATION] as number) : UNKNOWN_UTILIZATION;
-    const cost = Math.max(utilization, MIN_UTILIZATION) * UNITS * (inFlight + 1);
+    const utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
+    const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
     // A metric in bytes, say, may not fit: cut to 32 bits it could be the least of all.
     return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
   }
@@ -89,17 +120,55 @@ class ReportedRule implements LoadRule {
   }
 
   #learn(numbers: Float64Array, at: number, report: LoadReport, nowMs: number): void {
-    const said =
-      this.#metric === undefined
-        ? report.applicationUtilization || report.cpuUtilization
-        : report.namedMetrics?.[this.#metric];
-    if (said === undefined || !(said >= 0) || !Number.isFinite(said)) return;
-    const calls = report.rpsFractional ?? 0;
-    const errors = calls > 0 ? (report.eps ?? 0) / calls : 0;
+    const said = this.#said(report);
+    if (said === undefined) return;
+    const calls = measured(report.rpsFractional);
+    const errors = calls > 0 ? Math.min(measured(report.eps) / calls, 1) : 0;
     const utilization = said + errors * this.#errorPenalty;
+    const rate = calls / Math.max(utilization, MIN_UTILIZATION);
     numbers[at + UTILIZATION] = utilization;
-    numbers[at + RATE] = calls > 0 && utilization > 0 ? calls / utilization : 0;
+    numbers[at + RATE] = Number.isFinite(rate) ? rate : 0;
     if (nowMs >= (numbers[at + VALID_UNTIL] as number)) numbers[at + SINCE] = nowMs;
     numbers[at + VALID_UNTIL] = nowMs + this.#expireAfterMs;
+    const isNew = numbers[at + PLACE] === 0;
+    if (isNew) this.#enlist(numbers, at);
+    if (nowMs - this.#surveyedAtMs >= SURVEY_MS || (isNew && this.#reporters.length < FEW)) this.#survey(nowMs);
+  }
+
+  /** What it says of its utilisation, undefined if that is nothing. */
+  #said(report: LoadReport): number | undefined {
+    const said: unknown =
+      this.#metric === undefined
+        ? measured(report.applicationUtilization) || report.cpuUtilization
+        : report.namedMetrics?.[this.#metric];
+    return said === 0 ? 0 : measured(said) || undefined;
+  }
+
+  #enlist(numbers: Float64Array, at: number): void {
+    let place = this.#reporters.length;
+    if (place === MAX_REPORTERS) {
+      place = this.#oldest;
+      this.#oldest = (place + 1) % MAX_REPORTERS;
+      const before = this.#reporters[place] as Cell;
+      before.numbers[before.at + PLACE] = 0;
+    }
+    this.#reporters[place] = { numbers, at };
+    numbers[at + PLACE] = place + 1;
+  }
+
+  /** Each endpoint counts once, however many reports it sends. */
+  #survey(nowMs: number): void {
+    this.#surveyedAtMs = nowMs;
+    const said: number[] = [];
+    for (const { numbers, at } of this.#reporters) {
+      if (nowMs < (numbers[at + VALID_UNTIL] as number)) said.push(numbers[at + UTILIZATION] as number);
+    }
+    const isKnown = said.length > 1;
+    // Of an even number the larger: where only two report, one that claims to be idle must not say what is usual.
+    const median = said.sort((a, b) => a - b)[said.length >> 1] as number;
+    this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
+    this.#least = this.#usual * LEAST_OF_USUAL;
+    // In what unit a metric is only several can tell.
+    this.#most = isKnown ? this.#usual * MOST_OF_USUAL : Number.POSITIVE_INFINITY;
   }
 }

@@ -11,13 +11,18 @@ export interface WeightedRoundRobinOptions {
   readonly updateMs?: number;
 }
 
-/** Rates are kept within this factor of their mean, either way: a server's arithmetic may be off. */
-const MAX_RATE_RATIO = 10;
+/**
+ * A rate is believed to be at most this many times the usual one, and at least this part of it. What a server says of itself
+ * may be off, or a lie: one of four that claims anything gets half of the calls. Saying too little harms nobody else.
+ */
+const MOST_OF_USUAL = 3;
+const LEAST_OF_USUAL = 1 / 10;
 
 /**
  * Round robin by weight, each weight times the rate its load knows of: how many calls per second the endpoint could
  * bear. Over `reported` loads that is what servers say of themselves; over loads that know no rate it is `roundRobin`.
- * Endpoints of unknown rate count as the mean of the others; with fewer than two known, weights alone decide.
+ * Endpoints of unknown rate count as the median of the others; with fewer than two known, weights alone decide. No rate counts
+ * as more than three times the median.
  * Calls are interleaved, never in bursts. O(log n) per pick.
  * Source: gRFC A58 for the rates; the order is that of `StridePicker`.
  */
@@ -33,6 +38,10 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
   readonly #updateMs: number;
   /** 1 / (weight × rate). */
   readonly #steps: Float64Array;
+  /** As last read; 0: not known. */
+  readonly #rates: Float64Array;
+  /** Those that are known, to be put in order. */
+  readonly #known: Float64Array;
   readonly #stride: StridePicker<C>;
   #updatedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -41,6 +50,8 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
     this.time = new VirtualTime(set, previous, rng);
     this.#updateMs = updateMs;
     this.#steps = Float64Array.from(this.time.step);
+    this.#rates = new Float64Array(this.#steps.length);
+    this.#known = new Float64Array(this.#steps.length);
     this.#stride = new StridePicker(set, this.time, this.#steps);
   }
 
@@ -53,18 +64,22 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
     this.#updatedAtMs = nowMs;
     const { subchannels } = this.set;
     const { step } = this.time;
-    let known = 0;
-    let sum = 0;
-    for (const { load } of subchannels) {
-      const rate = load.rate?.(nowMs);
-      if (rate === undefined) continue;
-      known++;
-      sum += rate;
-    }
-    const mean = sum / known;
+    const rates = this.#rates;
+    const known = this.#known;
+    let count = 0;
     for (let index = 0; index < subchannels.length; index++) {
-      const rate = known < 2 ? 1 : ((subchannels[index] as Subchannel<C>).load.rate?.(nowMs) ?? mean) / mean;
-      const within = Math.min(Math.max(rate, 1 / MAX_RATE_RATIO), MAX_RATE_RATIO);
+      const rate = (subchannels[index] as Subchannel<C>).load.rate?.(nowMs);
+      // Also of loads that were plugged in: one that is no number would spoil the order for good.
+      const isRate = rate !== undefined && rate > 0 && rate < Number.POSITIVE_INFINITY;
+      rates[index] = isRate ? rate : 0;
+      if (isRate) known[count++] = rate;
+    }
+    // Of an even number the smaller: of two, one that claims much must not say what is usual.
+    const median = known.subarray(0, count).sort()[(count - 1) >> 1] as number;
+    for (let index = 0; index < subchannels.length; index++) {
+      const rate = rates[index] as number;
+      const ratio = count < 2 || rate === 0 ? 1 : rate / median;
+      const within = Math.min(Math.max(ratio, LEAST_OF_USUAL), MOST_OF_USUAL);
       this.#steps[index] = (step[index] as number) / within;
     }
   }

@@ -13,16 +13,16 @@ function having(report: LoadReport, options?: ReportedOptions, nowMs = 0): Load 
 
 describe('reported load', () => {
   it('is utilisation times calls in flight, the one to come included', () => {
-    const load = having({ cpuUtilization: 0.3 });
-    expect(load.value(0)).toBe(300);
+    const load = having({ cpuUtilization: 0.4 });
+    expect(load.value(0)).toBe(400);
     load.start(0);
-    expect(load.value(0)).toBe(600);
+    expect(load.value(0)).toBe(800);
   });
 
   it('believes the application before the CPU, and counts errors', () => {
-    expect(having({ cpuUtilization: 0.3, applicationUtilization: 0.6 }).value(0)).toBe(600);
-    expect(having({ cpuUtilization: 0.3, rpsFractional: 10, eps: 2 }).value(0)).toBe(500);
-    expect(having({ cpuUtilization: 0.3, rpsFractional: 10, eps: 2 }, { errorPenalty: 0 }).value(0)).toBe(300);
+    expect(having({ cpuUtilization: 0.4, applicationUtilization: 0.6 }).value(0)).toBe(600);
+    expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 2 }).value(0)).toBe(600);
+    expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 2 }, { errorPenalty: 0 }).value(0)).toBe(400);
   });
 
   it('holds whoever says more for busier, whatever the unit of the metric', () => {
@@ -46,13 +46,13 @@ describe('reported load', () => {
   });
 
   it('can follow a named metric', () => {
-    expect(having({ cpuUtilization: 0.3, namedMetrics: { queue: 0.8 } }, { metric: 'queue' }).value(0)).toBe(800);
+    expect(having({ cpuUtilization: 0.4, namedMetrics: { queue: 0.8 } }, { metric: 'queue' }).value(0)).toBe(800);
   });
 
   it('counts what it does not know as half busy, and forgets after expireAfterMs', () => {
     expect(reported()().value(0)).toBe(500);
-    const load = having({ cpuUtilization: 0.1 }, { expireAfterMs: 1_000 });
-    expect(load.value(999)).toBe(100);
+    const load = having({ cpuUtilization: 0.9 }, { expireAfterMs: 1_000 });
+    expect(load.value(999)).toBe(900);
     expect(load.value(1_000)).toBe(500);
   });
 
@@ -68,9 +68,72 @@ describe('reported load', () => {
   });
 
   it('takes no nonsense', () => {
-    for (const cpuUtilization of [-1, Number.NaN, Number.POSITIVE_INFINITY]) {
+    for (const cpuUtilization of [-1, Number.NaN, Number.POSITIVE_INFINITY, '0.1', null, {}, 5n] as never[]) {
       expect(having({ cpuUtilization }).value(0)).toBe(500);
+      expect(having({ cpuUtilization: 0.4, rpsFractional: cpuUtilization, eps: 5 }).value(0)).toBe(400);
+      expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: cpuUtilization }).value(0)).toBe(400);
+      expect(having({ applicationUtilization: cpuUtilization, cpuUtilization: 0.4 }).value(0)).toBe(400);
     }
+  });
+
+  it('believes no more errors than calls, and makes no number of them that is none', () => {
+    expect(having({ cpuUtilization: 0.4, rpsFractional: 10, eps: 1e308 }).value(0)).toBe(1_400);
+    const none = having({ cpuUtilization: 0.4, rpsFractional: 1e-300, eps: 1e308 }, { errorPenalty: 0 });
+    expect([none.value(0), none.rate?.(20_000)]).toEqual([400, 1e-300 / 0.4]);
+  });
+
+  it('takes nobody for less busy than 0.05 when it reckons his rate, and no rate for known that is not finite', () => {
+    expect(having({ cpuUtilization: 1e-320, rpsFractional: 10 }).rate?.(20_000)).toBe(200);
+    expect(having({ cpuUtilization: 0, rpsFractional: 10 }).rate?.(20_000)).toBe(200);
+    expect(having({ cpuUtilization: 0.4, rpsFractional: 1.7e308 }).rate?.(20_000)).toBeUndefined();
+  });
+
+  describe('over several endpoints', () => {
+    const saying = (
+      ...utilizations: number[]
+    ): [Load[], (load: Load, cpuUtilization: number, nowMs: number) => void] => {
+      const factory = reported({ expireAfterMs: 10_000 });
+      const report = (load: Load, cpuUtilization: number, nowMs: number): void => {
+        load.start(nowMs);
+        load.end(nowMs, nowMs, { kind: 'success', report: { cpuUtilization } });
+      };
+      const loads = utilizations.map(() => factory());
+      loads.forEach((load, index) => {
+        report(load, utilizations[index] as number, 0);
+      });
+      return [[...loads, factory()], report];
+    };
+    const values = (loads: readonly Load[], nowMs = 0): number[] => loads.map((load) => load.value(nowMs));
+
+    it('nobody counts as less busy than 0.7 times the usual, nor as more than ten times', () => {
+      expect(values(saying(0, 0.4, 0.6, 0.8, 1e300)[0])).toEqual([420, 420, 600, 800, 6_000, 600]);
+      // Of two, the one that claims to be idle does not say what is usual.
+      expect(values(saying(0, 1)[0])).toEqual([700, 1_000, 1_000]);
+      // Nor does one alone, or nobody else would ever be asked.
+      expect(values(saying(0)[0])).toEqual([350, 500]);
+    });
+
+    it('what is usual is looked at again, and is that of those whose reports are believed', () => {
+      const [loads, report] = saying(0.4, 0.4, 0.4);
+      const [first, second, third] = loads as [Load, Load, Load];
+      for (const load of [first, second, third]) report(load, 0.8, 999);
+      expect(values(loads, 999)).toEqual([800, 800, 800, 400]);
+      report(first, 0.8, 1_000);
+      expect(values(loads, 1_000)).toEqual([800, 800, 800, 800]);
+      report(first, 0.2, 11_500);
+      report(second, 0.2, 12_500);
+      expect(values(loads, 12_500)).toEqual([200, 200, 200, 200]);
+    });
+
+    it('of thousands the last 1,024 to come say it, and those of before are let go', () => {
+      const factory = reported();
+      for (let index = 0; index < 5_000; index++) {
+        const load = factory();
+        load.start(index);
+        load.end(index, index, { kind: 'success', report: { cpuUtilization: index < 3_000 ? 0.2 : 0.8 } });
+      }
+      expect(factory().value(5_000)).toBe(800);
+    });
   });
 });
 
