@@ -1,6 +1,6 @@
 // @ts-check
 /** The calling app: one request after the other, and every few seconds a count of the pods that answered. */
-import { conditions, outlierEjection, panic, topologyFromEnv, topologyHints } from 'evenkeel';
+import { conditions, outlierEjection, panic, pushback, topologyFromEnv, topologyHints } from 'evenkeel';
 import { createDispatcher } from 'evenkeel/undici';
 import { Agent, request } from 'undici';
 
@@ -12,7 +12,7 @@ const PAUSE_MS = 10;
 const dispatcher = balanced
   ? createDispatcher(url, {
       // The standard stages, and hints for pods of the same zone or node where the Service asks for them.
-      stages: [conditions(), topologyHints(topologyFromEnv()), outlierEjection(), panic()],
+      stages: [conditions(), topologyHints(topologyFromEnv()), outlierEjection(), pushback(), panic()],
       observer: {
         rungChanged: ({ rung, reason, advice }) =>
           console.log(`found by ${rung}: ${reason}${advice ? `\n${advice}` : ''}`),
