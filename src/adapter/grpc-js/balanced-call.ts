@@ -16,7 +16,8 @@ export class MethodHistory {
   streaming = false;
 }
 
-const none: readonly Attempt[] = Object.freeze([]);
+/** Read once: a getter of grpc-js hands it out. */
+const { COMPLETE } = experimental.PickResultType;
 
 /**
  * One call through all its attempts (retries, hedges, repeated picks). grpc-js takes it for two things: the pick
@@ -25,8 +26,8 @@ const none: readonly Attempt[] = Object.freeze([]);
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly history: MethodHistory;
   readonly clock: Clock;
-  /** In the order they were made. */
-  attempts: readonly Attempt[] = none;
+  /** The latest attempt, which knows the one before it: nearly all calls have one only. */
+  last: Attempt | undefined;
   /** When the answer began, on the balancer's clock. */
   answeredMs: number | undefined;
   messages = 0;
@@ -38,13 +39,12 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 
   /** Subchannels this call was tried on before. */
   get tried(): ReadonlySet<Subchannel<PodConnection>> | undefined {
-    const { attempts } = this;
-    return attempts.length === 0 ? undefined : new Set(attempts.map((attempt) => attempt.lease.subchannel));
-  }
-
-  /** Nearly all calls have one: an array that is pushed to would have room for 17. */
-  add(attempt: Attempt): void {
-    this.attempts = this.attempts === none ? [attempt] : [...this.attempts, attempt];
+    if (this.last === undefined) return undefined;
+    const tried = new Set<Subchannel<PodConnection>>();
+    for (let attempt: Attempt | undefined = this.last; attempt !== undefined; attempt = attempt.previous) {
+      tried.add(attempt.lease.subchannel);
+    }
+    return tried;
   }
 
   createFilter(): experimental.Filter {
@@ -75,31 +75,35 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
       if (this.messages === 1) this.history.single = true;
       else this.history.streaming = true;
     }
-    for (const attempt of this.attempts) attempt.callEnded();
+    this.last?.callEnded();
     return status;
   }
 
   #answered(): void {
     if (this.answeredMs !== undefined) return;
     this.answeredMs = this.clock.now();
-    for (const { lease } of this.attempts) lease.progressed();
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.lease.progressed();
   }
 }
 
 /** What an attempt tells its policy. */
 export interface AttemptOwner {
   readonly observer: Observer;
+  /** Whether anything may want the load a server reports with its answers. */
+  readonly readsReports: boolean;
   /** A call ended: a waiting one may begin. */
   roomMade(): void;
 }
 
 /** One pick that was made, in the form grpc-js wants it. Its lease begins with the pick and ends with the attempt. */
 export class Attempt implements experimental.PickResult {
-  readonly pickResultType: experimental.PickResultType.COMPLETE = experimental.PickResultType.COMPLETE;
+  readonly pickResultType: experimental.PickResultType.COMPLETE = COMPLETE;
   readonly subchannel: experimental.SubchannelInterface;
   readonly status: null = null;
   readonly onCallEnded: experimental.PickResult['onCallEnded'];
   readonly lease: Lease<PodConnection>;
+  /** The attempt before it. */
+  readonly previous: Attempt | undefined;
   readonly #call: BalancedCall;
   readonly #leaf: Leaf;
   readonly #owner: AttemptOwner;
@@ -117,6 +121,8 @@ export class Attempt implements experimental.PickResult {
     this.#owner = owner;
     this.subchannel = leaf.subchannel;
     this.onCallEnded = (code, details, metadata) => this.#finished(code, details, metadata);
+    this.previous = call.last;
+    call.last = this;
     lease.handle.callStarted(leaf);
   }
 
@@ -125,8 +131,9 @@ export class Attempt implements experimental.PickResult {
     this.#begun = true;
   }
 
-  /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */
+  /** Another pick for the same call follows; told of the latest, it tells those before it. One not begun on a lost connection is what it replaces. */
   another(): void {
+    this.previous?.another();
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
     this.#tell();
@@ -134,6 +141,7 @@ export class Attempt implements experimental.PickResult {
 
   /** The call is over: a pick that was never used is given back, a failure had no attempt after it. */
   callEnded(): void {
+    this.previous?.callEnded();
     this.#end(outcomes.notStarted);
     this.#tell();
   }
@@ -143,7 +151,11 @@ export class Attempt implements experimental.PickResult {
     const answered = answeredMs !== undefined;
     // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
     const quiet = answered || history.streaming;
-    const outcome = outcomeOf({ code, details, metadata, quiet }, loadReportOf(metadata));
+    const report = this.#owner.readsReports ? loadReportOf(metadata) : undefined;
+    const outcome =
+      code === statusCode.OK && report === undefined
+        ? outcomes.success
+        : outcomeOf({ code, details, metadata, quiet }, report);
     // No Error: its stack would be grpc-js's, and in an outage there are thousands a second.
     if (outcome.kind === 'failure') this.#failure = { outcome, error: { code: statusCode[code], details } };
     else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
@@ -164,6 +176,12 @@ export class Attempt implements experimental.PickResult {
     this.#owner.roomMade();
   }
 
+  get #number(): number {
+    let number = 1;
+    for (let attempt = this.previous; attempt !== undefined; attempt = attempt.previous) number++;
+    return number;
+  }
+
   #tell(): void {
     const failure = this.#failure;
     if (failure === undefined) return;
@@ -171,7 +189,7 @@ export class Attempt implements experimental.PickResult {
     notify(this.#owner.observer, 'attemptEnded', {
       endpoint: this.lease.endpoint,
       outcome: failure.outcome,
-      attempt: this.#call.attempts.indexOf(this) + 1,
+      attempt: this.#number,
       retrying: this.#followed,
       error: failure.error,
     });

@@ -37,7 +37,7 @@ export class BalancerPicker implements experimental.Picker {
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
     const info: unknown = extraPickInfo;
     const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
-    for (const attempt of call.attempts) attempt.another();
+    call.last?.another();
     const lease = this.#balancer.pick(this.#pickOptions(call, metadata));
     const leaf = lease?.handle.leastBusy();
     if (lease === undefined || leaf === undefined) {
@@ -45,9 +45,7 @@ export class BalancerPicker implements experimental.Picker {
       return this.#notNow(metadata);
     }
     this.#admission.placed();
-    const attempt = new Attempt(call, lease, leaf, this.#owner);
-    call.add(attempt);
-    return attempt;
+    return new Attempt(call, lease, leaf, this.#owner);
   }
 
   #pickOptions(call: BalancedCall, metadata: Metadata): PickOptions<PodConnection> | undefined {

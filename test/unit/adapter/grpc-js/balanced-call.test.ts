@@ -23,6 +23,7 @@ function world() {
       attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) =>
         told.push(rest),
     },
+    readsReports: true,
     roomMade: () => {},
   };
   let ready = true;
@@ -53,7 +54,6 @@ function world() {
       },
     } as unknown as Lease<PodConnection>;
     const made = new Attempt(call, lease, leaf as never, owner);
-    call.add(made);
     return {
       attempt: made,
       ended: () => ended,
