@@ -10,8 +10,12 @@ export function closedError(): EvenkeelError {
 
 export function noEndpointsError(feed: EndpointFeed): EvenkeelError {
   const listed = feed.endpoints?.length ?? 0;
-  const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
-  return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: ${why}`);
+  if (listed > 0) {
+    return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: none of its ${listed} endpoints is usable`);
+  }
+  const { error } = feed;
+  const why = error === undefined ? '' : `; ${error.message}`;
+  return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: it has no endpoint${why}`, { cause: error });
 }
 
 /** Before the first set. */

@@ -1,6 +1,7 @@
-import { isResolveError } from '../errors.js';
+import { isEvenkeelError, isResolveError } from '../errors.js';
 import type { ClusterNames, ServiceHost } from './cluster-domain.js';
 import { serviceAccountIn, sliceReaderManifest } from './rbac.js';
+import { AmbiguousPort } from './wrong-target.js';
 
 /** The rungs, best first: a watch of EndpointSlices, headless DNS, the Service's one address. */
 export type Rung = 'slices' | 'dns' | 'name';
@@ -14,6 +15,8 @@ export type Finding =
   | { readonly kind: 'no-service' }
   /** The API server knows no slice of it. */
   | { readonly kind: 'absent' }
+  /** Nor a Service of that name. */
+  | { readonly kind: 'missing'; readonly error: Error }
   /** There is no such rung here, for a reason. */
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };
@@ -72,6 +75,8 @@ export function whyNoSlices(finding: Finding): string {
       return 'this is no name of a Service in this cluster';
     case 'absent':
       return 'the API server shows no EndpointSlice of it';
+    case 'missing':
+      return finding.error.message;
     case 'unavailable':
       return `EndpointSlices are not watched: ${finding.reason}`;
     case 'failed':
@@ -80,13 +85,17 @@ export function whyNoSlices(finding: Finding): string {
 }
 
 function betterSlices({ finding, service, names, port }: Standing): string | undefined {
-  if (finding.kind !== 'failed' || !isResolveError(finding.error)) return undefined;
-  const { code, message } = finding.error;
-  if (code === 'EVENKEEL_PORT_AMBIGUOUS') {
-    return `Name the port instead of the number ${port}, or allow "get services": then EndpointSlices can be watched.`;
-  }
-  if (code !== 'EVENKEEL_FORBIDDEN') return undefined;
-  const account = serviceAccountIn(message) ?? { namespace: names?.namespace ?? 'default', name: 'default' };
+  if (finding.kind !== 'failed') return undefined;
+  const { error } = finding;
+  const ambiguous = error instanceof AmbiguousPort;
+  if (!ambiguous && !isEvenkeelError(error, 'EVENKEEL_FORBIDDEN')) return undefined;
+  const account = serviceAccountIn(error.message) ?? { namespace: names?.namespace ?? 'default', name: 'default' };
   const namespace = service?.namespace ?? names?.namespace ?? account.namespace;
-  return `This lets evenkeel watch EndpointSlices (kubectl apply -f -):\n${sliceReaderManifest(namespace, account)}`;
+  const manifest = sliceReaderManifest(namespace, account);
+  if (!ambiguous) return `This lets evenkeel watch EndpointSlices (kubectl apply -f -):\n${manifest}`;
+  const targets = error.names.map((name) => `'kubernetes:${service?.service}.${namespace}:${name}'`).join(' or ');
+  return (
+    `EndpointSlices do not tell which port ${port} is. Name it, as in resolver: ${targets}, ` +
+    `or allow "get services" (kubectl apply -f -):\n${manifest}`
+  );
 }

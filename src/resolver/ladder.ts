@@ -5,8 +5,10 @@ import { type ClusterNames, parseServiceHost, readClusterNames } from './cluster
 import { type DnsRungOptions, dnsRung } from './dns-rung.js';
 import type { Finding, Rung } from './ladder-advice.js';
 import { RungNews } from './ladder-news.js';
+import { NothingSoFar } from './polling.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 import { isSlots } from './single-address.js';
+import { WrongTarget } from './wrong-target.js';
 
 /** A Service and one of its ports: a number is the Service's (S11), a name its name. */
 export interface LadderService {
@@ -75,6 +77,8 @@ class LadderWatch implements Resolution {
   /** The failure told last; undefined while the set is fresh. */
   #told: ResolveError | undefined;
   #names: ClusterNames | undefined;
+  /** Why there is nothing to be found, where that is known for sure. */
+  #hopeless: ResolveError | undefined;
 
   constructor(options: LadderOptions, listener: ResolverListener, context: ResolverContext) {
     this.#options = options;
@@ -132,6 +136,7 @@ class LadderWatch implements Resolution {
     if (this.#closed) return;
     if (count > 0 && !this.#seenSlice) {
       this.#seenSlice = true;
+      this.#hopeless = undefined;
       // A set that was "none" for want of slices may still be right, and is then not said again.
       const said = this.#sliceEndpoints;
       if (said !== undefined) this.#emptyTimer = this.#context.clock.timer(() => this.#climb(said), FIRST_SLICE_MS);
@@ -158,17 +163,45 @@ class LadderWatch implements Resolution {
   }
 
   #sliceFail(error: ResolveError): void {
+    if (error instanceof WrongTarget && this.#rung !== 'slices') {
+      this.#wrong(error);
+      return;
+    }
     this.#finding = { kind: 'failed', error };
     if (this.#rung === 'slices') {
       // W15: an API server that is away changes nothing. A refusal lasts, and DNS would know better in time.
       this.#fail(error);
-      if (!error.permanent) return;
+      // A mistake in the target is one on every rung.
+      if (!error.permanent || error instanceof WrongTarget) return;
       this.#podPorts = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
       this.#leaving ??= this.#context.clock.timer(() => this.#descend(this.#finding), REFUSAL_LASTS_MS);
       return;
     }
     this.#descend(this.#finding);
     if (this.#rung === undefined) this.#failWithoutAny();
+  }
+
+  /** The cluster does not have what the target names. */
+  #wrong(error: WrongTarget): void {
+    if (error.part === 'port') {
+      // DNS knows nothing of ports by number: it would name an address where nobody listens.
+      this.#finding = { kind: 'failed', error };
+      this.#cancelTimers();
+      if (this.#rung === undefined) this.#stopDns();
+      this.#fail(error);
+      return;
+    }
+    this.#hopeless = error;
+    this.#descend({ kind: 'missing', error });
+    if (this.#rung === undefined) this.#giveUp();
+    else if (this.#count === 0) this.#fail(error);
+  }
+
+  /** Nothing in DNS either, and a reason not to look twice (D7): empty, with the reason. */
+  #giveUp(): void {
+    if (this.#hopeless === undefined || !(this.#dnsError instanceof NothingSoFar)) return;
+    this.#publish('dns', []);
+    this.#fail(this.#hopeless);
   }
 
   #climb(endpoints: readonly Endpoint[]): void {
@@ -213,22 +246,45 @@ class LadderWatch implements Resolution {
     this.#dnsError = undefined;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#rung === 'slices' && endpoints.length === 0) return;
+    // Known already, with the reason.
+    if (endpoints.length === 0 && this.#hopeless !== undefined && this.#told === this.#hopeless) return;
     // Nor do pods at a port of which we know that it is not everybody's.
     const guessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
     if (this.#rung === 'slices' && guessed) return;
+    if (endpoints.length > 0) this.#hopeless = undefined;
     const empty = endpoints.length === 0 && this.#rung !== undefined;
     this.#publish(empty ? (this.#rung as Rung) : isSlots(endpoints) ? 'name' : 'dns', endpoints);
   }
 
   #dnsFail(error: ResolveError): void {
     this.#dnsError = error;
+    if (this.#rung === undefined) {
+      this.#hopeless ??= this.#outside();
+      this.#giveUp();
+    }
     if (this.#rung === undefined) this.#failWithoutAny();
+    else if (this.#told !== undefined && this.#told === this.#hopeless) return;
     else if (this.#rung !== 'slices') this.#fail(error);
   }
 
   #dnsFresh(): void {
     this.#dnsError = undefined;
-    if (this.#rung !== 'slices') this.#fresh();
+    if (this.#rung !== 'slices' && this.#told !== this.#hopeless) this.#fresh();
+  }
+
+  /** On a laptop a Service's name is in no DNS: what to do there. */
+  #outside(): ResolveError | undefined {
+    const { target, host, port, dns } = this.#options;
+    const service = parseServiceHost(host);
+    const { kind } = this.#finding;
+    if (dns.clusterDomain !== undefined) return undefined;
+    if (kind !== 'unavailable' || this.#names === undefined || this.#names.namespace !== undefined) return undefined;
+    if (service === undefined || service.namespace === undefined) return undefined;
+    const forward = `kubectl port-forward -n ${service.namespace} service/${service.service} ${port}`;
+    const local = typeof port === 'number' ? `http://localhost:${port}` : 'the port on localhost it names';
+    return new ResolveError(
+      `${target}: not in a cluster, and DNS has no such name here. From a laptop: ${forward}, and target ${local}`,
+    );
   }
 
   #publish(rung: Rung, endpoints: readonly Endpoint[]): void {

@@ -37,6 +37,9 @@ export interface PollingOptions {
   readonly emptyAgreementMs?: number;
 }
 
+/** Nothing was found, which is not believed yet. */
+export class NothingSoFar extends ResolveError {}
+
 /** How much sooner than told the next look may come, so that clients do not look all at once. */
 const EARLY_RATIO = 0.2;
 
@@ -175,7 +178,7 @@ class PollWatch implements Resolution {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
         if (this.#last === undefined) {
           const found = detail ?? `${this.#plan.name}: no endpoint so far`;
-          this.#tellFailure(new ResolveError(`${found} (believed once another look finds the same)`));
+          this.#tellFailure(new NothingSoFar(`${found} (believed once another look finds the same)`));
         }
         return;
       }

@@ -12,7 +12,7 @@ export function serviceAccountIn(text: string): ServiceAccount | undefined {
 
 /**
  * The Role and RoleBinding that let `account` see the endpoints of the Services in `namespace`, as YAML for
- * `kubectl apply -f -`. `get services` is only needed to read a port number as the Service's (S11).
+ * `kubectl apply -f -`. `get services` says what a port number means (S11), and that a Service is misspelt.
  */
 export function sliceReaderManifest(namespace: string, account: ServiceAccount): string {
   return `apiVersion: rbac.authorization.k8s.io/v1

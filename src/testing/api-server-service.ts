@@ -40,6 +40,8 @@ export interface Pod {
 export interface ServiceOptions {
   /** May be empty: endpoints are then listed without a port. */
   readonly ports: readonly ServicePort[];
+  /** Without an address of its own (`clusterIP: None`). @defaultValue false */
+  readonly headless?: boolean;
   /** Publish pods as ready whatever their probes say. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;
   /** Adds topology hints: each endpoint for its own zone, or also for its own node. @defaultValue none */
@@ -136,7 +138,12 @@ export class ServiceController {
     }));
     this.#store.put('services', {
       metadata: { name: this.name, namespace: this.namespace },
-      spec: { ports, clusterIP: '10.96.0.10', type: 'ClusterIP' },
+      spec: {
+        ports,
+        clusterIP: this.#options.headless ? 'None' : '10.96.0.10',
+        type: 'ClusterIP',
+        selector: { app: this.name },
+      },
     });
   }
 
@@ -250,6 +257,7 @@ export class ServiceController {
         labels: {
           [serviceNameLabel]: this.name,
           'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io',
+          ...(this.#options.headless ? { 'service.kubernetes.io/headless': '' } : {}),
         },
       },
       addressType: slice.addressType,

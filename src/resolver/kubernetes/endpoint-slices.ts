@@ -24,8 +24,8 @@ export interface EndpointSlicesOptions {
   readonly namespace?: string;
   /**
    * Which port: its name in the Service (`''` for a port without one), or the Service's port number. A number is looked
-   * up by name: at once where the slices show one port only, else in the Service itself, for which the verb `get` on
-   * `services` is needed. @defaultValue the Service's only port
+   * up in the Service itself, for which the verb `get` on `services` is needed; without it, it can only mean the one port
+   * of a Service that has no other. @defaultValue the Service's only port
    */
   readonly port?: string | number;
   /** A port of the pods themselves, whatever the Service lists. Excludes `port`. @defaultValue none */

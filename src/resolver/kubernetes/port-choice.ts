@@ -1,12 +1,15 @@
 import { asError, ResolveError } from '../../errors.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Rng } from '../../runtime/rng.js';
+import { WrongTarget } from '../wrong-target.js';
 import { ApiFailure } from './api-failure.js';
 import type { EndpointSlice } from './endpoint-slice.js';
-import { ambiguousPort, portNames, type ServicePorts } from './service-ports.js';
+import { ambiguousPort, nameOfPort, noSuchPort, portNames, type ServiceFacts } from './service-ports.js';
 import { WatchBackoff } from './watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
+/** How long the Service is waited for where the slices leave no choice, in ms: it could only say that there is a mistake. */
+const CHECK_MS = 1_000;
 
 /** What a `PortChoice` is made of. */
 export interface PortChoiceOptions {
@@ -14,7 +17,8 @@ export interface PortChoiceOptions {
   readonly port: string | number | undefined;
   /** For messages, such as `shop/orders`. */
   readonly subject: string;
-  readonly lookup: (signal: AbortSignal) => Promise<ServicePorts>;
+  /** Reads the Service. */
+  readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
   readonly rng: Rng;
   /** The answer of `choose` may be another now. */
@@ -23,14 +27,26 @@ export interface PortChoiceOptions {
   readonly failed: (error: ResolveError | undefined) => void;
 }
 
+/** What the Service said, or why it could not be asked. */
+interface Answer {
+  /** The port names the slices had when it was asked. */
+  readonly key: string;
+  readonly service?: ServiceFacts;
+  readonly error?: unknown;
+}
+
 /** From what the user calls a port to its name in the slices (S11). */
 export class PortChoice {
   readonly #options: PortChoiceOptions;
   readonly #backoff: WatchBackoff;
-  /** The Service's own table, and the port names the slices had when it was asked for. */
-  #table: { readonly names: string; readonly ports: ServicePorts } | undefined;
+  #answer: Answer | undefined;
+  /** What was chosen last: good until something better is known. */
+  #chosen: string | undefined;
   #lookup: AbortController | undefined;
+  #limit: Timer | undefined;
   #retry: Timer | undefined;
+  #patience: Timer | undefined;
+  #impatient = false;
   #error: ResolveError | undefined;
   #closed = false;
 
@@ -40,77 +56,143 @@ export class PortChoice {
   }
 
   /** The name of the port to use, or undefined while that is not known; then `changed` or `failed` follows. */
-  choose(slices: Iterable<EndpointSlice>): string | undefined {
+  choose(slices: readonly EndpointSlice[]): string | undefined {
     const { port, subject } = this.#options;
-    if (typeof port === 'string') return port;
     const names = portNames(slices);
-    if (names.length <= 1) {
-      this.#settle(undefined);
-      return names[0] ?? '';
-    }
-    if (port === undefined) {
-      this.#settle(ambiguousPort(subject, port, names, 'nothing says which one'));
-      return undefined;
-    }
-    const key = JSON.stringify(names);
-    if (this.#table?.names !== key) this.#ask(key, names, port);
-    const name = this.#table?.ports.get(port);
-    if (name === undefined || !names.includes(name)) return undefined;
-    this.#settle(undefined);
-    return name;
+    // No pods: nothing to choose from, and nothing to be wrong about yet.
+    if (names.length === 0) return this.#settled(typeof port === 'string' ? port : '');
+    if (typeof port === 'string') return this.#byName(names, port);
+    if (port !== undefined) return this.#byNumber(names, port, slices);
+    if (names.length === 1) return this.#settled(names[0]);
+    this.#settle(ambiguousPort(subject, port, names, 'nothing says which one'));
+    return undefined;
   }
 
   close(): void {
     this.#closed = true;
     this.#retry?.cancel();
+    this.#patience?.cancel();
+    this.#limit?.cancel();
     this.#lookup?.abort(new Error('closed'));
   }
 
-  /** Asks for the Service's table, one question at a time. */
-  #ask(key: string, names: readonly string[], port: number): void {
-    if (this.#closed || this.#lookup !== undefined || this.#retry !== undefined) return;
+  /** A name nobody has is an empty set; with an error that says what there is if it is most likely a typing error. */
+  #byName(names: readonly string[], port: string): string | undefined {
+    if (names.includes(port) || this.#chosen === port) return this.#chose(port);
+    const { subject } = this.#options;
+    const answer = this.#answerFor(names);
+    if (answer?.service !== undefined) {
+      const { ports } = answer.service;
+      if (ports.some(({ name, protocol }) => name === port && protocol === 'TCP')) return this.#settled(port);
+      this.#refuse(noSuchPort(subject, port, answer.service));
+      return port;
+    }
+    if (answer === undefined && !this.#impatient) return undefined;
+    const list = names.map((name) => JSON.stringify(name)).join(', ');
+    const message = `no EndpointSlice of ${subject} has a port named ${JSON.stringify(port)}; there is ${list}`;
+    this.#refuse(new WrongTarget('port', message));
+    return port;
+  }
+
+  #byNumber(names: readonly string[], port: number, slices: readonly EndpointSlice[]): string | undefined {
+    const { subject } = this.#options;
+    const answer = this.#answerFor(names);
+    const isCurrent = answer === this.#answer;
+    // An older answer holds while it is asked anew.
+    const service = (answer ?? this.#answer)?.service;
+    const held = this.#chosen !== undefined && names.includes(this.#chosen) ? this.#chosen : undefined;
+    if (service !== undefined) {
+      const name = nameOfPort(service, slices, port);
+      if (name !== undefined && names.includes(name)) return this.#chose(name);
+      if (!isCurrent) return held;
+      // The Service has it, and the pods do not, or not yet under its new name.
+      if (name !== undefined) return this.#settled(held ?? name);
+      this.#refuse(noSuchPort(subject, port, service));
+      return held;
+    }
+    // Where only slices can be read a single port is the one that is meant, whatever its number.
+    if (names.length === 1) {
+      if (answer === undefined && !this.#impatient) return held;
+      if (answer !== undefined && !isRefusal(answer.error)) this.#askAgain('soon');
+      return this.#chose(names[0] as string);
+    }
+    if (answer !== undefined) {
+      this.#askAgain(isRefusal(answer.error) ? 'now and then' : 'soon');
+      this.#settle(this.#unreadable(names, port, answer.error));
+    }
+    return held;
+  }
+
+  #unreadable(names: readonly string[], port: number, error: unknown): ResolveError {
+    const { subject } = this.#options;
+    if (isRefusal(error)) {
+      const why = `its port table cannot be read without the verb get on services (${asError(error).message})`;
+      return ambiguousPort(subject, port, names, why, error);
+    }
+    const message = `the port table of the Service ${subject} cannot be read: ${asError(error).message}`;
+    return new ResolveError(message, { cause: error });
+  }
+
+  /** What the Service says while the slices show these names; undefined while it is being asked. */
+  #answerFor(names: readonly string[]): Answer | undefined {
+    const key = JSON.stringify(names);
+    if (this.#answer?.key === key) return this.#answer;
+    this.#ask(key);
+    return undefined;
+  }
+
+  /** One question at a time. */
+  #ask(key: string): void {
+    if (this.#closed || this.#lookup !== undefined) return;
     const { clock, lookup, changed } = this.#options;
+    this.#retry?.cancel();
+    this.#retry = undefined;
     const controller = new AbortController();
     this.#lookup = controller;
-    const limit = clock.timer(() => controller.abort(new Error('no answer within 30 s')), LOOKUP_TIMEOUT_MS);
-    const done = (use: () => void): void => {
-      limit.cancel();
+    this.#limit = clock.timer(() => controller.abort(new Error('no answer within 30 s')), LOOKUP_TIMEOUT_MS);
+    this.#patience = clock.timer(() => {
+      this.#impatient = true;
+      changed();
+    }, CHECK_MS);
+    const done = (answer: Answer): void => {
+      this.#limit?.cancel();
+      this.#patience?.cancel();
       this.#lookup = undefined;
-      if (!this.#closed) use();
+      if (this.#closed) return;
+      this.#answer = answer;
+      changed();
     };
     lookup(controller.signal).then(
-      (ports) =>
-        done(() => {
-          const name = ports.get(port);
-          if (name !== undefined && names.includes(name)) this.#table = { names: key, ports };
-          else this.#failed(names, port, undefined, ports);
-          changed();
-        }),
-      (error: unknown) => done(() => this.#failed(names, port, error, undefined)),
+      (service) => done({ key, service }),
+      (error: unknown) => done({ key, error }),
     );
   }
 
-  #failed(names: readonly string[], port: number, error: unknown, ports: ServicePorts | undefined): void {
-    const { subject, clock, changed } = this.#options;
-    const refused = error instanceof ApiFailure && (error.kind === 'forbidden' || error.kind === 'missing');
-    if (ports !== undefined) {
-      const list = [...ports].map(([number, name]) => `${number} ${JSON.stringify(name)}`).join(', ') || 'none';
-      this.#settle(
-        new ResolveError(`the Service ${subject} has no TCP port ${port}; it has ${list}`, { permanent: true }),
-      );
-    } else if (refused) {
-      const why = `its port table cannot be read without the verb get on services (${error.message})`;
-      this.#settle(ambiguousPort(subject, port, names, why, error));
-    } else {
-      const message = `the port table of the Service ${subject} cannot be read: ${asError(error).message}`;
-      this.#settle(new ResolveError(message, { cause: error }));
-    }
-    // What only a person can change is looked at again now and then.
-    const pauseMs = refused || ports !== undefined ? this.#backoff.longest() : this.#backoff.next();
-    this.#retry = clock.timer(() => {
+  /** Asks the same again later; what only a person can change is looked at now and then. */
+  #askAgain(how: 'soon' | 'now and then'): void {
+    if (this.#closed || this.#retry !== undefined || this.#lookup !== undefined) return;
+    const pauseMs = how === 'soon' ? this.#backoff.next() : this.#backoff.longest();
+    this.#retry = this.#options.clock.timer(() => {
       this.#retry = undefined;
-      changed();
+      if (this.#answer !== undefined) this.#ask(this.#answer.key);
     }, pauseMs);
+  }
+
+  #refuse(error: WrongTarget): void {
+    // Somebody may give the Service that port, which changes no slice.
+    this.#askAgain('now and then');
+    this.#settle(error);
+  }
+
+  #chose(name: string): string {
+    this.#chosen = name;
+    this.#settle(undefined);
+    return name;
+  }
+
+  #settled<T>(name: T): T {
+    this.#settle(undefined);
+    return name;
   }
 
   #settle(error: ResolveError | undefined): void {
@@ -118,4 +200,8 @@ export class PortChoice {
     this.#error = error;
     this.#options.failed(error);
   }
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof ApiFailure && (error.kind === 'forbidden' || error.kind === 'missing');
 }

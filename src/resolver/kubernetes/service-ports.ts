@@ -1,4 +1,4 @@
-import { ResolveError } from '../../errors.js';
+import { AmbiguousPort, WrongTarget } from '../wrong-target.js';
 import type { ApiClient } from './api-client.js';
 import { type EndpointSlice, isObject, textOf } from './endpoint-slice.js';
 import { readFailure, readJson } from './slice-list.js';
@@ -7,8 +7,27 @@ import { readFailure, readJson } from './slice-list.js';
 const MAX_SERVICE_BYTES = 4 * 1024 * 1024;
 const MAX_SERVICE_CONTAINERS = 100_000;
 
-/** The names of a Service's TCP ports by their number in the Service. */
-export type ServicePorts = ReadonlyMap<number, string>;
+/** One port of a Service. */
+export interface ServicePort {
+  /** Empty where it has none. */
+  readonly name: string;
+  /** The Service's own number. */
+  readonly port: number;
+  readonly protocol: string;
+}
+
+/** What a Service says of itself. */
+export interface ServiceFacts {
+  readonly type: string;
+  /** Its `clusterIP` is None: DNS names the pods. */
+  readonly headless: boolean;
+  readonly clusterIP: string | undefined;
+  /** The name an ExternalName Service stands for. */
+  readonly externalName: string | undefined;
+  /** Whether it selects pods; otherwise somebody writes its EndpointSlices. */
+  readonly hasSelector: boolean;
+  readonly ports: readonly ServicePort[];
+}
 
 /** The names of all TCP ports that slices show, sorted. */
 export function portNames(slices: Iterable<EndpointSlice>): readonly string[] {
@@ -17,24 +36,74 @@ export function portNames(slices: Iterable<EndpointSlice>): readonly string[] {
   return [...names].sort();
 }
 
-/** Reads a Service's own port table (S11). Needs the verb get on services; rejects with an ApiFailure without it. */
-export async function readServicePorts(
+/** Reads a Service. Needs the verb get on services; rejects with an ApiFailure without it, and where there is none. */
+export async function readService(
   client: ApiClient,
   namespace: string,
   service: string,
   signal: AbortSignal,
-): Promise<ServicePorts> {
+): Promise<ServiceFacts> {
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/services/${encodeURIComponent(service)}`;
   const reply = await client.get({ path, query: {}, signal });
   if (reply.status !== 200) throw await readFailure(reply);
   const object = await readJson(reply, { bytes: MAX_SERVICE_BYTES, containers: MAX_SERVICE_CONTAINERS }, 'Service');
+  return parseService(object);
+}
+
+/** Reads a Service object; what is missing or of another type counts as not there. */
+export function parseService(object: unknown): ServiceFacts {
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
-  const ports = new Map<number, string>();
-  for (const port of Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : []) {
-    if (!isObject(port) || typeof port.port !== 'number') continue;
-    if (port.protocol === undefined || port.protocol === 'TCP') ports.set(port.port, textOf(port.name) ?? '');
-  }
-  return ports;
+  const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
+  const clusterIP = textOf(spec.clusterIP);
+  const headless = clusterIP === 'None';
+  return {
+    type: textOf(spec.type) ?? 'ClusterIP',
+    headless,
+    clusterIP: headless ? undefined : clusterIP,
+    externalName: textOf(spec.externalName),
+    hasSelector: isObject(spec.selector) && Object.keys(spec.selector).length > 0,
+    ports: ports.flatMap((port) =>
+      isObject(port) && typeof port.port === 'number'
+        ? { name: textOf(port.name) ?? '', port: port.port, protocol: textOf(port.protocol) ?? 'TCP' }
+        : [],
+    ),
+  };
+}
+
+/**
+ * The name of the port that a number means (S11): the Service's own number. A headless Service has no address of its own, and
+ * every other client reaches its pods at their numbers: there those count too, where the Service does not have the number.
+ */
+export function nameOfPort(
+  { ports, headless }: ServiceFacts,
+  slices: Iterable<EndpointSlice>,
+  number: number,
+): string | undefined {
+  const own = ports.find(({ port, protocol }) => port === number && protocol === 'TCP');
+  if (own !== undefined || !headless) return own?.name;
+  const names = new Set<string>();
+  for (const slice of slices) for (const port of slice.ports) if (port.port === number) names.add(port.name);
+  const [name] = names;
+  return names.size === 1 ? name : undefined;
+}
+
+/** The Service does not have the port asked for. `subject` is such as `shop/orders`. */
+export function noSuchPort(subject: string, port: number | string, { ports }: ServiceFacts): WrongTarget {
+  const other = ports.find((known) => (typeof port === 'number' ? known.port : known.name) === port);
+  const what = typeof port === 'number' ? `port ${port}` : `port named ${JSON.stringify(port)}`;
+  const not = other === undefined ? `no ${what}` : `no TCP ${what}`;
+  // Nobody can say which pods a number means that is not there.
+  const permanent = typeof port === 'number';
+  return new WrongTarget('port', `Service ${subject} has ${not}; it has ${portsInWords(ports)}`, { permanent });
+}
+
+/** Such as `http 8080, dns 53 (UDP)`. */
+export function portsInWords(ports: readonly ServicePort[]): string {
+  const words = ports.map(({ name, port, protocol }) => {
+    const number = protocol === 'TCP' ? `${port}` : `${port} (${protocol})`;
+    return name === '' ? number : `${name} ${number}`;
+  });
+  return words.join(', ') || 'none';
 }
 
 /** S11: a number alone does not say which port is meant. Never guessed. */
@@ -44,13 +113,9 @@ export function ambiguousPort(
   names: readonly string[],
   why: string,
   cause?: unknown,
-): ResolveError {
+): AmbiguousPort {
   const list = names.map((name) => JSON.stringify(name)).join(', ');
   const what =
     port === undefined ? `${subject} has several ports` : `port ${port} of ${subject} could be any of several`;
-  return new ResolveError(`${what}: ${list}; ${why}. Name one with the port option`, {
-    code: 'EVENKEEL_PORT_AMBIGUOUS',
-    permanent: true,
-    cause,
-  });
+  return new AmbiguousPort(`${what}: ${list}; ${why}. Name one with the port option`, names, cause);
 }

@@ -6,7 +6,7 @@ import { type ApiClient, HttpApiClient } from './api-client.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 import { ListWatch } from './list-watch.js';
 import { ApiNamespace } from './namespace.js';
-import { readServicePorts, type ServicePorts } from './service-ports.js';
+import { readService, type ServiceFacts } from './service-ports.js';
 import { SliceStore } from './slice-store.js';
 
 /** Somebody who follows a Service's slices. Everything is told in the turn it happens. */
@@ -34,8 +34,8 @@ export interface Subscription {
   readonly synced: boolean;
   /** Why we are out of touch, while we are. */
   readonly failure: ResolveError | undefined;
-  /** Asks for the Service's own port table. Rejects when it cannot be had. */
-  servicePorts(signal: AbortSignal): Promise<ServicePorts>;
+  /** Asks for the Service itself. Rejects when it cannot be had. */
+  service(signal: AbortSignal): Promise<ServiceFacts>;
   close(): void;
 }
 
@@ -121,8 +121,7 @@ class SharedWatch {
       get failure() {
         return watch.#failure;
       },
-      servicePorts: async (signal) =>
-        readServicePorts(this.#client, await this.#namespace.get(), this.#service, signal),
+      service: async (signal) => readService(this.#client, await this.#namespace.get(), this.#service, signal),
       close: () => this.#leave(subscriber),
     };
   }

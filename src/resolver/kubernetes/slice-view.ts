@@ -7,6 +7,7 @@ import type { AddressFamily, EndpointSlice, SliceMember } from './endpoint-slice
 import { PortChoice } from './port-choice.js';
 import { Publication } from './publication.js';
 import { portNames } from './service-ports.js';
+import { ServicePresence } from './service-presence.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './shared-watch.js';
 import { SliceUnion } from './slice-union.js';
 
@@ -31,6 +32,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #subscription: Subscription;
   readonly #publication: Publication;
   readonly #portChoice: PortChoice;
+  readonly #presence: ServicePresence;
   #union: SliceUnion | undefined;
   /** Which family and port `#union` was made for. */
   #unionKey = '';
@@ -39,6 +41,8 @@ export class SliceView implements Resolution, WatchSubscriber {
   #sliceCount: number | undefined;
   #watchFailure: ResolveError | undefined;
   #portFailure: ResolveError | undefined;
+  /** There is no such Service. */
+  #missing: ResolveError | undefined;
   /** The set is larger than allowed and was not published. */
   #sizeFailure: ResolveError | undefined;
   /** The listener was told of a failure, and nothing better since. */
@@ -60,13 +64,25 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#portChoice = new PortChoice({
       port: options.port,
       subject: options.subjectName,
-      lookup: (signal) => this.#subscription.servicePorts(signal),
+      lookup: (signal) => this.#subscription.service(signal),
       clock,
       rng,
       changed: () => this.#settleLater(),
       failed: (error) => {
         this.#portFailure = error;
-        if (error !== undefined) this.#fail(error);
+        // A name nobody has: the empty set goes first, and brings the error along.
+        const follows = typeof options.port === 'string' && !this.#publication.started;
+        if (error !== undefined && !follows) this.#fail(error);
+      },
+    });
+    this.#presence = new ServicePresence({
+      subject: options.subjectName,
+      lookup: (signal) => this.#subscription.service(signal),
+      clock,
+      found: (error) => {
+        this.#missing = error;
+        if (error === undefined) this.#settleLater();
+        else this.#fail(error);
       },
     });
     if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
@@ -84,6 +100,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#closed = true;
     this.#publication.close();
     this.#portChoice.close();
+    this.#presence.close();
     this.#subscription.close();
   }
 
@@ -123,6 +140,7 @@ export class SliceView implements Resolution, WatchSubscriber {
         this.#sliceCount = slices.size;
         this.#tellCount(slices.size);
         if (this.#closed) return;
+        this.#presence.slices(slices.size);
       }
       const touched = this.#merge();
       if (touched !== undefined) {
@@ -139,7 +157,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   #merge(): ReadonlySet<string> | undefined {
     const { slices } = this.#subscription;
     const { podPort } = this.#options;
-    const name = podPort === undefined ? this.#portChoice.choose(slices.values()) : '';
+    const name = podPort === undefined ? this.#portChoice.choose([...slices.values()]) : '';
     if (name === undefined) return undefined;
     const family = this.#options.family ?? (hasFamily(slices.values(), 'IPv4') ? 'IPv4' : 'IPv6');
     const key = `${family} ${name}`;
@@ -218,7 +236,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 
   get #failure(): ResolveError | undefined {
-    return this.#watchFailure ?? this.#portFailure ?? this.#sizeFailure;
+    return this.#watchFailure ?? this.#missing ?? this.#portFailure ?? this.#sizeFailure;
   }
 
   #tellCount(count: number): void {

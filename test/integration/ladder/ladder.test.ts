@@ -14,7 +14,7 @@ const watch = (target = 'orders.shop:http'): LadderWatch => {
 };
 /** A Service as the API server and DNS both show it. */
 const service = (kind: 'headless' | 'cluster-ip', ...pods: string[]): ServiceController => {
-  const controller = world.api.service('shop', 'orders', { ports });
+  const controller = world.api.service('shop', 'orders', { ports, headless: kind === 'headless' });
   controller.setPods(pods.map((address) => ({ name: `orders-${address}`, address })));
   const common = { namespace: 'shop', name: 'orders', pods: pods.map((address) => ({ address })) };
   if (kind === 'headless') world.dns.kubernetes.set({ ...common, ports: [{ name: 'http', port: 8080 }] });
@@ -54,7 +54,8 @@ describe('a plain target in a pod', () => {
     expect(world.dns.queries).toEqual([]);
   });
 
-  it('a Service nobody has made is empty after DNS has said so twice', async () => {
+  it('a Service nobody has made is empty after DNS has said so twice, where Services cannot be read', async () => {
+    world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
     const one = watch('nobody.shop:http');
     await one.until('two answers', () => world.dns.count('_http._tcp.nobody.shop.svc.cluster.local') === 1);
     // Its answer may or may not have been read by now; it is not believed before the second.
@@ -110,6 +111,84 @@ describe('without permission', () => {
     expect(one.listener.errors[0]?.message).toContain('watch');
     expect(one.listener.events).not.toContain('∅');
   });
+});
+
+describe('a mistake in the target', () => {
+  const said = (one: LadderWatch): string | undefined => one.listener.errors.at(-1)?.message;
+
+  it('a port number the Service does not have: said at once, and no other way is tried', async () => {
+    service('cluster-ip', '10.0.0.1');
+    const one = watch('orders.shop:8081');
+    await one.until('the error', () => one.listener.errors.length > 0);
+    expect(said(one)).toBe('Service shop/orders has no port 8081; it has http 80');
+    expect(one.listener.errors[0]?.permanent).toBe(true);
+    const several = world.api.service('shop', 'orders', { ports: [...ports, { name: 'grpc', port: 50051 }] });
+    several.setPods([{ name: 'a', address: '10.0.0.1' }]);
+    for (const target of ['orders.shop:8081', 'kubernetes:orders.shop:8081', 'orders.shop:8080']) {
+      const other = watch(target);
+      await other.until('the error', () => other.listener.errors.length > 0);
+      expect(said(other)).toBe(`Service shop/orders has no port ${target.slice(-4)}; it has http 80, grpc 50051`);
+      // Far beyond every grace period: the cluster IP would be an address where nobody listens.
+      await other.clock.advanceAsync(29_000);
+      expect(other.listener.endpoints).toBeUndefined();
+    }
+    expect(world.dns.queries).toEqual([]);
+  });
+
+  it('that is put right in the Service heals by itself', async () => {
+    const orders = service('cluster-ip', '10.0.0.1');
+    const one = watch('orders.shop:8081');
+    await one.until('the error', () => one.listener.errors.length > 0);
+    orders.setPorts([...ports, { name: 'grpc', port: 8081, targetPort: 50051 }]);
+    await one.until('the pods', () => one.addresses === '10.0.0.1:50051', 200);
+  });
+
+  it('a number of the pods of a headless Service is right', async () => {
+    service('headless', '10.0.0.1');
+    const one = watch('orders.shop:8080');
+    await one.until('the pods', () => one.addresses === '10.0.0.1:8080');
+    expect(one.rung).toBe('slices');
+  });
+
+  it('where only slices can be read: one port is the one, of several the number says nothing, and the advice names them', async () => {
+    world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
+    service('cluster-ip', '10.0.0.1');
+    const one = watch('orders.shop:9999');
+    await one.until('the pod', () => one.addresses === '10.0.0.1:8080');
+    const several = world.api.service('shop', 'orders', { ports: [...ports, { name: 'grpc', port: 50051 }] });
+    several.setPods([{ name: 'a', address: '10.0.0.1' }]);
+    const other = watch('orders.shop:80');
+    await other.until('the slots', () => other.addresses === slots(80));
+    expect(other.rungs[0]?.advice).toContain(
+      "resolver: 'kubernetes:orders.shop:grpc' or 'kubernetes:orders.shop:http', or allow \"get services\"",
+    );
+    expect(other.rungs[0]?.advice).toContain('name: test\n    namespace: test');
+  });
+
+  it('a misspelt port name', async () => {
+    service('cluster-ip', '10.0.0.1');
+    const one = watch('orders.shop:htttp');
+    await one.until('the error', () => one.listener.errors.length > 0);
+    expect(said(one)).toBe('Service shop/orders has no port named "htttp"; it has http 80');
+    expect(world.dns.queries).toEqual([]);
+  });
+
+  it.each(['odrers.shop:80', 'odrers.shop:http', 'kubernetes:odrers.shop:http'])(
+    '%s, a misspelt Service: empty at once, with the reason; found when it is made',
+    async (target) => {
+      const one = watch(target);
+      await one.until('the reason', () => one.listener.errors.some(({ message }) => message.includes('no Service')), 0);
+      expect(one.listener.endpoints).toEqual([]);
+      expect(said(one)).toBe('there is no Service odrers in the namespace shop');
+      expect(one.rungs.length).toBeLessThan(2);
+      await one.until('more looks', () => one.clock.now() > 60_000, 500);
+      expect(said(one)).toBe('there is no Service odrers in the namespace shop');
+      expect(one.listener.endpoints).toEqual([]);
+      world.api.service('shop', 'odrers', { ports }).setPods([{ name: 'a', address: '10.0.0.1' }]);
+      await one.until('the pod', () => one.addresses === '10.0.0.1:8080', 100);
+      expect(one.listener.events.at(-1)).toContain('10.0.0.1:8080');
+    },
+  );
 });
 
 describe('an API server that has just started and refuses everybody', () => {

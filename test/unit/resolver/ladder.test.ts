@@ -457,8 +457,8 @@ describe('where the name is asked for', () => {
   });
 });
 
-it('outside a cluster the name is asked for as it stands', async () => {
-  client.answers['A orders.shop.'] = ['192.0.2.1', '192.0.2.2'];
+/** Settings of DNS on a machine that is no pod. */
+function outside(): LadderOptions['dns'] {
   const files = { resolvConfPath: '/nowhere', namespacePath: '/nowhere' };
   const {
     host: _host,
@@ -471,8 +471,26 @@ it('outside a cluster the name is asked for as it stands', async () => {
     client: () => client,
     clusterFiles: files,
   });
-  await watch({ slices: async () => 'this is no pod', dns });
+  return dns;
+}
+
+it('outside a cluster the name is asked for as it stands', async () => {
+  client.answers['A orders.shop.'] = ['192.0.2.1', '192.0.2.2'];
+  await watch({ slices: async () => 'this is no pod', dns: outside() });
   await expect.poll(() => listener.keys).toBe('192.0.2.1:80 192.0.2.2:80');
+});
+
+it('outside a cluster a name that is in no DNS is told with what to do there, at once, and found if it appears', async () => {
+  await watch({ slices: async () => 'this is no pod', dns: outside() });
+  const advice =
+    'not in a cluster, and DNS has no such name here. From a laptop: kubectl port-forward -n shop service/orders 80, ' +
+    'and target http://localhost:80';
+  await expect.poll(() => listener.events).toEqual(['∅', `fail orders.shop:80: ${advice}`]);
+  await turn(20_000);
+  expect(listener.events).toHaveLength(2);
+  client.answers['A orders.shop.'] = ['192.0.2.1'];
+  await turn(30_000);
+  expect(listener.events.at(-1)).toBe('192.0.2.1:80');
 });
 
 it('a rung that cannot be made is not there', async () => {

@@ -3,7 +3,7 @@ import type { ResolveError } from '../../../../src/errors.js';
 import { ApiFailure } from '../../../../src/resolver/kubernetes/api-failure.js';
 import type { EndpointSlice } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
 import { PortChoice } from '../../../../src/resolver/kubernetes/port-choice.js';
-import type { ServicePorts } from '../../../../src/resolver/kubernetes/service-ports.js';
+import { parseService, type ServiceFacts } from '../../../../src/resolver/kubernetes/service-ports.js';
 import { FakeClock, settle } from '../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
 
@@ -14,7 +14,7 @@ class Choosing {
   changes = 0;
   error: ResolveError | undefined;
   errors = 0;
-  answer: () => Promise<ServicePorts> = async () => new Map();
+  answer: () => Promise<ServiceFacts> = async () => parseService({});
 
   constructor(port: string | number | undefined) {
     this.choice = new PortChoice({
@@ -45,24 +45,118 @@ class Choosing {
   }
 }
 
-const table: ServicePorts = new Map([
-  [80, 'http'],
-  [9090, 'metrics'],
-]);
+const service = (ports: readonly object[], spec: object = {}): ServiceFacts =>
+  parseService({ spec: { ports, ...spec } });
+const http = { name: 'http', port: 80 };
+const metrics = { name: 'metrics', port: 9090 };
+const table = service([http, metrics]);
+const denied = async (): Promise<never> => {
+  throw new ApiFailure('forbidden', 'status 403', '403 Forbidden');
+};
 
 describe('S11 which port is meant', () => {
   it('a name is matched as it is', () => {
     const choosing = new Choosing('http');
-    expect(choosing.among('metrics', 'admin')).toBe('http');
+    expect(choosing.among('http', 'metrics')).toBe('http');
     expect(choosing.lookups).toBe(0);
   });
 
-  it('a number, one port name: that one, whatever its number', () => {
-    const choosing = new Choosing(80);
+  it('a number, one port name: that one, once the Service says that it has that number', async () => {
+    for (const name of ['http', '']) {
+      const choosing = new Choosing(80);
+      choosing.answer = async () => service([name === '' ? { port: 80 } : http]);
+      expect(choosing.among(name)).toBeUndefined();
+      await settle();
+      expect(choosing.among(name)).toBe(name);
+      expect(choosing.among()).toBe('');
+      expect([choosing.lookups, choosing.error]).toEqual([1, undefined]);
+    }
+  });
+
+  it('a number the Service does not have, one port name: an error that says what it has, and another look later', async () => {
+    const choosing = new Choosing(9999);
+    choosing.answer = async () => service([http, { name: 'dns', port: 53, protocol: 'UDP' }]);
+    choosing.among('http');
+    await settle();
+    expect(choosing.among('http')).toBeUndefined();
+    expect(choosing.error).toMatchObject({ code: 'EVENKEEL_RESOLVE', permanent: true });
+    expect(choosing.error?.message).toBe('Service shop/orders has no port 9999; it has http 80, dns 53 (UDP)');
+    for (let look = 2; look < 5; look++) {
+      choosing.clock.advance(60_000);
+      await settle();
+      choosing.among('http');
+      expect(choosing.lookups).toBe(look);
+    }
+    choosing.answer = async () => service([{ ...http, port: 9999 }]);
+    choosing.clock.advance(60_000);
+    await settle();
     expect(choosing.among('http')).toBe('http');
-    expect(choosing.among('')).toBe('');
-    expect(choosing.among()).toBe('');
-    expect(choosing.lookups).toBe(0);
+    expect(choosing.error).toBeUndefined();
+  });
+
+  it('a number of the pods of a headless Service: every other client reaches them at it', async () => {
+    const headless = new Choosing(8000);
+    headless.answer = async () => service([http], { clusterIP: 'None' });
+    headless.among('http');
+    await settle();
+    expect(headless.among('http')).toBe('http');
+    const clusterIP = new Choosing(8000);
+    clusterIP.answer = async () => service([http], { clusterIP: '10.96.0.7' });
+    clusterIP.among('http');
+    await settle();
+    expect(clusterIP.among('http')).toBeUndefined();
+  });
+
+  it('a number, one port name, only slices to read: that one, whatever its number', async () => {
+    for (const kind of ['forbidden', 'missing'] as const) {
+      const choosing = new Choosing(80);
+      choosing.answer = async () => {
+        throw new ApiFailure(kind, 'status', kind);
+      };
+      choosing.among('http');
+      await settle();
+      expect(choosing.among('http')).toBe('http');
+      choosing.clock.advance(600_000);
+      expect([choosing.lookups, choosing.errors]).toEqual([1, 0]);
+    }
+  });
+
+  it('a number, one port name, a Service that does not answer: waited for no longer than a second', async () => {
+    const choosing = new Choosing(80);
+    choosing.answer = () => new Promise(() => {});
+    expect(choosing.among('http')).toBeUndefined();
+    choosing.clock.advance(999);
+    expect(choosing.among('http')).toBeUndefined();
+    choosing.clock.advance(1);
+    expect(choosing.changes).toBe(1);
+    expect(choosing.among('http')).toBe('http');
+    choosing.choice.close();
+    expect(choosing.clock.timers).toBe(0);
+  });
+
+  it('a name no slice has: an error that says which there are, unless the Service has it or it was there before', async () => {
+    const misspelt = new Choosing('htttp');
+    misspelt.answer = async () => table;
+    expect(misspelt.among('http', 'metrics')).toBeUndefined();
+    await settle();
+    expect(misspelt.among('http', 'metrics')).toBe('htttp');
+    expect(misspelt.error?.permanent).toBe(false);
+    expect(misspelt.error?.message).toBe('Service shop/orders has no port named "htttp"; it has http 80, metrics 9090');
+    const blind = new Choosing('htttp');
+    blind.answer = denied;
+    blind.among('http');
+    await settle();
+    expect(blind.among('http')).toBe('htttp');
+    expect(blind.error?.message).toBe('no EndpointSlice of shop/orders has a port named "htttp"; there is "http"');
+    expect(blind.among('htttp')).toBe('htttp');
+    expect(blind.error).toBeUndefined();
+    expect(blind.among('http')).toBe('htttp');
+    const unserved = new Choosing('metrics');
+    unserved.answer = async () => table;
+    unserved.among('http');
+    await settle();
+    expect(unserved.among('http')).toBe('metrics');
+    expect(unserved.error).toBeUndefined();
   });
 
   it("a number, several names: the Service's own table, asked for once", async () => {
@@ -82,7 +176,7 @@ describe('S11 which port is meant', () => {
     choosing.answer = async () => table;
     choosing.among('http', 'metrics');
     await settle();
-    choosing.answer = async () => new Map([[80, 'web']]);
+    choosing.answer = async () => service([{ name: 'web', port: 80 }]);
     expect(choosing.among('http', 'metrics', 'web')).toBe('http');
     await settle();
     expect(choosing.among('http', 'metrics', 'web')).toBe('web');
@@ -91,11 +185,10 @@ describe('S11 which port is meant', () => {
 
   it('the table may not be read: a coded error that lists the names, and another try after half a minute', async () => {
     const choosing = new Choosing(80);
-    choosing.answer = async () => {
-      throw new ApiFailure('forbidden', 'status 403', '403 Forbidden');
-    };
+    choosing.answer = denied;
     choosing.among('http', 'metrics');
     await settle();
+    choosing.among('http', 'metrics');
     expect(choosing.error).toMatchObject({ code: 'EVENKEEL_PORT_AMBIGUOUS', permanent: true });
     expect(choosing.error?.message).toContain('"http", "metrics"');
     expect(choosing.error?.message).toContain('get on services');
@@ -103,7 +196,6 @@ describe('S11 which port is meant', () => {
     expect(choosing.lookups).toBe(1);
     choosing.answer = async () => table;
     choosing.clock.advance(60_000);
-    choosing.among('http', 'metrics');
     await settle();
     expect(choosing.among('http', 'metrics')).toBe('http');
     expect(choosing.error).toBeUndefined();
@@ -117,7 +209,7 @@ describe('S11 which port is meant', () => {
     expect(choosing.among('http', 'metrics')).toBeUndefined();
     await settle();
     expect(choosing.among('http', 'metrics')).toBeUndefined();
-    expect(choosing.error?.message).toContain('has no TCP port 8000; it has 80 "http", 9090 "metrics"');
+    expect(choosing.error?.message).toBe('Service shop/orders has no port 8000; it has http 80, metrics 9090');
   });
 
   it('the table cannot be read for now: told, and tried again soon', async () => {
@@ -127,10 +219,10 @@ describe('S11 which port is meant', () => {
     };
     choosing.among('http', 'metrics');
     await settle();
+    choosing.among('http', 'metrics');
     expect(choosing.error).toMatchObject({ code: 'EVENKEEL_RESOLVE', permanent: false });
     choosing.answer = async () => table;
     choosing.clock.advance(1_600);
-    choosing.among('http', 'metrics');
     await settle();
     expect(choosing.among('http', 'metrics')).toBe('http');
   });

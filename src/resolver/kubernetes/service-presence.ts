@@ -1,0 +1,77 @@
+import type { ResolveError } from '../../errors.js';
+import type { Clock, Timer } from '../../runtime/clock.js';
+import { WrongTarget } from '../wrong-target.js';
+import { ApiFailure } from './api-failure.js';
+import type { ServiceFacts } from './service-ports.js';
+
+const LOOKUP_TIMEOUT_MS = 10_000;
+/** How often a Service that is not there is looked for, in ms: one without slices makes no event when it appears. */
+const AGAIN_MS = 30_000;
+
+/** What a `ServicePresence` is made of. */
+export interface ServicePresenceOptions {
+  /** For messages, such as `shop/orders`. */
+  readonly subject: string;
+  /** Reads the Service. */
+  readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
+  readonly clock: Clock;
+  /** There is no such Service, or, with undefined, there is one after all. */
+  readonly found: (error: ResolveError | undefined) => void;
+}
+
+/** Tells a Service without slices from a name that is no Service, where the Service may be read. */
+export class ServicePresence {
+  readonly #options: ServicePresenceOptions;
+  #lookup: AbortController | undefined;
+  #again: Timer | undefined;
+  #isMissing = false;
+
+  constructor(options: ServicePresenceOptions) {
+    this.#options = options;
+  }
+
+  /** How many slices there are now. */
+  slices(count: number): void {
+    if (count === 0) {
+      if (this.#lookup === undefined) void this.#ask();
+      return;
+    }
+    this.close();
+    this.#is(undefined);
+  }
+
+  close(): void {
+    this.#again?.cancel();
+    this.#lookup?.abort(new Error('not needed'));
+    this.#lookup = undefined;
+  }
+
+  async #ask(): Promise<void> {
+    const { clock, lookup, subject } = this.#options;
+    const controller = new AbortController();
+    this.#lookup = controller;
+    const limit = clock.timer(() => controller.abort(new Error('no answer in time')), LOOKUP_TIMEOUT_MS);
+    let missing: WrongTarget | undefined;
+    try {
+      await lookup(controller.signal);
+    } catch (error) {
+      // Whatever else went wrong says nothing about the Service.
+      if (error instanceof ApiFailure && error.kind === 'missing') {
+        const [service, namespace] = subject.split('/').reverse();
+        const where = namespace === undefined ? 'this namespace' : `the namespace ${namespace}`;
+        missing = new WrongTarget('service', `there is no Service ${service} in ${where}`, { cause: error });
+      }
+    }
+    limit.cancel();
+    if (this.#lookup !== controller) return;
+    this.#lookup = undefined;
+    if (missing !== undefined) this.#again = clock.timer(() => void this.#ask(), AGAIN_MS);
+    this.#is(missing);
+  }
+
+  #is(missing: WrongTarget | undefined): void {
+    if (this.#isMissing === (missing !== undefined)) return;
+    this.#isMissing = missing !== undefined;
+    this.#options.found(missing);
+  }
+}
