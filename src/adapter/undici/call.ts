@@ -12,12 +12,14 @@ import {
 } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import type { CallOwner } from './call-owner.js';
+import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
 import { isPodLeftError, MAX_MOVES, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
 import { isRefusedError } from './refused-stream.js';
+import { unsentTeller } from './unsent-request.js';
 import { isBodyError } from './watched-body.js';
 
 /**
@@ -42,6 +44,8 @@ export abstract class Call implements Timed {
   #deadline: SharedTimer | undefined;
   /** Ends the waiting for an endpoint. */
   #waiting: AbortController | undefined;
+  /** Tells those who trace requests that it fails, while undici does not know of it. */
+  #tellUnsent: ((error: Error) => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
   /** A part of the answer, a 1xx included, has come. */
@@ -87,10 +91,7 @@ export abstract class Call implements Timed {
   /** Makes the first attempt. False when it has to wait for an endpoint. */
   protected start(): boolean {
     const lease = this.#owner.balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
-    if (lease === undefined) {
-      this.#wait(undefined);
-      return false;
-    }
+    if (lease === undefined) return this.#waitFirst();
     this.send(lease);
     return true;
   }
@@ -202,6 +203,7 @@ export abstract class Call implements Timed {
 
   protected send(lease: Lease<Pool>): void {
     this.#lease = lease;
+    this.#tellUnsent = undefined;
     this.#attempt = this.nextAttempt(this.#attempt);
     const { retries } = this.#owner.balancer;
     // A second attempt takes no more chances.
@@ -279,6 +281,19 @@ export abstract class Call implements Timed {
     this.#wait(error);
   }
 
+  /** Waits for its first endpoint, unless undici would refuse it there. */
+  #waitFirst(): boolean {
+    const options = this.#options;
+    const refusal = refusalOf(options);
+    if (refusal !== undefined) {
+      this.#finish(refusal);
+      return true;
+    }
+    this.#tellUnsent = unsentTeller(this.#owner.origin, options);
+    this.#wait(undefined);
+    return false;
+  }
+
   /** Waits for an endpoint; with `failure`, the error of the attempt before, for one to try again on. */
   #wait(failure: Error | undefined): void {
     const { tried } = this;
@@ -310,6 +325,7 @@ export abstract class Call implements Timed {
     this.done = true;
     this.#deadline?.cancel();
     this.#waiting?.abort();
+    this.#tellUnsent?.(error);
     this.deliver(error);
   }
 

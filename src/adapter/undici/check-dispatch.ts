@@ -1,4 +1,7 @@
-import { type Dispatcher, errors } from 'undici';
+import { Client, type Dispatcher, errors } from 'undici';
+import { asError } from '../../index.js';
+import { bodyOf } from './dispatch-options.js';
+import { coreTakesLegacyHandlers } from './transport.js';
 
 /**
  * Checks what `dispatch` was given, as undici's own dispatchers do: they get to see our handler, which has every method,
@@ -10,10 +13,52 @@ export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher
   }
   if (typeof options !== 'object' || options === null)
     return new errors.InvalidArgumentError('opts must be an object.');
-  if (!options.upgrade && options.method !== 'CONNECT') return undefined;
+  const upgrades = options.upgrade || options.method === 'CONNECT';
+  const missing =
+    typeof handler.onRequestStart === 'function'
+      ? missingInModern(handler, upgrades)
+      : missingInLegacy(handler, upgrades);
+  return missing === undefined ? undefined : new errors.InvalidArgumentError(`invalid ${missing} method`);
+}
+
+function missingInModern(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
   // A connection that is upgraded for a handler that takes none would be nobody's, and stay open.
-  const method = typeof handler.onRequestStart === 'function' ? 'onRequestUpgrade' : 'onUpgrade';
-  return typeof handler[method] === 'function'
-    ? undefined
-    : new errors.InvalidArgumentError(`invalid ${method} method`);
+  if (upgrades && typeof handler.onRequestUpgrade !== 'function') return 'onRequestUpgrade';
+  // undici 7 looks no further.
+  if (coreTakesLegacyHandlers) return undefined;
+  if (typeof handler.onResponseError !== 'function') return 'onResponseError';
+  if (upgrades) return undefined;
+  if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';
+  if (typeof handler.onResponseData !== 'function') return 'onResponseData';
+  return typeof handler.onResponseEnd === 'function' ? undefined : 'onResponseEnd';
+}
+
+function missingInLegacy(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
+  if (typeof handler.onConnect !== 'function') return 'onConnect';
+  if (typeof handler.onError !== 'function') return 'onError';
+  if (upgrades) return typeof handler.onUpgrade === 'function' ? undefined : 'onUpgrade';
+  if (typeof handler.onHeaders !== 'function') return 'onHeaders';
+  if (typeof handler.onData !== 'function') return 'onData';
+  return typeof handler.onComplete === 'function' ? undefined : 'onComplete';
+}
+
+/** Never connects: nothing that is given to it is taken. */
+let judge: Client | undefined;
+/** What undici says of a handler without methods, which it looks at last. */
+const ofHandler = /^invalid on\w+ method$/;
+
+/**
+ * What undici would refuse a request for at `dispatch`. For those that do not come to it at once, since they have to wait.
+ */
+export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
+  judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
+  // It would listen to a stream.
+  const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
+  try {
+    judge.dispatch(asked, {});
+  } catch (error) {
+    const refusal = asError(error);
+    return ofHandler.test(refusal.message) ? undefined : refusal;
+  }
+  return undefined;
 }

@@ -116,9 +116,11 @@ export function checkOtherwise(otherwise: Dispatcher | undefined): void {
   }
 }
 
-/** Tells a handler of either form that its request fails before it began. Nobody has to wait: true, as from `dispatch`. */
+/** Tells a handler of either form that its request fails before it began; throws where it cannot be told. Nobody has to wait: true, as from `dispatch`. */
 export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
-  if (typeof handler.onRequestStart === 'function') handler.onResponseError?.(undefined as never, error);
-  else handler.onError?.(error);
+  if (typeof handler.onRequestStart === 'function' && typeof handler.onResponseError === 'function') {
+    handler.onResponseError(undefined as never, error);
+  } else if (typeof handler.onError === 'function') handler.onError(error);
+  else throw error;
   return true;
 }

@@ -5,6 +5,7 @@ import { bodyOf } from './dispatch-options.js';
 import type { ModernHandler } from './modern-call.js';
 import { withRawHeaders } from './raw-headers.js';
 import { RelayedController } from './relayed-controller.js';
+import { unsentTeller } from './unsent-request.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
@@ -18,14 +19,17 @@ export class HeldRequest extends RelayedController implements ModernHandler {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #handler: ModernHandler;
   readonly #left: () => void;
+  /** Tells those who trace requests that it fails, while undici does not know of it. */
+  #tellUnsent: ((error: Error) => void) | undefined;
   #isHeld = true;
 
   /** `left` is told once, when the request is held no longer. */
-  constructor(options: Dispatcher.DispatchOptions, handler: ModernHandler, left: () => void) {
+  constructor(origin: string, options: Dispatcher.DispatchOptions, handler: ModernHandler, left: () => void) {
     super();
     this.#options = options;
     this.#handler = handler;
     this.#left = left;
+    this.#tellUnsent = unsentTeller(origin, options);
   }
 
   /** Tells the caller that his request begins; he may abort it from within. */
@@ -42,6 +46,7 @@ export class HeldRequest extends RelayedController implements ModernHandler {
   /** Hands the request on, unless it has ended meanwhile. */
   release(onward: Onward): void {
     if (!this.#leave()) return;
+    this.#tellUnsent = undefined;
     try {
       onward(this.#options, this as Dispatcher.DispatchHandler);
     } catch (error) {
@@ -52,6 +57,7 @@ export class HeldRequest extends RelayedController implements ModernHandler {
   fail(error: Error): void {
     if (this.done) return;
     this.done = true;
+    this.#tellUnsent?.(error);
     this.#leave();
     if (this.#handler.onResponseError === undefined) throw error;
     this.#handler.onResponseError(this, error);

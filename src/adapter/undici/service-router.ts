@@ -2,13 +2,13 @@ import type { Dispatcher, Pool } from 'undici';
 import { asError, type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
-import { faultOf } from './check-dispatch.js';
+import { faultOf, refusalOf } from './check-dispatch.js';
 import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
 import type { ServiceDispatcher } from './dispatcher.js';
 import { refuse } from './elsewhere.js';
 import { HeldRequest, type Onward } from './held-request.js';
 import { modernised } from './legacy-handler.js';
-import { ownOptions } from './own-options.js';
+import { type OwnOptions, ownOptions } from './own-options.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 import type { DispatcherStats } from './stats.js';
 
@@ -107,8 +107,9 @@ export class ServiceRouter {
     // The verdict is still wanted, for those who come later. A mock only wants the name, which no DNS may know.
     if (this.#held >= MAX_HELD || (this.#asksDns && socketsAreMocked())) return onward(resolved, handler);
     const held = attempt(() => ownOptions(resolved));
-    if (held instanceof Error) return refuse(handler, held);
-    this.#hold(url, verdict, held, handler, onward);
+    const refusal = held instanceof Error ? held : refusalOf(held);
+    if (refusal !== undefined) return refuse(handler, refusal);
+    this.#hold(url, verdict, held as OwnOptions, handler, onward);
     return false;
   }
 
@@ -213,7 +214,7 @@ export class ServiceRouter {
     handler: Dispatcher.DispatchHandler,
     onward: Onward,
   ): void {
-    const request = new HeldRequest(options, modernised(handler), () => {
+    const request = new HeldRequest(url.origin, options, modernised(handler), () => {
       this.#held--;
       if (this.#held > 0) return;
       for (const told of this.#waitsForRelease) told();

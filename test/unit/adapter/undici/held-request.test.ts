@@ -36,7 +36,7 @@ const owner = {
 } as unknown as Dispatcher.DispatchController;
 
 const hold = (handler: ModernHandler = caller): HeldRequest =>
-  new HeldRequest({ path: '/', method: 'GET' }, handler, () => {
+  new HeldRequest('http://orders.shop:8080', { path: '/', method: 'GET' }, handler, () => {
     left++;
   });
 const take = (_options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean => {

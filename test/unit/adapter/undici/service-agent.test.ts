@@ -553,7 +553,14 @@ describe('an agent', () => {
     };
     open();
     const options = { origin: 'http://10.0.0.1', path: '/', method: 'GET' } as const;
-    expect(() => agent.dispatch(options, {})).toThrow('out of order');
+    const handler = {
+      onRequestStart() {},
+      onResponseStart() {},
+      onResponseData() {},
+      onResponseEnd() {},
+      onResponseError() {},
+    };
+    expect(() => agent.dispatch(options, handler)).toThrow('out of order');
     await expect(get('http://github.com/')).rejects.toThrow('out of order');
   });
 
