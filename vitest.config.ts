@@ -23,7 +23,7 @@ const project = (name: string, include: string[], more: Record<string, unknown> 
 const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     projects: [
-      project('unit', ['test/unit/**/*.test.{ts,mjs}'], { testTimeout: 60_000 }),
+      project('unit', ['test/unit/**/*.test.{ts,mjs}', 'test/fuzz/**/*.test.ts'], { testTimeout: 60_000 }),
       project('contract', ['test/contract/**/*.test.ts'], { testTimeout: 60_000 }),
       project('simulation', ['test/simulation/**/*.test.ts'], { testTimeout: 240_000 }),
       project('integration', ['test/integration/**/*.test.ts'], {
