@@ -6,7 +6,8 @@ import { isObject, parseSlice, serviceNameLabel, textOf } from '../resolver/kube
 import { explicitAccess } from '../resolver/kubernetes/explicit-access.js';
 import { inClusterAccess, inClusterAvailable } from '../resolver/kubernetes/in-cluster.js';
 import { kubeConfigAccess } from '../resolver/kubernetes/kube-config.js';
-import { listSlices, readFailure } from '../resolver/kubernetes/slice-list.js';
+import { MAX_SERVICE_BYTES, MAX_SERVICE_CONTAINERS } from '../resolver/kubernetes/service-ports.js';
+import { listSlices, readFailure, readJson } from '../resolver/kubernetes/slice-list.js';
 import { type KubernetesSettings, noPod } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
 import type { ApiFacts, Verdict } from './report.js';
@@ -110,9 +111,7 @@ async function readService(
   const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/services/${encodeURIComponent(service)}`;
   const reply = await client.get({ path, query: {}, signal });
   if (reply.status !== 200) throw await readFailure(reply);
-  const chunks: Uint8Array[] = [];
-  await reply.read((chunk) => chunks.push(chunk));
-  const object: unknown = JSON.parse(Buffer.concat(chunks).toString());
+  const object = await readJson(reply, { bytes: MAX_SERVICE_BYTES, containers: MAX_SERVICE_CONTAINERS }, 'Service');
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
   const clusterIP = textOf(spec.clusterIP);

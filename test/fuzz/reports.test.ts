@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { decodeLoadReport, loadReportOf } from '../../src/adapter/grpc-js/load-report.js';
 import type { LoadReport } from '../../src/endpoint/outcome.js';
 import { parseLoadReport } from '../../src/load/orca.js';
+import { reported } from '../../src/load/reported.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { eachCase, LIMIT_MS, mutated, oddNumbers, oneOf } from './cases.js';
 
@@ -77,17 +78,37 @@ function check(report: LoadReport | undefined): void {
     if (!Number.isFinite(value) || (value as number) < 0) throw new Error(`a report of ${value}`);
 }
 
+/** What the load makes of a report is a number a picker can use, at any time, with any setting. */
+function checkLoad(rng: Rng, reports: readonly LoadReport[]): void {
+  const metric = rng.next() < 0.3 ? { metric: 'queue' } : {};
+  const load = reported({ blackoutMs: 0, errorPenalty: oneOf(rng, [0, 1, 1_000]), ...metric })();
+  let nowMs = 1;
+  for (const report of reports) {
+    load.start(nowMs);
+    load.end(nowMs, nowMs + 1, { kind: 'success', report });
+    nowMs += oneOf(rng, [0, 1, 1_000, 180_000]);
+    const value = load.value(nowMs);
+    if (!Number.isFinite(value) || value <= 0) throw new Error(`a load of ${value} by ${JSON.stringify(report)}`);
+    const rate = load.rate?.(nowMs);
+    if (rate !== undefined && (!Number.isFinite(rate) || rate <= 0))
+      throw new Error(`a rate of ${rate} by ${JSON.stringify(report)}`);
+  }
+}
+
 describe('load reports', () => {
-  it('of HTTP: what is read is finite, and not too much', { timeout: LIMIT_MS }, async () => {
+  it('of HTTP: what is read is finite, and so is what the load makes of it', { timeout: LIMIT_MS }, async () => {
     let read = 0;
     await eachCase((rng) => {
+      const reports: LoadReport[] = [];
       for (let each = 0; each < 2; each++) {
         const text = header(rng);
         const bytes = rng.next() < 0.5 ? text : mutated(rng, Buffer.from(text), pieces).toString('latin1');
         const report = parseLoadReport(bytes);
         check(report);
-        if (report !== undefined) read++;
+        if (report !== undefined) reports.push(report);
       }
+      read += reports.length;
+      checkLoad(rng, reports);
     });
     expect(read).toBeGreaterThan(5_000);
   });
@@ -102,7 +123,9 @@ describe('load reports', () => {
       const metadata = new Metadata();
       metadata.set('endpoint-load-metrics-bin', bytes);
       check(loadReportOf(metadata));
-      if (report !== undefined) read++;
+      if (report === undefined) return;
+      read++;
+      checkLoad(rng, [report]);
     });
     expect(read).toBeGreaterThan(3_000);
   });

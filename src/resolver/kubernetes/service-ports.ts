@@ -4,8 +4,8 @@ import { type EndpointSlice, isObject, textOf } from './endpoint-slice.js';
 import { readFailure, readJson } from './slice-list.js';
 
 /** The API server stores no object of more than 1.5 MiB. */
-const MAX_SERVICE_BYTES = 4 * 1024 * 1024;
-const MAX_SERVICE_CONTAINERS = 100_000;
+export const MAX_SERVICE_BYTES: number = 4 * 1024 * 1024;
+export const MAX_SERVICE_CONTAINERS = 100_000;
 
 /** One port of a Service. */
 export interface ServicePort {

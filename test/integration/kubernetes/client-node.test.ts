@@ -1,10 +1,17 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { DiscoveryV1Api, KubeConfig, type V1EndpointSlice, Watch } from '@kubernetes/client-node';
 import { describe, expect, it } from 'vitest';
+import { createBalancer } from '../../../src/balancer/balancer.js';
+import { type DoctorCommand, parseCommandLine } from '../../../src/cli/command-line.js';
+import { doctor } from '../../../src/cli/doctor.js';
+import { endpointSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
 import type { ApiServer } from '../../../src/testing/api-server.js';
+import { FakeTransport } from '../../../src/testing/fake-transport.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
+import { freePort } from '../../support/free-port.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi, WatchedService } from './harness.js';
 
@@ -76,5 +83,76 @@ describe('@kubernetes/client-node', () => {
     // One connection for the list and the watch of each, and the namespace is the context's.
     expect(api.requests.every(({ namespace }) => namespace === 'shop')).toBe(true);
     expect(api.counts.connections).toBe(2);
+  });
+
+  it('follows with the tokenFile of a user, which the library passes over, also after the token was replaced', async () => {
+    const api = await openApi({ tls: true, tokens: { one: 'all' } });
+    api.slices.put(sliceObject('s1', 'aR'));
+    const directory = await mkdtemp(join(tmpdir(), 'evenkeel-kubeconfig-'));
+    atEnd(() => rm(directory, { recursive: true }));
+    const path = join(directory, 'config');
+    const config = JSON.parse(configFor(api)) as { users: { user: object }[] };
+    config.users[0] = { ...config.users[0], user: { tokenFile: 'token' } };
+    await Promise.all([writeFile(path, JSON.stringify(config)), writeFile(join(directory, 'token'), 'one\n')]);
+    const service = new WatchedService(api, {
+      port: 'http',
+      apiServer: undefined as never,
+      namespace: undefined as never,
+      kubeConfig: { path },
+    });
+    await service.sees('10.0.0.1:80');
+    await writeFile(join(directory, 'token'), 'two');
+    api.setTokens({ two: 'all' });
+    api.slices.put(sliceObject('s1', 'aR bR'));
+    api.disturb('end');
+    await service.pass('the second pod', () => service.addresses === '10.0.0.1:80 10.0.0.2:80', 1_000);
+    expect(service.listener.errors).toEqual([]);
+  });
+
+  it('never shows the password of its URL: not in an error, an event, a snapshot, or what doctor prints', async () => {
+    const directory = await mkdtemp(join(tmpdir(), 'evenkeel-kubeconfig-'));
+    atEnd(() => rm(directory, { recursive: true }));
+    const path = join(directory, 'config');
+    const port = await freePort();
+    const config = {
+      'current-context': 'test',
+      clusters: [{ name: 'test', cluster: { server: `https://user:hunter2@127.0.0.1:${port}` } }],
+      contexts: [{ name: 'test', context: { cluster: 'test', user: 'me', namespace: 'shop' } }],
+      users: [{ name: 'me', user: {} }],
+    };
+    await writeFile(path, JSON.stringify(config));
+    const events: unknown[] = [];
+    const balancer = createBalancer({
+      resolver: endpointSlices({ service: 'orders', port: 'http', kubeConfig: { path } }),
+      transport: new FakeTransport(),
+      observer: {
+        resolveFailed: (event) => events.push(event),
+        warned: (event) => events.push(event),
+      },
+    });
+    atEnd(() => balancer.close());
+    await until('it failed', () => events.length > 0);
+    const error: unknown = await balancer
+      .acquire({ signal: AbortSignal.timeout(50) })
+      .catch((thrown: unknown) => thrown);
+    let printed = '';
+    const command = parseCommandLine([
+      'doctor',
+      'orders.shop:http',
+      '--kubeconfig',
+      path,
+      '--timeout',
+      '2',
+    ]) as DoctorCommand;
+    for (const json of [false, true]) {
+      const write = (text: string): void => {
+        printed += text;
+      };
+      await doctor({ ...command, json }, { write, signal: new AbortController().signal });
+    }
+    expect(printed).toContain(`127.0.0.1:${port}`);
+    const all = printed + inspect([events, error, balancer.snapshot()], { depth: 20, showHidden: true });
+    expect(all).not.toContain('hunter2');
+    expect(all).not.toContain(base64('user:hunter2'));
   });
 });
