@@ -27,7 +27,7 @@ describe('an error of the system', () => {
     expect(classifyError(error)).toBe(outcomes.reset);
     expect(outcomeOfError(error, true)).toBe(outcomes.reset);
     expect(outcomeOfBroken({ error, endedByPod: false, cut: false })).toBe(outcomes.reset);
-    expect(verdictOf(error)).toEqual({ outcome: outcomes.reset, unsent: false, usable: false });
+    expect(verdictOf(error)).toMatchObject({ outcome: outcomes.reset, unsent: false, usable: false });
   });
 
   it.each(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])(
