@@ -121,6 +121,8 @@ export class Pool<C> {
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
+      // Not where all drain because the balancer closes: those calls have nowhere else to go.
+      subchannel.handBack();
     }
   }
 

@@ -40,6 +40,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
   readonly #notice = new LeaveNotice();
+  /** Given up for new calls while some run, and not closed yet. */
+  readonly #given = new Set<Connection<C>>();
   /** Calls that had succeeded when the present connection was taken up. */
   #succeededBefore = 0;
   /** The attempt under way (first connection or replacement). */
@@ -91,6 +93,12 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finishIfDone();
   }
 
+  /** Others may be in the set this endpoint left: calls that wait for a connection to it to open go there. */
+  handBack(): void {
+    if (this.#state !== 'draining') return;
+    for (const connection of [...this.#given, this.connection]) this.#tell(() => connection?.left?.());
+  }
+
   /** The endpoint is back in the set before it was closed: takes up its connection, load and trackers (T2). */
   revive(): void {
     if (this.#state !== 'draining') return;
@@ -98,7 +106,10 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#drainLimits.stop();
     this.#notice.withdraw();
     if (this.connection === undefined) this.#connect();
-    else if (this.#transition('ready')) this.#recycle.resume();
+    else {
+      this.#tell(() => this.connection?.returned?.());
+      if (this.#transition('ready')) this.#recycle.resume();
+    }
   }
 
   /** Ends at once; what runs is cut. */
@@ -177,11 +188,27 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     };
     const leaving = (): void => {
       if (this.connection !== connection) return;
-      this.#owner.retire(connection, 'finish');
+      this.#give(connection);
       this.#disconnected('leaving');
     };
     connection.closed.then(ended, ended);
     connection.leaving?.then(leaving, leaving);
+  }
+
+  /** No new call gets it; those that run may finish. */
+  #give(connection: Connection<C>): void {
+    this.#given.add(connection);
+    const closed = (): void => void this.#given.delete(connection);
+    connection.closed.then(closed, closed);
+    this.#owner.retire(connection, 'finish');
+  }
+
+  #tell(told: () => void): void {
+    try {
+      told();
+    } catch (error) {
+      this.#owner.warnings.warn('a connection threw when it was told that its endpoint left or returned', error);
+    }
   }
 
   /** The connection takes no more calls: it closed, or the other side wants it to end and its calls finish elsewhere. */
@@ -229,7 +256,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       (connection) => {
         const old = this.connection;
         this.#adopt(connection);
-        if (old !== undefined) this.#owner.retire(old, 'finish');
+        if (old !== undefined) this.#give(old);
       },
       // The old one still works: keep it, and try again after another age.
       () => this.#recycle.renew(this.endpoint),

@@ -24,6 +24,13 @@ export interface Connection<C> {
   readonly leaving?: Promise<void>;
   /** Settles once when it is closed, with the error that ended it or undefined for a clean end. Never rejects. */
   readonly closed: Promise<Error | undefined>;
+  /**
+   * The endpoint left the set, and others may be in it: calls that wait here for something to open, of which nothing was
+   * sent, had better fail at once as not started. Not said when the balancer closes. Must not throw.
+   */
+  left?(): void;
+  /** The endpoint is back in the set (after `left`), and this connection is used again. Must not throw. */
+  returned?(): void;
   /** Asks the other side whether it is alive. */
   ping?(signal: AbortSignal): Promise<void>;
   /** Lets running calls finish, then closes; when `signal` aborts they are cut. Never rejects. Idempotent. */

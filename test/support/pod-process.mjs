@@ -60,7 +60,7 @@ let behaviour = {
   hangUp: false,
   idleMs: 0,
 };
-const stats = { requests: 0, connections: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
+const stats = { requests: 0, connections: 0, held: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
 const sockets = new Set();
 /** Timers of idle connections. */
 const idle = new WeakMap();
@@ -244,6 +244,14 @@ const commands = {
   stopListening() {
     // Not the close of node:http, which ends idle connections too.
     Server.prototype.close.call(server);
+  },
+  /** TLS: from now on no handshake begins, as on a node too busy for it; connections that are open work on. */
+  hold() {
+    server.removeAllListeners('connection');
+    server.on('connection', (socket) => {
+      stats.held++;
+      socket.on('error', () => {});
+    });
   },
   /** HTTP/2: takes no connection any more, and says GOAWAY: nothing but the first request of each was processed. */
   refuse() {

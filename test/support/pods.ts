@@ -8,6 +8,8 @@ export interface PodStats {
   readonly connections: number;
   /** Connections open now. */
   readonly open: number;
+  /** Connections whose handshake was held. */
+  readonly held: number;
   /** Requests that carried an Authorization header. */
   readonly authorized: number;
   /** Requests whose client went away before the answer was out. */
@@ -120,6 +122,11 @@ export class Pod {
   /** Accepts no new connection; those that are open work on. */
   async stopListening(): Promise<void> {
     await this.#command('stopListening');
+  }
+
+  /** TLS: the handshakes of further connections hang; those that are open work on. */
+  async hold(): Promise<void> {
+    await this.#command('hold');
   }
 
   /** HTTP/2: GOAWAY on every session. */

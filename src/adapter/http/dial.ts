@@ -1,6 +1,7 @@
 import { connect as connectTcp, isIP, type LookupFunction, type Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
 import { type Clock, type Endpoint, hostPort } from '../../index.js';
+import { isPodLeftError } from './pod-left.js';
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
@@ -136,7 +137,7 @@ export function dialler(
       if (settled) return;
       settled = true;
       timer.cancel();
-      if (error !== undefined) dialErrors.add(error);
+      if (error !== undefined && !isPodLeftError(error)) dialErrors.add(error);
       dialled(error, socket);
     };
     socket.once(secure ? 'secureConnect' : 'connect', () => settle(undefined));

@@ -42,7 +42,7 @@ export async function openPodConnection<C>(
   const dial = dialler(parts.endpoint, parts.dial);
   const first = await dialFirst(dial, signal);
   const gone = (): void => void connection.close();
-  const link = new PodLink({ dial, first, capacity: use.capacity(first), clock, rng, gone });
+  const link = new PodLink({ endpoint: parts.endpoint, dial, first, capacity: use.capacity(first), clock, rng, gone });
   const connection = new PodConnection(link, use.user(link, first), healthPath);
   return connection;
 }
@@ -82,6 +82,14 @@ export class PodConnection<C> implements Connection<C> {
 
   get leaving(): Promise<void> {
     return this.#link.leaving;
+  }
+
+  left(): void {
+    this.#link.left();
+  }
+
+  returned(): void {
+    this.#link.returned();
   }
 
   /** With `healthPath`, asks for it and wants a status below 400; else opens a socket to see whether the pod accepts. */

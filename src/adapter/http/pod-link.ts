@@ -1,10 +1,12 @@
 import type { Socket } from 'node:net';
-import type { Clock, Rng, Timer } from '../../index.js';
+import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
 import type { Dialled } from './dial.js';
+import { dialLeftError, isPodLeftError } from './pod-left.js';
 import { PodSockets } from './pod-sockets.js';
 
 /** What a `PodLink` is made of. */
 export interface PodLinkParts {
+  readonly endpoint: Endpoint;
   readonly dial: (dialled: Dialled) => Socket;
   /** Open, and set aside for the first request. */
   readonly first: Socket;
@@ -69,6 +71,10 @@ export class PodLink {
   /** A request died with its socket while others were still open. */
   #doubt: Error | undefined;
   #closing = false;
+  /** The pod left the Service. */
+  #left = false;
+  /** Sockets that connect for a request that waits. */
+  readonly #awaited = new Set<Socket>();
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
@@ -95,15 +101,29 @@ export class PodLink {
     this.#capacityChanged = changed;
   }
 
-  /** Opens a socket for a request that waits for it. */
+  /** Opens a socket for a request that waits for it. Fails with `dialLeftError` if the pod has left, or leaves meanwhile. */
   dial(dialled: Dialled): void {
     const receivedBefore = this.sockets.received;
-    this.sockets.connect((error, socket) => {
+    const socket = this.sockets.connect((error, opened) => {
+      this.#awaited.delete(opened);
       // First, so that whoever repeats the request elsewhere finds this pod judged already.
       if (error === undefined) this.#accepted();
-      else this.#refused(error, this.sockets.received > receivedBefore);
-      dialled(error, socket);
+      else if (!isPodLeftError(error)) this.#refused(error, this.sockets.received > receivedBefore);
+      dialled(error, opened);
     });
+    this.#awaited.add(socket);
+    if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
+  }
+
+  /** The pod left the Service: requests that wait for a socket go elsewhere at once. */
+  left(): void {
+    this.#left = true;
+    for (const socket of this.#awaited) socket.destroy(dialLeftError(this.#parts.endpoint));
+  }
+
+  /** It is back. */
+  returned(): void {
+    this.#left = false;
   }
 
   /** Whether the pod accepts a connection. The socket is kept if none is kept yet. */

@@ -11,14 +11,14 @@ import {
   TriedEndpoints,
 } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
+import { isPodLeftError } from '../http/pod-left.js';
 import type { CallOwner } from './call-owner.js';
 import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
-import { isPodLeftError, MAX_MOVES, podLeftError } from './pod-left.js';
+import { MAX_MOVES, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
-import { isRefusedError } from './refused-stream.js';
 import { unsentTeller } from './unsent-request.js';
 import { isBodyError } from './watched-body.js';
 
@@ -192,10 +192,10 @@ export abstract class Call implements Timed {
     this.#lease = undefined;
     const isOurs = this.#isOurs(error);
     const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, this.#sent);
-    this.#sent = false;
     lease.end(outcome);
     if (outcome.cause === 'reset') this.#owner.lost(lease.handle, error);
     const retrying = !this.done && this.mayRepeat(outcome, error);
+    this.#sent = false;
     this.#report(lease, outcome, retrying, error);
     if (retrying) this.#repeat(lease, outcome, error);
     else this.#finish((isOurs ? undefined : this.#owner.destroyedBy) ?? error);
@@ -243,7 +243,7 @@ export abstract class Call implements Timed {
     if (outcome.kind === 'cancelled' || this.abortReason !== undefined) return false;
     if (bodyOf(this.#options)?.destroyed === true) return false;
     // The pod did nothing of it, but it was sent.
-    if (isRefusedError(error) && !hasLastingBody(this.#options)) return false;
+    if (this.#sent && !hasLastingBody(this.#options)) return false;
     // It was not tried there: nothing the retry rules would count, or the budget pay for.
     const { retries } = this.#owner.balancer;
     if (isPodLeftError(error) && this.move()) {

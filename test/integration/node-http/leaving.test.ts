@@ -1,3 +1,4 @@
+import { PassThrough } from 'node:stream';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createAgent, type HttpsServiceAgent } from '../../../src/adapter/node-http/index.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
@@ -48,11 +49,39 @@ describe('a pod that leaves while the handshake of a connection to it is under w
     resolver.update(staying.endpoint);
     await until('it has left', () => orders.balancer.snapshot().endpoints.some(({ state }) => state === 'draining'));
     await connected(orders.balancer, 1);
-    leaving.thaw();
     const names = (await Promise.all(answers)).map(({ headers }) => headers['x-pod']);
     expect(names).toEqual(new Array(20).fill('staying'));
+    leaving.thaw();
     expect((await leaving.stats()).requests).toBe(1);
     const moved = attempts.filter(({ retrying }) => retrying);
     expect(moved.map(({ outcome }) => outcome.kind)).toEqual(new Array(20).fill('not-started'));
+  });
+
+  it('so does one that waits while another connection has just become free', async () => {
+    pods = [
+      await Pod.start({ name: 'leaving', tls: certificate }),
+      await Pod.start({ name: 'staying', tls: certificate }),
+    ];
+    const [leaving, staying] = pods as [Pod, Pod];
+    const resolver = new FakeResolver();
+    resolver.update(leaving.endpoint);
+    orders = createAgent(url.slice(0, -1) as 'https://orders.shop:8443', {
+      resolver,
+      tls: { ca: certificate.cert },
+      pool: { connectTimeoutMs: 60_000 },
+    });
+    await connected(orders.balancer, 1);
+    const upload = new PassThrough();
+    upload.write('begun');
+    const first = send(orders, `${url}echo`, { method: 'POST', body: upload });
+    await until('the pod has the first request', async () => (await leaving.stats()).requests === 1);
+    await leaving.hold();
+    const second = send(orders, url, { method: 'POST', body: 'once' });
+    await until('the second waits for a connection', async () => (await leaving.stats()).held === 1);
+    upload.end();
+    expect((await first).headers['x-pod']).toBe('leaving');
+    resolver.update(staying.endpoint, { ...leaving.endpoint, conditions: { ready: false, terminating: true } });
+    expect((await second).headers['x-pod']).toBe('staying');
+    expect((await leaving.stats()).requests).toBe(1);
   });
 });

@@ -1,4 +1,4 @@
-import { Readable } from 'node:stream';
+import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
@@ -84,8 +84,8 @@ describe('a pod that leaves while a connection to it opens', () => {
       const answer = podOf(orders.request({ path: '/', method: 'POST', body: body() as never }));
       await until('it is on its way', () => inFlight() === 1);
       await leave();
-      leaving.thaw();
       expect(await answer).toBe('staying');
+      leaving.thaw();
       expect((await leaving.stats()).requests).toBe(1);
       expect(told()).toEqual([
         ['not-started', true],
@@ -106,8 +106,8 @@ describe('a pod that leaves while a connection to it opens', () => {
       });
       await until('they are on their way', () => inFlight() === 2);
       await leave();
-      leaving.thaw();
       expect(await Promise.all(answers)).toEqual(['staying', 'staying']);
+      leaving.thaw();
       expect((await leaving.stats()).requests).toBe(1);
     });
 
@@ -117,21 +117,22 @@ describe('a pod that leaves while a connection to it opens', () => {
       const answer = podOf(orders.request({ path: '/', method: 'GET' }));
       await until('it is on its way', () => inFlight() === 1);
       await leave();
-      leaving.thaw();
       expect(await answer).toBe('staying');
+      leaving.thaw();
       expect((await leaving.stats()).requests).toBe(1);
     });
 
-    it('one that came back meanwhile gets the request', async () => {
+    it('gets requests again once it is back', async () => {
       await start(pod, options);
       await holdConnections();
       const answer = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
       await until('it is on its way', () => inFlight() === 1);
       await leave();
+      expect(await answer).toBe('staying');
       resolver.update(leaving.endpoint);
+      const later = podOf(orders.request({ path: '/', method: 'POST', body: 'later' }));
       leaving.thaw();
-      expect(await answer).toBe('leaving');
-      expect(told()).toEqual([['success', false]]);
+      expect(await later).toBe('leaving');
     });
 
     it.each([
@@ -149,18 +150,47 @@ describe('a pod that leaves while a connection to it opens', () => {
     });
   });
 
-  it.each(['thaw', 'kill'] as const)('in plain text: %s, and the request goes to another', async (end) => {
-    await start({ backlog: 1 });
-    const first = orders.request({ path: '/hang', method: 'GET' }).catch(() => {});
+  it.each([
+    [
+      'is terminating',
+      (pod: Pod) => [{ ...pod.endpoint, conditions: { ready: false, serving: true, terminating: true } }],
+    ],
+    ['is not ready', (pod: Pod) => [{ ...pod.endpoint, conditions: { ready: false, serving: false } }]],
+    ['is not listed any more', () => []],
+  ])(
+    'in plain text, while another of its connections is in use: the pod %s, and all that wait go to another',
+    async (_how, listed) => {
+      await start({ backlog: 1 });
+      const first = orders.request({ path: '/hang', method: 'GET' }).catch(() => {});
+      await until('the pod has the first request', async () => (await leaving.stats()).requests === 1);
+      await using _hanging = await HangingEndpoint.seize(leaving);
+      const answers = ['POST', 'GET', 'PATCH'].map((method) =>
+        podOf(orders.request({ path: '/', method: method as 'POST', body: 'once' })),
+      );
+      await until('the others are on their way', () => inFlight() === 4);
+      resolver.update(staying.endpoint, ...listed(leaving));
+      expect(await Promise.all(answers)).toEqual(['staying', 'staying', 'staying']);
+      expect(orders.balancer.snapshot().counts.retries).toMatchObject({ 'not-started': 3 });
+      leaving.thaw();
+      expect((await leaving.stats()).requests).toBe(1);
+      await orders.destroy();
+      await first;
+    },
+  );
+
+  it('while another of its connections has just become free', async () => {
+    await start(tls);
+    const upload = new PassThrough();
+    upload.write('begun');
+    const first = podOf(orders.request({ path: '/echo', method: 'POST', body: upload }));
     await until('the pod has the first request', async () => (await leaving.stats()).requests === 1);
-    await using _hanging = await HangingEndpoint.seize(leaving);
-    const answer = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
-    await until('the second is on its way', () => inFlight() === 2);
+    await leaving.hold();
+    const second = podOf(orders.request({ path: '/', method: 'POST', body: 'once' }));
+    await until('the second waits for a connection', async () => (await leaving.stats()).held === 1);
+    upload.end();
+    expect(await first).toBe('leaving');
     await leave();
-    await leaving[end]();
-    expect(await answer).toBe('staying');
-    if (end === 'thaw') expect((await leaving.stats()).requests).toBe(1);
-    await orders.destroy();
-    await first;
+    expect(await second).toBe('staying');
+    expect((await leaving.stats()).requests).toBe(1);
   });
 });

@@ -228,4 +228,62 @@ describe('the pool', () => {
     expect(house.pool.get('10.0.0.1:80')?.load.value(0)).toBe(1);
     expect(house.warnings).toEqual(['the load factory threw; calls in flight are counted instead']);
   });
+
+  describe('tells connections that their endpoint left or returned', () => {
+    const told: string[] = [];
+    const watched = async (options: PoolOptions = {}): Promise<PoolHouse> => {
+      told.length = 0;
+      const house = new PoolHouse(options);
+      await house.follow(['10.0.0.1', '10.0.0.2']);
+      for (const connection of house.transport.connections) {
+        const { address } = connection.endpoint;
+        Object.assign(connection, {
+          left: () => told.push(`${address} left`),
+          returned: () => told.push(`${address} returned`),
+        });
+      }
+      return house;
+    };
+
+    it('once it is not in the set any more, and again when it is back', async () => {
+      const house = await watched();
+      house.pool.get('10.0.0.1:80')?.start(0);
+      await house.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
+      expect(told).toEqual(['10.0.0.1 left']);
+      await house.follow(['10.0.0.1', '10.0.0.2']);
+      expect(told).toEqual(['10.0.0.1 left', '10.0.0.1 returned']);
+    });
+
+    it('also one that gets no call any more but has some', async () => {
+      const house = await watched();
+      house.pool.get('10.0.0.1:80')?.start(0);
+      const [first] = house.transport.open('10.0.0.1');
+      first?.begin();
+      first?.leave();
+      await settle();
+      await house.follow(['10.0.0.2']);
+      expect(told).toEqual(['10.0.0.1 left']);
+    });
+
+    it('not when the balancer closes: its calls have nowhere else to go', async () => {
+      const house = await watched();
+      house.pool.get('10.0.0.1:80')?.start(0);
+      void house.pool.close(AbortSignal.abort());
+      expect(told).toEqual([]);
+    });
+
+    it('and goes on when that throws', async () => {
+      const house = await watched();
+      const [first] = house.transport.open('10.0.0.1');
+      const broken = (): never => {
+        throw new Error('broken');
+      };
+      Object.assign(first as object, { left: broken, returned: broken });
+      house.pool.get('10.0.0.1:80')?.start(0);
+      await house.follow(['10.0.0.2']);
+      await house.follow(['10.0.0.1', '10.0.0.2']);
+      expect(house.states).toEqual({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready' });
+      expect(house.warnings).toContain('a connection threw when it was told that its endpoint left or returned');
+    });
+  });
 });

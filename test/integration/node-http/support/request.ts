@@ -1,5 +1,6 @@
 import * as http from 'node:http';
 import * as https from 'node:https';
+import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 import type { HttpServiceAgent } from '../../../../src/adapter/node-http/index.js';
 import type { Balancer } from '../../../../src/balancer/balancer.js';
@@ -14,7 +15,7 @@ export interface Answer {
 }
 
 export interface Init extends Omit<http.RequestOptions, 'agent'> {
-  readonly body?: string;
+  readonly body?: string | Readable;
 }
 
 /** One request as people write it with node:http. */
@@ -29,7 +30,8 @@ export function send(agent: http.Agent, url: string, init: Init = {}): Promise<A
       }, reject);
     });
     outgoing.on('error', reject);
-    outgoing.end(body);
+    if (body instanceof Readable) body.pipe(outgoing);
+    else outgoing.end(body);
   });
 }
 

@@ -1,7 +1,9 @@
 import { Socket } from 'node:net';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import type { Dialled } from '../../../../src/adapter/http/dial.js';
+import { isPodLeftError } from '../../../../src/adapter/http/pod-left.js';
 import { PodLink } from '../../../../src/adapter/http/pod-link.js';
+import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED', syscall: 'connect' });
@@ -11,6 +13,7 @@ it('a pod without a socket that refuses one is gone, though callers with nowhere
   const first = new Socket();
   let gone = 0;
   const link = new PodLink({
+    endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
     dial: (dialled) => {
       const socket = new Socket();
       dials.push({ socket, dialled });
@@ -37,4 +40,60 @@ it('a pod without a socket that refuses one is gone, though callers with nowhere
   expect(await link.closed).toBe(refused);
   two?.dialled(refused, two.socket);
   expect([errors.length, gone]).toEqual([2, 1]);
+});
+
+describe('a pod that left the Service', () => {
+  const opened = () => {
+    const dials: { readonly socket: Socket; readonly dialled: Dialled }[] = [];
+    let gone = 0;
+    const link = new PodLink({
+      endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
+      dial: (dialled) => {
+        const socket = new Socket();
+        socket.once('error', (error) => dialled(error, socket));
+        dials.push({ socket, dialled });
+        return socket;
+      },
+      first: new Socket(),
+      capacity: 4,
+      clock: new FakeClock(),
+      rng: { next: () => 0.5 },
+      gone: () => gone++,
+    });
+    return { link, dials, gone: () => gone };
+  };
+  const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+  it('gives up the sockets requests wait for, and dials no more; that says nothing against it', async () => {
+    const { link, dials, gone } = opened();
+    const errors: (Error | undefined)[] = [];
+    link.dial((error) => errors.push(error));
+    link.left();
+    link.dial((error) => errors.push(error));
+    await turn();
+    expect(errors.map((error) => error !== undefined && isPodLeftError(error))).toEqual([true, true]);
+    expect(errors[0]?.message).toBe('10.0.0.1:80 left the Service before the request was sent');
+    expect(dials.every(({ socket }) => socket.destroyed)).toBe(true);
+    expect([gone(), link.capacity]).toEqual([0, 4]);
+  });
+
+  it('is dialled again once it is back', async () => {
+    const { link, dials } = opened();
+    link.left();
+    link.returned();
+    const errors: (Error | undefined)[] = [];
+    link.dial((error) => errors.push(error));
+    await turn();
+    dials[0]?.dialled(undefined, dials[0].socket);
+    expect(errors).toEqual([undefined]);
+  });
+
+  it('is still asked whether it lives: what no request waits for is not given up', async () => {
+    const { link, dials } = opened();
+    const pinged = link.knock(new AbortController().signal);
+    link.left();
+    await turn();
+    dials[0]?.dialled(undefined, dials[0].socket);
+    await pinged;
+  });
 });

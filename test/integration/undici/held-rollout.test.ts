@@ -1,0 +1,33 @@
+import { afterEach, expect, it } from 'vitest';
+import { createDispatcher } from '../../../src/adapter/undici/index.js';
+import type { ObserverEvents } from '../../../src/observe/observer.js';
+import { connected } from '../../support/connected.js';
+import type { Cluster } from './support/cluster.js';
+import { certificate, heldRollout, startHeld } from './support/held-rollout.js';
+import { through } from './support/traffic.js';
+
+let cluster: Cluster;
+afterEach(() => cluster[Symbol.asyncDispose]());
+
+/**
+ * A request that waits for a connection to a pod that has left would wait for the connect time-out. None does, so the
+ * slowest requests of a rolling update are those of any other time.
+ */
+it('no request of a rolling update waits for a connection to a pod that leaves', { timeout: 300_000 }, async () => {
+  cluster = await startHeld();
+  const attempts: ObserverEvents['attemptEnded'][] = [];
+  await using orders = createDispatcher('https://orders.shop:8443', {
+    resolver: cluster.resolver(),
+    tls: { ca: certificate.cert },
+    // So long that nothing but the slice moves what waits, however busy the machine.
+    pool: { connectTimeoutMs: 60_000 },
+    observer: { attemptEnded: (event) => attempts.push(event) },
+  });
+  await connected(orders.balancer, cluster.pods.length);
+  const { failures, held, moved, waited } = await heldRollout(cluster, { send: through(orders), attempts });
+  expect(failures).toEqual([]);
+  expect(waited).toEqual([]);
+  // It is a test only if there was something to wait for.
+  expect(held).toBeGreaterThan(0);
+  expect(moved).toBeGreaterThanOrEqual(held);
+});
