@@ -14,13 +14,14 @@ import type { Answer } from './held-statement.js';
 import { Obtaining } from './obtaining.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
 import type { Route } from './route.js';
+import type { RowReader } from './running-statement.js';
 import type { Session, SessionHolder } from './session.js';
 import { queryTimeout } from './session-errors.js';
 import { isWhole, type Statement } from './statement.js';
 
 /** What a call is to end in: the answer to a statement, or a connection for a caller to keep for a while. */
 export type Task =
-  | { readonly kind: 'statement'; readonly statement: Statement; readonly done: Answer }
+  | { readonly kind: 'statement'; readonly statement: Statement; readonly done: Answer; readonly reader?: RowReader }
   | {
       readonly kind: 'checkout';
       readonly key: string | undefined;
@@ -47,6 +48,8 @@ export class Call implements Borrower, SessionHolder {
   /** How the attempt under way ended. */
   #outcome: Outcome = outcomes.success;
   #tried: TriedEndpoints<Pool> | undefined;
+  /** Rows of the answer were handed out. */
+  #isAnswering = false;
   /** Ends the waiting for a server. */
   #waiting: AbortController | undefined;
   /** Unset while a connection was always at hand, as it mostly is. */
@@ -92,8 +95,10 @@ export class Call implements Borrower, SessionHolder {
     }
     this.#session = session;
     const { method, sql, values } = task.statement;
+    const { reader } = task;
     try {
-      session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
+      if (reader?.settle() === true) this.#read(session, task.statement, reader);
+      else session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
     } catch (error) {
       // What the caller asks for cannot be sent: nobody else could do it, either.
       this.#session = undefined;
@@ -146,6 +151,27 @@ export class Call implements Borrower, SessionHolder {
     service.clock.defer(() => this.notLent(error, 'refused'));
   }
 
+  /** Hands out the rows as they come. From here on the time-out is for the time in which nothing comes. */
+  #read(session: Session, statement: Statement, reader: RowReader): void {
+    this.#statementTimer?.cancel();
+    const command = session.read(statement, this.#timeoutMs);
+    const { connection } = session;
+    reader.began({ pause: () => connection.pause(), resume: () => connection.resume() });
+    let failure: Error | null = null;
+    command.on('fields', (fields: unknown) => {
+      this.#isAnswering = true;
+      reader.fields(fields);
+    });
+    command.on('result', (row: unknown, index: unknown) => {
+      this.#isAnswering = true;
+      reader.row(row, index);
+    });
+    command.on('error', (error: Error) => {
+      failure ??= error;
+    });
+    command.once('end', () => this.#answered(session, failure, undefined, undefined));
+  }
+
   #answered(session: Session, error: Error | null, rows: unknown, fields: unknown): void {
     if (this.#session !== session) return; // timed out meanwhile
     this.#session = undefined;
@@ -185,7 +211,7 @@ export class Call implements Borrower, SessionHolder {
       balancer.retries.allows({
         outcome: safe,
         idempotent: this.#isIdempotent(lease),
-        answered: false,
+        answered: this.#isAnswering,
         tried: this.#attempt,
       });
     this.#report(lease, outcome, retrying, error);

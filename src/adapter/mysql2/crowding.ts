@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../index.js';
+import { type Clock, isEvenkeelError, type Timer } from '../../index.js';
 
 /** How long a server that takes no further connection is held to those it gave, in ms. */
 const CROWDED_MS = 5_000;
@@ -29,6 +29,8 @@ const REFUSALS: ReadonlySet<unknown> = new Set([
  * it is `silent` (it accepts, but does not greet), or nothing is known.
  */
 export function meaningOf(error: Error | undefined): 'full' | 'leaving' | 'silent' | 'unknown' {
+  // We do not know who we are: no other connection can be had now, through no fault of the server.
+  if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return 'full';
   const { code, errno } = (error ?? {}) as { readonly code?: unknown; readonly errno?: unknown };
   if (REFUSALS.has(errno) || REFUSALS.has(code)) return 'full';
   if (code === 'ECONNREFUSED') return 'leaving';

@@ -1,4 +1,4 @@
-import { type EndpointSnapshot, EvenkeelError, type ObserverEvents } from '../../index.js';
+import { type EndpointSnapshot, EvenkeelError, isEvenkeelError, type ObserverEvents } from '../../index.js';
 
 /** Numbers by which a server refuses whoever logs in as we do. It will do so again until somebody changes that. */
 const DENIED: ReadonlySet<unknown> = new Set([
@@ -54,6 +54,10 @@ export class Denials {
       count++;
     }
     if (last === undefined) return undefined;
+    const { cause } = last;
+    if (isEvenkeelError(cause, 'EVENKEEL_OPTION')) {
+      return new EvenkeelError('EVENKEEL_OPTION', cause.message, { cause: cause.cause });
+    }
     const what = count === 1 ? last.message : `all ${count} servers refuse us: ${last.message}`;
     const { endpoint } = last as { readonly endpoint?: string };
     return new EvenkeelError('EVENKEEL_CONNECT', what, {
@@ -69,8 +73,9 @@ export class Denials {
   }
 }
 
-/** Whether a server gave it for an answer to our log-in. */
+/** Whether a server gave it for an answer to our log-in, or a function of the application does not say who we are. */
 function isDenial(error: Error | undefined): boolean {
+  if (isEvenkeelError(error?.cause, 'EVENKEEL_OPTION')) return true;
   const { errno } = (error?.cause ?? {}) as { readonly errno?: unknown };
   return DENIED.has(errno);
 }

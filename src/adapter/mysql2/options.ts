@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import * as mysql2 from 'mysql2';
 import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
 import {
   type BalancingOptions,
@@ -7,10 +8,12 @@ import {
   checkKeys,
   checkNumber,
   checkPort,
+  type Endpoint,
   EvenkeelError,
   optionError,
   poolDefaults,
 } from '../../index.js';
+import { type Asked, CredentialFunctions, type Credentials } from './credentials.js';
 import type { DialOptions } from './dial.js';
 import { withOwnFunctions } from './own-functions.js';
 import { resolveTls } from './tls.js';
@@ -23,16 +26,24 @@ type Decided =
   | 'isServer'
   | 'uri'
   | 'Promise'
-  | 'gracefulEnd'
+  | 'user'
+  | 'password'
   | 'ssl'
   | 'host'
   | 'port';
 
-/** Options of mysql2's own pool and its connections: `user`, `password`, `database`, `charset`, `timezone`, `typeCast` … */
+/** Options of mysql2's own pool and its connections: `database`, `charset`, `timezone`, `typeCast` … */
 export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;
 
 /** How the connections to each server are opened and used. */
 export interface Mysql2ConnectionOptions extends MysqlOptions {
+  /** Who logs in: a name, or a function that is asked for it at each new connection. @defaultValue none */
+  readonly user?: Asked<string>;
+  /**
+   * The password, or a function that is asked for it at each new connection, for tokens that last only a while (IAM, Vault).
+   * What it throws is told as EVENKEEL_OPTION. It may take as long as a connection may. @defaultValue none
+   */
+  readonly password?: Asked<string>;
   /**
    * The Service's name. Without `target` and `resolver` it is also what is looked for. Over TLS it is sent and checked.
    * @defaultValue the host of the target
@@ -42,9 +53,10 @@ export interface Mysql2ConnectionOptions extends MysqlOptions {
   readonly port?: number;
   /**
    * TLS settings, or the name of a profile of mysql2. The server must have a certificate for `host` of an authority in
-   * `ca`, unless `rejectUnauthorized` or `verifyIdentity` is set to false. @defaultValue none: plain TCP
+   * `ca`, unless `rejectUnauthorized` or `verifyIdentity` is set to false. A function is asked for them at each new
+   * connection, for certificates that are renewed. @defaultValue none: plain TCP
    */
-  readonly ssl?: MysqlPoolOptions['ssl'];
+  readonly ssl?: Asked<MysqlPoolOptions['ssl']>;
   /** Connections per server at most; one is kept however idle. @defaultValue 10 */
   readonly connectionLimit?: number;
   /** Idle connections per server at most; further ones are closed when they are given back. @defaultValue connectionLimit */
@@ -61,8 +73,10 @@ export interface Mysql2ConnectionOptions extends MysqlOptions {
 
 /** The same, complete: what a `ServerConnection` goes by. */
 export interface ServerSettings {
-  /** For mysql2, `host` included. */
+  /** For mysql2. Has a `host` if there is one for all servers. */
   readonly mysql: MysqlPoolOptions;
+  /** What is asked for at each new connection, if anything is. */
+  readonly asked: CredentialFunctions | undefined;
   readonly connectionLimit: number;
   readonly maxIdle: number;
   readonly idleTimeoutMs: number;
@@ -128,6 +142,7 @@ const passedOn = [
   'disableEval',
   'enableCleartextPlugin',
   'resetOnRelease',
+  'gracefulEnd',
 ] as const;
 
 const ownNames = [
@@ -213,25 +228,32 @@ export function resolveServerSettings(
 ): ServerSettings {
   for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
     const value: unknown = options[name];
-    if (value !== undefined && typeof value !== 'string') {
-      throw new EvenkeelError(
-        'EVENKEEL_OPTION',
-        `${name} must be a string, got ${value === null ? 'null' : typeof value}`,
-      );
-    }
+    const mayBeAsked = name === 'user' || name === 'password';
+    if (value === undefined || typeof value === 'string' || (mayBeAsked && typeof value === 'function')) continue;
+    const got = value === null ? 'null' : typeof value;
+    const wanted = mayBeAsked ? 'a string, or a function that returns one' : 'a string';
+    throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${wanted}, got ${got}`);
   }
   const mysql: Record<string, unknown> = {};
   for (const name of passedOn) {
     const value = (options as Record<string, unknown>)[name];
-    if (value !== undefined) mysql[name] = value;
+    if (value !== undefined && !(isAsked(name) && typeof value === 'function')) mysql[name] = value;
+  }
+  const functions: { -readonly [Name in keyof Credentials]?: (endpoint: Endpoint) => unknown } = {};
+  for (const name of ['user', 'password', 'ssl'] as const) {
+    const value = options[name];
+    if (typeof value === 'function') functions[name] = value;
   }
   // An older mysql2 would pass it over, and the next user of a connection find what the one before left.
   if (mysql.resetOnRelease === true && !('reset' in Connection.prototype)) {
     throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
   }
-  mysql.ssl = resolveTls(options.ssl, host);
-  if (mysql.ssl === undefined) delete mysql.ssl;
-  mysql.host = host ?? 'the-service.invalid';
+  if (mysql.gracefulEnd === true && !knowsGracefulEnd()) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'gracefulEnd needs a newer mysql2: this one would pass it over');
+  }
+  const ssl = typeof options.ssl === 'function' ? undefined : resolveTls(options.ssl, host);
+  if (ssl !== undefined) mysql.ssl = ssl;
+  if (host !== undefined) mysql.host = host;
   const ms = { min: 1, max: 86_400_000 };
   const connectionLimit = checkNumber('connectionLimit', options.connectionLimit, mysql2Defaults.connectionLimit, {
     min: 1,
@@ -244,6 +266,7 @@ export function resolveServerSettings(
   }
   return {
     mysql: withOwnFunctions(mysql) as MysqlPoolOptions,
+    asked: Object.keys(functions).length === 0 ? undefined : new CredentialFunctions(functions, host),
     connectionLimit,
     maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
     idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),
@@ -268,6 +291,16 @@ export function resolveServerSettings(
       localAddress,
     },
   };
+}
+
+const isAsked = (name: string): boolean => name === 'user' || name === 'password';
+
+/** Whether the mysql2 there is ends a connection of a pool when it is told to. */
+function knowsGracefulEnd(): boolean {
+  const { ConnectionConfig } = mysql2 as unknown as {
+    readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
+  };
+  return new ConnectionConfig({}).gracefulEnd !== undefined;
 }
 
 /** A target's host, for TLS and for messages; undefined where it has none. */

@@ -1,9 +1,9 @@
 import { escapeId, escape as escapeValue, format, type Pool } from 'mysql2';
-import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import {
   type Balancer,
   checkFunction,
   checkKeys,
+  checkNumber,
   checkString,
   combineObservers,
   EvenkeelError,
@@ -12,9 +12,10 @@ import {
   optionError,
 } from '../../index.js';
 import { Namespace } from './namespace.js';
+import { openConnections } from './open-connections.js';
 import { ownErrors } from './own-errors.js';
 import { matches } from './pattern.js';
-import { type CheckoutOptions, type ConnectionCallback, Queryable } from './queryable.js';
+import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Queryable } from './queryable.js';
 import type { Route } from './route.js';
 import { JoinedRoute, noService, type ServiceSelector, SingleRoute } from './route.js';
 import { createService, type Service, type ServiceOptions } from './service.js';
@@ -26,6 +27,13 @@ export interface PoolClusterOptions extends ServiceOptions {
    * laid over the shared ones.
    */
   readonly services?: Readonly<Record<string, string | ServiceOptions>>;
+}
+
+/** What `ready` takes. */
+export interface ReadyOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** How many connections are to be open in each service. @defaultValue 0: its servers are known, connecting goes on */
+  readonly connections?: number | undefined;
 }
 
 /** How many patterns are remembered with whose turn it is. */
@@ -46,7 +54,7 @@ export type PoolClusterEvent =
  * A mysql2 PoolCluster that follows Services: one mysql2 Pool per server, the server picked for every statement and every
  * connection that is checked out. Made by `createPoolCluster`.
  */
-export class PoolCluster extends Queryable implements AsyncDisposable {
+export class PoolCluster extends Queryable implements AsyncDisposable, Disposable {
   readonly #services: readonly Service[];
   readonly #route: Route;
   readonly #namespaces = new Map<string, Namespace>();
@@ -101,11 +109,11 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
     return namespace;
   }
 
-  override getConnection(options?: CheckoutOptions): Promise<PromisePoolConnection>;
+  override getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
   override getConnection(callback: ConnectionCallback): void;
   override getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
   /** As mysql2's PoolCluster has it. */
-  override getConnection(pattern: string, selector?: ServiceSelector): Promise<PromisePoolConnection>;
+  override getConnection(pattern: string, selector?: ServiceSelector): Promise<CheckedOutConnection>;
   override getConnection(pattern: string, callback: ConnectionCallback): void;
   override getConnection(pattern: string, selector: ServiceSelector, callback: ConnectionCallback): void;
   override getConnection(...args: readonly unknown[]): unknown {
@@ -137,9 +145,20 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
     return format(sql, values as never, stringifyObjects, timezone as never);
   }
 
-  /** Resolves once the servers of every service are known; rejects as `balancer.ready` does. */
-  async ready(options?: { readonly signal?: AbortSignal }): Promise<void> {
-    await Promise.all(this.#services.map(({ balancer }) => balancer.ready(options)));
+  /**
+   * Resolves once the servers of every service are known; rejects as `balancer.ready` does. With `connections`, once so many
+   * are open in every service, over its servers as its picker spreads them; rejects as `getConnection` does.
+   */
+  async ready(options: ReadyOptions = {}): Promise<void> {
+    checkKeys('ready', options, ['signal', 'connections']);
+    const { connections, signal } = options;
+    const count = checkNumber('connections', connections, 0, { min: 0, max: 100_000, integer: true });
+    await Promise.all(
+      this.#services.map(async (service) => {
+        await service.balancer.ready(signal === undefined ? {} : { signal });
+        if (count > 0) await openConnections(service, new Namespace(new SingleRoute(service)), count, signal);
+      }),
+    );
   }
 
   /**
@@ -157,6 +176,11 @@ export class PoolCluster extends Queryable implements AsyncDisposable {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.end();
+  }
+
+  /** As `end`, which goes on behind it. */
+  [Symbol.dispose](): void {
+    void this.end();
   }
 
   /** @internal */

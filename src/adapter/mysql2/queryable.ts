@@ -5,15 +5,23 @@ import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../index.js';
 import { Call } from './call.js';
 import type { Answer } from './held-statement.js';
+import type { ServerOfConnection } from './name-server.js';
 import { ownErrors } from './own-errors.js';
 import type { Route } from './route.js';
+import { RunningStatement } from './running-statement.js';
 import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
 
 /** What a callback of `query` and `execute` is given. */
 export type QueryCallback<T extends QueryResult> = (error: QueryError | null, result: T, fields: FieldPacket[]) => void;
 
 /** What a callback of `getConnection` is given. */
-export type ConnectionCallback = (error: NodeJS.ErrnoException | null, connection: MysqlPoolConnection) => void;
+export type ConnectionCallback = (
+  error: NodeJS.ErrnoException | null,
+  connection: MysqlPoolConnection & ServerOfConnection,
+) => void;
+
+/** A connection that is checked out, in its promise form. */
+export type CheckedOutConnection = PromisePoolConnection & ServerOfConnection;
 
 /** Which server a connection is taken from. */
 export interface CheckoutOptions {
@@ -32,7 +40,7 @@ export abstract class Queryable extends EventEmitter {
   /** Runs a statement on the server that is picked for it, as mysql2's `query`. */
   query<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
   query<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
-  query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
+  query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): RunningStatement<T>;
   query(...args: StatementArguments): unknown {
     return this.#run('query', args);
   }
@@ -40,7 +48,7 @@ export abstract class Queryable extends EventEmitter {
   /** Runs a statement as a prepared one, as mysql2's `execute`; it is prepared once per connection. */
   execute<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
   execute<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
-  execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): Promise<[T, FieldPacket[]]>;
+  execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): RunningStatement<T>;
   execute(...args: StatementArguments): unknown {
     return this.#run('execute', args);
   }
@@ -49,7 +57,7 @@ export abstract class Queryable extends EventEmitter {
    * A connection to keep until its `release()`: for transactions, and for whatever else belongs to one session. Without a
    * callback it is one of `mysql2/promise`, with one it is one of `mysql2`.
    */
-  getConnection(options?: CheckoutOptions): Promise<PromisePoolConnection>;
+  getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
   getConnection(callback: ConnectionCallback): void;
   getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
   getConnection(first?: CheckoutOptions | ConnectionCallback, second?: ConnectionCallback): unknown {
@@ -65,8 +73,13 @@ export abstract class Queryable extends EventEmitter {
     new Call(this.route(), {
       kind: 'checkout',
       key,
-      done: (error, connection) => told(error, connection as MysqlPoolConnection),
+      done: (error, connection) => told(error, connection as MysqlPoolConnection & ServerOfConnection),
     }).begin();
+  }
+
+  /** Gives back a connection, as its `release()` does. */
+  releaseConnection(connection: { release(): void }): void {
+    connection.release();
   }
 
   #run(method: 'query' | 'execute', args: StatementArguments): unknown {
@@ -83,14 +96,11 @@ export abstract class Queryable extends EventEmitter {
     new Call(this.route(), { kind: 'statement', statement, done }).begin();
   }
 
-  #promised(method: 'query' | 'execute', args: StatementArguments, place: Place): Promise<unknown> {
-    return new Promise((resolve, reject) => {
+  #promised(method: 'query' | 'execute', args: StatementArguments, place: Place): RunningStatement<unknown> {
+    return RunningStatement.start<unknown>((running) => {
       const statement = parseStatement(method, args);
-      const done: Answer = (error, rows, fields) => {
-        if (error) reject(comingFrom(error, place));
-        else resolve([rows, fields]);
-      };
-      new Call(this.route(), { kind: 'statement', statement, done }).begin();
+      const done: Answer = (error, rows, fields) => running.answered(error && comingFrom(error, place), rows, fields);
+      new Call(this.route(), { kind: 'statement', statement, done, reader: running }).begin();
     });
   }
 
@@ -106,7 +116,7 @@ export abstract class Queryable extends EventEmitter {
 }
 
 /** The promise form, for one caller: once he has given it back, releasing it again does nothing to whoever has it next. */
-function releasedOnce(connection: MysqlPoolConnection): PromisePoolConnection {
+function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   const promised = connection.promise();
   let isHis = true;
   promised.release = () => {
@@ -115,7 +125,11 @@ function releasedOnce(connection: MysqlPoolConnection): PromisePoolConnection {
   };
   // In older versions of mysql2, 3.16 still, it goes past the connection's own.
   promised.destroy = () => connection.destroy();
-  return promised;
+  const own = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
+  // They have none.
+  own[Symbol.asyncDispose] ??= async () => promised.release();
+  const { endpoint } = connection as MysqlPoolConnection & ServerOfConnection;
+  return Object.assign(promised, { endpoint });
 }
 
 /** The stack of whoever asked: an error that comes from a socket has none that helps. Empty where nobody wants it. */

@@ -1,4 +1,5 @@
 import type { Pool } from 'mysql2';
+import type { Credentials } from './credentials.js';
 
 const SECRETS = ['password', 'password1', 'password2', 'password3', 'passwordSha1'] as const;
 
@@ -11,7 +12,20 @@ export function hideSecrets(pool: Pool): void {
   if (connectionConfig === undefined) return;
   for (const name of SECRETS) {
     const value = connectionConfig[name];
-    if (value === undefined) continue;
-    Object.defineProperty(connectionConfig, name, { value, enumerable: false, writable: true, configurable: true });
+    if (value !== undefined) hide(connectionConfig, name, value);
   }
+}
+
+/** Gives a pool what its next connection logs in with. */
+export function setCredentials(pool: Pool, credentials: Credentials): void {
+  const { user, password } = credentials;
+  const { connectionConfig } = pool.config as unknown as { readonly connectionConfig: Record<string, unknown> };
+  if (user !== undefined) connectionConfig.user = user;
+  if (password !== undefined) hide(connectionConfig, 'password', password);
+  // A private key may be in it.
+  if ('ssl' in credentials) hide(connectionConfig, 'ssl', credentials.ssl ?? false);
+}
+
+function hide(config: Record<string, unknown>, name: string, value: unknown): void {
+  Object.defineProperty(config, name, { value, enumerable: false, writable: true, configurable: true });
 }

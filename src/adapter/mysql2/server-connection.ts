@@ -10,12 +10,13 @@ import {
   type Rng,
 } from '../../index.js';
 import type { Borrower } from './borrower.js';
+import { type CredentialFunctions, type Credentials, credentialsTooLate } from './credentials.js';
 import { Crowding, meaningOf } from './crowding.js';
 import { type Dialled, Dialling } from './dialling.js';
 import { IdleReaper } from './idle-reaper.js';
 import type { ServerSettings } from './options.js';
 import { poolOptions } from './pool-options.js';
-import { hideSecrets } from './secrets.js';
+import { hideSecrets, setCredentials } from './secrets.js';
 import { Session, type SessionOwner } from './session.js';
 import { type Lender, pingOn } from './side-question.js';
 
@@ -43,6 +44,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
   readonly clock: Clock;
+  readonly endpoint: Endpoint;
   readonly address: string;
   readonly queryTimeoutMs: number;
   readonly patienceMs: number = PATIENCE_MS;
@@ -69,6 +71,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const { endpoint, settings, clock } = parts;
     this.#parts = parts;
     this.clock = clock;
+    this.endpoint = endpoint;
     this.address = endpointAddress(endpoint);
     this.queryTimeoutMs = settings.queryTimeoutMs;
     this.#crowding = new Crowding(clock, settings.connectionLimit);
@@ -93,7 +96,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       },
     });
     this.#idleReaper = new IdleReaper(this, settings, () => this.#sessions.values());
-    this.handle = createPool(poolOptions(settings, () => this.#dialling.open()));
+    this.handle = createPool(poolOptions(settings, endpoint, () => this.#dialling.open()));
     hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
     this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
@@ -213,6 +216,40 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       this.clock.defer(() => taken(new Error('it is being closed'), undefined));
       return false;
     }
+    const { asked } = this.#parts.settings;
+    if (asked === undefined || this.#hasIdle) return this.#takeNow(taken);
+    this.#askFor(asked, (error, credentials) => {
+      if (error === undefined && this.#closing.hasBegun) taken(new Error('it is being closed'), undefined);
+      else if (error !== undefined) taken(error, undefined);
+      else {
+        setCredentials(this.handle, credentials as Credentials);
+        this.#takeNow(taken);
+      }
+    });
+    return false;
+  }
+
+  get #hasIdle(): boolean {
+    for (const session of this.#sessions.values()) if (session.isIdle) return true;
+    return false;
+  }
+
+  /** Asks who we are, for one connection; answers once. */
+  #askFor(asked: CredentialFunctions, answer: (error: Error | undefined, credentials?: Credentials) => void): void {
+    const { endpoint, settings } = this.#parts;
+    let isOver = false;
+    const end = (error: Error | undefined, credentials?: Credentials): void => {
+      if (isOver) return;
+      isOver = true;
+      timer.cancel();
+      answer(error, credentials);
+    };
+    const { connectTimeoutMs } = settings;
+    const timer = this.clock.timer(() => end(credentialsTooLate(endpoint, connectTimeoutMs)), connectTimeoutMs);
+    asked.ask(endpoint).then((credentials) => end(undefined, credentials), end);
+  }
+
+  #takeNow(taken: (error: Error | undefined, session: Session | undefined) => void): boolean {
     let dialled: Dialled | undefined;
     const ask = (): void =>
       this.handle.getConnection((error, connection) => {

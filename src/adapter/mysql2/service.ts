@@ -21,6 +21,7 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
+import { Changes } from './changes.js';
 import { Denials } from './denials.js';
 import { type Hosts, only } from './hosts.js';
 import {
@@ -75,6 +76,7 @@ export interface Service {
   readonly balancer: Balancer<Pool>;
   readonly transport: ServerTransport;
   readonly denials: Denials;
+  readonly changes: Changes;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly waitTimeoutMs: number;
@@ -112,7 +114,13 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   }
   checkBalancingOptions(balancing);
   const denials = new Denials(() => balancer.snapshot().endpoints);
-  const watching: Observer = { subchannelChanged: (event) => denials.changed(event) };
+  const changes = new Changes();
+  const watching: Observer = {
+    subchannelChanged: (event) => {
+      denials.changed(event);
+      changes.happened();
+    },
+  };
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
     // What servers say of themselves comes first: verdicts and panic are about those that remain.
@@ -137,6 +145,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     balancer,
     transport,
     denials,
+    changes,
     settings,
     clock,
     waitTimeoutMs,

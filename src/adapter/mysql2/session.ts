@@ -1,12 +1,14 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
-import { type Clock, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
+import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
 import { type Answer, holdStatement } from './held-statement.js';
+import { nameServer } from './name-server.js';
 import { verdictOf } from './outcome.js';
 import { ownErrors } from './own-errors.js';
 import { isOwnFault } from './own-faults.js';
 import { type ReadCommand, Reading } from './reading.js';
 import { connectionLost, isFarewell, queryTimeout } from './session-errors.js';
+import type { Statement } from './statement.js';
 
 /** Whoever has a session: told once when it is his no more. */
 export interface SessionHolder {
@@ -17,6 +19,7 @@ export interface SessionHolder {
 /** What a session tells its server connection. */
 export interface SessionOwner {
   readonly clock: Clock;
+  readonly endpoint: Endpoint;
   readonly address: string;
   /** Statements of a checked-out connection without a time-out of their own may take this long, in ms; Infinity = no limit. */
   readonly queryTimeoutMs: number;
@@ -30,6 +33,7 @@ export interface SessionOwner {
 }
 
 type Method = 'query' | 'execute';
+type End = (this: PoolConnection, ended?: (error?: Error) => void) => void;
 type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: Answer) => Command;
 
 /** The command object mysql2 returns. */
@@ -56,6 +60,7 @@ export class Session {
     readonly destroy: () => void;
     readonly query: Send;
     readonly execute: Send;
+    readonly end: End;
   };
   #state: 'busy' | 'idle' | 'leaving' | 'dead' = 'busy';
   #holder: SessionHolder | undefined;
@@ -85,13 +90,18 @@ export class Session {
       destroy: connection.destroy,
       query: connection.query as unknown as Send,
       execute: connection.execute as unknown as Send,
+      end: connection.end as unknown as End,
     };
     Object.assign(connection, {
       release: () => this.release(undefined),
       destroy: () => this.#destroyed(),
       query: (...args: [unknown, unknown, Answer?]) => this.#track('query', args),
       execute: (...args: [unknown, unknown, Answer?]) => this.#track('execute', args),
+      end: (ended?: (error?: Error) => void) => this.#endedInOrder(ended),
+      // Older versions of mysql2 have none.
+      [Symbol.dispose]: () => connection.release(),
     });
+    nameServer(connection, owner.endpoint);
     // Somebody waits for it; it was opened without keeping the process alive.
     socket.ref();
     // For good: mysql2 may report more than one error, and one that nobody hears ends the process.
@@ -139,6 +149,16 @@ export class Session {
   /** Runs one statement for a caller who has only that. May throw, for what the caller asks for; then nothing was sent. */
   send(method: Method, sql: unknown, values: unknown, answer: Answer): void {
     this.#original[method].call(this.connection, sql, values, answer);
+  }
+
+  /**
+   * Runs one statement whose answer is read by events: of an error, or the loss of the connection, `error` tells, and `end`
+   * is always the last. Nothing may come for `limitMs` at most. May throw, as `send`.
+   */
+  read({ method, sql, values }: Pick<Statement, 'method' | 'sql' | 'values'>, limitMs: number): ReadCommand {
+    const command = (this.#original[method] as Send).call(this.connection, sql, values);
+    this.#read(command, limitMs);
+    return command;
   }
 
   /** Given back: it may be used again, unless it is superfluous. `holder` is told when it is free. */
@@ -230,6 +250,16 @@ export class Session {
       this.#socket.destroy();
       this.#end(this.#error('EVENKEEL_DEADLINE', what));
     }, patienceMs);
+  }
+
+  /** The caller who has it ends it: with `gracefulEnd` it is told goodbye after what runs on it, else given back. */
+  #endedInOrder(ended: ((error?: Error) => void) | undefined): void {
+    const { config } = this.connection as { readonly config: { readonly gracefulEnd?: boolean } };
+    if (config.gracefulEnd === true && this.#state === 'busy') {
+      this.#state = 'leaving';
+      this.endedByApplication = true;
+    }
+    this.#original.end.call(this.connection, ended);
   }
 
   /** The caller who has it throws it away. */

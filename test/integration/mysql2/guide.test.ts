@@ -12,11 +12,12 @@ const expected: Readonly<Record<string, RegExp>> = {
   'Transactions, and whatever else belongs to one session': /^booked\n$/,
   Retries: /^100\n$/,
   'Waiting and errors': /^EVENKEEL_CONNECT all 3 servers refuse us: .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
+  'Rows one by one': /^50500\n$/,
   TLS: /^TLSv1\.\d\n$/,
   Knex: /^\{ price: 70 \}\n$/,
   Kysely: /^\{ price: 70 \}\n$/,
   Drizzle: /^\[ \{ price: 10 \} \]\n$/,
-  Sequelize: /^70\n$/,
+  Sequelize: /^30 70\n$/,
   'followService: your own PoolCluster': /^70\n$/,
 };
 
@@ -32,6 +33,9 @@ it('has the programs expected here', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
+const targetOf = (servers: readonly { readonly address: string; readonly port: number }[]): string =>
+  `'static:${servers.map(({ address, port }) => `${address}:${port}`).join(',')}'`;
+
 describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
   let world: MariadbWorld;
   beforeAll(async () => {
@@ -43,8 +47,6 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
   });
 
   it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
-    const targetOf = (servers: readonly { readonly address: string; readonly port: number }[]): string =>
-      `'static:${servers.map(({ address, port }) => `${address}:${port}`).join(',')}'`;
     const replicas = targetOf(world.endpoints);
     const program = source
       // An address list has no name, which TLS needs.
@@ -56,6 +58,20 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     // Imports come first, wherever they stand.
     const stdout = await outputOfModule(`${environment}\n${program}`, example);
     expect(stdout).toMatch(expected[heading] as RegExp);
+  });
+
+  it('Sequelize: connections that are opened at once are spread over the servers', async () => {
+    const { source = '' } = programs.find(({ heading }) => heading === 'Sequelize') ?? {};
+    const program = source
+      .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints))
+      .replace('SELECT price, SLEEP(0.1) FROM items WHERE id = 7', 'SELECT @@server_id AS id, SLEEP(0.5)')
+      .replace(/console\.log\(.*\)/, 'console.log(JSON.stringify(found.map(([[row]]) => row.id)))');
+    const password = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};`;
+    const ids: number[] = JSON.parse(await outputOfModule(`${password}\n${program}`, example));
+    const counts = world.all.map(({ id }) => ids.filter((found) => found === id).length);
+    expect(counts.reduce((sum, count) => sum + count, 0)).toBe(30);
+    // A third each; where the machine is slow, a connection may be used twice.
+    for (const count of counts) expect(count).toBeGreaterThanOrEqual(5);
   });
 
   it('the example tells its story to the end', async () => {

@@ -39,7 +39,11 @@ describe('options of createPoolCluster', () => {
     ['a user beside the host', { target: `app:${SECRET}/@mysql.shop:3306` }, /got "…@mysql\.shop:3306"/],
     ['a key for TLS', { resolver, host: 'mysql.shop', ssl: `KEY ${SECRET}` }, /ssl must be TLS settings/],
     ['services that are null', { services: null }, /services must be an object, got null/],
-    ['a password that is none', { resolver, password: { value: SECRET } }, /password must be a string, got object/],
+    [
+      'a password that is none',
+      { resolver, password: { value: SECRET } },
+      /password must be a string, or a function that returns one, got object/,
+    ],
     ['no connections', { resolver, connectionLimit: 0 }, /connectionLimit must be/],
     ['a time that is none', { resolver, queryTimeoutMs: '5s' }, /queryTimeoutMs must be/],
     ['waiting said twice', { resolver, queueLimit: 5, maxWaiting: 5 }, /are the same: give one/],

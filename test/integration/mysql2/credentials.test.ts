@@ -1,0 +1,191 @@
+import { inspect } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
+import { staticEndpoints } from '../../../src/index.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { until } from '../../support/until.js';
+
+const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });
+const tls = createCertificate({ commonName: 'mysql', hosts: ['mysql.shop'], issuer: authority });
+
+describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that change while the process lives'), () => {
+  let world: MariadbWorld;
+  let cluster: PoolCluster | undefined;
+  beforeAll(async () => {
+    world = await startMariadbs(2, { tls });
+  });
+  afterAll(async () => {
+    await world?.close();
+  });
+  afterEach(async () => {
+    await cluster?.end();
+    cluster = undefined;
+  });
+  const create = (options: Partial<PoolClusterOptions> = {}): PoolCluster => {
+    cluster = createPoolCluster({
+      resolver: staticEndpoints(world.endpoints.slice(0, 1)),
+      ...application,
+      waitTimeoutMs: 60_000,
+      ...options,
+    });
+    return cluster;
+  };
+  const { user, password } = application;
+  const server = () => (cluster as PoolCluster).balancer.snapshot().endpoints[0];
+  /** So many statements at once. */
+  const atOnce = (count: number): Promise<unknown> =>
+    Promise.all(Array.from({ length: count }, () => (cluster as PoolCluster).query('DO SLEEP(0.05)')));
+
+  it('are asked for at each new connection, with the server it goes to', async () => {
+    const asked: string[] = [];
+    create({
+      user: () => user,
+      password: async ({ address, port }) => {
+        asked.push(`${address}:${port}`);
+        await new Promise(setImmediate);
+        return password;
+      },
+    });
+    await atOnce(4);
+    const open = await world.at(0).connections();
+    expect(open).toBeGreaterThan(1);
+    expect(asked).toEqual(Array(open).fill(`127.0.0.1:${world.at(0).port}`));
+    // None for what goes by a connection that is there.
+    await atOnce(1);
+    expect(asked).toHaveLength(open);
+  });
+
+  it('a password that was changed on the server is used from the next connection on', async () => {
+    let current = 'first';
+    await world.at(0).sql("CREATE OR REPLACE USER rotating@'%' IDENTIFIED BY 'first'");
+    cluster = createPoolCluster({
+      resolver: staticEndpoints(world.endpoints.slice(0, 1)),
+      user: 'rotating',
+      password: () => current,
+    });
+    await atOnce(2);
+    await world.at(0).sql("ALTER USER rotating@'%' IDENTIFIED BY 'second'");
+    current = 'second';
+    await atOnce(6);
+    expect(server()).toMatchObject({ state: 'ready', failed: 0 });
+    expect(inspect(cluster, { depth: 12 })).not.toContain('second');
+  });
+
+  it.each([
+    [
+      'throws',
+      () => {
+        throw new Error('no token');
+      },
+      'the function given as `password` failed: no token',
+    ],
+    ['rejects', () => Promise.reject(new Error('no token')), 'the function given as `password` failed: no token'],
+    ['returns no string', () => 7 as never, 'the function given as `password` must return a string, got number'],
+  ])('a function that %s: callers hear of it at once, as of an option that is wrong', async (_what, ask, message) => {
+    create({ password: ask, waitTimeoutMs: 600_000, resolver: staticEndpoints(world.endpoints) });
+    await expect((cluster as PoolCluster).query('SELECT 1')).rejects.toMatchObject({
+      code: 'EVENKEEL_OPTION',
+      message,
+    });
+    await expect((cluster as PoolCluster).getConnection()).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    expect(
+      (cluster as PoolCluster).balancer.snapshot().endpoints.map(({ failed, suspect }) => [failed, suspect]),
+    ).toEqual([
+      [0, false],
+      [0, false],
+    ]);
+  });
+
+  it('a function that fails for a while: the connections there are do the work, and no server is blamed', async () => {
+    let failing = false;
+    create({
+      password: () => {
+        if (failing) throw new Error('no token');
+        return password;
+      },
+    });
+    await atOnce(1);
+    failing = true;
+    await atOnce(5);
+    expect(server()).toMatchObject({ state: 'ready', failed: 0, suspect: false, capacity: 1 });
+    expect(await world.at(0).connections()).toBe(1);
+  });
+
+  it('one that recovers is asked again', async () => {
+    let count = 0;
+    create({
+      password: () => {
+        if (++count === 1) throw new Error('no token yet');
+        return password;
+      },
+    });
+    await expect((cluster as PoolCluster).query('SELECT 1')).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    await until('it is connected', () => (cluster as PoolCluster).balancer.snapshot().state === 'ready', 30_000);
+    await atOnce(1);
+  });
+
+  it('one that does not answer may take as long as a connection may', async () => {
+    const clock = new FakeClock();
+    let isHanging = false;
+    create({ clock, password: () => (isHanging ? new Promise<never>(() => {}) : password) });
+    await atOnce(1);
+    isHanging = true;
+    const held = await (cluster as PoolCluster).getConnection();
+    const waiting = (cluster as PoolCluster).query('SELECT 1');
+    await new Promise(setImmediate);
+    clock.advance(2_000);
+    await until('it waits for the one there is', () => (cluster as PoolCluster).balancer.snapshot().waiting === 1);
+    held.release();
+    await waiting;
+    expect(server()).toMatchObject({ state: 'ready', failed: 0 });
+  });
+
+  it('nothing is left of a cluster that ends while a function is being asked', async () => {
+    let answer = (_password: string): void => {};
+    const asked = new Promise<void>((resolve) => {
+      create({
+        password: () => {
+          resolve();
+          return new Promise<string>((settle) => {
+            answer = settle;
+          });
+        },
+      });
+    });
+    const waiting = expect((cluster as PoolCluster).query('SELECT 1')).rejects.toMatchObject({
+      code: 'EVENKEEL_CLOSED',
+    });
+    await asked;
+    await (cluster as PoolCluster).end();
+    answer(password);
+    await waiting;
+    expect(await world.at(0).connections()).toBe(0);
+  });
+
+  it('TLS settings are asked for, too, and checked as if they were given', async () => {
+    let ca = authority.cert;
+    let asked = 0;
+    create({
+      host: 'mysql.shop',
+      ssl: async () => {
+        asked++;
+        return { ca };
+      },
+    });
+    const [[row]] = await (cluster as PoolCluster).query<never[]>("SHOW STATUS LIKE 'Ssl_version'");
+    expect((row as unknown as { Value: string }).Value).toMatch(/^TLSv1/);
+    expect(asked).toBe(1);
+    ca = createCertificate({ commonName: 'another authority', hosts: [] }).cert;
+    // What it says now holds for further connections only.
+    const answers = await Promise.allSettled(
+      Array.from({ length: 3 }, () => (cluster as PoolCluster).query('SELECT 1')),
+    );
+    expect(answers.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected', 'rejected']);
+    expect(asked).toBeGreaterThan(1);
+    await (cluster as PoolCluster).end();
+    create({ host: 'mysql.shop', ssl: () => 7 as never });
+    await expect((cluster as PoolCluster).query('SELECT 1')).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+  });
+});

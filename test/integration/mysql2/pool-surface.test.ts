@@ -1,0 +1,232 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { channel } from 'node:diagnostics_channel';
+import type { PoolConnection } from 'mysql2';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
+import { type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
+import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { ScriptedMysql } from '../../support/scripted-mysql.js';
+import { until } from '../../support/until.js';
+import { canEndGracefully, tracesAddress } from './support/peer.js';
+
+const ROWS = 5_000;
+
+describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds in a cluster'), () => {
+  let world: MariadbWorld;
+  let cluster: PoolCluster;
+  let attempts: ObserverEvents['attemptEnded'][];
+  beforeAll(async () => {
+    world = await startMariadbs(2, {
+      init: [
+        'CREATE TABLE IF NOT EXISTS numbers (n INT PRIMARY KEY, filler CHAR(200))',
+        `REPLACE INTO numbers WITH RECURSIVE seq AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM seq WHERE n < ${ROWS}) SELECT n, REPEAT('x', 200) FROM seq`,
+      ],
+      args: ['--max-recursive-iterations=100000'],
+    });
+  });
+  afterAll(async () => {
+    await world?.close();
+  });
+  afterEach(async () => {
+    await cluster?.end();
+  });
+  const create = (options: Partial<PoolClusterOptions> = {}): PoolCluster => {
+    attempts = [];
+    cluster = createPoolCluster({
+      resolver: staticEndpoints(world.endpoints),
+      observer: { attemptEnded: (event) => attempts.push(event) },
+      ...application,
+      ...options,
+    });
+    return cluster;
+  };
+  const inFlight = (): number => cluster.balancer.snapshot().endpoints.reduce((sum, one) => sum + one.inFlight, 0);
+
+  it.each(['query', 'execute'] as const)('`%s`: a stream of rows, no faster than they are read', async (method) => {
+    const replicas = create({ connectionLimit: 1 });
+    const stream = replicas[method]('SELECT * FROM numbers WHERE n > ?', [0]).stream({ highWaterMark: 5 });
+    const seen: number[] = [];
+    for await (const { n } of stream) {
+      seen.push(n);
+      expect(stream.readableLength).toBeLessThanOrEqual(6);
+      if (seen.length % 500 === 0) await new Promise(setImmediate);
+    }
+    expect(seen).toHaveLength(ROWS);
+    await until('its connection is free', () => inFlight() === 0);
+    expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['success']);
+    // A stream that is given up: the rest is read past, and the connection is good again.
+    for await (const _row of replicas[method]('SELECT * FROM numbers').stream()) break;
+    await until('its connection is free', () => inFlight() === 0);
+    expect((await replicas.query('SELECT 7 AS seven'))[0]).toEqual([{ seven: 7 }]);
+    expect(await world.at(0).connections()).toBeLessThanOrEqual(1);
+  });
+
+  it('rows by events, in the async context of the caller; the promise resolves behind them', async () => {
+    const replicas = create();
+    const context = new AsyncLocalStorage<string>();
+    await context.run('mine', async () => {
+      const heard: unknown[] = [];
+      const running = replicas.query('SELECT n FROM numbers ORDER BY n LIMIT 2');
+      running
+        .on('fields', (fields) => heard.push(fields[0].name, context.getStore()))
+        .on('result', (row) => heard.push(row))
+        .on('error', (error) => heard.push(error))
+        .once('end', () => heard.push('end'));
+      const [rows, fields] = await running;
+      expect(rows).toEqual([]);
+      expect(fields[0]?.name).toBe('n');
+      await until('it ended', () => heard.length === 5);
+      expect(heard).toEqual(['n', 'mine', { n: 1 }, { n: 2 }, 'end']);
+      // Asked for too late it is refused: the rows are being gathered.
+      expect(() => running.on('result', () => {})).not.toThrow();
+      const gathered = replicas.query('SELECT 1 AS one');
+      await gathered;
+      expect(() => gathered.on('result', () => {})).toThrow('at once');
+      expect(() => gathered.stream()).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+    });
+  });
+
+  it('errors by event or stream: once, with no rejection that nobody handles', async () => {
+    const replicas = create();
+    const rejections: unknown[] = [];
+    const note = (reason: unknown): unknown => rejections.push(reason);
+    process.on('unhandledRejection', note);
+    try {
+      const heard: unknown[] = [];
+      replicas
+        .query('SELEC')
+        .on('error', ({ code }) => heard.push(code))
+        .on('end', () => heard.push('end'));
+      await until('it was told', () => heard.length === 2);
+      expect(heard).toEqual(['ER_PARSE_ERROR', 'end']);
+      await expect(replicas.execute('SELEC').stream().toArray()).rejects.toMatchObject({ code: 'ER_PARSE_ERROR' });
+      await expect(
+        replicas
+          .query(7 as never)
+          .stream()
+          .toArray(),
+      ).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      expect(rejections).toEqual([]);
+    } finally {
+      process.off('unhandledRejection', note);
+    }
+  });
+
+  it('a statement whose connection dies is repeated elsewhere before its first row came, but never after', async () => {
+    const replicas = create({ idempotent: true, picker: roundRobin(), waitTimeoutMs: 60_000 });
+    await replicas.ready({ connections: 2 });
+    attempts.length = 0;
+    /** Whether there was one to kill. */
+    const killing = async (sql: string): Promise<boolean> => {
+      for (const server of world.all) {
+        const [found] = await server.sql(
+          `SELECT id FROM information_schema.processlist WHERE info LIKE '${sql}%' AND id <> CONNECTION_ID()`,
+        );
+        if (found === undefined) continue;
+        await server.sql(`KILL CONNECTION ${found.id}`);
+        return true;
+      }
+      return false;
+    };
+    const before = replicas.query('SELECT SLEEP(0.7) AS slept').stream().toArray();
+    await until('one was killed', () => killing('SELECT SLEEP'));
+    expect(await before).toEqual([{ slept: 0 }]);
+    expect(attempts.map(({ retrying }) => retrying)).toEqual([true, false]);
+    attempts.length = 0;
+    let seen = 0;
+    const after = (async () => {
+      const sql = 'SELECT a.n FROM numbers a, numbers b';
+      for await (const _row of replicas.query(sql).stream({ highWaterMark: 5 })) if (++seen === 10) await killing(sql);
+    })();
+    await expect(after).rejects.toMatchObject({ fatal: true });
+    expect(attempts.map(({ retrying }) => retrying)).toEqual([false]);
+  });
+
+  it('a connection says which server it leads to, to traces, too', async () => {
+    const replicas = create({ host: 'mysql-read.shop', picker: roundRobin() });
+    const traced: string[] = [];
+    const note = (message: unknown): void => {
+      const { serverAddress, serverPort } = message as { serverAddress: string; serverPort: number };
+      traced.push(`${serverAddress}:${serverPort}`);
+    };
+    channel('tracing:mysql2:query:start').subscribe(note);
+    try {
+      for (let count = 0; count < 4; count++) {
+        const connection = await replicas.getConnection();
+        const [rows] = await connection.query('SELECT @@port AS port');
+        const { port } = (rows as unknown as { port: number }[])[0] as { port: number };
+        expect(connection.endpoint).toMatchObject({ address: '127.0.0.1', port });
+        const { config } = connection as unknown as { config: { host: string; port: number } };
+        expect([config.host, config.port]).toEqual(['127.0.0.1', port]);
+        replicas.releaseConnection(connection);
+        if (tracesAddress) expect(traced.at(-1)).toBe(`127.0.0.1:${port}`);
+      }
+      await replicas.query('SELECT 1');
+      if (tracesAddress) expect(world.endpoints.map(({ port }) => `127.0.0.1:${port}`)).toContain(traced.at(-1));
+    } finally {
+      channel('tracing:mysql2:query:start').unsubscribe(note);
+    }
+  });
+
+  it('is given back by `using`, and ended by it', async () => {
+    const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
+    for (let count = 0; count < 3; count++) {
+      await using connection = await replicas.getConnection();
+      await connection.query('SELECT 1');
+    }
+    await new Promise<void>((resolve, reject) => {
+      replicas.getConnection((error, connection) => {
+        if (error) {
+          reject(error);
+          return;
+        }
+        using mine: Disposable = connection as PoolConnection & Disposable;
+        expect(mine).toBe(connection);
+        resolve();
+      });
+    });
+    expect(inFlight()).toBe(0);
+    replicas[Symbol.dispose]();
+    expect(replicas.balancer.snapshot().state).toBe('closed');
+  });
+
+  it.skipIf(!canEndGracefully)('`gracefulEnd`: `end` ends a connection behind what runs on it', async () => {
+    const replicas = create({ gracefulEnd: true, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
+    const connection = await replicas.getConnection();
+    const { threadId } = connection;
+    const running = connection.query('SELECT 7 AS seven');
+    await (connection as unknown as { end(): Promise<void> }).end();
+    expect((await running)[0]).toEqual([{ seven: 7 }]);
+    await until('its lease has ended', () => inFlight() === 0);
+    const [[row]] = await replicas.query<never[]>('SELECT CONNECTION_ID() AS id');
+    expect((row as unknown as { id: number }).id).not.toBe(threadId);
+    expect(attempts.map(({ outcome }) => outcome.kind)).toEqual(['success', 'success']);
+    expect(replicas.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', failed: 0 });
+  });
+
+  it('`ready({ connections })` opens so many, spread over the servers', async () => {
+    const replicas = create({ picker: roundRobin() });
+    await replicas.ready({ connections: 6 });
+    expect(await Promise.all(world.all.map((server) => server.connections()))).toEqual([3, 3]);
+    expect(inFlight()).toBe(0);
+    await replicas.ready({ connections: 1 });
+    await expect(replicas.ready({ connections: -1 })).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    await expect(replicas.ready({ count: 1 } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+  });
+
+  it('`ready({ connections })` ends with its signal, and as a checkout does where none can be had', async () => {
+    await using server = await ScriptedMysql.start();
+    server.greeting = 'silent';
+    const clock = new FakeClock();
+    const silent = create({ resolver: staticEndpoints([server.endpoint]), clock });
+    const limit = new AbortController();
+    const waiting = silent.ready({ connections: 1, signal: limit.signal });
+    limit.abort(new Error('too late'));
+    await expect(waiting).rejects.toThrow('too late');
+    await silent.end();
+    const denied = create({ password: 'not the password' });
+    await expect(denied.ready({ connections: 1 })).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT' });
+  });
+});
