@@ -19,6 +19,7 @@ export { LatencyQuantile } from './balancer/latency-quantile.js';
 export type { Lease } from './balancer/lease.js';
 export { type BalancerCounts, type BalancerSnapshot, type EndpointSnapshot, noCounts } from './balancer/snapshot.js';
 export { hostPort, normalizeAddress } from './endpoint/address.js';
+export { type Asked, ask, askedError, isAskedError, isPromise } from './endpoint/asked.js';
 export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
 export { endpointConnectionAgeMs } from './endpoint/connection-age.js';
 export {

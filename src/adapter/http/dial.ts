@@ -1,7 +1,18 @@
-import { connect as connectTcp, isIP, type LookupFunction, type Socket, type TcpNetConnectOpts } from 'node:net';
+import { connect as connectTcp, isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
-import { type Clock, type Endpoint, hostPort } from '../../index.js';
+import {
+  asError,
+  ask,
+  askedError,
+  type Clock,
+  type Endpoint,
+  endpointAddress,
+  isAskedError,
+  isPromise,
+  type Timer,
+} from '../../index.js';
 import { isPodLeftError } from './pod-left.js';
+import { checkAskedTls, type TlsOption } from './tls-options.js';
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
@@ -10,7 +21,7 @@ export interface DialOptions {
   readonly connectTimeoutMs: number;
   readonly tcpKeepAliveMs: number;
   readonly allowH2: boolean;
-  readonly tls: ConnectionOptions;
+  readonly tls: TlsOption;
   readonly clock: Clock;
   /** The errors of the adapter for what no system call reports. */
   readonly errors: DialErrors;
@@ -24,21 +35,24 @@ export interface DialErrors {
   closed(message: string): Error;
 }
 
-/** What is dialled, and named in messages. */
-export type Dialable = Pick<Endpoint, 'address' | 'port'>;
-
 /** The host and port a mock takes a socket to be for. */
 export interface Shown {
   readonly host: string;
   readonly port: number;
 }
 
-/** Called exactly once, never before `dial` has returned. */
+/**
+ * Called exactly once, never before `dial` has returned. The socket is the one `dial` returned, but for one case: where a
+ * function is still asked for TLS settings, that was the plain one underneath.
+ */
 export type Dialled = (error: Error | undefined, socket: Socket) => void;
 
 // As in undici: a larger buffer than Node's default for plain sockets, TLS records hold no more than 16 KiB.
 const TCP_HIGH_WATER_MARK = 64 * 1024;
 const TLS_HIGH_WATER_MARK = 16 * 1024;
+
+/** How much of the time to open a connection a function may take: whoever else watches that time must not be first. */
+const ASK_RATIO = 0.9;
 
 /** An option of every socket that its types leave out. */
 interface SizedBuffer {
@@ -53,7 +67,7 @@ export function isDialError(error: Error): boolean {
 }
 
 /** Finds the address of an endpoint behind another name; over TLS nothing else can be put in its place. */
-function lookupOf({ address, port }: Dialable, shown: Shown): LookupFunction {
+function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
   return (host, { all }, found) => {
     const family = isIP(address);
     if (port !== shown.port) {
@@ -84,68 +98,114 @@ export function bareHost(url: URL): string {
  * @param shown What a mock that stands in front of sockets sees in place of the endpoint.
  */
 export function dialler(
-  endpoint: Dialable,
+  endpoint: Endpoint,
   options: DialOptions,
   shown: Shown | undefined = undefined,
 ): (dialled: Dialled) => Socket {
   const { origin, connectTimeoutMs, tcpKeepAliveMs, allowH2, tls, clock, errors } = options;
   const secure = origin.protocol === 'https:';
-  const servername = tlsName(origin, tls);
   const address = { host: endpoint.address, port: endpoint.port };
   const target = shown === undefined ? address : { ...shown, lookup: lookupOf(endpoint, shown) };
-  let session: Buffer | undefined;
+  /** The last one, and the settings it was agreed on with: it is proof of the certificate we showed then. */
+  let session: { readonly data: Buffer; readonly tls: ConnectionOptions } | undefined;
 
-  const open = (): Socket => {
-    if (!secure) {
-      const settings: TcpNetConnectOpts & SizedBuffer = {
-        ...target,
-        highWaterMark: TCP_HIGH_WATER_MARK,
-        noDelay: true,
-      };
-      const socket = connectTcp(settings);
-      // By now a mock has read them. It dials by them what it lets through, and then the port may be another.
-      if (shown !== undefined) Object.assign(settings, address, { lookup: undefined });
-      return socket;
-    }
+  const openPlain = (): Socket => {
+    const settings: TcpNetConnectOpts & SizedBuffer = { ...target, highWaterMark: TCP_HIGH_WATER_MARK, noDelay: true };
+    const socket = connectTcp(settings);
+    // By now a mock has read them. It dials by them what it lets through, and then the port may be another.
+    if (shown !== undefined) Object.assign(settings, address, { lookup: undefined });
+    return socket;
+  };
+
+  const openSecure = (given: ConnectionOptions, over?: Socket): Socket => {
+    const servername = tlsName(origin, given);
     const settings: ConnectionOptions & SizedBuffer = {
       // An origin that is an IP address has no SNI, but its certificate must name it, not the pod behind it.
       checkServerIdentity: (_dialled, certificate) => checkServerIdentity(servername ?? bareHost(origin), certificate),
-      ...tls,
-      ...target,
+      ...given,
+      ...(over === undefined ? target : { socket: over }),
       ...(servername !== undefined && { servername }),
-      ...(session !== undefined && { session }),
+      ...(session?.tls === given && { session: session.data }),
       ALPNProtocols: allowH2 ? ['h2', 'http/1.1'] : ['http/1.1'],
       highWaterMark: TLS_HIGH_WATER_MARK,
     };
     const socket = connectTls(settings);
     socket.setNoDelay(true);
-    socket.on('session', (fresh) => {
-      session = fresh;
+    socket.on('session', (data) => {
+      session = { data, tls: given };
     });
     return socket;
   };
 
   return (dialled) => {
-    const socket = open();
-    socket.setKeepAlive(true, tcpKeepAliveMs);
-    const timer = clock.timer(() => {
-      const limit = `${connectTimeoutMs} ms`;
-      socket.destroy(errors.timedOut(`${hostPort(endpoint.address, endpoint.port)} did not connect within ${limit}`));
-    }, connectTimeoutMs);
     let settled = false;
-    const settle = (error: Error | undefined): void => {
+    /** Until a function that was asked has answered. */
+    let asking: Timer | undefined;
+    const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
       settled = true;
       timer.cancel();
-      if (error !== undefined && !isPodLeftError(error)) dialErrors.add(error);
+      asking?.cancel();
+      // That of a function says nothing of the endpoint.
+      if (error !== undefined && !isAskedError(error) && !isPodLeftError(error)) dialErrors.add(error);
       dialled(error, socket);
     };
-    socket.once(secure ? 'secureConnect' : 'connect', () => settle(undefined));
-    // Stays for the socket's life, so that no error finds nobody listening while the socket changes hands.
-    socket.on('error', settle);
-    socket.once('close', () => {
-      if (!settled) settle(errors.closed(`${hostPort(endpoint.address, endpoint.port)} closed while connecting`));
-    });
+    /** @param first What `dial` returned. */
+    const follow = (socket: Socket, opened: string | undefined, first: Socket): Socket => {
+      if (opened !== undefined) socket.once(opened, () => settle(undefined, socket));
+      // Stays for the socket's life, so that no error finds nobody listening while the socket changes hands.
+      socket.on('error', (error) => settle(error, first));
+      socket.once('close', () => {
+        if (!settled) settle(errors.closed(`${endpointAddress(endpoint)} closed while connecting`), first);
+      });
+      return socket;
+    };
+    const begin = (): Socket => {
+      if (!secure) return openPlain();
+      if (typeof tls !== 'function') return openSecure(tls);
+      const given = ask('tls', tls, endpoint, checkAskedTls);
+      if (!isPromise(given)) return refused(() => openSecure(given));
+      const plain = openPlain();
+      const limitMs = connectTimeoutMs * ASK_RATIO;
+      const late = (): void => void plain.destroy(askedError('tls', endpoint, `took more than ${limitMs} ms`));
+      asking = clock.timer(late, limitMs);
+      given
+        .then((answer) => {
+          asking?.cancel();
+          if (plain.destroyed) return;
+          // Nothing else of ours reads or ends it from here on.
+          const over = refused(() => openSecure(answer, plain));
+          follow(over, 'secureConnect', plain);
+        })
+        .catch((error) => plain.destroy(error));
+      return plain;
+    };
+    /** What Node throws for settings a function returned. */
+    const refused = (open: () => Socket): Socket => {
+      try {
+        return open();
+      } catch (error) {
+        throw askedError('tls', endpoint, `returned what cannot be used: ${asError(error).message}`, error);
+      }
+    };
+
+    const timer = clock.timer(() => {
+      const limit = `${connectTimeoutMs} ms`;
+      socket.destroy(errors.timedOut(`${endpointAddress(endpoint)} did not connect within ${limit}`));
+    }, connectTimeoutMs);
+    let socket: Socket;
+    try {
+      socket = begin();
+    } catch (error) {
+      // Of settings that were given as they are it was always thrown, and where they are checked first.
+      if (typeof tls !== 'function') {
+        timer.cancel();
+        throw error;
+      }
+      socket = new Socket().destroy(asError(error));
+    }
+    follow(socket, asking !== undefined ? undefined : secure ? 'secureConnect' : 'connect', socket);
+    socket.setKeepAlive(true, tcpKeepAliveMs);
     return socket;
   };
 }

@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import { afterPendingIo, type Balancer, outcomes } from '../../index.js';
+import { afterPendingIo, type Balancer, createEndpoint, type Endpoint, outcomes } from '../../index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
 
 /** What nock 15 and msw 3 share: `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
@@ -46,17 +46,17 @@ export class MockedDial {
 
   /** Opens a socket to a pod, or to the Service's own name, for a mock that asks no more of an Agent than that. */
   connectToPod(asked: Asked): Socket {
-    const endpoint = this.#anyPod() ?? { address: asked.host, port: asked.port };
+    const endpoint = this.#anyPod() ?? createEndpoint({ address: asked.host, port: asked.port });
     return dialler(endpoint, this.#options)(() => {});
   }
 
   #open(asked: Asked, dialled: Dialled): Socket {
     const pod = this.#anyPod();
-    const endpoint = pod ?? { address: asked.host, port: asked.port };
+    const endpoint = pod ?? createEndpoint({ address: asked.host, port: asked.port });
     return dialler(endpoint, this.#options, pod && asked)(dialled);
   }
 
-  #anyPod(): { readonly address: string; readonly port: number } | undefined {
+  #anyPod(): Endpoint | undefined {
     const lease = this.#balancer.pick();
     if (lease !== undefined) {
       lease.end(outcomes.notStarted);
@@ -66,6 +66,6 @@ export class MockedDial {
     const [known] = this.#balancer.snapshot().endpoints;
     if (known === undefined) return undefined;
     const { hostname, port } = new URL(`http://${known.address}`);
-    return { address: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 80) };
+    return createEndpoint({ address: hostname.replace(/^\[(.*)\]$/, '$1'), port: Number(port || 80) });
   }
 }

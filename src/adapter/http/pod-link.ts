@@ -1,5 +1,5 @@
 import type { Socket } from 'node:net';
-import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
+import { type Clock, type Endpoint, isAskedError, type Rng, type Timer } from '../../index.js';
 import type { Dialled } from './dial.js';
 import { dialLeftError, isPodLeftError } from './pod-left.js';
 import { PodSockets } from './pod-sockets.js';
@@ -105,7 +105,8 @@ export class PodLink {
   dial(dialled: Dialled): void {
     const receivedBefore = this.sockets.received;
     const socket = this.sockets.connect((error, opened) => {
-      this.#awaited.delete(opened);
+      // Not what was opened: TLS may have come on top of what was dialled.
+      this.#awaited.delete(socket);
       // First, so that whoever repeats the request elsewhere finds this pod judged already.
       if (error === undefined) this.#accepted();
       else if (!isPodLeftError(error)) this.#refused(error, this.sockets.received > receivedBefore);
@@ -213,7 +214,7 @@ export class PodLink {
       return;
     }
     const code = (error as NodeJS.ErrnoException).code ?? '';
-    if (LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
+    if (isAskedError(error) || LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
       this.#setCapacity(this.sockets.open);
       this.#crowdedTimer?.cancel();
       this.#crowdedTimer = this.#parts.clock.timer(() => this.#accepted(), CROWDED_MS);

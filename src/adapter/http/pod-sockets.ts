@@ -45,8 +45,10 @@ export class PodSockets {
   /** Opens one for a request that waits for it. */
   connect(dialled: Dialled): Socket {
     const socket = this.#dial((error, opened) => {
-      this.#connecting.delete(opened);
-      if (error !== undefined) this.#sockets.delete(opened);
+      this.#connecting.delete(socket);
+      // TLS over a socket that was dialled plain takes its place.
+      if (error !== undefined || opened !== socket) this.#sockets.delete(socket);
+      if (error === undefined && opened !== socket) this.add(opened);
       dialled(error, opened);
     });
     this.#connecting.add(socket);

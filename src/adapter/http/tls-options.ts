@@ -1,4 +1,8 @@
-import { optionError } from '../../index.js';
+import type { ConnectionOptions } from 'node:tls';
+import { type Asked, optionError } from '../../index.js';
+
+/** The `tls` option: settings, or a function that is asked for them at each new connection. */
+export type TlsOption = Asked<ConnectionOptions>;
 
 /** What the transport decides for every dial; a `tls` option must not. */
 const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
@@ -6,8 +10,20 @@ const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProto
 /** Checks a `tls` option. Throws EVENKEEL_OPTION. */
 export function checkTls(origin: URL, tls: unknown): void {
   if (tls === undefined) return;
-  if (typeof tls !== 'object' || tls === null) throw optionError('tls', 'an object as for tls.connect', tls);
+  const fits = typeof tls === 'function' || (typeof tls === 'object' && tls !== null);
+  if (!fits) throw optionError('tls', 'an object as for tls.connect, or a function that returns one', tls);
   if (origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
+  if (typeof tls !== 'function') checkSettings(tls as object);
+}
+
+/** Checks what a `tls` function returned. Throws EVENKEEL_OPTION; no value is shown, it may be a key. */
+export function checkAskedTls(tls: ConnectionOptions): ConnectionOptions {
+  if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
+  checkSettings(tls);
+  return tls;
+}
+
+function checkSettings(tls: object): void {
   for (const name of DIALLED) {
     if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', (tls as never)[name]);
   }

@@ -1,15 +1,14 @@
-import type { ConnectionOptions } from 'node:tls';
 import { type Clock, checkNumber, optionError, poolDefaults, type Rng, systemClock, systemRng } from '../../index.js';
 import type { DialErrors } from './dial.js';
 import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';
-import { checkTls } from './tls-options.js';
+import { checkTls, type TlsOption } from './tls-options.js';
 
 /** What the transports of all HTTP doors have in common; the docs of a door are beside its own options. */
 export interface HttpTransportOptions {
   readonly origin: string | URL;
   readonly connections?: number;
-  readonly tls?: ConnectionOptions;
+  readonly tls?: TlsOption;
   readonly tcpKeepAliveMs?: number;
   readonly connectTimeoutMs?: number;
   readonly healthPath?: string;

@@ -1,8 +1,8 @@
 import type { Agent } from 'node:http';
-import type { ConnectionOptions } from 'node:tls';
 import { type Clock, checkKeys, checkNumber, type Endpoint, type Rng, type Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
+import type { TlsOption } from '../http/tls-options.js';
 import { MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import type { PodAgent } from './pod-agent.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
@@ -14,8 +14,10 @@ export interface NodeHttpConnectionOptions {
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request
    * have no effect. The name that is sent and checked is the Service's unless `servername` says otherwise.
+   * Or a function, sync or async, that is asked for them at each new connection, within the time to open it: for
+   * certificates that are renewed. What it throws fails with EVENKEEL_OPTION, and says nothing about the pod.
    */
-  readonly tls?: ConnectionOptions;
+  readonly tls?: TlsOption;
   /**
    * How long an idle socket is kept, in ms. A pod that says `Keep-Alive: timeout=…` is left 2 s before it would hang up
    * (1 s where it says less than 4).

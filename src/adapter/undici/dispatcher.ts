@@ -107,7 +107,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   const matcher = originMatcher(origin, clusterDomain);
   return new BalancedDispatcher({
     matcher,
-    servername: origin.protocol === 'https:' ? tlsName(origin, tls ?? {}) : undefined,
+    servername: origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined,
     otherwise,
     key,
     rules: callRules(options),

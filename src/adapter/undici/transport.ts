@@ -1,4 +1,3 @@
-import type { ConnectionOptions } from 'node:tls';
 import type { Pool } from 'undici';
 import * as undici from 'undici';
 import {
@@ -13,6 +12,7 @@ import {
 } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
+import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
 import { PING_MS } from './silence-watch.js';
@@ -41,8 +41,10 @@ export interface UndiciConnectionOptions {
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and
    * checked is the Service's unless `servername` says otherwise.
+   * Or a function, sync or async, that is asked for them at each new connection, within the time to open it: for
+   * certificates that are renewed. What it throws fails with EVENKEEL_OPTION, and says nothing about the pod.
    */
-  readonly tls?: ConnectionOptions;
+  readonly tls?: TlsOption;
   /**
    * Whether HTTP/2 is offered over TLS. Needs undici 8.2, best 8.10 or later, and is refused with any before: those fail
    * the requests that run when a pod says GOAWAY, that is, at every rolling update. @defaultValue false

@@ -1,0 +1,173 @@
+import { createServer, type Server } from 'node:https';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { request } from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { createDispatcher } from '../../../src/adapter/undici/index.js';
+import type { Balancer } from '../../../src/balancer/balancer.js';
+import type { Endpoint } from '../../../src/endpoint/endpoint.js';
+import { staticEndpoints } from '../../../src/resolver/static.js';
+import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { connected } from '../../support/connected.js';
+import { until } from '../../support/until.js';
+import { send } from '../node-http/support/request.js';
+
+const authority = createCertificate({ commonName: 'authority' });
+const serving = createCertificate({ commonName: 'orders', hosts: ['orders.shop'], issuer: authority });
+const origin = 'https://orders.shop:8443';
+
+const client = (commonName: string): ConnectionOptions => {
+  const { cert, key } = createCertificate({ commonName, issuer: authority });
+  return { ca: authority.cert, cert, key };
+};
+
+type Ask = (endpoint: Endpoint) => ConnectionOptions | Promise<ConnectionOptions>;
+interface Client {
+  readonly balancer: Balancer<never>;
+  /** The name in the certificate the pod was shown. */
+  ask(): Promise<string>;
+  close(): Promise<void>;
+}
+interface Limits {
+  readonly connectTimeoutMs?: number;
+}
+
+let server: Server;
+let sockets: Set<TLSSocket>;
+let orders: Client;
+/** Requests of one name that wait for each other before they are answered. */
+let together: number;
+
+beforeEach(async () => {
+  sockets = new Set();
+  together = 1;
+  const waiting: (() => void)[] = [];
+  const { cert, key } = serving;
+  const settings = { cert, key, ca: authority.cert, requestCert: true, rejectUnauthorized: true };
+  server = createServer(settings, (incoming, response) => {
+    const name = (incoming.socket as TLSSocket).getPeerCertificate().subject?.CN;
+    waiting.push(() => response.end(String(name)));
+    if (waiting.length >= together) for (const answer of waiting.splice(0)) answer();
+  });
+  server.on('secureConnection', (socket) => {
+    sockets.add(socket);
+    socket.on('close', () => sockets.delete(socket)).on('error', () => {});
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+afterEach(async () => {
+  await orders.close();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+const options = (tls: Ask, limits: Limits) => ({
+  resolver: staticEndpoints([{ address: '127.0.0.1', port: (server.address() as { port: number }).port }]),
+  tls,
+  waitTimeoutMs: 1_000,
+  pool: limits,
+});
+const clients: Readonly<Record<string, (tls: Ask, limits?: Limits) => Client>> = {
+  undici: (tls, limits = {}) => {
+    const dispatcher = createDispatcher(origin, options(tls, limits));
+    return {
+      balancer: dispatcher.balancer as never,
+      ask: async () => (await request(`${origin}/`, { dispatcher })).body.text(),
+      close: () => dispatcher.close(),
+    };
+  },
+  'node:http': (tls, limits = {}) => {
+    const agent = createAgent(origin, options(tls, limits));
+    return {
+      balancer: agent.balancer as never,
+      ask: async () => (await send(agent, `${origin}/`)).body,
+      close: () => agent.close(),
+    };
+  },
+};
+/** Ends all connections as a pod does whose keep-alive time is over. */
+const hangUp = async (): Promise<void> => {
+  for (const socket of sockets) socket.end();
+  await until('all connections have ended', () => sockets.size === 0);
+};
+
+for (const [name, open] of Object.entries(clients)) {
+  describe(`a function that is asked for TLS settings, over ${name}`, () => {
+    for (const how of ['sync', 'async'] as const) {
+      const answer = (settings: () => ConnectionOptions): Ask =>
+        how === 'sync' ? settings : async () => Promise.resolve().then(settings);
+
+      it(`${how}: every new connection shows the certificate of its time`, async () => {
+        let current = client('first');
+        const asked: Endpoint[] = [];
+        const settings = answer(() => current);
+        orders = open((endpoint) => {
+          asked.push(endpoint);
+          return settings(endpoint);
+        });
+        expect(await orders.ask()).toBe('first');
+        current = client('second');
+        expect(await orders.ask()).toBe('first');
+        await hangUp();
+        expect(await orders.ask()).toBe('second');
+        expect(asked.map(({ address }) => address)).toContain('127.0.0.1');
+      });
+
+      it(`${how}: several connections at once carry their requests, and all are closed at the end`, async () => {
+        orders = open(answer(() => client('first')));
+        await connected(orders.balancer, 1);
+        together = 8;
+        const names = await Promise.all(Array.from({ length: 8 }, () => orders.ask()));
+        expect(names).toEqual(Array.from({ length: 8 }, () => 'first'));
+        await orders.close();
+        await until('all connections have ended', () => sockets.size === 0);
+      });
+
+      it(`${how}: what it throws is told, and ends when it answers again`, async () => {
+        let fails = true;
+        const failing = answer(() => {
+          if (fails) throw new Error('no token');
+          return client('first');
+        });
+        orders = open(failing);
+        await expect(orders.ask()).rejects.toMatchObject({
+          code: 'EVENKEEL_NOT_READY',
+          message: expect.stringContaining('the function given as "tls" failed: no token'),
+        });
+        fails = false;
+        expect(await orders.ask()).toBe('first');
+      });
+
+      it(`${how}: a pod it cannot be connected to anew for that reason is used over what is open`, async () => {
+        let fails = false;
+        const failing = answer(() => {
+          if (fails) throw new Error('no token');
+          return client('first');
+        });
+        orders = open(failing);
+        expect(await orders.ask()).toBe('first');
+        await until('its connection is idle', () => orders.balancer.snapshot().endpoints[0]?.inFlight === 0);
+        fails = true;
+        const names = await Promise.allSettled([orders.ask(), orders.ask()]);
+        expect(names.filter(({ status }) => status === 'fulfilled')).not.toEqual([]);
+        expect(orders.balancer.snapshot().endpoints).toMatchObject([{ state: 'ready', failed: 0 }]);
+        expect(await orders.ask()).toBe('first');
+      });
+    }
+
+    it('settings Node cannot use are told', async () => {
+      orders = open(() => ({ ca: authority.cert, cert: 'no certificate', key: 'no key' }));
+      const returned = 'the function given as "tls" returned what cannot be used';
+      await expect(orders.ask()).rejects.toThrow(returned);
+    });
+
+    it('settings that are none of its business are told', async () => {
+      orders = open(() => ({ host: '127.0.0.1' }));
+      await expect(orders.ask()).rejects.toThrow('tls.host must be left out');
+    });
+
+    it('one that does not answer is told', async () => {
+      orders = open(() => new Promise(() => {}), { connectTimeoutMs: 100 });
+      await expect(orders.ask()).rejects.toThrow('the function given as "tls" took more than 90 ms');
+    });
+  });
+}
