@@ -95,14 +95,14 @@ export class ServiceHosts {
     const told = typeof this.#rule === 'function' ? checked(this.#rule(origin)) : undefined;
     if (this.#closed || told === false) return false;
     const isOpen = told === undefined && typeof this.#rule !== 'object';
-    if (isOpen && parseServiceHost(origin.hostname) === undefined) return false;
+    if (isOpen && parseServiceHost(withoutDot(origin.hostname)) === undefined) return false;
     // The names are needed for a "yes" too, since it tells which Service.
     return this.#names === undefined ? this.#read().then(() => this.#decide(origin, told)) : this.#decide(origin, told);
   }
 
   /** The absolute name of a host: one for all spellings of a Service. Only for what was judged to be one. */
   nameOf({ hostname }: { readonly hostname: string }): string {
-    return absoluteName(hostname, this.#cluster);
+    return absoluteName(withoutDot(hostname), this.#cluster);
   }
 
   /** Forgets a Service, so that it is asked for again when it is next wanted. */
@@ -130,7 +130,7 @@ export class ServiceHosts {
     if (this.#listed !== undefined) return this.#listed.has(this.nameOf(origin));
     const { namespace } = this.#cluster;
     const inCluster = namespace !== undefined || this.#dns.clusterDomain !== undefined;
-    const name = plainName(origin.hostname, this.#cluster, inCluster);
+    const name = plainName(withoutDot(origin.hostname), this.#cluster, inCluster);
     const service = parseServiceHost(name);
     const isOurs = service?.domain === bareDomain(this.#cluster.domain) || service?.domain === CLUSTER_SET_DOMAIN;
     return !isOurs || this.#closed ? false : this.#lookUp(name);
@@ -227,4 +227,9 @@ function checked(told: unknown): boolean | undefined {
   // A promise is true to whoever only looks whether it is.
   if (told === undefined || typeof told === 'boolean') return told;
   throw optionError('services()', 'a function that returns true, false or undefined', told);
+}
+
+/** `orders.shop.` is `orders.shop` to whoever wrote the URL, and as a name of its own it could only be a host on the internet. */
+function withoutDot(hostname: string): string {
+  return /^[^.]+\.[^.]+(\.svc)?\.$/i.test(hostname) ? hostname.slice(0, -1) : hostname;
 }

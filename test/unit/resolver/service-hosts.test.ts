@@ -30,7 +30,9 @@ const inPod = 'search web.svc.corp.example svc.corp.example corp.example\n';
 
 it.each([
   ['orders.shop', orders],
+  ['orders.shop.', orders],
   ['orders.shop.svc', orders],
+  ['orders.shop.svc.', orders],
   ['orders.shop.svc.cluster.local', orders],
   ['ORDERS.shop.svc.cluster.local.:8080', orders],
   ['orders', 'orders.web.svc.cluster.local.'],
@@ -51,7 +53,8 @@ it.each([
   'localhost',
   'api.localhost',
   'api.example.com',
-  'example.com.',
+  'api.example.com.',
+  'orders.',
   'pod-0.mysql.shop.svc.cluster.local',
   'a..b',
   '-x.y',
