@@ -17,7 +17,7 @@ import { EndpointFeed } from './endpoint-feed.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
-import { closedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
+import { closedError, misconnectedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
@@ -110,6 +110,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       troubled: () => {
         this.#rebuilds.reconsider();
         this.#feed.refresh();
+        if (this.#room.size === 0) return;
+        const mistake = misconnectedError(this.#feed, this.#pool);
+        if (mistake !== undefined) this.#room.fail(mistake);
       },
     });
     try {
@@ -335,7 +338,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (this.#closing.hasBegun) return closedError();
     if (this.#empty && !this.#options.waitForEndpoints) return noEndpointsError(this.#feed);
     const { error, endpoints } = this.#feed;
-    return endpoints === undefined && error?.permanent ? error : undefined;
+    if (endpoints === undefined) return error?.permanent ? error : undefined;
+    return misconnectedError(this.#feed, this.#pool);
   }
 
   #waitedInVain(timeoutMs: number): EvenkeelError {

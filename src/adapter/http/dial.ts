@@ -144,6 +144,7 @@ export function dialler(
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
       settled = true;
+      if (error !== undefined) explain(error, endpoint);
       timer.cancel();
       asking?.cancel();
       // That of a function says nothing of the endpoint.
@@ -208,4 +209,14 @@ export function dialler(
     socket.setKeepAlive(true, tcpKeepAliveMs);
     return socket;
   };
+}
+
+/** What OpenSSL says of an answer that is not TLS. */
+const NO_TLS: ReadonlySet<unknown> = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
+
+/** Says what the likeliest mistake is where the library below has only its own words. The code stays. */
+function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint): void {
+  if (!NO_TLS.has(error.code)) return;
+  const address = endpointAddress(endpoint);
+  error.message = `${address} does not speak TLS, most likely plain HTTP; use http:// (${error.message.trim()})`;
 }

@@ -1,6 +1,8 @@
 import { once } from 'node:events';
+import https from 'node:https';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
@@ -38,6 +40,38 @@ afterAll(async () => {
 afterEach(async () => {
   for (const dispatcher of opened.splice(0)) await dispatcher.close();
   await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
+});
+
+/** Whoever waits that long did not hear it in time. */
+const patient = { waitTimeoutMs: 600_000 };
+
+describe('what is set up wrong is said at once, and not waited for', () => {
+  it.each([
+    ['an authority nobody knows', origin, {}, /no endpoint can be connected to .*unable to verify/],
+    ['a certificate of another Service', 'https://billing.shop:8443', { ca: authority.cert }, /billing\.shop/],
+  ])('%s', async (_what, target, tls, message) => {
+    const orders = open(target, { tls, ...patient });
+    for (let request = 0; request < 2; request++) {
+      const error = await orders.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
+      expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY', message: expect.stringMatching(message) });
+    }
+    const agent = createAgent(target, { resolver: staticEndpoints(pods.endpoints), tls, ...patient });
+    const failed = once(https.get(target, { agent }), 'error');
+    expect(await failed).toMatchObject([{ code: 'EVENKEEL_NOT_READY', message: expect.stringMatching(message) }]);
+    await agent.close();
+  });
+
+  it('https to pods that speak plain HTTP', async () => {
+    await using plain = await Pods.start(2);
+    const resolver = staticEndpoints(plain.endpoints);
+    const orders = open(origin, { resolver, ...patient });
+    const message = expect.stringMatching(/does not speak TLS, most likely plain HTTP; use http:\/\//);
+    await expect(orders.request({ path: '/', method: 'GET' })).rejects.toMatchObject({ message });
+    const agent = createAgent(origin, { resolver, ...patient });
+    expect(await once(https.get(origin, { agent }), 'error')).toMatchObject([{ message }]);
+    await agent.close();
+    await orders.close();
+  });
 });
 
 describe('over TLS', () => {
