@@ -12,8 +12,8 @@ export interface ConnectAttemptParts<C> {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
-  /** Whether the endpoint failed lately: then others go first. */
-  readonly again: boolean;
+  /** How often the endpoint failed lately, in a row: others go first. */
+  readonly failures: number;
   /** Exactly one of the two is called, once, never synchronously; none after `callOff`. */
   opened(connection: Connection<C>): void;
   failed(error: EvenkeelError): void;
@@ -33,7 +33,7 @@ export class ConnectAttempt<C> implements GateVisitor {
 
   constructor(parts: ConnectAttemptParts<C>) {
     this.#parts = parts;
-    parts.gate.enter(this, parts.again);
+    parts.gate.enter(this, parts.failures);
   }
 
   /** Only the gate calls this. */
@@ -57,7 +57,7 @@ export class ConnectAttempt<C> implements GateVisitor {
   /** Nobody wants the connection any more. Harmless when it is over. */
   callOff(): void {
     if (this.#over) return;
-    this.#end();
+    this.#end(false);
     const address = endpointAddress(this.#parts.endpoint);
     this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was called off`));
   }
@@ -70,7 +70,7 @@ export class ConnectAttempt<C> implements GateVisitor {
       this.#fail(`the transport delivered no connection to ${endpointAddress(endpoint)}, but ${instead}`);
     } else if (this.#over) this.#parts.discard(connection);
     else {
-      this.#end();
+      this.#end(true);
       this.#parts.opened(connection);
     }
   }
@@ -87,17 +87,17 @@ export class ConnectAttempt<C> implements GateVisitor {
 
   #fail(message: string, cause?: unknown): void {
     const { endpoint } = this.#parts;
-    this.#end();
+    this.#end(false);
     const error = new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: endpointAddress(endpoint) });
     this.#limit?.abort(error);
     this.#parts.failed(error);
   }
 
-  #end(): void {
+  #end(connected: boolean): void {
     this.#over = true;
     this.#timer?.cancel();
     const { gate } = this.#parts;
-    if (!gate.giveUp(this)) gate.left(this);
+    if (!gate.giveUp(this)) gate.left(this, connected);
   }
 }
 

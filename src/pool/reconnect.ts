@@ -44,9 +44,9 @@ export class Reconnect {
     this.#due = due;
   }
 
-  /** Whether it failed lately. */
-  get hasFailed(): boolean {
-    return this.#failures > 0;
+  /** How often it failed lately, in a row. */
+  get failures(): number {
+    return this.#failures;
   }
 
   connected(): void {

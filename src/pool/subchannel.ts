@@ -130,7 +130,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   #connect(): void {
     if (!this.#transition('connecting')) return;
     this.#attemptConnection(
-      this.#reconnect.hasFailed,
+      this.#reconnect.failures,
       (connection) => {
         this.lastError = undefined;
         this.#adopt(connection);
@@ -143,7 +143,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   #attemptConnection(
-    again: boolean,
+    failures: number,
     opened: (connection: Connection<C>) => void,
     failed: (error: Error) => void,
   ): void {
@@ -155,7 +155,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       timeoutMs: options.connectTimeoutMs,
       clock,
       gate,
-      again,
+      failures,
       opened: (connection) => {
         this.#attempt = undefined;
         opened(connection);
@@ -252,7 +252,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** Maximum age: the replacement is opened before the old connection is given up. */
   #replace(): void {
     this.#attemptConnection(
-      true, // not urgent: others go first
+      1, // not urgent: others go first
       (connection) => {
         const old = this.connection;
         this.#adopt(connection);

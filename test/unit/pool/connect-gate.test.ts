@@ -6,16 +6,19 @@ import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
 function gate(limit: number): {
   gate: ConnectGate;
   begun: string[];
-  enter(name: string, again?: boolean): GateVisitor;
+  enter(name: string, failures?: number): GateVisitor;
+  clock: FakeClock;
 } {
   const begun: string[] = [];
-  const made = new ConnectGate(limit, new FakeClock());
+  const clock = new FakeClock();
+  const made = new ConnectGate(limit, clock);
   return {
+    clock,
     gate: made,
     begun,
-    enter(name, again = false) {
+    enter(name, failures = 0) {
       const visitor = { begin: () => begun.push(name) };
-      made.enter(visitor, again);
+      made.enter(visitor, failures);
       return visitor;
     },
   };
@@ -26,7 +29,7 @@ describe('the connect gate', () => {
     const { gate: door, begun, enter } = gate(2);
     const [a] = ['a', 'b', 'c', 'd'].map((name) => enter(name));
     expect(begun).toEqual(['a', 'b']);
-    door.left(a as GateVisitor);
+    door.left(a as GateVisitor, true);
     await settle();
     expect(begun).toEqual(['a', 'b', 'c']);
   });
@@ -36,7 +39,7 @@ describe('the connect gate', () => {
     const [a, b] = ['a', 'b', 'c'].map((name) => enter(name)) as [GateVisitor, GateVisitor];
     expect(door.giveUp(b)).toBe(true);
     expect(door.giveUp(a)).toBe(false);
-    door.left(a);
+    door.left(a, true);
     await settle();
     expect(begun).toEqual(['a', 'c']);
   });
@@ -44,33 +47,112 @@ describe('the connect gate', () => {
   it('begins nobody who is called off in the same turn as those before him', async () => {
     const { gate: door, begun, enter } = gate(2);
     const visitors = Array.from({ length: 1_000 }, (_, i) => enter(String(i)));
-    for (const visitor of visitors) if (!door.giveUp(visitor)) door.left(visitor);
+    for (const visitor of visitors) if (!door.giveUp(visitor)) door.left(visitor, false);
     await settle();
     expect(begun).toHaveLength(2);
   });
 
   it('lets newcomers pass those whose endpoint failed lately, and keeps half of the places for them', async () => {
     const { gate: door, begun, enter } = gate(4);
-    const failing = Array.from({ length: 100 }, (_, i) => enter(`failing ${i}`, true));
+    const failing = Array.from({ length: 100 }, (_, i) => enter(`failing ${i}`, 1));
     expect(begun).toEqual(['failing 0', 'failing 1']);
     enter('new 1');
     enter('new 2');
     expect(begun.slice(2)).toEqual(['new 1', 'new 2']);
     enter('new 3');
-    door.left(failing[0] as GateVisitor);
+    door.left(failing[0] as GateVisitor, false);
     await settle();
     expect(begun.slice(4)).toEqual(['new 3']);
   });
 
   it('always has a place for those that failed, too', () => {
     const { begun, enter } = gate(1);
-    enter('failing', true);
+    enter('failing', 1);
     expect(begun).toEqual(['failing']);
   });
 
   it('knows no bound where the limit is Infinity', () => {
     const { begun, enter } = gate(Number.POSITIVE_INFINITY);
-    for (let i = 0; i < 500; i++) enter(String(i), i % 2 === 0);
+    for (let i = 0; i < 500; i++) enter(String(i));
     expect(begun).toHaveLength(500);
+  });
+
+  it('pays for 50 attempts per second on endpoints that failed lately, however soon they fail again', async () => {
+    for (const limit of [32, Number.POSITIVE_INFINITY]) {
+      const { gate: door, enter, clock } = gate(limit);
+      let begun = 0;
+      const visitors = Array.from({ length: 1_000 }, () => ({
+        begin() {
+          begun++;
+          clock.timer(() => {
+            door.left(this, false);
+            door.enter(this, 10);
+          }, 1);
+        },
+      }));
+      for (const visitor of visitors) door.enter(visitor, 10);
+      await clock.advanceAsync(1_000);
+      expect(begun).toBeLessThanOrEqual(100);
+      const before = begun;
+      await clock.advanceAsync(10_000);
+      expect(begun - before).toBeGreaterThanOrEqual(499);
+      expect(begun - before).toBeLessThanOrEqual(501);
+      // Nobody new waits for it.
+      const now = begun;
+      enter('new');
+      expect(begun).toBe(now);
+      // Those that run come back once more.
+      for (const visitor of visitors) door.giveUp(visitor);
+      await clock.advanceAsync(1);
+      for (const visitor of visitors) door.giveUp(visitor);
+      expect(clock.timers).toBe(0);
+    }
+  });
+
+  it('gives each of them a turn, and every other turn to those that failed a few times only', async () => {
+    const { gate: door, clock } = gate(32);
+    const turns = new Map<string, number>();
+    const visitor = (name: string, failures: number): GateVisitor => ({
+      begin() {
+        turns.set(name, (turns.get(name) ?? 0) + 1);
+        clock.timer(() => {
+          door.left(this, false);
+          door.enter(this, failures);
+        }, 1);
+      },
+    });
+    for (let i = 0; i < 500; i++) door.enter(visitor(`gone ${i}`, 4), 4);
+    for (let i = 0; i < 50; i++) door.enter(visitor(`starting ${i}`, 3), 3);
+    await clock.advanceAsync(41_000);
+    const of = (kind: string): number[] =>
+      [...turns].filter(([name]) => name.startsWith(kind)).map(([, count]) => count);
+    expect(of('gone')).toHaveLength(500);
+    expect(Math.max(...of('gone')) - Math.min(...of('gone'))).toBeLessThanOrEqual(1);
+    expect(Math.max(...of('starting')) - Math.min(...of('starting'))).toBeLessThanOrEqual(1);
+    const sum = (counts: number[]): number => counts.reduce((a, b) => a + b, 0);
+    // The first few began before the others came.
+    expect(Math.abs(sum(of('gone')) - sum(of('starting')))).toBeLessThanOrEqual(16);
+  });
+
+  it('takes nothing for an attempt that brings a connection', async () => {
+    const { gate: door, clock } = gate(4);
+    let connected = 0;
+    for (let i = 0; i < 1_000; i++) {
+      door.enter(
+        {
+          begin() {
+            clock.timer(() => {
+              connected++;
+              door.left(this, true);
+            }, 1);
+          },
+        },
+        10,
+      );
+    }
+    // Two at a time, each 1 ms.
+    await clock.advanceAsync(510);
+    expect(connected).toBe(1_000);
+    expect(clock.timers).toBe(0);
   });
 });

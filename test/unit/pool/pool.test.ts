@@ -287,3 +287,34 @@ describe('the pool', () => {
     });
   });
 });
+
+describe('endpoints that cannot be reached', () => {
+  it('share 50 dials per second in fair turns, keep nobody else waiting, and are connected to soon after they are back', async () => {
+    const house = new PoolHouse();
+    const { transport, clock } = house;
+    const gone = Array.from({ length: 1_000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
+    for (const address of gone) transport.behaviour.set(`${address}:80`, 'refuse');
+    await house.follow(['10.0.0.1', ...gone]);
+    // Until all have failed more than a few times: before, those that have not go first.
+    await clock.advanceAsync(120_000);
+    transport.attempts.length = 0;
+    await clock.advanceAsync(60_000);
+    expect(transport.attempts.length).toBeLessThanOrEqual(3_001);
+    expect(transport.attempts.length).toBeGreaterThan(2_900);
+    const turns = new Map<string, number>();
+    for (const address of transport.attempts) turns.set(address, (turns.get(address) ?? 0) + 1);
+    expect(turns.size).toBe(1_000);
+    // Three each, one more or less by the pause each has besides.
+    expect(Math.max(...turns.values()) - Math.min(...turns.values())).toBeLessThanOrEqual(2);
+    // A new one is connected to at once, and one that failed once soon.
+    transport.behaviour.set('10.0.0.3:80', 'refuse');
+    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3', ...gone]);
+    expect(house.states).toMatchObject({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready', '10.0.0.3:80': 'backoff' });
+    transport.behaviour.set('10.0.0.3:80', 'accept');
+    await clock.advanceAsync(300);
+    expect(house.states).toMatchObject({ '10.0.0.3:80': 'ready' });
+    transport.behaviour.clear();
+    await clock.advanceAsync(4_000);
+    expect(new Set(Object.values(house.states))).toEqual(new Set(['ready']));
+  });
+});
