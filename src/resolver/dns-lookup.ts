@@ -89,9 +89,11 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const answer = await ask('SRV', owner, () => client.resolveSrv(owner));
   if (typeof answer === 'string') return none;
   // Nobody can be reached at port 0: one bad record must not cost the others.
-  const found = answer.filter(({ port }) => Number.isInteger(port) && port >= 1 && port <= 65_535);
+  const found = answer.filter(
+    ({ port, priority }) => Number.isInteger(port) && port >= 1 && port <= 65_535 && Number.isFinite(priority),
+  );
   if (found.length === 0 && answer.some(({ name: host }) => !isNowhere(host))) {
-    throw new ResolveError(`DNS has no record for SRV ${owner} with a port from 1 to 65535`);
+    throw new ResolveError(`DNS has no record for SRV ${owner} that can be used: none has a port from 1 to 65535`);
   }
   // RFC 2782: only the records of the lowest priority count while they answer, and the target "." means "not here".
   let lowest = Number.POSITIVE_INFINITY;

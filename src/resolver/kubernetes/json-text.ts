@@ -3,6 +3,7 @@ const MAX_DEPTH = 64;
 
 /** Different names of fields; labels and annotations have names of their own. Each new one costs a hundred times a known one. */
 const MAX_NAMES = 5_000;
+const LONG = 100_000;
 /** Which hashes of names were met in which text: by its number, so that nothing has to be cleared. */
 const met = new Int32Array(16_384);
 let texts = 0;
@@ -26,12 +27,14 @@ function countContainers(text: string, most: number): number {
   let depth = 0;
   let count = 0;
   let names = 0;
+  const isLong = text.length > LONG;
   texts++;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case QUOTE: {
         const end = endOfString(text, at);
-        if (isNewName(text, at + 1, end)) names++;
+        // In a short text, such as nearly every event of a watch, there is no room for many.
+        if (isLong && isNewName(text, at + 1, end)) names++;
         if (names > MAX_NAMES) throw new SyntaxError(`more than ${MAX_NAMES} names of fields`);
         at = end;
         break;

@@ -61,6 +61,9 @@ describe('records nobody can use', () => {
     for (let round = 0; round < 5; round++) await clock.advanceAsync(5_000);
     expect(listener.keys).toBe('10.0.0.1:8080');
     expect(listener.events.at(-1)).toContain('no record for SRV');
+    client.answers[srv] = [record('p1.example', 80, { priority: Number.NaN })];
+    for (let round = 0; round < 5; round++) await clock.advanceAsync(5_000);
+    expect(listener.keys).toBe('10.0.0.1:8080');
     // "Not here" (RFC 2782) has port 0, too, and does mean that there are none.
     client.answers[srv] = [record('.', 0)];
     for (let round = 0; round < 5; round++) await clock.advanceAsync(5_000);
