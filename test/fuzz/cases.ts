@@ -4,6 +4,15 @@ import { seededRng } from '../../src/testing/seeded-rng.js';
 /** Cases of each input: a million in `npm run proof:fuzz`, enough to notice a slip in the tests. */
 export const CASES: number = process.env.EVENKEEL_PROOF === undefined ? 10_000 : 1_000_000;
 
+/** `EVENKEEL_SEED=7 npx vitest run --project=unit test/fuzz` runs one case of each. */
+const only: number | undefined =
+  process.env.EVENKEEL_SEED === undefined ? undefined : Number(process.env.EVENKEEL_SEED);
+
+/** Throws unless so many cases went one way: a test whose every case is refused at once shows nothing. */
+export function enough(count: number, least: number): void {
+  if (only === undefined && count < least) throw new Error(`${count} cases, fewer than ${least}`);
+}
+
 /** Time-out of a test; guards against hanging, also at full counts. */
 export const LIMIT_MS = 1_800_000;
 
@@ -12,7 +21,7 @@ export const LIMIT_MS = 1_800_000;
  * again alone.
  */
 export async function eachCase(run: (rng: Rng, seed: number) => Promise<void> | void): Promise<void> {
-  for (let seed = 1; seed <= CASES; seed++) {
+  for (let seed = only ?? 1; seed <= (only ?? CASES); seed++) {
     try {
       // A case that does not wait costs no turn.
       const pending = run(seededRng(seed), seed);

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net';
-import { describe, expect, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { classifyAddress } from '../../src/endpoint/unsafe-address.js';
 import { dns } from '../../src/resolver/dns.js';
 import type { DnsClient } from '../../src/resolver/dns-client.js';
@@ -7,7 +7,7 @@ import { drawIndex, type Rng } from '../../src/runtime/rng.js';
 import { FakeClock, settle } from '../../src/testing/fake-clock.js';
 import { dnsError } from '../support/fake-dns-client.js';
 import { RecordingListener } from '../support/recording-listener.js';
-import { anything, eachCase, LIMIT_MS, oddAddresses, oddNumbers, oneOf } from './cases.js';
+import { anything, eachCase, enough, LIMIT_MS, oddAddresses, oddNumbers, oneOf } from './cases.js';
 
 const orders = 'orders.shop.svc.cluster.local';
 const codes = ['ENOTFOUND', 'ENODATA', 'ESERVFAIL', 'EREFUSED', 'ETIMEOUT', 'EBADRESP', 'EFORMERR', 'ECANCELLED', ''];
@@ -120,7 +120,7 @@ describe('answers of DNS', () => {
       await settle();
       if (clock.timers > 0) throw new Error('a timer is left after close');
     });
-    expect(updates).toBeGreaterThan(10_000);
-    expect(failures).toBeGreaterThan(1_000);
+    enough(updates, 10_000);
+    enough(failures, 1_000);
   });
 });

@@ -7,7 +7,7 @@ import { cookieKey, headerKey } from '../../src/adapter/undici/key.js';
 import { rawHeader } from '../../src/adapter/undici/outcome.js';
 import type { Outcome } from '../../src/endpoint/outcome.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
-import { anything, eachCase, LIMIT_MS, mutated, oddNumbers, oneOf } from './cases.js';
+import { anything, eachCase, enough, LIMIT_MS, mutated, oddNumbers, oneOf } from './cases.js';
 
 const values = [
   '5',
@@ -71,7 +71,7 @@ describe('heads of HTTP', () => {
       checkWait(parseRetryAfter(value(rng), value(rng)), 3_600_000);
       checkWait(keepAliveMs(60_000, headers.get('keep-alive')), 60_000);
     });
-    expect(waits).toBeGreaterThan(300);
+    enough(waits, 300);
   });
 
   it('raw headers of any form are read, and so are the keys of requests', { timeout: LIMIT_MS }, async () => {
@@ -93,7 +93,7 @@ describe('heads of HTTP', () => {
         if (key !== undefined) found++;
       }
     });
-    expect(found).toBeGreaterThan(1_000);
+    enough(found, 1_000);
   });
 
   it('statuses and trailers of gRPC make outcomes', { timeout: LIMIT_MS }, async () => {

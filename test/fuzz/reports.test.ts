@@ -1,11 +1,11 @@
 import { Metadata } from '@grpc/grpc-js';
-import { describe, expect, it } from 'vitest';
+import { describe, it } from 'vitest';
 import { decodeLoadReport, loadReportOf } from '../../src/adapter/grpc-js/load-report.js';
 import type { LoadReport } from '../../src/endpoint/outcome.js';
 import { parseLoadReport } from '../../src/load/orca.js';
 import { reported } from '../../src/load/reported.js';
 import { drawIndex, type Rng } from '../../src/runtime/rng.js';
-import { eachCase, LIMIT_MS, mutated, oddNumbers, oneOf } from './cases.js';
+import { eachCase, enough, LIMIT_MS, mutated, oddNumbers, oneOf } from './cases.js';
 
 const names = [
   'cpu_utilization',
@@ -110,7 +110,7 @@ describe('load reports', () => {
       read += reports.length;
       checkLoad(rng, reports);
     });
-    expect(read).toBeGreaterThan(5_000);
+    enough(read, 5_000);
   });
 
   it('of gRPC: the same of the binary form', { timeout: LIMIT_MS }, async () => {
@@ -127,6 +127,6 @@ describe('load reports', () => {
       read++;
       checkLoad(rng, [report]);
     });
-    expect(read).toBeGreaterThan(3_000);
+    enough(read, 3_000);
   });
 });
