@@ -47,6 +47,11 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return tried;
   }
 
+  /** Another pick for this call follows. */
+  another(): void {
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.another();
+  }
+
   createFilter(): experimental.Filter {
     return this;
   }
@@ -75,7 +80,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
       if (this.messages === 1) this.history.single = true;
       else this.history.streaming = true;
     }
-    this.last?.callEnded();
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
     return status;
   }
 
@@ -131,9 +136,8 @@ export class Attempt implements experimental.PickResult {
     this.#begun = true;
   }
 
-  /** Another pick for the same call follows; told of the latest, it tells those before it. One not begun on a lost connection is what it replaces. */
+  /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */
   another(): void {
-    this.previous?.another();
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
     this.#tell();
@@ -141,7 +145,6 @@ export class Attempt implements experimental.PickResult {
 
   /** The call is over: a pick that was never used is given back, a failure had no attempt after it. */
   callEnded(): void {
-    this.previous?.callEnded();
     this.#end(outcomes.notStarted);
     this.#tell();
   }

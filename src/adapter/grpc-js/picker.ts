@@ -37,7 +37,7 @@ export class BalancerPicker implements experimental.Picker {
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
     const info: unknown = extraPickInfo;
     const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
-    call.last?.another();
+    call.another();
     const lease = this.#balancer.pick(this.#pickOptions(call, metadata));
     const leaf = lease?.handle.leastBusy();
     if (lease === undefined || leaf === undefined) {
