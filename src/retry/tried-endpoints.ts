@@ -15,6 +15,8 @@ export class TriedEndpoints<C> {
   readonly #tried = new Set<Subchannel<C>>();
   /** Endpoints that took no connection, each with the handle that was of no use. */
   readonly #refusing = new Map<Subchannel<C>, C>();
+  /** Endpoints that refused the call once, of which they did nothing. */
+  readonly #refused = new Set<Subchannel<C>>();
   /** Endpoints that answered, or let the time pass: to ask them again is no retry elsewhere. */
   readonly #asked = new Set<Subchannel<C>>();
 
@@ -29,6 +31,15 @@ export class TriedEndpoints<C> {
     else this.#refusing.delete(subchannel);
     const failedItself = outcome.kind === 'failure' && outcome.cause !== 'reset' && outcome.cause !== 'connect';
     if (failedItself || outcome.kind === 'success') this.#asked.add(subchannel);
+  }
+
+  /**
+   * The attempt, added before, was refused by the endpoint: over HTTP/2, after a repetition on another connection. It is
+   * asked once more where there is no other; each time costs connections.
+   */
+  refused({ subchannel }: Attempt<C>): void {
+    if (this.#refused.has(subchannel)) this.#asked.add(subchannel);
+    else this.#refused.add(subchannel);
   }
 
   /**

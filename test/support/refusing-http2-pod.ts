@@ -22,6 +22,7 @@ const REFUSED_STREAM = 7;
 export class RefusingHttp2Pod implements AsyncDisposable {
   /** Requests that arrived, to be refused. */
   requests = 0;
+  connections = 0;
   readonly #server: Server;
   readonly #refusal: Refusal;
   readonly #sockets = new Set<TLSSocket>();
@@ -51,6 +52,7 @@ export class RefusingHttp2Pod implements AsyncDisposable {
   }
 
   #serve(socket: TLSSocket): void {
+    this.connections++;
     this.#sockets.add(socket);
     socket.on('close', () => this.#sockets.delete(socket));
     socket.on('error', () => {});

@@ -19,6 +19,7 @@ import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
 import { MAX_MOVES, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
+import { isRefusedError } from './refused-stream.js';
 import { unsentTeller } from './unsent-request.js';
 import { isBodyError } from './watched-body.js';
 
@@ -271,6 +272,7 @@ export abstract class Call implements Timed {
   #repeat(failed: Lease<Pool>, outcome: Outcome, error: Error): void {
     this.tried ??= new TriedEndpoints();
     this.tried.add(failed, outcome);
+    if (isRefusedError(error)) this.tried.refused(failed);
     const { avoid } = this.tried;
     const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
     if (lease !== undefined && !avoid.has(lease.subchannel)) {

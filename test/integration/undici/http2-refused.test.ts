@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
@@ -9,12 +8,16 @@ import { createCertificate } from '../../../src/testing/api-server-certificate.j
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { RefusingHttp2Pod } from '../../support/refusing-http2-pod.js';
+import { isFrom8 } from './support/version.js';
 
 const origin = 'https://orders.shop:8443';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 
-/** A pod says of a request that it was not processed, and says so again when undici sends it there once more. */
-describe.runIf(!coreTakesLegacyHandlers)('with undici 8, a pod that refuses a request twice', () => {
+/**
+ * A pod says of a request that it was not processed, and says so again when undici sends it there once more. Before 8.10
+ * undici does that without end.
+ */
+describe.runIf(isFrom8(10))('with undici 8, a pod that refuses a request twice', () => {
   let pods: Pods;
   let refusing: RefusingHttp2Pod;
   let orders: ServiceDispatcher;
@@ -80,15 +83,17 @@ describe.runIf(!coreTakesLegacyHandlers)('with undici 8, a pod that refuses a re
   });
 
   it.each(['goaway', 'reset'] as const)(
-    'by %s, and is the only one, gets it in each attempt, then it fails',
+    'by %s, and is the only one, gets it twice more, then it fails: few connections are made for it',
     async (refusal) => {
       refusing = await RefusingHttp2Pod.start(certificate, refusal);
       await open(1);
       await expect(send('POST', 'once')).rejects.toMatchObject({
         message: expect.stringMatching(/GOAWAY|REFUSED_STREAM/),
       });
-      expect(told()).toEqual(['not-started again', 'not-started again', 'not-started']);
-      expect(refusing.requests).toBe(6);
+      expect(told()).toEqual(['not-started again', 'not-started again']);
+      expect(refusing.requests).toBe(4);
+      // Those undici needs for two attempts. One that resets a stream keeps its connection.
+      expect(refusing.connections).toBeLessThanOrEqual(refusal === 'goaway' ? 4 : 1);
     },
   );
 

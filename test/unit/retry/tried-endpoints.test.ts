@@ -30,6 +30,17 @@ describe('where a call was tried', () => {
     expect(tried.allows({ subchannel: first.subchannel, handle: {} })).toBe(true);
   });
 
+  it('may be gone to once more when it refused the call', () => {
+    const tried = new TriedEndpoints<object>();
+    const first = attempt('10.0.0.1');
+    for (const allowed of [true, false]) {
+      tried.add(first, outcomes.notStarted);
+      tried.refused(first);
+      expect(tried.allows(first)).toBe(allowed);
+      expect(tried.allows(attempt('10.0.0.2'))).toBe(true);
+    }
+  });
+
   it('may be gone to again when a reused connection died', () => {
     const tried = new TriedEndpoints<object>();
     const first = attempt('10.0.0.1');

@@ -8,3 +8,8 @@ const manifest = require(join(folder ?? dirname(require.resolve('undici')), 'pac
 
 /** The version of the undici under test. */
 export const version: string = manifest.version;
+
+const [major = 0, minor = 0] = version.split('.').map(Number);
+
+/** Whether it is that version of undici 8 or a later one. */
+export const isFrom8 = (wanted: number): boolean => major > 8 || (major === 8 && minor >= wanted);
