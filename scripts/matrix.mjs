@@ -43,6 +43,9 @@ const variants = [
     proofOf: 'HTTP/2',
   },
   { name: 'undici-oldest', from: 20, folders: ['undici'], peer: 'undici', version: '7.0.0' },
+  // Other runtimes, as their npm packages bring them.
+  { name: 'bun', from: 22, folders: ['runtimes'], peer: '@oven/bun-linux-x64', version: '1' },
+  { name: 'deno', from: 22, folders: ['runtimes'], peer: '@deno/linux-x64-glibc', version: '2' },
   { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
   { name: 'mysql2-oldest', from: 20, folders: ['mysql2'], peer: 'mysql2', version: '3.9.0' },
   // The oldest whose PoolCluster followService can keep in step.

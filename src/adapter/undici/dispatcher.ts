@@ -21,6 +21,7 @@ import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { faultOf } from './check-dispatch.js';
+import { checkRuntime } from './check-runtime.js';
 import { isRepeatable, isSameOrigin, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
 import { checkOtherwise, Elsewhere, type EventSourceOptions, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
@@ -99,6 +100,7 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
  * await orders.close();
  */
 export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
+  checkRuntime('createDispatcher');
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);
   const { otherwise, key, clusterDomain, tls, webSocket } = options;

@@ -1,5 +1,6 @@
 import type { Pool } from 'undici';
 import type { Balancer } from '../../index.js';
+import { checkRuntime } from './check-runtime.js';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from './dispatcher.js';
 
 /** A `fetch` for one Service. */
@@ -24,6 +25,7 @@ export interface ServiceFetch extends AsyncDisposable {
  * await orders.close();
  */
 export function createFetch(target: string | URL, options: DispatcherOptions = {}): ServiceFetch {
+  checkRuntime('createFetch');
   const dispatcher = createDispatcher(target, options);
   const base = new URL(target).href;
   const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {

@@ -1,6 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, checkKeys, EvenkeelError, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
+import { checkRuntime } from './check-runtime.js';
 import { checkOtherwise, Elsewhere, type EventSourceOptions, refuse } from './elsewhere.js';
 import { bindMethods, EndingDispatcher } from './ending-dispatcher.js';
 import { modernised } from './legacy-handler.js';
@@ -39,6 +40,7 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
  * await fetch('https://example.com/'); // as ever
  */
 export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
+  checkRuntime('createServiceAgent');
   checkKeys('options', options, [...serviceInterceptorOptionNames, 'otherwise', 'webSocket']);
   const { otherwise, webSocket } = options;
   checkOtherwise(otherwise);

@@ -1,5 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
 import type { Balancer } from '../../index.js';
+import { checkRuntime } from './check-runtime.js';
 import { resolveServiceOptions, type ServiceInterceptorOptions } from './service-options.js';
 import { type ServiceAgentSnapshot, ServiceRouter } from './service-router.js';
 
@@ -28,6 +29,7 @@ export interface ServiceInterceptor extends AsyncDisposable {
  * await services.close();
  */
 export function serviceInterceptor(options: ServiceInterceptorOptions = {}): ServiceInterceptor {
+  checkRuntime('serviceInterceptor');
   const router = new ServiceRouter(resolveServiceOptions(options), {
     opened: () => {},
     drained: () => {},
