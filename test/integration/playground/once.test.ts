@@ -60,7 +60,7 @@ const OUT_OF_TIME = /\d+ × (no answer in 3 s|not sent, too many in flight|DEADL
 
 /** What a run ends with when something was not there in time: pods, clients, connections, answers. */
 const GAVE_UP =
-  /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|no connection to every pod|never ended)/;
+  /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|no connection to every pod|never ended|no answer in|DEADLINE_EXCEEDED)/;
 
 /** More processes than this that want to run, per core: then a time-out says nothing of what it waited for. */
 const CROWDED = 4;
