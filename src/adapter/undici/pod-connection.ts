@@ -4,6 +4,7 @@ import { type buildConnector, errors, type Pool } from 'undici';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
+import { holdEnd } from './held-end.js';
 import { LateEnds, SessionPool } from './late-end.js';
 import { PodClient } from './pod-client.js';
 import { PodPool } from './pod-pool.js';
@@ -113,6 +114,7 @@ class PoolUser implements PodUser<Pool> {
 
   #hand(socket: Socket, supplied: Supplied): void {
     if (isMultiplexed(socket)) this.#ends.delay(socket);
+    else holdEnd(socket);
     supplied(null, socket);
   }
 

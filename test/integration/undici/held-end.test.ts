@@ -1,0 +1,65 @@
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { until } from '../../support/until.js';
+
+/** More than a body takes before it stops the parser. */
+const LENGTH = 200_000;
+
+let server: Server;
+let sockets: Socket[];
+/** How much of each answer is sent before the server hangs up. */
+let sent: number;
+let orders: ServiceDispatcher;
+
+beforeEach(async () => {
+  sockets = [];
+  sent = LENGTH;
+  server = createServer({ allowHalfOpen: true }, (socket) => {
+    sockets.push(socket);
+    socket
+      .on('error', () => {})
+      .once('data', () => {
+        socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${LENGTH}\r\n\r\n`);
+        socket.end(Buffer.alloc(sent, 'x'));
+      });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  orders = createDispatcher('http://orders.shop:8080', { resolver: `static:127.0.0.1:${port}` });
+});
+afterEach(async () => {
+  await orders.destroy();
+  for (const socket of sockets) socket.destroy();
+  await new Promise((resolve) => server.close(resolve));
+});
+
+/** The length of an answer of which nothing is read before the server has hung up. */
+async function readLate(): Promise<number> {
+  const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'POST' });
+  await until('the server has hung up', () => sockets.at(-1)?.writableFinished === true);
+  let length = 0;
+  for await (const chunk of body) {
+    length += (chunk as Buffer).length;
+    // What has come by now is told before the next piece is read.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  return length;
+}
+
+it('an answer that is read slowly is whole, though its pod hung up behind it', async () => {
+  for (let round = 0; round < 5; round++) expect(await readLate()).toBe(LENGTH);
+});
+
+it('one that was cut off fails', async () => {
+  sent = LENGTH - 1;
+  await expect(readLate()).rejects.toThrow(/other side closed|terminated/);
+});
+
+it('one that nobody reads any more keeps nothing open', async () => {
+  const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' });
+  await until('the server has hung up', () => sockets.at(-1)?.writableFinished === true);
+  body.on('error', () => {}).destroy();
+  // It waits until every socket is closed.
+  await orders.close();
+});
