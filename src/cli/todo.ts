@@ -47,6 +47,9 @@ export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): s
   const names = api?.slices?.ports ?? [];
   if (typeof port === 'string' && names.length > 0 && !names.includes(port)) {
     todo.push(`Use a port the Service has: ${list(names)}`);
+  } else if (typeof port === 'number' && use.errors.some((error) => error.includes(`has no port ${port};`))) {
+    const ports = api?.object?.ports ?? [];
+    todo.push(`Use a port the Service has: ${ports.map(({ name, port }) => `${name} ${port}`.trim()).join(', ')}`);
   } else if (typeof port === 'number' && names.length > 1 && api?.getService.state === 'forbidden') {
     todo.push(
       `Name the port (${list(names)}) in place of ${port}: a number cannot be told apart without "get services".`,

@@ -119,6 +119,15 @@ describe('evenkeel doctor', () => {
     matchesDocs('no-port', result);
   });
 
+  it('a port number the Service does not have: 2, with those it has', async () => {
+    service('cluster-ip');
+    const { code, stdout } = await run('orders.shop:8081', '--no-connect');
+    expect(code).toBe(2);
+    expect(stdout).toContain('It does not work: Service shop/orders has no port 8081; it has http 80\n');
+    expect(stdout).toContain('Use a port the Service has: http 80');
+    expect(stdout).not.toContain('network policy');
+  });
+
   it('API server down, headless Service: 1', async () => {
     service('headless');
     await world.api.kill();

@@ -61,7 +61,7 @@ describe('what is set up wrong is said at once, and not waited for', () => {
     await agent.close();
   });
 
-  it('https to pods that speak plain HTTP', async () => {
+  it('https to pods that speak plain HTTP', { timeout: 20_000 }, async () => {
     await using plain = await Pods.start(2);
     const resolver = staticEndpoints(plain.endpoints);
     const orders = open(origin, { resolver, ...patient });
