@@ -3,8 +3,8 @@ import type { Socket } from 'node:net';
 /**
  * Has an HTTP/1.1 socket tell of the other side's end only once undici has taken all that came before it. undici stops
  * its parser while a body is read slowly, also when nothing but the end of the answer is left to parse. If the pod hangs
- * up then, undici fails an answer it has in full ("other side closed"). Seen in undici 7.30 and 8.12 on Node 20 to 26,
- * mostly on 26. The parser is found by the name of its symbol: in a version without it, undici does what it always did.
+ * up then, undici fails an answer it has in full ("other side closed"). Seen in undici 7.30 on Node 20, 24 and 26, and in
+ * 8.12 on Node 26. The parser is found by the name of its symbol: in a version without it, undici does what it always did.
  */
 export function holdEnd(socket: Socket): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
