@@ -34,9 +34,9 @@ const brand: unique symbol = Symbol.for('evenkeel.error') as never;
 /** What an error may carry besides its message. */
 export interface EvenkeelErrorDetails {
   /** What went wrong underneath. */
-  readonly cause?: unknown;
+  readonly cause?: unknown | undefined;
   /** The endpoint concerned, as `address:port`. */
-  readonly endpoint?: string;
+  readonly endpoint?: string | undefined;
 }
 
 /** The one base class of all errors evenkeel throws. Tell them apart by `code`. */
@@ -55,7 +55,10 @@ export class EvenkeelError extends Error {
 }
 
 /** True for errors of evenkeel, also of another copy of it; with `code`, only for that code. */
-export function isEvenkeelError(value: unknown, code?: ErrorCode): value is EvenkeelError {
+export function isEvenkeelError<Code extends ErrorCode = ErrorCode>(
+  value: unknown,
+  code?: Code,
+): value is EvenkeelError & { readonly code: Code } {
   if (typeof value !== 'object' || value === null || (value as { [brand]?: unknown })[brand] !== true) return false;
   return code === undefined || (value as EvenkeelError).code === code;
 }

@@ -48,6 +48,7 @@ export type { Load, LoadFactory } from './load/load.js';
 export { loadReportHeader, parseLoadReport } from './load/orca.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
 export { type ReportedOptions, reported } from './load/reported.js';
+export type { DiagnosticsEvents } from './observe/diagnostics-channel.js';
 export {
   combineObservers,
   notify,
@@ -108,6 +109,7 @@ export {
 } from './runtime/check.js';
 export { type Clock, systemClock, type Timer } from './runtime/clock.js';
 export { Closing } from './runtime/closing.js';
+export type { Complete } from './runtime/complete.js';
 export { type Rng, systemRng } from './runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from './runtime/shared-timers.js';
 export { afterPendingIo } from './runtime/turn.js';

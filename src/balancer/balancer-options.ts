@@ -18,36 +18,36 @@ import { checkLoad, checkPicker, checkStages } from './plugged-in.js';
 /** What every door accepts besides its own options: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
   /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the door's own target */
-  readonly resolver?: Resolver | string;
+  readonly resolver?: Resolver | string | undefined;
   /** How one endpoint is chosen. @defaultValue p2c() */
-  readonly picker?: PickerFactory;
+  readonly picker?: PickerFactory | undefined;
   /** What the picker holds for busy. @defaultValue inFlight() */
-  readonly load?: LoadFactory;
+  readonly load?: LoadFactory | undefined;
   /** Which endpoints are eligible. @defaultValue standardStages() */
-  readonly stages?: readonly StageFactory[];
+  readonly stages?: readonly StageFactory[] | undefined;
   /** Which attempts are made again, elsewhere, and what pays for them. @defaultValue {}, see `RetryOptions` */
-  readonly retry?: RetryOptions;
+  readonly retry?: RetryOptions | undefined;
   /** How the connections to endpoints are kept. @defaultValue {}, see `PoolOptions` */
-  readonly pool?: PoolOptions;
+  readonly pool?: PoolOptions | undefined;
   /** How long a caller waits for an endpoint that can take the call, in ms. @defaultValue 5000 */
-  readonly waitTimeoutMs?: number;
+  readonly waitTimeoutMs?: number | undefined;
   /** How many callers may wait at once. @defaultValue 1000 */
-  readonly maxWaiting?: number;
+  readonly maxWaiting?: number | undefined;
   /** Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail at once. @defaultValue false */
-  readonly waitForEndpoints?: boolean;
+  readonly waitForEndpoints?: boolean | undefined;
   /** How long `ready()` waits for the first set, in ms. @defaultValue 10000 */
-  readonly startTimeoutMs?: number;
+  readonly startTimeoutMs?: number | undefined;
   /**
    * A call its caller gave up on, without a first byte, after about this long counts as a time-out of the endpoint, in ms.
    * Three times the 99th percentile of all calls, if that is larger. @defaultValue 1000
    */
-  readonly stalledAfterMs?: number;
+  readonly stalledAfterMs?: number | undefined;
   /** Is told what happens. Called in the midst of it: should be quick; what it throws is dropped. @defaultValue none */
-  readonly observer?: Observer;
+  readonly observer?: Observer | undefined;
   /** For tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** For tests. */
-  readonly rng?: Rng;
+  readonly rng?: Rng | undefined;
 }
 
 /** Options of `createBalancer`. */

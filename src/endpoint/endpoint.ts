@@ -46,15 +46,15 @@ export interface EndpointInit {
   /** The node the pod runs on. @defaultValue none */
   readonly nodeName?: string | undefined;
   /** Zones that should use it. @defaultValue [] */
-  readonly hintZones?: readonly string[];
+  readonly hintZones?: readonly string[] | undefined;
   /** Nodes that should use it. @defaultValue [] */
-  readonly hintNodes?: readonly string[];
+  readonly hintNodes?: readonly string[] | undefined;
   /** What is left out is as in a slice (S5). @defaultValue ready, serving and not terminating */
-  readonly conditions?: Partial<EndpointConditions>;
+  readonly conditions?: Partial<EndpointConditions> | undefined;
   /** Share of traffic against its neighbours, above 0. @defaultValue 1 */
-  readonly weight?: number;
+  readonly weight?: number | undefined;
   /** Extra metadata for stages and transports. @defaultValue none */
-  readonly attributes?: Attributes;
+  readonly attributes?: Attributes | undefined;
 }
 
 const noHints: readonly string[] = Object.freeze([]);

@@ -19,14 +19,14 @@ export type OutcomeCause = 'connect' | 'timeout' | 'reset' | 'status' | 'overloa
 
 /** A server's own word about its load, as in ORCA: utilisations from 0 up, 1 = fully used. */
 export interface LoadReport {
-  readonly applicationUtilization?: number;
-  readonly cpuUtilization?: number;
-  readonly memUtilization?: number;
+  readonly applicationUtilization?: number | undefined;
+  readonly cpuUtilization?: number | undefined;
+  readonly memUtilization?: number | undefined;
   /** Requests per second the server says it handles. */
-  readonly rpsFractional?: number;
+  readonly rpsFractional?: number | undefined;
   /** Errors per second the server says it makes. */
-  readonly eps?: number;
-  readonly namedMetrics?: Readonly<Record<string, number>>;
+  readonly eps?: number | undefined;
+  readonly namedMetrics?: Readonly<Record<string, number>> | undefined;
 }
 
 const failure = (cause: OutcomeCause): Outcome => Object.freeze({ kind: 'failure', cause });

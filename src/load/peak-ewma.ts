@@ -7,9 +7,9 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 /** Options of `peakEwma`. */
 export interface PeakEwmaOptions {
   /** Over how long old latencies fade to a third, in ms. @defaultValue 10000 */
-  readonly decayMs?: number;
+  readonly decayMs?: number | undefined;
   /** What a call is taken to last on an endpoint that has answered none yet and is working on one, in ms. @defaultValue 1000 */
-  readonly initialMs?: number;
+  readonly initialMs?: number | undefined;
 }
 
 /** How much one call moves the share of failures: 16 calls in a row move it by 64 %. */

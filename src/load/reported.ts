@@ -7,13 +7,13 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 /** Options of `reported`. */
 export interface ReportedOptions {
   /** How long a report is believed, in ms. @defaultValue 180000 */
-  readonly expireAfterMs?: number;
+  readonly expireAfterMs?: number | undefined;
   /** How long the first reports of an endpoint are not used for its rate: caches fill, code compiles. In ms. @defaultValue 10000 */
-  readonly blackoutMs?: number;
+  readonly blackoutMs?: number | undefined;
   /** How much each error per call adds to the utilisation. @defaultValue 1 */
-  readonly errorPenalty?: number;
+  readonly errorPenalty?: number | undefined;
   /** A named metric to use instead of the utilisations. @defaultValue none */
-  readonly metric?: string;
+  readonly metric?: string | undefined;
 }
 
 /** How busy an endpoint is while hardly any has reported. */

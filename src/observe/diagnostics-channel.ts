@@ -1,6 +1,11 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
 import { notify, type Observer, type ObserverEvents, observerEventNames, observerOf, observes } from './observer.js';
 
+/** What is published on `evenkeel:<event>`: the value an observer is told, and the name of the resolver. */
+export type DiagnosticsEvents = {
+  readonly [Event in keyof ObserverEvents]: ObserverEvents[Event] & { readonly resolver: string };
+};
+
 /**
  * An observer that tells `observer` and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with the
  * event's value plus `resolver`, the name of the resolver. While nobody subscribes and `observer` has no such hook,

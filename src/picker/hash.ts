@@ -16,14 +16,14 @@ export interface HashOptions {
    * - `ring`: a ring of 160 points per endpoint.
    * @defaultValue 'auto'
    */
-  readonly method?: 'auto' | 'maglev' | 'ring';
+  readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
   /**
    * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, from
    * 1.05 up; Infinity = as many as its keys bring. @defaultValue Infinity
    */
-  readonly maxLoadRatio?: number;
+  readonly maxLoadRatio?: number | undefined;
   /** Picks for calls without a key. @defaultValue p2c() */
-  readonly otherwise?: PickerFactory;
+  readonly otherwise?: PickerFactory | undefined;
 }
 
 /** Up to this many endpoints a score per endpoint is about as quick as a table, and moves the fewest keys. */

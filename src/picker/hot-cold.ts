@@ -10,9 +10,9 @@ import { WeightedDraw } from './weighted-draw.js';
 /** Options of `hotCold`. */
 export interface HotColdOptions {
   /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
-  readonly choices?: number;
+  readonly choices?: number | undefined;
   /** Share of the calls in flight seen on draws that count as cold, 0 to 1. @defaultValue 0.8 */
-  readonly quantile?: number;
+  readonly quantile?: number | undefined;
 }
 
 /** How far the bound between hot and cold moves per draw, in calls. */

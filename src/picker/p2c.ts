@@ -6,7 +6,7 @@ import { ScanPicker } from './scan-picker.js';
 /** Options of `p2c`. */
 export interface P2cOptions {
   /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 2 */
-  readonly choices?: number;
+  readonly choices?: number | undefined;
 }
 
 /** Below this many endpoints looking at all of them costs no more than drawing, and leaves nothing to chance. */

@@ -8,7 +8,7 @@ import { VirtualTime } from './virtual-time.js';
 /** Options of `weightedRoundRobin`. */
 export interface WeightedRoundRobinOptions {
   /** How often rates are read from the load, in ms. @defaultValue 1000 */
-  readonly updateMs?: number;
+  readonly updateMs?: number | undefined;
 }
 
 /**

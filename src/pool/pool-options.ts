@@ -1,23 +1,24 @@
 import type { BackoffOptions } from '../runtime/backoff.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 
 /** How connections are opened, kept and given up. */
 export interface PoolOptions {
   /** Time to open one connection, in ms. @defaultValue 2000 */
-  readonly connectTimeoutMs?: number;
+  readonly connectTimeoutMs?: number | undefined;
   /** How many connections may be opening at once, so that a start or a rollout is no connection storm. @defaultValue 32 */
-  readonly maxConnecting?: number;
+  readonly maxConnecting?: number | undefined;
   /** First pause after a failed connection, in ms; grows × 1.6, ± 20 %. @defaultValue 200 */
-  readonly reconnectInitialMs?: number;
+  readonly reconnectInitialMs?: number | undefined;
   /** Longest pause after a failed connection, in ms. @defaultValue 3000 */
-  readonly reconnectMaxMs?: number;
+  readonly reconnectMaxMs?: number | undefined;
   /**
    * How long the calls of an endpoint that left may take to finish, in ms; Infinity = as long as they take. It also is
    * kept ready to come back for so long, but never longer than 30 s. @defaultValue 30000
    */
-  readonly drainTimeoutMs?: number;
+  readonly drainTimeoutMs?: number | undefined;
   /** Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
-  readonly maxConnectionAgeMs?: number;
+  readonly maxConnectionAgeMs?: number | undefined;
 }
 
 /** The same, complete. */
@@ -29,7 +30,7 @@ export interface ResolvedPoolOptions {
   readonly maxConnectionAgeMs: number;
 }
 
-export const poolDefaults: Required<PoolOptions> = Object.freeze({
+export const poolDefaults: Complete<PoolOptions> = Object.freeze({
   connectTimeoutMs: 2_000,
   maxConnecting: 32,
   reconnectInitialMs: 200,

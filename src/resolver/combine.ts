@@ -8,7 +8,7 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 /** Options of `firstAvailable` and `union`. */
 export interface CombineOptions {
   /** How long the first set waits for resolvers that have said nothing yet, in ms. @defaultValue 2000 */
-  readonly patienceMs?: number;
+  readonly patienceMs?: number | undefined;
 }
 
 /**

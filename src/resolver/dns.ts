@@ -61,11 +61,11 @@ export interface DnsOptions extends DnsSettings {
    */
   readonly host: string;
   /** Port of every address. Needed unless `srv` is given; with `srv`, used where its answer is too large (D10). @defaultValue none */
-  readonly port?: number;
+  readonly port?: number | undefined;
   /** Name of a port: asks for SRV records, which tell pod and port. @defaultValue none: A and AAAA records */
-  readonly srv?: string;
+  readonly srv?: string | undefined;
   /** Which family of addresses. @defaultValue IPv4, or IPv6 where the name has no IPv4 address (S3) */
-  readonly family?: 4 | 6;
+  readonly family?: 4 | 6 | undefined;
 }
 
 /** The names of `DnsSettings`. */

@@ -3,6 +3,7 @@ import { asError, isResolveError, ResolveError } from '../errors.js';
 import { backoffDelay } from '../runtime/backoff.js';
 import { checkFunction, checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
 import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
@@ -26,15 +27,15 @@ export interface PollingOptions {
   /** Called once per watch; the look it returns may keep state between calls. */
   readonly open: (context: ResolverContext) => PollLook;
   /** Time between looks where the answer does not say, in ms. @defaultValue 5000 */
-  readonly intervalMs?: number;
+  readonly intervalMs?: number | undefined;
   /** Shortest time between looks, also for `refresh`, in ms. @defaultValue 1000 */
-  readonly minIntervalMs?: number;
+  readonly minIntervalMs?: number | undefined;
   /** Longest time between looks, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
-  readonly maxIntervalMs?: number;
+  readonly maxIntervalMs?: number | undefined;
   /** When a look counts as failed, in ms. @defaultValue 5000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Two empty answers at least this far apart, without another between, empty the set; 0 = one does. In ms. @defaultValue 0 */
-  readonly emptyAgreementMs?: number;
+  readonly emptyAgreementMs?: number | undefined;
 }
 
 /** Nothing was found, which is not believed yet. */
@@ -76,7 +77,7 @@ export function polling(options: PollingOptions): Resolver {
   return { name: plan.name, watch: (listener, context) => new PollWatch(plan, listener, context) };
 }
 
-type Plan = Required<PollingOptions>;
+type Plan = Complete<PollingOptions>;
 
 class PollWatch implements Resolution {
   readonly #plan: Plan;

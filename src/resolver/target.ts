@@ -11,19 +11,19 @@ import { parseTarget, type Target } from './target-grammar.js';
 /** How the rungs of a target are asked. */
 export interface TargetOptions {
   /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
-  readonly allowAddresses?: AllowAddresses;
+  readonly allowAddresses?: AllowAddresses | undefined;
   /** For `dns:` and plain targets: how DNS is asked. @defaultValue {}, see `DnsSettings` */
-  readonly dns?: DnsSettings;
+  readonly dns?: DnsSettings | undefined;
   /** For `kubernetes:` and plain targets: which API server, and who we are there. @defaultValue the cluster this pod runs in */
-  readonly kubernetes?: KubernetesSettings;
+  readonly kubernetes?: KubernetesSettings | undefined;
   /** Which family of addresses. @defaultValue IPv4 where the Service has it, else IPv6 (S3) */
-  readonly family?: 'IPv4' | 'IPv6';
+  readonly family?: 'IPv4' | 'IPv6' | undefined;
   /** Connections to the one address of a Service that shows no pods. @defaultValue 8 */
-  readonly connections?: number;
+  readonly connections?: number | undefined;
   /** Mean age at which each of these is replaced, ± 50 %, in ms. @defaultValue 60000 */
-  readonly connectionAgeMs?: number;
+  readonly connectionAgeMs?: number | undefined;
   /** How long a plain target waits for the API server before it asks DNS too, in ms. @defaultValue 2500 */
-  readonly sliceGraceMs?: number;
+  readonly sliceGraceMs?: number | undefined;
 }
 
 /** The part of `EndpointSlicesOptions` that says where and as whom. */

@@ -1,18 +1,19 @@
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
 
 /** How many retries the traffic may carry. */
 export interface RetryBudgetOptions {
   /** Share of calls that may be repeated, from 0 to 1. @defaultValue 0.2 */
-  readonly ratio?: number;
+  readonly ratio?: number | undefined;
   /** Retries per second that are always allowed, so that clients with little traffic can retry too. @defaultValue 10 */
-  readonly minPerSecond?: number;
+  readonly minPerSecond?: number | undefined;
 }
 
-export const retryBudgetDefaults: Required<RetryBudgetOptions> = Object.freeze({ ratio: 0.2, minPerSecond: 10 });
+export const retryBudgetDefaults: Complete<RetryBudgetOptions> = Object.freeze({ ratio: 0.2, minPerSecond: 10 });
 
 /** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
-export function resolveRetryBudget(options: RetryBudgetOptions = {}): Required<RetryBudgetOptions> {
+export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<RetryBudgetOptions> {
   checkKeys('retry.budget', options, Object.keys(retryBudgetDefaults));
   const { ratio, minPerSecond } = retryBudgetDefaults;
   return {

@@ -1,25 +1,26 @@
 import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import type { Complete } from '../runtime/complete.js';
 import { type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
 import type { RetryCandidate } from './ended-attempt.js';
 
 /** Which attempts are made again, elsewhere. */
 export interface RetryOptions {
   /** Attempts per call at most, the first and hedges included; 1 = no retries. @defaultValue 3 */
-  readonly maxAttempts?: number;
+  readonly maxAttempts?: number | undefined;
   /** What pays for them, over all calls of a balancer. @defaultValue a fifth of the calls, and 10 per second */
-  readonly budget?: RetryBudgetOptions;
+  readonly budget?: RetryBudgetOptions | undefined;
   /**
    * HTTP: statuses, 400 to 599, of answers that are given up for that of another endpoint, such as `[502, 503, 504]`.
    * Only of requests that may be sent twice. If no further attempt can be made the caller gets the answer as it is.
    * @defaultValue none
    */
-  readonly statuses?: readonly number[];
+  readonly statuses?: readonly number[] | undefined;
   /**
    * HTTP: methods of requests that may be sent twice. To name POST here is to say that the servers do a POST that comes
    * twice only once, for instance by an idempotency key.
    * @defaultValue GET, HEAD, OPTIONS, TRACE, PUT, DELETE
    */
-  readonly methods?: readonly string[];
+  readonly methods?: readonly string[] | undefined;
   /**
    * Decides about each attempt that can be repeated, in place of the rules; `usual` is what they say. HTTP: also about
    * answers with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
@@ -31,7 +32,7 @@ export interface RetryOptions {
 /** The same, complete and checked. */
 export interface ResolvedRetryOptions {
   readonly maxAttempts: number;
-  readonly budget: Required<RetryBudgetOptions>;
+  readonly budget: Complete<RetryBudgetOptions>;
   readonly statuses: readonly number[];
   readonly methods: readonly string[];
   readonly when: ((attempt: RetryCandidate) => boolean) | undefined;

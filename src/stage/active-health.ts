@@ -10,15 +10,15 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 /** Options of `activeHealth`. */
 export interface ActiveHealthOptions {
   /** Pause between two probes of an endpoint, in ms, ± 20 %. @defaultValue 10000 */
-  readonly intervalMs?: number;
+  readonly intervalMs?: number | undefined;
   /** How long a probe may take, in ms. @defaultValue 1000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** Failed probes in a row after which an endpoint is suspect. @defaultValue 3 */
-  readonly unhealthyAfter?: number;
+  readonly unhealthyAfter?: number | undefined;
   /** Good probes in a row after which it is not any more. @defaultValue 2 */
-  readonly healthyAfter?: number;
+  readonly healthyAfter?: number | undefined;
   /** Asks an endpoint whether it is well: resolves or rejects. @defaultValue the `ping` of its connection */
-  readonly check?: (endpoint: Endpoint, signal: AbortSignal) => Promise<void>;
+  readonly check?: ((endpoint: Endpoint, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
 interface HealthRules {

@@ -9,24 +9,24 @@ import type { Stage, StageContext, StageFactory } from './stage.js';
 /** Options of `outlierEjection`. */
 export interface OutlierEjectionOptions {
   /** Failures in a row, or unanswered calls one of which timed out, that eject an endpoint; Infinity = never. @defaultValue 5 */
-  readonly consecutiveFailures?: number;
+  readonly consecutiveFailures?: number | undefined;
   /** Share of its last calls that must fail before an endpoint is ejected for it, 0 to 1; Infinity = never. @defaultValue 0.2 */
-  readonly failureRatio?: number;
+  readonly failureRatio?: number | undefined;
   /** And how many times the share of all others that must be. @defaultValue 3 */
-  readonly timesWorse?: number;
+  readonly timesWorse?: number | undefined;
   /** Calls an endpoint must have ended before its share counts; shares are over about twice as many. @defaultValue 50 */
-  readonly minCalls?: number;
+  readonly minCalls?: number | undefined;
   /** First ejection, in ms; each one that follows closely is twice as long. ± 10 %. @defaultValue 1000 */
-  readonly baseEjectionMs?: number;
+  readonly baseEjectionMs?: number | undefined;
   /** Longest ejection, in ms. @defaultValue 60000 */
-  readonly maxEjectionMs?: number;
+  readonly maxEjectionMs?: number | undefined;
   /** Largest share of endpoints ejected at once, 0 to 0.5. One may always be while there is another. @defaultValue 0.5 */
-  readonly maxEjectedRatio?: number;
+  readonly maxEjectedRatio?: number | undefined;
   /**
    * Which failures count. A connection that cannot be opened never does: the pool backs off from it.
    * @defaultValue timeout, reset, status, overload, protocol
    */
-  readonly causes?: readonly Exclude<OutcomeCause, 'connect'>[];
+  readonly causes?: readonly Exclude<OutcomeCause, 'connect'>[] | undefined;
 }
 
 const defaults = Object.freeze({

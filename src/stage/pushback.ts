@@ -9,9 +9,9 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 /** Options of `pushback`. */
 export interface PushbackOptions {
   /** The share of its weight an endpoint keeps while it wants to be left alone, above 0 to 1. @defaultValue 0.1 */
-  readonly ratio?: number;
+  readonly ratio?: number | undefined;
   /** A wish to be left alone is respected for at most this long, in ms. @defaultValue 60000 */
-  readonly maxMs?: number;
+  readonly maxMs?: number | undefined;
 }
 
 /**

@@ -8,13 +8,13 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 /** Options of `slowStart`. */
 export interface SlowStartOptions {
   /** How long until a newcomer has its full weight, in ms. @defaultValue 30000 */
-  readonly windowMs?: number;
+  readonly windowMs?: number | undefined;
   /** After how many calls it has it in any case: what warms up is often warmed by calls, not by time. @defaultValue 1000 */
-  readonly calls?: number;
+  readonly calls?: number | undefined;
   /** The share of its weight it begins with, above 0 to 1. @defaultValue 0.1 */
-  readonly minRatio?: number;
+  readonly minRatio?: number | undefined;
   /** 1 = the weight grows evenly; 2 = as the root of time: fast at first; 0.5 = as its square. @defaultValue 1 */
-  readonly aggression?: number;
+  readonly aggression?: number | undefined;
 }
 
 interface SlowStartRules {

@@ -10,7 +10,7 @@ export interface TopologyHintsOptions {
   /** The node this process runs on; undefined or '' switches hints by node off. */
   readonly nodeName?: string | undefined;
   /** What becomes of endpoints meant for others: no connection, or one that is kept and not used. @defaultValue 'absent' */
-  readonly others?: 'absent' | 'standby';
+  readonly others?: 'absent' | 'standby' | undefined;
 }
 
 /**

@@ -12,7 +12,7 @@ export interface ZoneOptions {
    * How many times the mean load of all endpoints those of the own zone may be given, from 1 up; Infinity = all calls
    * stay while one of them is usable. @defaultValue 1.5
    */
-  readonly maxLoadRatio?: number;
+  readonly maxLoadRatio?: number | undefined;
 }
 
 /** Connections that come or go within this time are reckoned with together, in ms: a start brings thousands. */

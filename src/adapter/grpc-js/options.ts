@@ -16,7 +16,7 @@ import {
 import type { ChannelBalancer } from './channel-balancer.js';
 
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
-export type HashKey = (metadata: Metadata) => string | undefined;
+export type HashKey = (metadata: Metadata) => string | null | undefined;
 
 /** Options of grpc-js it has types for. */
 type KnownGrpcOptions = {
@@ -34,21 +34,21 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
    * @defaultValue none: calls have no affinity
    */
-  readonly hashKey?: string | HashKey;
+  readonly hashKey?: string | HashKey | undefined;
   /** Connections kept open to each pod; a call goes to the one with the fewest calls. @defaultValue 1 */
-  readonly connectionsPerPod?: number;
+  readonly connectionsPerPod?: number | undefined;
   /**
    * Calls at once on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
    * further calls then go to another pod, or wait for any pod, rather than behind the limit of one. @defaultValue Infinity
    */
-  readonly maxStreamsPerConnection?: number;
+  readonly maxStreamsPerConnection?: number | undefined;
   /**
    * The service name that health checks ask for (grpc.health.v1), over the connection calls use. Asked only when a stage
    * wants to know. A server without that service counts as healthy. @defaultValue '' (the server as a whole)
    */
-  readonly healthService?: string;
+  readonly healthService?: string | undefined;
   /** Called once per channel, when it is created, with what watches and closes its balancing. @defaultValue nobody */
-  readonly onBalancer?: (balancer: ChannelBalancer) => void;
+  readonly onBalancer?: ((balancer: ChannelBalancer) => void) | undefined;
   readonly [grpcOption: `grpc.${string}`]: unknown;
   readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;
 }

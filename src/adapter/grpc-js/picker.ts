@@ -56,7 +56,7 @@ export class BalancerPicker implements experimental.Picker {
 
   #keyOf(hashKey: HashKey, metadata: Metadata): string | undefined {
     try {
-      return hashKey(metadata);
+      return hashKey(metadata) ?? undefined;
     } catch (error) {
       // What is thrown here would surface in whoever started the call, or in a timer.
       notify(this.#owner.observer, 'warned', { message: 'hashKey threw; the call has no key', error });

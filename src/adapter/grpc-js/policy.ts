@@ -99,9 +99,9 @@ class Running implements RunningPolicy, AttemptOwner {
     this.readsReports = balancing.load !== undefined || balancing.stages !== undefined;
     this.#admission = new Admission(
       {
+        ...balancing,
         service: presence.service,
         clock,
-        ...balancing,
         isEmpty: () => this.balancer.snapshot().state === 'empty',
       },
       () => this.#schedule(),

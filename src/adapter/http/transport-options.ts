@@ -7,13 +7,13 @@ import { checkTls, type TlsOption } from './tls-options.js';
 /** What the transports of all HTTP doors have in common; the docs of a door are beside its own options. */
 export interface HttpTransportOptions {
   readonly origin: string | URL;
-  readonly connections?: number;
-  readonly tls?: TlsOption;
-  readonly tcpKeepAliveMs?: number;
-  readonly connectTimeoutMs?: number;
-  readonly healthPath?: string;
-  readonly clock?: Clock;
-  readonly rng?: Rng;
+  readonly connections?: number | undefined;
+  readonly tls?: TlsOption | undefined;
+  readonly tcpKeepAliveMs?: number | undefined;
+  readonly connectTimeoutMs?: number | undefined;
+  readonly healthPath?: string | undefined;
+  readonly clock?: Clock | undefined;
+  readonly rng?: Rng | undefined;
 }
 
 /** Longest time an option may name, in ms: a day. */

@@ -28,27 +28,27 @@ export interface FollowServiceOptions {
    */
   readonly node: (endpoint: Endpoint) => NodeOptions;
   /** The node's id in the cluster, which patterns of `of()` are matched with; no `*` in it. @defaultValue its key, `10.0.0.1:3306` */
-  readonly id?: (endpoint: Endpoint) => string;
+  readonly id?: ((endpoint: Endpoint) => string) | undefined;
   /**
    * Which endpoints are in the cluster, decided by their data alone: `conditions()`, `subset()`, `zone()`. mysql2 knows no
    * standby: what a stage stands by is left out. @defaultValue [conditions()]
    */
-  readonly stages?: readonly StageFactory[];
+  readonly stages?: readonly StageFactory[] | undefined;
   /**
    * How long callers may keep the connections of an endpoint that left, in ms; Infinity = as long as they want.
    * @defaultValue 30000
    */
-  readonly drainTimeoutMs?: number;
+  readonly drainTimeoutMs?: number | undefined;
   /** How long `ready()` waits for a set, and then for a first node, in ms. @defaultValue 10000 */
-  readonly startTimeoutMs?: number;
+  readonly startTimeoutMs?: number | undefined;
   /** How a server is tried before its node is added, and how often. @defaultValue {}, see `PoolOptions` */
-  readonly pool?: Pick<PoolOptions, (typeof poolNames)[number]>;
+  readonly pool?: Pick<PoolOptions, (typeof poolNames)[number]> | undefined;
   /** Is told what happens. @defaultValue none */
-  readonly observer?: Observer;
+  readonly observer?: Observer | undefined;
   /** For tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** For tests. */
-  readonly rng?: Rng;
+  readonly rng?: Rng | undefined;
 }
 
 /** The same, complete and checked. */

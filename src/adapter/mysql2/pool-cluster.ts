@@ -26,7 +26,7 @@ export interface PoolClusterOptions extends ServiceOptions {
    * Several services under one cluster, by name: `of(name)` is one of them. Each is a target string, or options that are
    * laid over the shared ones.
    */
-  readonly services?: Readonly<Record<string, string | ServiceOptions>>;
+  readonly services?: Readonly<Record<string, string | ServiceOptions>> | undefined;
 }
 
 /** What `ready` takes. */

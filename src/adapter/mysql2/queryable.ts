@@ -26,7 +26,7 @@ export type CheckedOutConnection = PromisePoolConnection & ServerOfConnection;
 /** Which server a connection is taken from. */
 export interface CheckoutOptions {
   /** For hash pickers: callers with one key get connections to one server. @defaultValue none */
-  readonly key?: string;
+  readonly key?: string | undefined;
 }
 
 /**

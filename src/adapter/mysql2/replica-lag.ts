@@ -18,9 +18,9 @@ export interface ReplicaLagOptions {
   /** A replica further behind gets no statement while another is not, in ms. */
   readonly maxMs: number;
   /** How often each is asked, in ms, ± 20 %. @defaultValue 2000 */
-  readonly intervalMs?: number;
+  readonly intervalMs?: number | undefined;
   /** How long an answer may take, in ms. @defaultValue 1000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /**
    * How it is found out: a function that returns the lag in ms (`undefined` = replication stands still), or a statement
    * whose first column is the lag in seconds, such as one over a heartbeat table.

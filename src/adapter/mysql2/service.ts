@@ -41,24 +41,24 @@ import { type Ask, writable } from './writable.js';
 /** One Service of a cluster: where its servers are, who we are there, how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
   /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none */
-  readonly target?: string;
+  readonly target?: string | undefined;
   /**
    * Whether every statement that is sent without being checked out may be done twice: for services that are only read.
    * @defaultValue false
    */
-  readonly idempotent?: boolean;
+  readonly idempotent?: boolean | undefined;
   /**
    * Whether the servers have to take writes. One that says it is read-only stands by until it no longer is.
    * @defaultValue false
    */
-  readonly writable?: boolean;
+  readonly writable?: boolean | undefined;
   /**
    * Which pods of the Service are meant, where it is not all of them: a pattern over their names in which `*` stands for
    * anything, or a function. `'mysql-0'` is the first of a StatefulSet. @defaultValue all
    */
-  readonly hosts?: Hosts;
+  readonly hosts?: Hosts | undefined;
   /** How far behind its servers may be. @defaultValue nobody is asked */
-  readonly replicaLag?: ReplicaLagOptions;
+  readonly replicaLag?: ReplicaLagOptions | undefined;
 }
 
 const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'hosts', 'replicaLag'];

@@ -9,9 +9,9 @@ export interface StatementOptions extends QueryOptions {
    * The statement may be done twice without harm, as any that only reads: if its connection dies before the answer it is
    * sent to another server. @defaultValue the service's `idempotent`
    */
-  readonly idempotent?: boolean;
+  readonly idempotent?: boolean | undefined;
   /** For hash pickers: statements with one key go to one server. @defaultValue none */
-  readonly key?: string;
+  readonly key?: string | undefined;
 }
 
 /** A statement, taken apart and checked. */

@@ -19,15 +19,15 @@ import { rowsOn } from './side-question.js';
 /** Options of `mysql2Transport`. */
 export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
   /** The Service's name: what TLS sends and checks. Needed with `ssl`. @defaultValue none */
-  readonly host?: string;
+  readonly host?: string | undefined;
   /** Time to open one connection, handshake included, in ms. @defaultValue 2000 */
-  readonly connectTimeoutMs?: number;
+  readonly connectTimeoutMs?: number | undefined;
   /** Mean age at which a connection is replaced, once it is idle, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
-  readonly maxConnectionAgeMs?: number;
+  readonly maxConnectionAgeMs?: number | undefined;
   /** For tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** For tests. */
-  readonly rng?: Rng;
+  readonly rng?: Rng | undefined;
 }
 
 /**

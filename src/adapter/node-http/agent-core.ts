@@ -17,7 +17,7 @@ export interface AgentCoreParts {
   readonly origin: URL;
   readonly matcher: OriginMatcher;
   readonly elsewhere: Elsewhere;
-  readonly key: ((request: ClientRequest) => string | undefined) | undefined;
+  readonly key: ((request: ClientRequest) => string | null | undefined) | undefined;
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
@@ -131,7 +131,7 @@ export class AgentCore implements CallOwner {
 
   #begin(request: ClientRequest): void {
     const { key, deadlineOf } = this.#parts;
-    const call = new Call(this, request, key?.(request));
+    const call = new Call(this, request, key?.(request) ?? undefined);
     const limitMs = deadlineOf?.(request);
     if (limitMs !== undefined) {
       // Our timers have no context; what follows from this one is the caller's.

@@ -28,19 +28,19 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
    * destroy.
    * @defaultValue a keep-alive Agent of our own, made when first needed
    */
-  readonly otherwise?: HttpAgent;
+  readonly otherwise?: HttpAgent | undefined;
   /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
-  readonly key?: (request: ClientRequest) => string | undefined;
+  readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
   /**
    * How long a request may take in all, in ms: waiting for a pod and a connection, and the answer to its end. Then it fails
    * with EVENKEEL_DEADLINE. Or a function that says so for each request; undefined = as long as it takes.
    * @defaultValue no limit: the caller's own time-out decides
    */
-  readonly deadlineMs?: number | DeadlineOf<ClientRequest>;
+  readonly deadlineMs?: number | DeadlineOf<ClientRequest> | undefined;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
-  readonly clusterDomain?: string;
+  readonly clusterDomain?: string | undefined;
   /** What is tried on another pod: requests that have no connection yet, since Node sends a request once. */
-  readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'>;
+  readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'> | undefined;
 }
 
 /** What an agent for one Service has besides what Node's Agents have. */

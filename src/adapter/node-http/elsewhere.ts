@@ -12,7 +12,7 @@ export interface ElsewhereOptions {
   readonly protocol: string;
   readonly clock: Clock;
   /** How an Agent of ours opens sockets. @defaultValue as Node does */
-  readonly dial?: MockedDial;
+  readonly dial?: MockedDial | undefined;
   /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
 }

@@ -2,7 +2,7 @@ import type { ClientRequest } from 'node:http';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
 
 /** What `key` takes. */
-export type RequestKey = (request: ClientRequest) => string | undefined;
+export type RequestKey = (request: ClientRequest) => string | null | undefined;
 
 /**
  * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests

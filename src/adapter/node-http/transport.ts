@@ -10,27 +10,27 @@ import { openPodConnection, type PodConnectionParts } from './pod-connection.js'
 /** How the sockets to each pod are opened and used. */
 export interface NodeHttpConnectionOptions {
   /** Sockets per pod at most; each carries one request at a time. @defaultValue 32 */
-  readonly connections?: number;
+  readonly connections?: number | undefined;
   /**
    * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request
    * have no effect. The name that is sent and checked is the Service's unless `servername` says otherwise.
    * Or a function, sync or async, that is asked for them at each new connection, within the time to open it: for
    * certificates that are renewed. What it throws fails with EVENKEEL_OPTION, and says nothing about the pod.
    */
-  readonly tls?: TlsOption;
+  readonly tls?: TlsOption | undefined;
   /**
    * How long an idle socket is kept, in ms. A pod that says `Keep-Alive: timeout=…` is left 2 s before it would hang up
    * (1 s where it says less than 4).
    * @defaultValue 60000
    */
-  readonly keepAliveTimeoutMs?: number;
+  readonly keepAliveTimeoutMs?: number | undefined;
   /** Idle time after which TCP begins to ask whether the peer is alive, in ms. @defaultValue 15000 */
-  readonly tcpKeepAliveMs?: number;
+  readonly tcpKeepAliveMs?: number | undefined;
   /**
    * What active health checks ask for, such as `/healthz`; a status below 400 is healthy.
    * @defaultValue nothing: a check then opens a connection
    */
-  readonly healthPath?: string;
+  readonly healthPath?: string | undefined;
 }
 
 /** Options of `nodeHttpTransport`. */
@@ -38,11 +38,11 @@ export interface NodeHttpTransportOptions extends NodeHttpConnectionOptions {
   /** The Service as `http://name:port` or `https://name:port`: over TLS its name is sent and checked. */
   readonly origin: string | URL;
   /** Time to open one connection, in ms. @defaultValue 2000 */
-  readonly connectTimeoutMs?: number;
+  readonly connectTimeoutMs?: number | undefined;
   /** For tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
   /** For tests. */
-  readonly rng?: Rng;
+  readonly rng?: Rng | undefined;
 }
 
 /** Names of `NodeHttpConnectionOptions`. */

@@ -9,9 +9,9 @@ export interface CallOptions {
    * EVENKEEL_DEADLINE. Or a function that says so for each request; undefined = as long as it takes.
    * @defaultValue no limit: the caller's own signal decides
    */
-  readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions>;
+  readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions> | undefined;
   /** Asks a second pod when the first takes long. @defaultValue never */
-  readonly hedge?: HedgeOptions;
+  readonly hedge?: HedgeOptions | undefined;
 }
 
 /** Names of `CallOptions`. */

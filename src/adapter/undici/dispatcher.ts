@@ -55,13 +55,13 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    * Where requests for any other origin go (a redirect that is followed, say). It stays the caller's to close.
    * @defaultValue an undici Agent of our own, made when first needed
    */
-  readonly otherwise?: Dispatcher;
+  readonly otherwise?: Dispatcher | undefined;
   /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
-  readonly key?: (options: Dispatcher.DispatchOptions) => string | undefined;
+  readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
-  readonly clusterDomain?: string;
+  readonly clusterDomain?: string | undefined;
   /** How much a WebSocket to the Service takes. @defaultValue undici's own limits */
-  readonly webSocket?: WebSocketOptions;
+  readonly webSocket?: WebSocketOptions | undefined;
 }
 
 /** Names of `DispatcherOptions`. */
@@ -96,7 +96,8 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
  * @throws EVENKEEL_OPTION for a target or option that does not fit.
  * @example
  * const orders = createDispatcher('http://orders.shop:8080');
- * await fetch('http://orders.shop:8080/v1/orders/42', { dispatcher: orders });
+ * const { body } = await orders.request({ path: '/v1/orders/42', method: 'GET' });
+ * console.log(await body.json());
  * await orders.close();
  */
 export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
@@ -234,7 +235,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
     if (servername !== undefined) own.servername = servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const call = this.#call(own, handler, key?.(own));
+    const call = this.#call(own, handler, key?.(own) ?? undefined);
     const limitMs = this.#deadlineOf?.(own);
     if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
     return call.begin();

@@ -11,14 +11,14 @@ export interface ElsewhereOptions {
   /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
   /** How an Agent of ours opens sockets. @defaultValue as undici does */
-  readonly connect?: buildConnector.connector;
+  readonly connect?: buildConnector.connector | undefined;
   /** Told of the Agent, if one of ours is made. */
-  readonly opened?: (agent: Agent) => void;
+  readonly opened?: ((agent: Agent) => void) | undefined;
 }
 
 /** Of undici's EventSource: the largest event, in bytes. */
 export interface EventSourceOptions {
-  readonly maxEventSize?: number;
+  readonly maxEventSize?: number | undefined;
 }
 
 /** How many pools of our Agent there are before those it has closed are dropped. */

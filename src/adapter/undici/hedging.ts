@@ -6,14 +6,14 @@ import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../../inde
  */
 export interface HedgeOptions {
   /** How long an attempt may be without an answer before another pod is asked as well, in ms. */
-  readonly afterMs?: number;
+  readonly afterMs?: number | undefined;
   /**
    * The same as a quantile, above 0 and below 1, of the times to the head of an answer: 0.95 asks a second pod in one of
    * 20 requests. There are no hedges before 100 answers were measured. Either this or `afterMs`.
    */
-  readonly afterQuantile?: number;
+  readonly afterQuantile?: number | undefined;
   /** Hedges per request at most, each after the same time; `retry.maxAttempts` counts them, too. @defaultValue 1 */
-  readonly max?: number;
+  readonly max?: number | undefined;
 }
 
 export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });

@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
 
 /** What `key` takes. */
-export type RequestKey = (options: Dispatcher.DispatchOptions) => string | undefined;
+export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null | undefined;
 
 /**
  * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests

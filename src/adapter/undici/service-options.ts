@@ -28,25 +28,25 @@ export interface ServiceInterceptorOptions {
    * true, false, or undefined for "ask DNS".
    * @defaultValue DNS decides: a host is a Service if `<host>.svc.<cluster domain>.` exists
    */
-  readonly services?: ServiceRule;
+  readonly services?: ServiceRule | undefined;
   /**
    * How Services are balanced: for all of them alike (without a resolver), or a function that is asked once for each
    * origin when it is first used; undefined = the defaults.
    */
   readonly options?: ServiceOptions | ((origin: URL) => ServiceOptions | undefined);
   /** How Services and their pods are found. @defaultValue what this pod's environment says */
-  readonly discovery?: TargetOptions;
+  readonly discovery?: TargetOptions | undefined;
   /** A Service that was not used for this long, up to twice as long, and on which nothing runs is closed, in ms. @defaultValue 600000 */
-  readonly idleTimeoutMs?: number;
+  readonly idleTimeoutMs?: number | undefined;
   /**
    * How many Services (scheme, name and port) are balanced at once. One that had no request for 10 s makes way for another;
    * while none has, further ones are left alone. @defaultValue 500
    */
-  readonly maxServices?: number;
+  readonly maxServices?: number | undefined;
   /** How long DNS may take to tell whether a host is a Service before it is left alone, in ms. @defaultValue 2000 */
-  readonly lookupTimeoutMs?: number;
+  readonly lookupTimeoutMs?: number | undefined;
   /** For tests. */
-  readonly clock?: Clock;
+  readonly clock?: Clock | undefined;
 }
 
 /** Options of `createServiceAgent`. */
@@ -55,13 +55,13 @@ export interface ServiceAgentOptions extends ServiceInterceptorOptions {
    * Where requests for everything that is no Service go. It stays the caller's to close.
    * @defaultValue an undici Agent of our own, made when first needed
    */
-  readonly otherwise?: Dispatcher;
+  readonly otherwise?: Dispatcher | undefined;
   /**
    * How much a WebSocket takes, of a Service whose options say nothing else. WebSockets to other hosts go by what
    * `otherwise` says, if it is given.
    * @defaultValue undici's own limits
    */
-  readonly webSocket?: WebSocketOptions;
+  readonly webSocket?: WebSocketOptions | undefined;
 }
 
 /** Defaults of the numeric options; see `docs/reference/options.md`. */

@@ -1,19 +1,19 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { afterPendingIo, checkKeys, checkNumber } from '../../index.js';
+import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../../index.js';
 import type { ModernHandler } from './modern-call.js';
 
 /** How much a WebSocket takes. One that is sent more is closed with 1006. Of undici versions that know these limits. */
 export interface WebSocketOptions {
   /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
-  readonly maxPayloadSize?: number;
+  readonly maxPayloadSize?: number | undefined;
   /** Fragments of one message; 0 = no limit. @defaultValue 131072, undici's own */
-  readonly maxFragments?: number;
+  readonly maxFragments?: number | undefined;
 }
 
 /** The same, complete. */
-export type WebSocketLimits = Required<WebSocketOptions>;
+export type WebSocketLimits = Complete<WebSocketOptions>;
 
 export const webSocketDefaults: WebSocketLimits = Object.freeze({
   maxPayloadSize: 128 * 1024 * 1024,
@@ -34,7 +34,7 @@ export function webSocketLimits(options: WebSocketOptions | undefined): WebSocke
 
 /** The limits a dispatcher of any kind has, if it has any. */
 export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
-  const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: WebSocketOptions };
+  const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: Partial<WebSocketLimits> };
   return { ...webSocketDefaults, ...webSocketOptions };
 }
 

@@ -21,37 +21,37 @@ export interface EndpointSlicesOptions {
   /** The Service's name. */
   readonly service: string;
   /** The Service's namespace. @defaultValue the namespace of this pod, or of the kubeconfig's context */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /**
    * Which port: its name in the Service (`''` for a port without one), or the Service's port number. A number is looked
    * up in the Service itself, for which the verb `get` on `services` is needed; without it, it can only mean the one port
    * of a Service that has no other. @defaultValue the Service's only port
    */
-  readonly port?: string | number;
+  readonly port?: string | number | undefined;
   /** A port of the pods themselves, whatever the Service lists. Excludes `port`. @defaultValue none */
-  readonly podPort?: number;
+  readonly podPort?: number | undefined;
   /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 */
-  readonly family?: AddressFamily;
+  readonly family?: AddressFamily | undefined;
   /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
-  readonly allowAddresses?: AllowAddresses;
+  readonly allowAddresses?: AllowAddresses | undefined;
   /** More endpoints than this are refused, and the last set stays. @defaultValue 50,000 */
-  readonly maxEndpoints?: number;
+  readonly maxEndpoints?: number | undefined;
   /** The API server's URL; plain `http:` only together with no token, or on loopback. @defaultValue the cluster this pod runs in */
-  readonly apiServer?: string;
+  readonly apiServer?: string | undefined;
   /** Who we are there; only together with `apiServer`. @defaultValue nobody */
-  readonly credentials?: ApiCredentials;
+  readonly credentials?: ApiCredentials | undefined;
   /** A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. @defaultValue none: it is never looked for */
-  readonly kubeConfig?: KubeConfigOptions | KubeConfigLike;
+  readonly kubeConfig?: KubeConfigOptions | KubeConfigLike | undefined;
   /** Where a pod finds its service account; for tests. */
-  readonly inCluster?: InClusterOptions;
+  readonly inCluster?: InClusterOptions | undefined;
   /** Whether the watch alone keeps the process alive. @defaultValue false */
-  readonly keepsProcessAlive?: boolean;
+  readonly keepsProcessAlive?: boolean | undefined;
   /**
    * Called with the number of slice objects at the first complete list and whenever that number changes, before the set
    * is published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it
    * selects no pods.
    */
-  readonly onSlices?: (count: number) => void;
+  readonly onSlices?: ((count: number) => void) | undefined;
 }
 
 const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [

@@ -10,7 +10,7 @@ import { CredentialFile } from './credential-file.js';
 /** Where a pod finds its API server and its service account; other places are for tests. */
 export interface InClusterOptions {
   /** Directory with `token`, `ca.crt` and `namespace`. @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount' */
-  readonly path?: string;
+  readonly path?: string | undefined;
   /** Holds KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }

@@ -8,9 +8,9 @@ import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.
 /** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
   /** @defaultValue what kubectl uses: $KUBECONFIG, else ~/.kube/config */
-  readonly path?: string;
+  readonly path?: string | undefined;
   /** @defaultValue the file's current context */
-  readonly context?: string;
+  readonly context?: string | undefined;
 }
 
 /** What we use of a `KubeConfig` of `@kubernetes/client-node`; pass one that is loaded already if you have it. */

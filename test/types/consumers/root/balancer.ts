@@ -1,6 +1,9 @@
+import diagnostics from 'node:diagnostics_channel';
 import {
   type Balancer,
   createBalancer,
+  type DiagnosticsEvents,
+  dns,
   EvenkeelError,
   isEvenkeelError,
   type Lease,
@@ -10,6 +13,7 @@ import {
   type PickerFactory,
   p2c,
   type Resolver,
+  reported,
   staticEndpoints,
   type Transport,
 } from 'evenkeel';
@@ -32,9 +36,23 @@ const mapped: Promise<string> = balancer.run(
 );
 void [answer, mapped];
 
-// Options that come from somewhere else are often `undefined`; that means the default only where a type says so.
+// Options that come from somewhere else are often `undefined`, which means the default.
 const seconds: number | undefined = process.argv.length > 2 ? 1 : undefined;
-createBalancer({ resolver, transport, ...(seconds !== undefined && { waitTimeoutMs: seconds * 1000 }) });
+createBalancer({
+  resolver,
+  transport,
+  waitTimeoutMs: seconds,
+  maxWaiting: undefined,
+  picker: undefined,
+  load: undefined,
+  stages: undefined,
+  observer: undefined,
+  retry: { maxAttempts: seconds, budget: { ratio: seconds }, when: undefined },
+  pool: { maxConnecting: seconds, drainTimeoutMs: undefined },
+});
+p2c({ choices: seconds });
+reported({ metric: undefined, expireAfterMs: seconds });
+dns({ host: 'orders.shop', port: 80, intervalMs: seconds });
 balancer.pick({ key: undefined });
 
 // Everything that lives can be disposed of.
@@ -92,3 +110,15 @@ const wrong: Balancer<string> = balancer;
 // @ts-expect-error: outcomes are a closed list
 lease?.end({ kind: 'maybe' });
 void wrong;
+
+// A code that was asked for is known from then on.
+export function endpointOf(error: unknown): 'EVENKEEL_CONNECT' | undefined {
+  return isEvenkeelError(error, 'EVENKEEL_CONNECT') ? error.code : undefined;
+}
+
+// As on the page about the observer.
+const log: { error(value: object): void } = console;
+diagnostics.subscribe('evenkeel:resolveFailed', (message) => {
+  const { resolver: name, error, stale } = message as DiagnosticsEvents['resolveFailed'];
+  log.error({ name, error, stale });
+});
