@@ -74,6 +74,23 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     for (const count of counts) expect(count).toBeGreaterThanOrEqual(5);
   });
 
+  it('Sequelize: so are connections that are opened one after the other, over two servers', async () => {
+    const { source = '' } = programs.find(({ heading }) => heading === 'Sequelize') ?? {};
+    const program = source
+      .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints.slice(0, 2)))
+      .replace('maxUses: 1_000', 'maxUses: 1')
+      .replace(
+        /const found = [\s\S]*?\);\nconsole\.log\(.*\);/,
+        `const ids = [];
+        for (let i = 0; i < 10; i++) ids.push((await sequelize.query('SELECT @@server_id AS id'))[0][0].id);
+        console.log(JSON.stringify(ids));`,
+      );
+    const password = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};`;
+    const ids: number[] = JSON.parse(await outputOfModule(`${password}\n${program}`, example));
+    for (const { id } of world.all.slice(0, 2))
+      expect(ids.filter((found) => found === id).length).toBeGreaterThanOrEqual(4);
+  });
+
   it('the example tells its story to the end', async () => {
     const stdout = await outputOf(['main.js'], example);
     const [three, four, killed, back] = stdout.split('\n');
