@@ -259,11 +259,11 @@ describe('evenkeel doctor', () => {
     expect(docs).toContain(help.stdout.trimEnd());
     for (const [args, message] of [
       [['doctor'], 'doctor needs a target'],
-      [['doctor', 'a.b:1', 'c.d:2'], 'doctor takes one target, got also c.d:2'],
+      [['doctor', 'a.b:1', 'c.d:2'], 'doctor takes one target, got also "c.d:2"'],
       [['cure', 'a.b:1'], 'there is no command "cure"'],
       [['doctor', 'orders.shop'], 'the port is missing'],
       [['doctor', 'a.b:1', '--wach'], "Unknown option '--wach'"],
-      [['doctor', 'a.b:1', '--timeout', 'soon'], '--timeout must be 1 to 600 seconds, got soon'],
+      [['doctor', 'a.b:1', '--timeout', 'soon'], '--timeout must be 1 to 600 seconds, got "soon"'],
       [['doctor', 'a.b:1', '--token-file', 'x'], '--token-file and --ca-file need --api-server'],
       [['doctor', 'a.b:1', '--allow-address', 'any'], 'allowAddresses must be'],
       [['doctor', 'a.b:1', '--dns-server', 'x'], 'servers must be'],
