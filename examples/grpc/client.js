@@ -49,7 +49,7 @@ export function ordersClient(service, options = {}) {
 
 if (process.argv[1] === new URL(import.meta.url).pathname) {
   const client = ordersClient(process.argv[2] ?? 'orders.shop:50051', {
-    observer: { rungChanged: ({ rung, reason, advice }) => console.log(`${rung}: ${reason}`, advice ?? '') },
+    observer: { discoveryChanged: ({ mode, reason, advice }) => console.log(`${mode}: ${reason}`, advice ?? '') },
   });
   for (let id = 1; ; id++) {
     await client.get(String(id)).then(

@@ -9,7 +9,7 @@ export function diagnose(parsed: Target, facts: Facts): Diagnosis {
   return {
     ...judge(parsed, facts),
     api: facts.api === undefined ? [] : apiLines(parsed, facts.api),
-    dns: facts.dns === undefined ? [] : dnsLines(parsed, facts.dns, facts.use.rung === 'slices'),
+    dns: facts.dns === undefined ? [] : dnsLines(parsed, facts.dns, facts.use.mode === 'slices'),
     use: useLines(facts),
     connections: facts.connections.map(connectionLine),
     todo: todoOf(parsed, facts),

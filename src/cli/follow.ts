@@ -7,7 +7,7 @@ import { conditionsInWords } from './endpoints.js';
 /** Something that changed while following; `afterMs` counts from the start. */
 export type FollowEvent = { readonly afterMs: number } & (
   | { readonly event: 'added' | 'removed' | 'changed'; readonly endpoint: string; readonly state: string }
-  | { readonly event: 'rung'; readonly rung: string; readonly reason: string }
+  | { readonly event: 'mode'; readonly mode: string; readonly reason: string }
   | { readonly event: 'failed' | 'warned'; readonly message: string }
   | { readonly event: 'fresh' }
 );
@@ -43,7 +43,7 @@ export async function follow(
       clock: systemClock,
       rng: systemRng,
       observer: {
-        rungChanged: ({ rung, reason }) => say({ afterMs: afterMs(), event: 'rung', rung, reason }),
+        discoveryChanged: ({ mode, reason }) => say({ afterMs: afterMs(), event: 'mode', mode, reason }),
         warned: ({ message }) => say({ afterMs: afterMs(), event: 'warned', message }),
       },
     },
@@ -74,8 +74,8 @@ export function printEvent(event: FollowEvent): string {
       return `${time}  - ${event.endpoint}\n`;
     case 'changed':
       return `${time}  ~ ${event.endpoint} ${event.state}\n`;
-    case 'rung':
-      return `${time}  ${event.rung}: ${event.reason}\n`;
+    case 'mode':
+      return `${time}  ${event.mode}: ${event.reason}\n`;
     case 'failed':
     case 'warned':
       return `${time}  ! ${event.message}\n`;

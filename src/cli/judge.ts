@@ -22,18 +22,18 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   if (api?.watch.state === 'forbidden' && api.list.state === 'allowed') {
     return degraded('changes are noticed late: EndpointSlices may be listed, and not watched');
   }
-  if (use.rung === 'name') return degraded('only through one address for all pods, which is second best');
-  if (use.rung === 'dns' && api !== undefined) return degraded('through DNS; EndpointSlices would be better');
+  if (use.mode === 'name') return degraded('only through one address for all pods, which is second best');
+  if (use.mode === 'dns' && api !== undefined) return degraded('through DNS; EndpointSlices would be better');
   if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
     return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
   }
   const many = `${length} endpoint${length === 1 ? '' : 's'}`;
-  return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.rung)}` };
+  return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}` };
 }
 
-function howFound(parsed: Target, rung: string | undefined): string {
+function howFound(parsed: Target, mode: string | undefined): string {
   if (parsed.kind === 'static') return 'in the target itself';
-  return rung === 'slices' || parsed.kind === 'kubernetes' ? 'by watching EndpointSlices' : 'by asking DNS';
+  return mode === 'slices' || parsed.kind === 'kubernetes' ? 'by watching EndpointSlices' : 'by asking DNS';
 }
 
 function whyNothing({ api, dns, use }: Facts): string {

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import { rungMeaning } from '../resolver/ladder-advice.js';
+import { modeMeaning } from '../resolver/discovery-advice.js';
 import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
 import { conditionsInWords } from './endpoints.js';
@@ -96,10 +96,10 @@ const dnsErrors: Readonly<Record<string, string>> = {
 /** What the library arrived at. */
 export function useLines({ use }: Facts): Line[] {
   const lines: Line[] = [];
-  const { rung, endpoints, errors, warnings } = use;
+  const { mode, endpoints, errors, warnings } = use;
   // Why it stands there is told above, question by question.
-  if (rung === 'slices') lines.push(ok('its EndpointSlices are watched'));
-  else if ((rung === 'dns' || rung === 'name') && endpoints?.length) lines.push(note(rungMeaning[rung]));
+  if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));
+  else if ((mode === 'dns' || mode === 'name') && endpoints?.length) lines.push(note(modeMeaning[mode]));
   if (endpoints === undefined) {
     for (const error of errors) lines.push(fail(error));
     if (errors.length === 0) lines.push(fail('nothing answered in time'));

@@ -6,8 +6,8 @@ import type { UseFacts } from './report.js';
 
 /** Lets the library find the endpoints, as it does in an application, and says what it arrived at. Never rejects. */
 export async function probeResolver(target: string, options: TargetOptions, signal: AbortSignal): Promise<UseFacts> {
-  const found = { rung: undefined, reason: undefined, advice: undefined } as {
-    rung: string | undefined;
+  const found = { mode: undefined, reason: undefined, advice: undefined } as {
+    mode: string | undefined;
     reason: string | undefined;
     advice: string | undefined;
   };
@@ -31,7 +31,7 @@ export async function probeResolver(target: string, options: TargetOptions, sign
         clock: systemClock,
         rng: systemRng,
         observer: {
-          rungChanged: ({ rung, reason, advice }) => Object.assign(found, { rung, reason, advice }),
+          discoveryChanged: ({ mode, reason, advice }) => Object.assign(found, { mode, reason, advice }),
           warned: ({ message }) => warnings.push(message),
         },
       },

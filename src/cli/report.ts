@@ -60,7 +60,7 @@ export interface DnsFacts {
 /** What the library itself arrives at. */
 export interface UseFacts {
   /** The resolver's own words: `slices`, `dns` or `name` for plain targets. */
-  readonly rung: string | undefined;
+  readonly mode: string | undefined;
   readonly reason: string | undefined;
   readonly advice: string | undefined;
   /** Undefined when it found nothing in time. */

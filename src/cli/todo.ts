@@ -14,7 +14,7 @@ export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): s
     refused &&
     dns?.kind === 'pods' &&
     typeof port === 'number' &&
-    use.rung !== 'slices' &&
+    use.mode !== 'slices' &&
     parsed.kind !== 'kubernetes'
   ) {
     todo.push(
@@ -55,10 +55,10 @@ export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): s
       `Name the port (${list(names)}) in place of ${port}: a number cannot be told apart without "get services".`,
     );
   }
-  if (use.rung === 'name') {
+  if (use.mode === 'name') {
     todo.push('Or make the Service headless (clusterIP: None): then its pods are in DNS and no permission is needed.');
   }
-  if (dns !== undefined && unanswered(dns.a) && parsed.kind !== 'kubernetes' && use.rung !== 'slices') {
+  if (dns !== undefined && unanswered(dns.a) && parsed.kind !== 'kubernetes' && use.mode !== 'slices') {
     todo.push(`Find out why the name server ${dns.servers.join(', ')} does not answer.`);
   }
   return todo;

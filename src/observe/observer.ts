@@ -13,8 +13,13 @@ export interface ObserverEvents {
   resolveFailed: { readonly error: ResolveError; readonly stale: boolean };
   /** The resolver's last set was confirmed after a failure. */
   resolveRecovered: { readonly staleForMs: number };
-  /** The ladder stands on another rung: where, why, and what would make it better. */
-  rungChanged: { readonly target: string; readonly rung: string; readonly reason: string; readonly advice?: string };
+  /** A plain target is found in another way: how, why, and what would make it better. */
+  discoveryChanged: {
+    readonly target: string;
+    readonly mode: string;
+    readonly reason: string;
+    readonly advice?: string;
+  };
   /** An endpoint's slot changed its state; `error` is what ended its connection or attempt. */
   subchannelChanged: {
     readonly endpoint: Endpoint;
@@ -50,7 +55,7 @@ export const observerEventNames: readonly (keyof ObserverEvents)[] = Object.free
   'resolved',
   'resolveFailed',
   'resolveRecovered',
-  'rungChanged',
+  'discoveryChanged',
   'subchannelChanged',
   'ejected',
   'restored',

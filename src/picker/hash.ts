@@ -23,7 +23,7 @@ export interface HashOptions {
    */
   readonly maxLoadRatio?: number | undefined;
   /** Picks for calls without a key. @defaultValue p2c() */
-  readonly otherwise?: PickerFactory | undefined;
+  readonly withoutKey?: PickerFactory | undefined;
 }
 
 /** Up to this many endpoints a score per endpoint is about as quick as a table, and moves the fewest keys. */
@@ -43,15 +43,15 @@ const MAX_WALK = 64;
  * Eisenbud et al., NSDI 2016 (Maglev); Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
-  checkKeys('hash', options, ['method', 'maxLoadRatio', 'otherwise']);
-  const { method = 'auto', otherwise = p2c() } = options;
+  checkKeys('hash', options, ['method', 'maxLoadRatio', 'withoutKey']);
+  const { method = 'auto', withoutKey = p2c() } = options;
   if (!['auto', 'maglev', 'ring'].includes(method)) throw optionError('hash.method', 'auto, maglev or ring', method);
-  checkFunction('hash.otherwise', otherwise);
+  checkFunction('hash.withoutKey', withoutKey);
   const maxLoadRatio = checkNumber('hash.maxLoadRatio', options.maxLoadRatio, Number.POSITIVE_INFINITY, {
     min: 1.05,
     infinite: true,
   });
-  return (set, previous, context) => new HashPicker(set, previous, context, method, maxLoadRatio, otherwise);
+  return (set, previous, context) => new HashPicker(set, previous, context, method, maxLoadRatio, withoutKey);
 };
 
 /** Maps a hash to places, and places to indexes of `all`. */
@@ -70,7 +70,7 @@ class HashPicker<C> implements Picker<C> {
   readonly #mapping: Mapping;
   readonly #maxLoadRatio: number;
   /** For calls without a key. */
-  readonly #otherwise: Picker<C>;
+  readonly #withoutKey: Picker<C>;
   /** With a bound: each endpoint's share of the weight that is ready, who they are, and their calls in flight. */
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<Subchannel<C>> | undefined;
@@ -85,11 +85,11 @@ class HashPicker<C> implements Picker<C> {
     context: PickerContext,
     method: NonNullable<HashOptions['method']>,
     maxLoadRatio: number,
-    otherwise: PickerFactory,
+    withoutKey: PickerFactory,
   ) {
     const before = previous instanceof HashPicker ? (previous as HashPicker<C>) : undefined;
     this.#set = set;
-    this.#otherwise = otherwise(set, before === undefined ? previous : before.#otherwise, context);
+    this.#withoutKey = withoutKey(set, before === undefined ? previous : before.#withoutKey, context);
     this.#mapping = mappingOf(set, method, before === undefined ? undefined : before.#mapping);
     this.#maxLoadRatio = maxLoadRatio;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
@@ -104,7 +104,7 @@ class HashPicker<C> implements Picker<C> {
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     this.#settle();
     const key = keyOf(request.key);
-    const picked = key === undefined ? this.#otherwise.pick(request) : this.#byKey(request, key);
+    const picked = key === undefined ? this.#withoutKey.pick(request) : this.#byKey(request, key);
     if (picked !== undefined && this.#members !== undefined) {
       this.#picked = picked;
       this.#startedBefore = picked.started;
@@ -115,7 +115,7 @@ class HashPicker<C> implements Picker<C> {
   ended(subchannel: Subchannel<C>): void {
     this.#settle();
     if (this.#members?.has(subchannel) === true) this.#inFlight--;
-    this.#otherwise.ended?.(subchannel);
+    this.#withoutKey.ended?.(subchannel);
   }
 
   /** Counts the last pick, if its call began. */

@@ -1,14 +1,14 @@
 import { type AllowAddresses, checkAllowAddresses } from '../endpoint/unsafe-address.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { deferred } from './deferred.js';
+import { type DiscoveryService, discovery } from './discovery.js';
 import { type DnsOptions, type DnsSettings, dns, dnsSettingNames, literalAddress, resolveDnsOptions } from './dns.js';
 import type { EndpointSlicesOptions } from './kubernetes/endpoint-slices.js';
-import { type LadderService, ladder } from './ladder.js';
 import type { Resolver } from './resolver.js';
 import { staticEndpoints } from './static.js';
 import { parseTarget, type Target } from './target-grammar.js';
 
-/** How the rungs of a target are asked. */
+/** How the modes of a target are asked. */
 export interface TargetOptions {
   /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
@@ -86,14 +86,14 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
   }
 }
 
-/** Why there is no first rung on a laptop. */
+/** Why there is no first mode on a laptop. */
 export const noPod = 'this is no pod with a service account';
 
 type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
 
 /** Loads the Kubernetes room when it is first needed: who never uses it does not pay for it. */
 async function sliceResolver(
-  { service, namespace, port }: LadderService,
+  { service, namespace, port }: DiscoveryService,
   { kubernetes = {}, allowAddresses, family }: Checked,
   onSlices?: (count: number) => void,
 ): Promise<Resolver> {
@@ -130,7 +130,7 @@ function plain(
   }
   const { host: _host, port: _port, srv: _srv, ...settings } = resolveDnsOptions(dnsOptions(host, port, options));
   const { kubernetes: access = {} } = options;
-  return ladder({
+  return discovery({
     target,
     host,
     port,

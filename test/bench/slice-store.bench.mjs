@@ -14,9 +14,9 @@ import { MIN_ROUNDS } from './lib/rounds.mjs';
 import { bootstrapMedian, judgeLimit } from './lib/statistics.mjs';
 import { table, withInterval } from './lib/table.mjs';
 
-const [{ parseSlice }, { Publication }, { SliceUnion }, { parseWatchEvent }] = await importSources(
+const [{ parseSlice }, { UpdateThrottle }, { SliceUnion }, { parseWatchEvent }] = await importSources(
   'src/resolver/kubernetes/endpoint-slice.ts',
-  'src/resolver/kubernetes/publication.ts',
+  'src/resolver/kubernetes/update-throttle.ts',
   'src/resolver/kubernetes/slice-union.ts',
   'src/resolver/kubernetes/watch-event.ts',
 );
@@ -91,7 +91,7 @@ const union = new SliceUnion(
   ({ unsafe }) => unsafe === undefined,
 );
 let published = 0;
-const publication = new Publication(
+const throttle = new UpdateThrottle(
   clock,
   () => union,
   () => {
@@ -105,11 +105,11 @@ function apply(line) {
   const touched = new Set();
   union.put(event.name, parseSlice(event.object, 'orders'));
   union.settle(touched);
-  publication.changed(touched);
+  throttle.changed(touched);
 }
 const lineOf = (/** @type {number} */ slice) => JSON.stringify({ type: 'MODIFIED', object: render(slice) });
 for (let slice = 0; slice < SLICES; slice++) apply(lineOf(slice));
-publication.start();
+throttle.start();
 
 /** CPU time of this process, which a busy neighbour does not lengthen. @type {Map<string, number[]>} */
 const samples = new Map(Object.keys(kinds).map((kind) => [kind, []]));

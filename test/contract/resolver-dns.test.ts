@@ -1,7 +1,7 @@
 import { ResolveError } from '../../src/errors.js';
 import { firstAvailable, union } from '../../src/resolver/combine.js';
+import { discovery } from '../../src/resolver/discovery.js';
 import { dns, resolveDnsOptions } from '../../src/resolver/dns.js';
-import { ladder } from '../../src/resolver/ladder.js';
 import type { Resolver } from '../../src/resolver/resolver.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../src/testing/fake-resolver.js';
@@ -58,10 +58,10 @@ resolverContract({
 });
 
 resolverContract({
-  name: 'the ladder on its second rung',
+  name: 'the discovery modes on its second mode',
   open: () =>
     dnsWorld((client) =>
-      ladder({
+      discovery({
         target: 'orders.shop:8080',
         host: 'orders.shop',
         port: 8080,

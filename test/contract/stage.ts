@@ -2,21 +2,21 @@ import { describe, expect, it } from 'vitest';
 import { Attributes, attributeKey } from '../../src/endpoint/attributes.js';
 import { outcomes } from '../../src/endpoint/outcome.js';
 import type { StageFactory } from '../../src/stage/stage.js';
-import { addresses, StageHouse } from '../support/stage-house.js';
+import { addresses, StageFixture } from '../support/stage-fixture.js';
 
 /** What every stage owes. */
 export function stageContract(name: string, stages: readonly StageFactory[]): void {
-  const house = (): StageHouse => new StageHouse(stages);
+  const fixture = (): StageFixture => new StageFixture(stages);
 
   describe(name, () => {
     it('leaves an empty set empty', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set([]);
       expect(pods.result.size).toBe(0);
     });
 
     it('adds no endpoint and repeats none', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set(addresses(20));
       const keys = pods.result.entries.map(({ endpoint }) => endpoint.key);
       expect(new Set(keys).size).toBe(keys.length);
@@ -24,7 +24,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
     });
 
     it('keeps version, endpoints and attributes as they came', () => {
-      const pods = house();
+      const pods = fixture();
       const colour = attributeKey<string>('colour');
       const attributes = Attributes.empty.with(colour, 'red');
       pods.set(addresses(3).map((address) => ({ address, attributes })));
@@ -37,14 +37,14 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
       const marked: StageFactory = () => ({
         apply: (set) => set.map((entry) => Object.assign({ ...entry }, { colour: 'red' })),
       });
-      const pods = new StageHouse([marked, ...stages]);
+      const pods = new StageFixture([marked, ...stages]);
       pods.set(addresses(6));
       for (const address of addresses(6)) pods.completed(address, outcomes.timeout, 30);
       for (const entry of pods.result.entries) expect(entry).toMatchObject({ colour: 'red' });
     });
 
     it('gives weights that are numbers from 0 up', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set(addresses(10).map((address, index) => ({ address, weight: 0.5 + index })));
       pods.clock.advance(5_000);
       for (const { weight } of pods.result.entries) {
@@ -54,7 +54,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
     });
 
     it('leaves something to pick, whatever happens to the endpoints', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set(addresses(5));
       for (const address of addresses(5)) {
         pods.completed(address, outcomes.timeout, 30);
@@ -67,7 +67,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
     });
 
     it('gives the same answer again while nothing happens', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set(addresses(6));
       pods.clock.advance(3_600_000);
       const first = pods.result;
@@ -79,7 +79,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
     });
 
     it('forgets endpoints that left, and leaves no timer behind', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set(addresses(4));
       for (const address of addresses(4)) pods.completed(address, outcomes.timeout, 30);
       pods.set([]);
@@ -92,7 +92,7 @@ export function stageContract(name: string, stages: readonly StageFactory[]): vo
     });
 
     it('runs at most once per turn, however much happens in it', () => {
-      const pods = house();
+      const pods = fixture();
       pods.set(addresses(4));
       const before = pods.runs;
       pods.inOneTurn(() => {

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import type { LadderWorld } from './ladder-world.js';
+import type { DiscoveryWorld } from './discovery-world.js';
 import type { LoopbackPods } from './loopback-pods.js';
 
 const program = fileURLToPath(new URL('../../dist/cli/evenkeel.js', import.meta.url));
@@ -12,7 +12,7 @@ export interface DoctorRun {
 }
 
 /** Runs the real program as a pod of `world` would. */
-export function startDoctor(world: LadderWorld, target: string, more: readonly string[] = []): RunningDoctor {
+export function startDoctor(world: DiscoveryWorld, target: string, more: readonly string[] = []): RunningDoctor {
   const args = ['doctor', target, '--service-account', world.folder, '--dns-server', world.dns.address];
   args.push('--cluster-domain', 'cluster.local', '--namespace', 'web', '--allow-address', 'loopback', ...more);
   const env = { KUBERNETES_SERVICE_HOST: '127.0.0.1', KUBERNETES_SERVICE_PORT: String(world.api.port) };
@@ -46,7 +46,7 @@ export class RunningDoctor {
 }
 
 /** What a reader of the docs should see in place of ports, times and names that are only ours. */
-export function asInDocs(text: string, world: LadderWorld, pods: LoopbackPods): string {
+export function asInDocs(text: string, world: DiscoveryWorld, pods: LoopbackPods): string {
   return text
     .replaceAll(`127.0.0.1:${world.api.port}`, '10.96.0.1:443')
     .replaceAll(world.dns.address, '10.96.0.10')

@@ -1,7 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
-import { type Asked, ForkedCall, type ForkOwner } from '../../src/adapter/undici/forked-call.js';
+import { CallV2 } from '../../src/adapter/undici/call-v2.js';
+import { type Asked, HedgedCall, type HedgedCallOwner } from '../../src/adapter/undici/hedged-call.js';
 import { type HedgeOptions, hedgingOf } from '../../src/adapter/undici/hedging.js';
-import { ModernCall } from '../../src/adapter/undici/modern-call.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../src/balancer/balancer-options.js';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';
@@ -135,10 +135,10 @@ export class Caller {
 }
 
 /** A Service with pods whose undici Pools are fakes, and the calls of a dispatcher on them. */
-export class ForkHouse implements ForkOwner {
+export class ForkFixture implements HedgedCallOwner {
   readonly clock: FakeClock = new FakeClock();
   readonly timers: SharedTimers = new SharedTimers(this.clock);
-  readonly hedging: ForkOwner['hedging'];
+  readonly hedging: HedgedCallOwner['hedging'];
   readonly balancer: Balancer<Pool>;
   readonly origin: string = 'http://orders.shop:8080';
   readonly isClosing = false;
@@ -181,7 +181,7 @@ export class ForkHouse implements ForkOwner {
   ask(options: Partial<Dispatcher.DispatchOptions> = {}, deadlineMs?: number): Caller {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
-    const call = new ForkedCall(this, { options: asked, key: undefined, handler: caller.handler });
+    const call = new HedgedCall(this, { options: asked, key: undefined, handler: caller.handler });
     if (deadlineMs !== undefined) call.limit(this.timers.start(deadlineMs, call));
     call.begin();
     return caller;
@@ -191,7 +191,7 @@ export class ForkHouse implements ForkOwner {
   askPlainly(options: Partial<Dispatcher.DispatchOptions> = {}): Caller {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
-    new ModernCall(this, asked, undefined, caller.handler).begin();
+    new CallV2(this, asked, undefined, caller.handler).begin();
     return caller;
   }
 

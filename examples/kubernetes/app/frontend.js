@@ -14,8 +14,8 @@ const dispatcher = balanced
       // The standard stages, and hints for pods of the same zone or node where the Service asks for them.
       stages: [conditions(), topologyHints(topologyFromEnv()), outlierEjection(), pushback(), panic()],
       observer: {
-        rungChanged: ({ rung, reason, advice }) =>
-          console.log(`found by ${rung}: ${reason}${advice ? `\n${advice}` : ''}`),
+        discoveryChanged: ({ mode, reason, advice }) =>
+          console.log(`found by ${mode}: ${reason}${advice ? `\n${advice}` : ''}`),
         resolveFailed: ({ error }) => console.log(`out of touch: ${error.message}`),
         resolveRecovered: ({ staleForMs }) => console.log(`in touch again after ${Math.round(staleForMs)} ms`),
         warned: ({ message }) => console.log(message),

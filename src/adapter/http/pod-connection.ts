@@ -97,7 +97,7 @@ export class PodConnection<C> implements Connection<C> {
     const path = this.#healthPath;
     signal.throwIfAborted();
     if (path === undefined) {
-      await this.#link.knock(signal);
+      await this.#link.connectProbe(signal);
       return;
     }
     const status = await this.#user.ask(path, signal);

@@ -128,7 +128,7 @@ export class PodLink {
   }
 
   /** Whether the pod accepts a connection. The socket is kept if none is kept yet. */
-  knock(signal: AbortSignal): Promise<void> {
+  connectProbe(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       this.sockets.connectAhead((error, socket) => {
         if (error !== undefined) {
@@ -203,7 +203,7 @@ export class PodLink {
 
   /**
    * The pod took no further connection. It is gone if no other is left. If others are, it is shutting down (its
-   * listener is closed, what it has it finishes), unless they still brought bytes while we knocked: then only its
+   * listener is closed, what it has it finishes), unless they still brought bytes during the probe: then only its
    * backlog is full, or our own machine is at its limit, and more connections would make that worse.
    */
   #refused(error: Error, receiving: boolean): void {

@@ -8,11 +8,11 @@ import {
   type Timer,
   TriedEndpoints,
 } from '../../index.js';
+import { AcquireTimeout } from './acquire-timeout.js';
 import type { Borrower, NotLent } from './borrower.js';
 import { Checkout, reportAttempt } from './checkout.js';
-import type { Answer } from './held-statement.js';
-import { Obtaining } from './obtaining.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
+import type { Answer } from './pending-statement.js';
 import type { Route } from './route.js';
 import type { RowReader } from './running-statement.js';
 import type { Session, SessionHolder } from './session.js';
@@ -53,7 +53,7 @@ export class Call implements Borrower, SessionHolder {
   /** Ends the waiting for a server. */
   #waiting: AbortController | undefined;
   /** Unset while a connection was always at hand, as it mostly is. */
-  #obtaining: Obtaining | undefined;
+  #acquireTimeout: AcquireTimeout | undefined;
   #statementTimer: Timer | undefined;
   #done = false;
 
@@ -85,7 +85,7 @@ export class Call implements Borrower, SessionHolder {
       session.release(this);
       return;
     }
-    this.#obtaining?.answered(true);
+    this.#acquireTimeout?.answered(true);
     const task = this.#task;
     if (task.kind === 'checkout') {
       this.#finish(null);
@@ -115,7 +115,7 @@ export class Call implements Borrower, SessionHolder {
       lease.end(outcomes.cancelled);
       return;
     }
-    this.#obtaining?.answered(false);
+    this.#acquireTimeout?.answered(false);
     if (why === 'full' && this.#time.restMs > 0) {
       // No attempt: the next of its connections that is given back will do, or one of another server.
       lease.end(outcomes.notStarted);
@@ -141,7 +141,7 @@ export class Call implements Borrower, SessionHolder {
     this.#counted = true;
     this.#attempt++;
     this.#lease = lease;
-    this.#obtaining?.picked();
+    this.#acquireTimeout?.picked();
     const server = service.transport.serverOf(lease.handle);
     if (server !== undefined) {
       server.borrow(this);
@@ -256,10 +256,10 @@ export class Call implements Borrower, SessionHolder {
     );
   }
 
-  get #time(): Obtaining {
+  get #time(): AcquireTimeout {
     const { clock, waitTimeoutMs } = this.#route.first;
-    this.#obtaining ??= new Obtaining(clock, waitTimeoutMs);
-    return this.#obtaining;
+    this.#acquireTimeout ??= new AcquireTimeout(clock, waitTimeoutMs);
+    return this.#acquireTimeout;
   }
 
   /** A server was picked, but a connection could not be had in time. */
@@ -311,7 +311,7 @@ export class Call implements Borrower, SessionHolder {
   #finish(_error: Error | null): void {
     this.#done = true;
     this.#statementTimer?.cancel();
-    this.#obtaining?.stop();
+    this.#acquireTimeout?.stop();
   }
 
   #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {

@@ -1,7 +1,7 @@
 import type { PoolOptions } from 'mysql2';
 import type { Clock, Connection, Endpoint, Timer } from '../../index.js';
 import type { ClusterFace } from './cluster-face.js';
-import { Gathering } from './gathering.js';
+import { ExclusiveCheckout } from './exclusive-checkout.js';
 import { NodeSockets } from './node-sockets.js';
 
 /** How often the connections of a leaving node are looked after, in ms: those given back meanwhile are ended. */
@@ -37,7 +37,7 @@ export class ClusterNode {
   readonly #owner: ClusterNodeOwner;
   readonly #sockets: NodeSockets;
   #state: 'new' | 'added' | 'leaving' | 'abandoned' | 'removed' = 'new';
-  #gathering: Gathering | undefined;
+  #checkouts: ExclusiveCheckout | undefined;
   #isEndingIdle = false;
   /** The time limit, then the looks at what is left. */
   #limit: Timer | undefined;
@@ -101,7 +101,7 @@ export class ClusterNode {
   cut(): void {
     if (this.#state !== 'leaving') return;
     this.#sockets.refuse();
-    this.#gathering?.stop('destroy');
+    this.#checkouts?.stop('destroy');
     this.#sockets.cut();
     this.#removeIfEmpty();
   }
@@ -113,14 +113,14 @@ export class ClusterNode {
 
   /** mysql2 gave somebody a connection of it. */
   online(): void {
-    if (this.#gathering === undefined) this.#endIdle();
+    if (this.#checkouts === undefined) this.#endIdle();
   }
 
   #gather(): void {
     const { cluster, clock } = this.#owner;
     const { connectionLimit = 10 } = this.#sockets.options;
-    this.#gathering = new Gathering({ cluster, clock, id: this.id, connectionLimit }, (all) => {
-      this.#gathering = undefined;
+    this.#checkouts = new ExclusiveCheckout({ cluster, clock, id: this.id, connectionLimit }, (all) => {
+      this.#checkouts = undefined;
       this.#sockets.refuse();
       if (all) this.#sockets.cut();
       // What was gathered is ended first, and nothing opened in its place.
@@ -140,15 +140,15 @@ export class ClusterNode {
   #stopLeaving(): void {
     this.#limit?.cancel();
     this.#lookAfter?.cancel();
-    this.#gathering?.stop('release');
-    this.#gathering = undefined;
+    this.#checkouts?.stop('release');
+    this.#checkouts = undefined;
     this.#sockets.accept();
   }
 
   /** Gives short queries the time to end; transactions have had theirs. */
   #timeIsUp(round: number): void {
     this.#sockets.refuse();
-    this.#gathering?.stop('destroy');
+    this.#checkouts?.stop('destroy');
     if (round >= QUIET_ROUNDS) {
       this.#sockets.cut();
       return;

@@ -4,9 +4,9 @@ import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, Qu
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../index.js';
 import { Call } from './call.js';
-import type { Answer } from './held-statement.js';
 import type { ServerOfConnection } from './name-server.js';
 import { ownErrors } from './own-errors.js';
+import type { Answer } from './pending-statement.js';
 import type { Route } from './route.js';
 import { RunningStatement } from './running-statement.js';
 import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';

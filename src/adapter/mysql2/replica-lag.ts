@@ -7,7 +7,7 @@ import {
   optionError,
   type StageFactory,
 } from '../../index.js';
-import { standing } from './standing.js';
+import { standing } from './server-probe.js';
 import type { Ask } from './writable.js';
 
 /** Puts a question to the server that is being looked at. */

@@ -125,15 +125,15 @@ export class JoinedRoute implements Route {
 
 /** Waits for a server of one service, but not where every one of them refuses us. */
 async function acquireFrom(
-  { balancer, denials }: Service,
+  { balancer, authenticationFailures }: Service,
   key: string | undefined,
   avoid: Avoid,
   waiting: AbortController,
   timeoutMs: number,
 ): Promise<Lease<Pool>> {
-  const { refusal } = denials;
+  const { refusal } = authenticationFailures;
   if (refusal !== undefined) throw refusal;
-  const stop = denials.listen((error) => waiting.abort(error));
+  const stop = authenticationFailures.listen((error) => waiting.abort(error));
   try {
     return await balancer.acquire({ key, avoid, signal: waiting.signal, timeoutMs });
   } finally {

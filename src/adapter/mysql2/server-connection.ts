@@ -10,15 +10,15 @@ import {
   type Rng,
 } from '../../index.js';
 import type { Borrower } from './borrower.js';
+import { ConnectionCap, meaningOf } from './connection-cap.js';
 import { type CredentialFunctions, type Credentials, credentialsTooLate } from './credentials.js';
-import { Crowding, meaningOf } from './crowding.js';
-import { type Dialled, Dialling } from './dialling.js';
 import { IdleReaper } from './idle-reaper.js';
 import type { ServerSettings } from './options.js';
+import { type Lender, pingOn } from './out-of-band-query.js';
+import { type Dialled, PendingConnections } from './pending-connections.js';
 import { poolOptions } from './pool-options.js';
 import { hideSecrets, setCredentials } from './secrets.js';
 import { Session, type SessionOwner } from './session.js';
-import { type Lender, pingOn } from './side-question.js';
 
 /** What a `ServerConnection` is made of. */
 export interface ServerConnectionParts {
@@ -53,8 +53,8 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   readonly #maxAgeMs: number;
   readonly #idleReaper: IdleReaper;
   readonly #sessions = new Map<PoolConnection, Session>();
-  readonly #dialling: Dialling;
-  readonly #crowding: Crowding;
+  readonly #pendingConnections: PendingConnections;
+  readonly #cap: ConnectionCap;
   /** When a session was last given back. */
   #heardAtMs = Number.NEGATIVE_INFINITY;
   readonly #closing = new Closing(
@@ -74,7 +74,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.endpoint = endpoint;
     this.address = endpointAddress(endpoint);
     this.queryTimeoutMs = settings.queryTimeoutMs;
-    this.#crowding = new Crowding(clock, settings.connectionLimit);
+    this.#cap = new ConnectionCap(clock, settings.connectionLimit);
     this.#maxAgeMs = Math.min(
       settings.maxConnectionAgeMs,
       endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY,
@@ -85,7 +85,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     this.leaving = new Promise((resolve) => {
       this.#settleLeaving = resolve;
     });
-    this.#dialling = new Dialling({
+    this.#pendingConnections = new PendingConnections({
       endpoint,
       options: settings.dial,
       clock,
@@ -96,7 +96,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       },
     });
     this.#idleReaper = new IdleReaper(this, settings, () => this.#sessions.values());
-    this.handle = createPool(poolOptions(settings, endpoint, () => this.#dialling.open()));
+    this.handle = createPool(poolOptions(settings, endpoint, () => this.#pendingConnections.open()));
     hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
     this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
@@ -108,11 +108,11 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   }
 
   get capacity(): number {
-    return this.#crowding.capacity;
+    return this.#cap.capacity;
   }
 
   watchCapacity(changed: () => void): void {
-    this.#crowding.watch(changed);
+    this.#cap.watch(changed);
   }
 
   /** Lends a session that is fit for use. */
@@ -120,7 +120,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const isAtHand = this.#take((error, session) => {
       if (session === undefined) {
         const refusal = this.#refused(error);
-        borrower.notLent(refusal, this.#crowding.isCrowded && this.#open > 0 ? 'full' : 'refused');
+        borrower.notLent(refusal, this.#cap.isCrowded && this.#open > 0 ? 'full' : 'refused');
       } else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
       else this.#validate(session, borrower);
     });
@@ -198,16 +198,16 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   }
 
   #established(connection: PoolConnection): void {
-    const socket = this.#dialling.takeFor(connection);
+    const socket = this.#pendingConnections.takeFor(connection);
     if (socket === undefined) return;
     const expiresAtMs = this.#idleReaper.expiry(this.#maxAgeMs, this.#parts.rng);
     this.#sessions.set(connection, new Session(connection, socket, expiresAtMs, this));
-    this.#crowding.opened(this.#sessions.size);
+    this.#cap.opened(this.#sessions.size);
   }
 
   /** Connections, and those on their way. */
   get #open(): number {
-    return this.#sessions.size + this.#dialling.size;
+    return this.#sessions.size + this.#pendingConnections.size;
   }
 
   /** Takes a connection from the pool. True if one lies there, false if it has to be opened. */
@@ -254,7 +254,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     const ask = (): void =>
       this.handle.getConnection((error, connection) => {
         if (error) {
-          if (dialled !== undefined) this.#dialling.drop(dialled);
+          if (dialled !== undefined) this.#pendingConnections.drop(dialled);
           taken(error, undefined);
           return;
         }
@@ -264,7 +264,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
         else taken(new Error('the connection was lost'), undefined);
       });
     this.#isQueued = false;
-    dialled = this.#dialling.openedBy(ask);
+    dialled = this.#pendingConnections.openedBy(ask);
     return dialled === undefined && !this.#isQueued;
   }
 
@@ -311,7 +311,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     }
     const stillAnswers = this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs;
     if (meaning === 'full' || (meaning === 'silent' && stillAnswers)) {
-      this.#crowding.refused(this.#sessions.size);
+      this.#cap.refused(this.#sessions.size);
       this.#parts.warn(error);
     } else if (meaning !== 'unknown') this.#settleLeaving();
     return error;
@@ -324,9 +324,9 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   }
 
   async #finish(): Promise<void> {
-    this.#crowding.close();
+    this.#cap.close();
     this.#idleReaper.close();
-    this.#dialling.cutAll();
+    this.#pendingConnections.cutAll();
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();
     if (this.#open > 0) {
       await new Promise<void>((resolve) => {

@@ -21,8 +21,8 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
+import { AuthenticationFailures } from './authentication-failures.js';
 import { Changes } from './changes.js';
-import { Denials } from './denials.js';
 import { type Hosts, only } from './hosts.js';
 import {
   checkNames,
@@ -75,7 +75,7 @@ export interface Service {
   readonly name: string;
   readonly balancer: Balancer<Pool>;
   readonly transport: ServerTransport;
-  readonly denials: Denials;
+  readonly authenticationFailures: AuthenticationFailures;
   readonly changes: Changes;
   readonly settings: ServerSettings;
   readonly clock: Clock;
@@ -113,11 +113,11 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
   }
   checkBalancingOptions(balancing);
-  const denials = new Denials(() => balancer.snapshot().endpoints);
+  const authenticationFailures = new AuthenticationFailures(() => balancer.snapshot().endpoints);
   const changes = new Changes();
   const watching: Observer = {
     subchannelChanged: (event) => {
-      denials.changed(event);
+      authenticationFailures.changed(event);
       changes.happened();
     },
   };
@@ -144,7 +144,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     name,
     balancer,
     transport,
-    denials,
+    authenticationFailures,
     changes,
     settings,
     clock,

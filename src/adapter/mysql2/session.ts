@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../index.js';
-import { type Answer, holdStatement } from './held-statement.js';
 import { nameServer } from './name-server.js';
 import { verdictOf } from './outcome.js';
 import { ownErrors } from './own-errors.js';
 import { isOwnFault } from './own-faults.js';
+import { type Answer, holdStatement } from './pending-statement.js';
 import { type ReadCommand, Reading } from './reading.js';
 import { connectionLost, isFarewell, queryTimeout } from './session-errors.js';
 import type { Statement } from './statement.js';

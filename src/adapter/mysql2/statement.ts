@@ -1,7 +1,7 @@
 import type { QueryOptions } from 'mysql2';
 import { checkBoolean, checkNumber, EvenkeelError } from '../../index.js';
-import type { Answer } from './held-statement.js';
 import { withOwnFunctions } from './own-functions.js';
+import type { Answer } from './pending-statement.js';
 
 /** What `query` and `execute` take beside mysql2's own options. */
 export interface StatementOptions extends QueryOptions {

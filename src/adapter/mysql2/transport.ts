@@ -13,8 +13,8 @@ import {
 } from '../../index.js';
 import { openServerConnection } from './open-server.js';
 import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from './options.js';
+import { rowsOn } from './out-of-band-query.js';
 import type { ServerConnection } from './server-connection.js';
-import { rowsOn } from './side-question.js';
 
 /** Options of `mysql2Transport`. */
 export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {

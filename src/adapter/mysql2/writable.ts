@@ -1,6 +1,6 @@
 import type { Endpoint, StageFactory } from '../../index.js';
 import { readOnlyOutcome } from './outcome.js';
-import { standing } from './standing.js';
+import { standing } from './server-probe.js';
 
 /** Puts a question to one server. */
 export type Ask = (endpoint: Endpoint, sql: string, signal: AbortSignal) => Promise<readonly Record<string, unknown>[]>;

@@ -7,7 +7,7 @@ import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { Call, type CallOwner } from './call.js';
-import { Elsewhere } from './elsewhere.js';
+import { Fallback } from './fallback.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
 import type { PodAgent } from './pod-agent.js';
 import type { PodTransport } from './transport.js';
@@ -16,7 +16,7 @@ import type { PodTransport } from './transport.js';
 export interface AgentCoreParts {
   readonly origin: URL;
   readonly matcher: OriginMatcher;
-  readonly elsewhere: Elsewhere;
+  readonly fallback: Fallback;
   readonly key: ((request: ClientRequest) => string | null | undefined) | undefined;
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
@@ -37,7 +37,7 @@ export class AgentCore implements CallOwner {
   readonly #waitingCount = new WaitingRequests();
   readonly #parts: AgentCoreParts;
   /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
-  readonly #mocked: Elsewhere;
+  readonly #mocked: Fallback;
   readonly #mockedDial: MockedDial;
   /** Of the target, as requests name it. */
   readonly #host: string;
@@ -53,7 +53,7 @@ export class AgentCore implements CallOwner {
     const dial = new MockedDial(parts.balancer, parts.transport.dial);
     this.#mockedDial = dial;
     const { clock, drainTimeoutMs } = parts;
-    this.#mocked = new Elsewhere({ otherwise: undefined, protocol, clock, drainTimeoutMs, dial });
+    this.#mocked = new Fallback({ fallbackAgent: undefined, protocol, clock, drainTimeoutMs, dial });
     this.#host = hostname;
     this.#port = Number(port || (protocol === 'https:' ? 443 : 80));
   }
@@ -79,7 +79,7 @@ export class AgentCore implements CallOwner {
   addRequest(request: ClientRequest, options: RequestOptions): void {
     // Its caller gave it up, say by a signal that had aborted before.
     if (request.destroyed) endWithoutSocket(request);
-    else if (!this.#isOurs(request, options)) this.#parts.elsewhere.addRequest(request, options);
+    else if (!this.#isOurs(request, options)) this.#parts.fallback.addRequest(request, options);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
     else if (socketsAreMocked()) this.#mocked.addRequest(request, options);
@@ -108,16 +108,16 @@ export class AgentCore implements CallOwner {
     this.#closing ??= ended;
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
-    this.#parts.elsewhere.destroy();
+    this.#parts.fallback.destroy();
     this.#mocked.destroy();
   }
 
   /** All sockets of one kind, by the pod's address, and those for other hosts by Node's name for them. */
   socketsOf(kind: 'sockets' | 'freeSockets'): ByName<Socket> {
     const all: ByName<Socket> = {};
-    const { transport, elsewhere } = this.#parts;
+    const { transport, fallback } = this.#parts;
     const agents: Agent[] = [...transport.open];
-    for (const { own } of [elsewhere, this.#mocked]) if (own !== undefined) agents.push(own);
+    for (const { own } of [fallback, this.#mocked]) if (own !== undefined) agents.push(own);
     for (const agent of agents) {
       for (const [name, sockets] of Object.entries(agent[kind])) all[name] = [...(all[name] ?? []), ...(sockets ?? [])];
     }
@@ -161,7 +161,7 @@ export class AgentCore implements CallOwner {
   }
 
   async #end(balancer: Promise<void>): Promise<void> {
-    await Promise.all([balancer, this.#parts.elsewhere.close(), this.#mocked.close()]);
+    await Promise.all([balancer, this.#parts.fallback.close(), this.#mocked.close()]);
     this.timers.close();
   }
 }

@@ -17,7 +17,7 @@ import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { AgentCore } from './agent-core.js';
-import { Elsewhere } from './elsewhere.js';
+import { Fallback } from './fallback.js';
 import { type RequestOptions, takesRequests } from './node-agent.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
@@ -28,7 +28,7 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
    * destroy.
    * @defaultValue a keep-alive Agent of our own, made when first needed
    */
-  readonly otherwise?: HttpAgent | undefined;
+  readonly fallbackAgent?: HttpAgent | undefined;
   /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
   readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
   /**
@@ -85,14 +85,15 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   checkKeys('options', options, [
     ...balancingOptionNames,
     ...nodeHttpConnectionOptionNames,
-    'otherwise',
+    'fallbackAgent',
     'key',
     'deadlineMs',
     'clusterDomain',
   ]);
-  const { otherwise, key, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
+  const { fallbackAgent, key, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
-  if (otherwise !== undefined && !takesRequests(otherwise)) throw optionError('otherwise', 'an Agent', otherwise);
+  if (fallbackAgent !== undefined && !takesRequests(fallbackAgent))
+    throw optionError('fallbackAgent', 'an Agent', fallbackAgent);
   const matcher = originMatcher(origin, clusterDomain);
   const transport = new PodTransport({
     ...pickNames(options, nodeHttpConnectionOptionNames),
@@ -106,7 +107,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   const core = new AgentCore({
     origin,
     matcher,
-    elsewhere: new Elsewhere({ otherwise, protocol, clock, drainTimeoutMs }),
+    fallback: new Fallback({ fallbackAgent, protocol, clock, drainTimeoutMs }),
     key,
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,

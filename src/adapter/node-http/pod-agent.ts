@@ -11,7 +11,7 @@ import { addRequest, endWithoutSocket, inheritOptions } from './node-agent.js';
 export interface SocketSeeker {
   readonly request: ClientRequest;
   readonly wanted: boolean;
-  /** Whether it would rather be refused, and go elsewhere, than use a connection that is being given up. */
+  /** Whether it would rather be refused, and go fallback, than use a connection that is being given up. */
   readonly movable: boolean;
   /** Whether its pod has left the Service since it was picked: it may be gone in a moment. */
   readonly podLeft: boolean;

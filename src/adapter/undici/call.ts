@@ -153,11 +153,11 @@ export abstract class Call implements Timed {
   }
 
   /** The answer is complete; or as much of it as anybody wants, and the call goes on elsewhere. */
-  protected completed(elsewhere = false): void {
+  protected completed(retrying = false): void {
     const lease = this.#conclude();
     if (lease === undefined) return;
     lease.end(this.#verdict);
-    this.#report(lease, this.#verdict, elsewhere, undefined);
+    this.#report(lease, this.#verdict, retrying, undefined);
   }
 
   /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */

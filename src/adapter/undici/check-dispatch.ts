@@ -1,7 +1,7 @@
 import { Client, type Dispatcher, errors } from 'undici';
 import { asError } from '../../index.js';
 import { bodyOf } from './dispatch-options.js';
-import { coreTakesLegacyHandlers } from './transport.js';
+import { coreTakesHandlerV1 } from './transport.js';
 
 /**
  * Checks what `dispatch` was given, as undici's own dispatchers do: they get to see our handler, which has every method,
@@ -25,7 +25,7 @@ function missingInModern(handler: Dispatcher.DispatchHandler, upgrades: unknown)
   // A connection that is upgraded for a handler that takes none would be nobody's, and stay open.
   if (upgrades && typeof handler.onRequestUpgrade !== 'function') return 'onRequestUpgrade';
   // undici 7 looks no further.
-  if (coreTakesLegacyHandlers) return undefined;
+  if (coreTakesHandlerV1) return undefined;
   if (typeof handler.onResponseError !== 'function') return 'onResponseError';
   if (upgrades) return undefined;
   if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';

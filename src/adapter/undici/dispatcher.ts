@@ -20,22 +20,22 @@ import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
+import { CallV1, type HandlerV1 } from './call-v1.js';
+import { CallV2, type HandlerV2 } from './call-v2.js';
 import { faultOf } from './check-dispatch.js';
 import { checkRuntime } from './check-runtime.js';
 import { isRepeatable, isSameOrigin, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
-import { checkOtherwise, Elsewhere, type EventSourceOptions, refuse } from './elsewhere.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
-import { ForkedCall, type ForkOwner } from './forked-call.js';
+import { checkFallback, type EventSourceOptions, Fallback, refuse } from './fallback.js';
 import { encodeForm } from './form-body.js';
+import { asHandlerV2, HandlerV1AsV2 } from './handler-v1.js';
+import { HedgedCall, type HedgedCallOwner } from './hedged-call.js';
 import type { Hedging } from './hedging.js';
-import { LegacyCall, type LegacyHandler } from './legacy-call.js';
-import { ModernisedHandler, modernised } from './legacy-handler.js';
 import { mockedConnector } from './mocked-connector.js';
-import { ModernCall, type ModernHandler } from './modern-call.js';
 import { type OwnOptions, ownOptions } from './own-options.js';
 import { type DispatcherStats, statsOf } from './stats.js';
 import {
-  coreTakesLegacyHandlers,
+  coreTakesHandlerV1,
   PodTransport,
   type UndiciConnectionOptions,
   undiciConnectionOptionNames,
@@ -55,7 +55,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    * Where requests for any other origin go (a redirect that is followed, say). It stays the caller's to close.
    * @defaultValue an undici Agent of our own, made when first needed
    */
-  readonly otherwise?: Dispatcher | undefined;
+  readonly fallbackDispatcher?: Dispatcher | undefined;
   /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
@@ -69,7 +69,7 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   ...balancingOptionNames,
   ...undiciConnectionOptionNames,
   ...callOptionNames,
-  'otherwise',
+  'fallbackDispatcher',
   'key',
   'clusterDomain',
   'webSocket',
@@ -104,14 +104,14 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   checkRuntime('createDispatcher');
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);
-  const { otherwise, key, clusterDomain, tls, webSocket } = options;
+  const { fallbackDispatcher, key, clusterDomain, tls, webSocket } = options;
   if (key !== undefined) checkFunction('key', key);
-  checkOtherwise(otherwise);
+  checkFallback(fallbackDispatcher);
   const matcher = originMatcher(origin, clusterDomain);
   return new BalancedDispatcher({
     matcher,
     servername: origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined,
-    otherwise,
+    fallbackDispatcher,
     key,
     rules: callRules(options),
     webSocket: webSocketLimits(webSocket),
@@ -143,7 +143,7 @@ interface BalancedDispatcherParts {
   readonly matcher: OriginMatcher;
   /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
   readonly servername: string | undefined;
-  readonly otherwise: Dispatcher | undefined;
+  readonly fallbackDispatcher: Dispatcher | undefined;
   readonly key: DispatcherOptions['key'];
   readonly rules: CallRules;
   readonly webSocket: WebSocketLimits;
@@ -155,19 +155,19 @@ interface BalancedDispatcherParts {
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
 
-class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, ForkOwner {
+class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, HedgedCallOwner {
   readonly balancer: Balancer<Pool>;
   readonly clock: Clock;
   readonly timers: SharedTimers;
   readonly hedging: Hedging | undefined;
   readonly #parts: BalancedDispatcherParts;
   readonly #transport: PodTransport;
-  readonly #elsewhere: Elsewhere;
+  readonly #fallback: Fallback;
   /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
-  readonly #mocked: Elsewhere;
+  readonly #mocked: Fallback;
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several answers. */
-  readonly #forks: boolean;
+  readonly #mayHedge: boolean;
   readonly #waiting = new WaitingRequests();
   readonly #webSockets: OpeningWebSockets;
   #destroyedBy: Error | undefined;
@@ -175,17 +175,17 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   constructor(parts: BalancedDispatcherParts) {
     super();
     this.#parts = parts;
-    this.#elsewhere = new Elsewhere(parts);
+    this.#fallback = new Fallback(parts);
     this.#webSockets = new OpeningWebSockets(parts.webSocket);
     this.#transport = parts.transport((pool) => this.forward(pool, forwardedEvents));
     this.balancer = parts.balancer(this.#transport);
     const connect = mockedConnector(this.balancer, this.#transport.dial);
-    this.#mocked = new Elsewhere({ ...parts, otherwise: undefined, connect });
+    this.#mocked = new Fallback({ ...parts, fallbackDispatcher: undefined, connect });
     this.clock = parts.clock;
     this.timers = new SharedTimers(parts.clock);
     this.hedging = parts.rules.hedging;
     this.#deadlineOf = parts.rules.deadlineOf;
-    this.#forks = this.hedging !== undefined || this.balancer.retries.looksAtAnswers;
+    this.#mayHedge = this.hedging !== undefined || this.balancer.retries.looksAtAnswers;
   }
 
   get origin(): string {
@@ -207,12 +207,12 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   /** Asked for by undici's EventSource. */
   get eventSourceOptions(): EventSourceOptions | undefined {
-    return this.#elsewhere.eventSourceOptions;
+    return this.#fallback.eventSourceOptions;
   }
 
   /** Asked for by undici's `fetch`. */
   get isMockActive(): boolean {
-    return this.#elsewhere.isMockActive;
+    return this.#fallback.isMockActive;
   }
 
   get stats(): DispatcherStats {
@@ -253,7 +253,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     // Only now: a balancer that is closing already looks for the abort to come.
     cut.abort();
-    this.#elsewhere.destroy(error);
+    this.#fallback.destroy(error);
     this.#mocked.destroy(error);
     return ended;
   }
@@ -286,34 +286,38 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   /** A request for another origin. */
   #leave(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const { otherwise } = this.#parts;
+    const { fallbackDispatcher } = this.#parts;
     const own =
-      otherwise === undefined || !options.upgrade
+      fallbackDispatcher === undefined || !options.upgrade
         ? handler
-        : this.#webSockets.watched(modernised(handler), () => webSocketLimitsOf(otherwise));
-    return this.#elsewhere.dispatch(options, own as Dispatcher.DispatchHandler);
+        : this.#webSockets.watched(asHandlerV2(handler), () => webSocketLimitsOf(fallbackDispatcher));
+    return this.#fallback.dispatch(options, own as Dispatcher.DispatchHandler);
   }
 
   #call(
     options: Dispatcher.DispatchOptions,
     handler: Dispatcher.DispatchHandler,
     key: string | undefined,
-  ): Call | ForkedCall {
-    if (this.#forks && isRepeatable(options, this.balancer.retries)) return this.#fork(options, handler, key);
+  ): Call | HedgedCall {
+    if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) return this.#hedgedCall(options, handler, key);
     const own = withWatchedBody(options);
-    if (typeof handler.onRequestStart === 'function') return new ModernCall(this, own, key, handler as ModernHandler);
-    const legacy = handler as LegacyHandler;
-    return coreTakesLegacyHandlers
-      ? new LegacyCall(this, own, key, legacy)
-      : new ModernCall(this, withoutDispatcher(own), key, new ModernisedHandler(legacy));
+    if (typeof handler.onRequestStart === 'function') return new CallV2(this, own, key, handler as HandlerV2);
+    const legacy = handler as HandlerV1;
+    return coreTakesHandlerV1
+      ? new CallV1(this, own, key, legacy)
+      : new CallV2(this, withoutDispatcher(own), key, new HandlerV1AsV2(legacy));
   }
 
-  #fork(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key: string | undefined): ForkedCall {
-    return new ForkedCall(this, { options: withoutDispatcher(options), key, handler: modernised(handler) });
+  #hedgedCall(
+    options: Dispatcher.DispatchOptions,
+    handler: Dispatcher.DispatchHandler,
+    key: string | undefined,
+  ): HedgedCall {
+    return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
   }
 
   async #end(balancer: Promise<void>): Promise<void> {
-    await Promise.all([balancer, this.#elsewhere.close(), this.#mocked.close()]);
+    await Promise.all([balancer, this.#fallback.close(), this.#mocked.close()]);
     this.timers.close();
   }
 }

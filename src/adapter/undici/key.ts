@@ -6,7 +6,7 @@ export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null 
 
 /**
  * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
- * without it go where `hash`'s `otherwise` says. Throws EVENKEEL_OPTION for what is no name.
+ * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for what is no name.
  */
 export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
 

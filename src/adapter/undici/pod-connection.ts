@@ -4,8 +4,8 @@ import { type buildConnector, errors, type Pool } from 'undici';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
+import { DeferredEnds, SessionPool } from './deferred-end.js';
 import { holdEnd } from './held-end.js';
-import { LateEnds, SessionPool } from './late-end.js';
 import { PodClient } from './pod-client.js';
 import { PodPool } from './pod-pool.js';
 import { SilenceWatch } from './silence-watch.js';
@@ -45,7 +45,7 @@ class PoolUser implements PodUser<Pool> {
   /** Over HTTP/2 only. */
   readonly #silence: SilenceWatch | undefined;
   /** Of sockets over HTTP/2. */
-  readonly #ends = new LateEnds();
+  readonly #ends = new DeferredEnds();
   readonly #wasCut: Promise<void>;
   #settleCut!: () => void;
 

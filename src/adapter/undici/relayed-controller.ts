@@ -3,7 +3,7 @@ import type { RawHeaders } from './raw-headers.js';
 
 /**
  * The controller a caller has before it is known who answers him. It keeps what he wishes until then, and passes it on.
- * (A `ModernCall` does the same for itself: it answers most requests, and one object less is allocated.)
+ * (A `CallV2` does the same for itself: it answers most requests, and one object less is allocated.)
  */
 export abstract class RelayedController implements Dispatcher.DispatchController {
   /** That of who answers. */

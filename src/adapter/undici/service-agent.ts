@@ -2,9 +2,9 @@ import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, checkKeys, EvenkeelError, poolDefaults } from '../../index.js';
 import { pickNames } from '../http/target.js';
 import { checkRuntime } from './check-runtime.js';
-import { checkOtherwise, Elsewhere, type EventSourceOptions, refuse } from './elsewhere.js';
 import { bindMethods, EndingDispatcher } from './ending-dispatcher.js';
-import { modernised } from './legacy-handler.js';
+import { checkFallback, type EventSourceOptions, Fallback, refuse } from './fallback.js';
+import { asHandlerV2 } from './handler-v1.js';
 import {
   type ResolvedServiceOptions,
   resolveServiceOptions,
@@ -24,7 +24,7 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
   readonly closed: boolean;
   /** `destroy` was called, or all that ran when `close` was has ended. */
   readonly destroyed: boolean;
-  /** Connections and requests by origin, counted when asked for; without those of `otherwise`. */
+  /** Connections and requests by origin, counted when asked for; without those of `fallbackDispatcher`. */
   readonly stats: Readonly<Record<string, unknown>>;
 }
 
@@ -41,36 +41,37 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
  */
 export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
   checkRuntime('createServiceAgent');
-  checkKeys('options', options, [...serviceInterceptorOptionNames, 'otherwise', 'webSocket']);
-  const { otherwise, webSocket } = options;
-  checkOtherwise(otherwise);
+  checkKeys('options', options, [...serviceInterceptorOptionNames, 'fallbackDispatcher', 'webSocket']);
+  const { fallbackDispatcher, webSocket } = options;
+  checkFallback(fallbackDispatcher);
   const own = resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames));
   const limits = webSocketLimits(webSocket);
   const optionsOf: typeof own.optionsOf = (origin) => ({ webSocket: limits, ...own.optionsOf(origin) });
-  return new RoutingAgent({ ...own, optionsOf }, otherwise, limits);
+  return new RoutingAgent({ ...own, optionsOf }, fallbackDispatcher, limits);
 }
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError', 'drain'] as const;
 
 class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   readonly #router: ServiceRouter;
-  readonly #elsewhere: Elsewhere;
-  readonly #onward: Elsewhere['dispatch'];
+  readonly #fallback: Fallback;
+  readonly #onward: Fallback['dispatch'];
   readonly #webSockets: OpeningWebSockets;
 
-  constructor(options: ResolvedServiceOptions, otherwise: Dispatcher | undefined, webSocket: WebSocketLimits) {
+  constructor(options: ResolvedServiceOptions, fallbackDispatcher: Dispatcher | undefined, webSocket: WebSocketLimits) {
     super();
     bindMethods(this, ['snapshot']);
-    this.#elsewhere = new Elsewhere({
-      otherwise,
+    this.#fallback = new Fallback({
+      fallbackDispatcher,
       clock: options.clock,
       drainTimeoutMs: poolDefaults.drainTimeoutMs,
       opened: (agent) => this.forward(agent, forwardedEvents),
     });
     this.#webSockets = new OpeningWebSockets(webSocket);
     this.#onward = (own, handler) => {
-      const watched = otherwise !== undefined && own.upgrade ? this.#watched(handler, otherwise) : handler;
-      return this.#elsewhere.dispatch(own, watched);
+      const watched =
+        fallbackDispatcher !== undefined && own.upgrade ? this.#watched(handler, fallbackDispatcher) : handler;
+      return this.#fallback.dispatch(own, watched);
     };
     this.#router = new ServiceRouter(options, {
       opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
@@ -90,16 +91,16 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   /** Asked for by undici's EventSource. */
   get eventSourceOptions(): EventSourceOptions | undefined {
-    return this.#elsewhere.eventSourceOptions;
+    return this.#fallback.eventSourceOptions;
   }
 
   /** Asked for by undici's `fetch`. */
   get isMockActive(): boolean {
-    return this.#elsewhere.isMockActive;
+    return this.#fallback.isMockActive;
   }
 
   get stats(): Readonly<Record<string, unknown>> {
-    return { ...this.#elsewhere.stats, ...this.#router.stats };
+    return { ...this.#fallback.stats, ...this.#router.stats };
   }
 
   snapshot(): ServiceAgentSnapshot {
@@ -114,19 +115,19 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   #watched(handler: Dispatcher.DispatchHandler, by: Dispatcher): Dispatcher.DispatchHandler {
     const limits = (): WebSocketLimits => webSocketLimitsOf(by);
-    return this.#webSockets.watched(modernised(handler), limits) as Dispatcher.DispatchHandler;
+    return this.#webSockets.watched(asHandlerV2(handler), limits) as Dispatcher.DispatchHandler;
   }
 
   protected override async finish(): Promise<void> {
     const released = this.#router.released();
     // Those that are held go on to either.
     if (released !== undefined) await released;
-    await Promise.all([this.#router.close(), this.#elsewhere.close()]);
+    await Promise.all([this.#router.close(), this.#fallback.close()]);
   }
 
   protected override async cut(error: Error | null): Promise<void> {
     // First, so that requests the router lets go of are refused and not sent.
-    this.#elsewhere.destroy(error);
-    await Promise.all([this.#router.destroy(error), this.#elsewhere.close()]);
+    this.#fallback.destroy(error);
+    await Promise.all([this.#router.destroy(error), this.#fallback.close()]);
   }
 }

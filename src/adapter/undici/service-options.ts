@@ -18,8 +18,8 @@ import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
 import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
 import { type WebSocketOptions, webSocketLimits } from './web-socket.js';
 
-/** How one Service is balanced. Requests for other hosts never come to it, so it has no `otherwise`. */
-export type ServiceOptions = Omit<DispatcherOptions, 'otherwise'>;
+/** How one Service is balanced. Requests for other hosts never come to it, so it has no `fallbackDispatcher`. */
+export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;
 
 /** Options of `serviceInterceptor`. */
 export interface ServiceInterceptorOptions {
@@ -55,10 +55,10 @@ export interface ServiceAgentOptions extends ServiceInterceptorOptions {
    * Where requests for everything that is no Service go. It stays the caller's to close.
    * @defaultValue an undici Agent of our own, made when first needed
    */
-  readonly otherwise?: Dispatcher | undefined;
+  readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
    * How much a WebSocket takes, of a Service whose options say nothing else. WebSockets to other hosts go by what
-   * `otherwise` says, if it is given.
+   * `fallbackDispatcher` says, if it is given.
    * @defaultValue undici's own limits
    */
   readonly webSocket?: WebSocketOptions | undefined;
@@ -148,6 +148,6 @@ function checkServiceKeys(name: string, options: unknown): void {
   checkKeys(
     name,
     options,
-    dispatcherOptionNames.filter((key) => key !== 'otherwise'),
+    dispatcherOptionNames.filter((key) => key !== 'fallbackDispatcher'),
   );
 }

@@ -5,10 +5,10 @@ import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { faultOf, refusalOf } from './check-dispatch.js';
 import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
 import type { ServiceDispatcher } from './dispatcher.js';
-import { refuse } from './elsewhere.js';
-import { HeldRequest, type Onward } from './held-request.js';
-import { modernised } from './legacy-handler.js';
+import { refuse } from './fallback.js';
+import { asHandlerV2 } from './handler-v1.js';
 import { type OwnOptions, ownOptions } from './own-options.js';
+import { type Onward, PendingRequest } from './pending-request.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 import type { DispatcherStats } from './stats.js';
 
@@ -214,7 +214,7 @@ export class ServiceRouter {
     handler: Dispatcher.DispatchHandler,
     onward: Onward,
   ): void {
-    const request = new HeldRequest(url.origin, options, modernised(handler), () => {
+    const request = new PendingRequest(url.origin, options, asHandlerV2(handler), () => {
       this.#held--;
       if (this.#held > 0) return;
       for (const told of this.#waitsForRelease) told();

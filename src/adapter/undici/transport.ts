@@ -18,14 +18,13 @@ import { openPodConnection, type PodConnectionParts } from './pod-connection.js'
 import { PING_MS } from './silence-watch.js';
 
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
-export const coreTakesLegacyHandlers: boolean = !('Dispatcher1Wrapper' in undici);
+export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
 
 /**
  * True for undici 8.0 and 8.1, which fail all requests that run on a connection when the other side says GOAWAY. They do
  * not tell their version; the error they fail them with takes no cause before 8.2.
  */
-const failsAtGoaway: boolean =
-  !coreTakesLegacyHandlers && informational('GOAWAY', { cause: 'any' }).cause === undefined;
+const failsAtGoaway: boolean = !coreTakesHandlerV1 && informational('GOAWAY', { cause: 'any' }).cause === undefined;
 
 function informational(...values: [message: string, options: ErrorOptions]): Error {
   const { InformationalError } = undici.errors as unknown as {
@@ -161,7 +160,7 @@ export class PodTransport implements Transport<Pool> {
 function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
   checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
   const allowH2 = checkBoolean('allowH2', options.allowH2, false);
-  if (allowH2 && coreTakesLegacyHandlers) throw optionError('allowH2', 'false with undici 7 (it needs 8.2)', allowH2);
+  if (allowH2 && coreTakesHandlerV1) throw optionError('allowH2', 'false with undici 7 (it needs 8.2)', allowH2);
   if (allowH2 && failsAtGoaway) {
     throw optionError(
       'allowH2',

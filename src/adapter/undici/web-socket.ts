@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../../index.js';
-import type { ModernHandler } from './modern-call.js';
+import type { HandlerV2 } from './call-v2.js';
 
 /** How much a WebSocket takes. One that is sent more is closed with 1006. Of undici versions that know these limits. */
 export interface WebSocketOptions {
@@ -56,7 +56,7 @@ export class OpeningWebSockets {
   }
 
   /** `handler`, for a request that may become a WebSocket with `limits`. */
-  watched(handler: ModernHandler, limits: () => WebSocketLimits): ModernHandler {
+  watched(handler: HandlerV2, limits: () => WebSocketLimits): HandlerV2 {
     return new UpgradeWatch(handler, () => this.#opens(limits()));
   }
 
@@ -83,11 +83,11 @@ function smallerLimit(one: number, other: number): number {
 }
 
 /** Tells when a request is upgraded, and passes everything on. */
-class UpgradeWatch implements ModernHandler {
-  readonly #handler: ModernHandler;
+class UpgradeWatch implements HandlerV2 {
+  readonly #handler: HandlerV2;
   readonly #upgraded: () => void;
 
-  constructor(handler: ModernHandler, upgraded: () => void) {
+  constructor(handler: HandlerV2, upgraded: () => void) {
     this.#handler = handler;
     this.#upgraded = upgraded;
   }

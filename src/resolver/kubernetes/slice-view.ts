@@ -5,11 +5,11 @@ import { notify } from '../../observe/observer.js';
 import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
 import type { AddressFamily, EndpointSlice, SliceMember } from './endpoint-slice.js';
 import { PortChoice } from './port-choice.js';
-import { Publication } from './publication.js';
 import { portNames } from './service-ports.js';
 import { ServicePresence } from './service-presence.js';
 import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber } from './shared-watch.js';
 import { SliceUnion } from './slice-union.js';
+import { UpdateThrottle } from './update-throttle.js';
 
 /** How one resolver sees a Service's slices. */
 export interface ViewOptions {
@@ -30,7 +30,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #listener: ResolverListener;
   readonly #context: ResolverContext;
   readonly #subscription: Subscription;
-  readonly #publication: Publication;
+  readonly #throttle: UpdateThrottle;
   readonly #portChoice: PortChoice;
   readonly #presence: ServicePresence;
   #union: SliceUnion | undefined;
@@ -55,7 +55,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener = listener;
     this.#context = context;
     const { clock, rng } = context;
-    this.#publication = new Publication(
+    this.#throttle = new UpdateThrottle(
       clock,
       () => this.#union as SliceUnion,
       (endpoints) => this.#publish(endpoints),
@@ -71,7 +71,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       failed: (error) => {
         this.#portFailure = error;
         // A name nobody has: the empty set goes first, and brings the error along.
-        const follows = typeof options.port === 'string' && !this.#publication.started;
+        const follows = typeof options.port === 'string' && !this.#throttle.started;
         if (error !== undefined && !follows) this.#fail(error);
       },
     });
@@ -92,13 +92,13 @@ export class SliceView implements Resolution, WatchSubscriber {
 
   /** A connection failed: endpoints that only linger are not worth keeping. A live watch needs no other hint. */
   refresh(): void {
-    if (!this.#closed) this.#publication.dropLingering();
+    if (!this.#closed) this.#throttle.dropLingering();
   }
 
   close(): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#publication.close();
+    this.#throttle.close();
     this.#portChoice.close();
     this.#presence.close();
     this.#subscription.close();
@@ -144,11 +144,11 @@ export class SliceView implements Resolution, WatchSubscriber {
       }
       const touched = this.#merge();
       if (touched !== undefined) {
-        if (this.#publication.started) this.#publication.changed(touched);
-        else this.#publication.start();
+        if (this.#throttle.started) this.#throttle.changed(touched);
+        else this.#throttle.start();
       }
     }
-    if (!this.#stale || this.#failure !== undefined || !this.#publication.started) return;
+    if (!this.#stale || this.#failure !== undefined || !this.#throttle.started) return;
     this.#stale = false;
     this.#listener.fresh();
   }

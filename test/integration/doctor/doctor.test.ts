@@ -2,8 +2,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import type { ServiceController } from '../../../src/testing/api-server-service.js';
+import { DiscoveryWorld, reader } from '../../support/discovery-world.js';
 import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../support/doctor.js';
-import { LadderWorld, reader } from '../../support/ladder-world.js';
 import { LoopbackPods } from '../../support/loopback-pods.js';
 import { until } from '../../support/until.js';
 
@@ -12,7 +12,7 @@ const page = fileURLToPath(new URL('../../../docs/guide/doctor.md', import.meta.
 const rewrite = process.env.UPDATE_DOCS === '1';
 
 let docs: string;
-let world: LadderWorld;
+let world: DiscoveryWorld;
 let pods: LoopbackPods;
 
 beforeAll(async () => {
@@ -22,7 +22,7 @@ afterAll(async () => {
   if (rewrite) await writeFile(page, docs);
 });
 beforeEach(async () => {
-  [world, pods] = await Promise.all([LadderWorld.create(), LoopbackPods.start(3)]);
+  [world, pods] = await Promise.all([DiscoveryWorld.create(), LoopbackPods.start(3)]);
 });
 afterEach(async () => {
   await world[Symbol.asyncDispose]();
@@ -219,7 +219,7 @@ describe('evenkeel doctor', () => {
         slices: { count: 1, ports: ['http'], ready: 1, notReady: 1 },
       },
       dns: { kind: 'cluster-ip', a: { records: 1, ttl: 5 } },
-      use: { rung: 'slices' },
+      use: { mode: 'slices' },
       connections: [{ endpoint: `127.0.1.1:${pods.port}` }],
       todo: [],
     });

@@ -31,13 +31,13 @@ describe("undici's MockAgent", () => {
     await pod.kill();
   });
 
-  it('answers for the hosts of `otherwise` only', async () => {
+  it('answers for the hosts of `fallbackDispatcher` only', async () => {
     const pod = await Pod.start();
     mocks.get('https://example.com').intercept({ path: '/' }).reply(200, 'mocked');
     const agent = createServiceAgent({
       services: ['orders.shop'],
       options: () => ({ resolver: staticEndpoints([pod.endpoint]) }),
-      otherwise: mocks,
+      fallbackDispatcher: mocks,
     });
     const { body } = await request('https://example.com/', { dispatcher: agent });
     expect(await body.text()).toBe('mocked');

@@ -82,15 +82,15 @@ describe('a request for another origin', () => {
 
   it('goes to the agent given for that, which stays the caller’s', async () => {
     const seen: string[] = [];
-    const otherwise = new Agent({ keepAlive: true });
-    const { addRequest } = otherwise as unknown as { addRequest(...given: unknown[]): void };
-    Object.assign(otherwise, {
+    const fallbackAgent = new Agent({ keepAlive: true });
+    const { addRequest } = fallbackAgent as unknown as { addRequest(...given: unknown[]): void };
+    Object.assign(fallbackAgent, {
       addRequest(request: unknown, options: { host: string; port: number }) {
         seen.push(`${options.host}:${options.port}`);
-        addRequest.call(otherwise, request, { ...options, host: '127.0.0.1', port: elsewhere.port });
+        addRequest.call(fallbackAgent, request, { ...options, host: '127.0.0.1', port: elsewhere.port });
       },
     });
-    const agent = open({ otherwise });
+    const agent = open({ fallbackAgent });
     const before = await pods.total('requests');
     const names = ['orders.shop.example.com:8080', 'orders.other:8080', 'orders.shop.svc.example.com:8080'];
     for (const name of [...names, 'orders.shop:9999']) {
@@ -100,8 +100,8 @@ describe('a request for another origin', () => {
     expect(seen).toEqual([...names, 'orders.shop:9999']);
     expect(await pods.total('requests')).toBe(before);
     await agent.close();
-    expect(Object.keys(otherwise.freeSockets)).toHaveLength(1);
-    otherwise.destroy();
+    expect(Object.keys(fallbackAgent.freeSockets)).toHaveLength(1);
+    fallbackAgent.destroy();
   });
 
   it('to a Unix socket, or by the path of a request to a proxy, reaches no pod either', async () => {
@@ -111,14 +111,16 @@ describe('a request for another origin', () => {
     const proxied = send(agent, `http://127.0.0.1:${elsewhere.port}/`, { path: 'http://orders.shop:8080/x' });
     expect((await proxied).headers['x-pod']).toBe('elsewhere');
     const taken: string[] = [];
-    const otherwise = Object.assign(new Agent(), {
+    const fallbackAgent = Object.assign(new Agent(), {
       addRequest: (outgoing: ClientRequest) => {
         taken.push(outgoing.path);
         outgoing.destroy();
         outgoing.onSocket(new Socket());
       },
     });
-    expect(await codeOf(send(open({ otherwise }), origin, { path: 'http://elsewhere.example/x' }))).toBe('ECONNRESET');
+    expect(await codeOf(send(open({ fallbackAgent }), origin, { path: 'http://elsewhere.example/x' }))).toBe(
+      'ECONNRESET',
+    );
     expect(taken).toEqual(['http://elsewhere.example/x']);
     expect(await pods.total('requests')).toBe(before);
   });

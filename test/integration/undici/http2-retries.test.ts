@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
@@ -12,7 +12,7 @@ import { until } from '../../support/until.js';
 const origin = 'https://orders.shop:8443';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 
-describe.runIf(!coreTakesLegacyHandlers)('over HTTP/2 with undici 8', () => {
+describe.runIf(!coreTakesHandlerV1)('over HTTP/2 with undici 8', () => {
   let pods: Pods;
   let orders: ServiceDispatcher;
   let attempts: ObserverEvents['attemptEnded'][] = [];

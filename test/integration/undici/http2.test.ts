@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
@@ -12,14 +12,14 @@ const origin = 'https://orders.shop:8443';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 
 describe('with undici 7, HTTP/2', () => {
-  it.runIf(coreTakesLegacyHandlers)('is refused as an option: a GOAWAY would lose requests', () => {
+  it.runIf(coreTakesHandlerV1)('is refused as an option: a GOAWAY would lose requests', () => {
     expect(() => createDispatcher(origin, { allowH2: true, resolver: '127.0.0.1:1' })).toThrow(
       expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('undici 7') }),
     );
   });
 });
 
-describe.runIf(!coreTakesLegacyHandlers)('with undici 8, HTTP/2', () => {
+describe.runIf(!coreTakesHandlerV1)('with undici 8, HTTP/2', () => {
   let pods: Pods;
   let orders: ServiceDispatcher;
   const open = async (options: DispatcherOptions = {}, count = 2): Promise<void> => {

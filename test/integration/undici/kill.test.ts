@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { createDispatcher, createFetch } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import type { PodOptions } from '../../support/pods.js';
@@ -54,7 +54,7 @@ const clients: [string, (cluster: Cluster) => Client, Omit<PodOptions, 'name'>?]
     },
   ],
 ];
-if (!coreTakesLegacyHandlers) {
+if (!coreTakesHandlerV1) {
   clients.push([
     'undici.request over HTTP/2',
     (of) => {

@@ -1,7 +1,7 @@
 import { PassThrough, Readable } from 'node:stream';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
@@ -67,7 +67,7 @@ describe('a pod that leaves while a connection to it opens', () => {
 
   describe.each([
     ['HTTP/1.1', tls, {}],
-    ...(coreTakesLegacyHandlers ? [] : [['HTTP/2', { ...tls, http2: true }, { allowH2: true }] as const]),
+    ...(coreTakesHandlerV1 ? [] : [['HTTP/2', { ...tls, http2: true }, { allowH2: true }] as const]),
   ] as const)('%s', (_protocol, pod, options) => {
     it.each([
       ['text', () => 'once'],

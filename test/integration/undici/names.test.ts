@@ -91,7 +91,7 @@ describe('a request for another origin', () => {
 
   it('a name that only looks like the Service is another origin', async () => {
     const seen: (string | undefined)[] = [];
-    const otherwise = new (class extends undici.Agent {
+    const fallbackDispatcher = new (class extends undici.Agent {
       override dispatch(
         options: undici.Dispatcher.DispatchOptions,
         handler: undici.Dispatcher.DispatchHandler,
@@ -100,7 +100,7 @@ describe('a request for another origin', () => {
         return super.dispatch({ ...options, origin: elsewhereOrigin }, handler);
       }
     })();
-    open({ otherwise });
+    open({ fallbackDispatcher });
     for (const name of ['orders.shop.example.com', 'orders.other', 'orders.shop.svc.example.com']) {
       const { body } = await undici.request(`http://${name}:8080/`, { dispatcher, headers: { authorization } });
       await body.dump();
@@ -111,8 +111,8 @@ describe('a request for another origin', () => {
     expect(await pods.total('authorized')).toBe(0);
     // A dispatcher the caller gave is his to close.
     await dispatcher.close();
-    expect(otherwise.closed).toBe(false);
-    await otherwise.close();
+    expect(fallbackDispatcher.closed).toBe(false);
+    await fallbackDispatcher.close();
   });
 });
 

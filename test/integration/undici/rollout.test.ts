@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { dns } from '../../../src/resolver/dns.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { createDnsServer } from '../../../src/testing/dns-server.js';
@@ -87,7 +87,7 @@ describe('a rolling update, seen in EndpointSlices', () => {
     expect(cluster.killed).toEqual([]);
   });
 
-  it.runIf(!coreTakesLegacyHandlers)(
+  it.runIf(!coreTakesHandlerV1)(
     'fails no request of any method over HTTP/2, where pods say GOAWAY',
     { timeout: LIMIT_MS },
     async () => {
@@ -142,7 +142,7 @@ describe.runIf(severalAddresses)('a rolling update, seen in headless DNS', () =>
     expect(traffic.failed('GET')).toEqual([]);
   });
 
-  it.runIf(!coreTakesLegacyHandlers)(
+  it.runIf(!coreTakesHandlerV1)(
     'fails no GET over HTTP/2, where pods say GOAWAY in the middle of the traffic',
     { timeout: LIMIT_MS },
     async () => {

@@ -4,11 +4,11 @@ import { type AddressInfo, connect } from 'node:net';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from '../../../src/adapter/undici/index.js';
-import { coreTakesLegacyHandlers } from '../../../src/adapter/undici/transport.js';
+import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import type { ServiceController } from '../../../src/testing/api-server-service.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { LadderWorld } from '../../support/ladder-world.js';
+import { DiscoveryWorld } from '../../support/discovery-world.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { agentShowsHeaders, reachesGlobalFetch } from './support/global-fetch.js';
@@ -21,7 +21,7 @@ type Undici = typeof undici;
 const serviceNames = ['orders', 'stock'] as const;
 type ServiceName = (typeof serviceNames)[number];
 
-let world: LadderWorld;
+let world: DiscoveryWorld;
 let pods: Record<ServiceName, Pods>;
 let outside: Pod;
 let outsideOrigin: string;
@@ -39,7 +39,7 @@ afterAll(async () => {
   await outside.kill();
 });
 beforeEach(async () => {
-  world = await LadderWorld.create();
+  world = await DiscoveryWorld.create();
   controllers = new Map();
   for (const name of serviceNames) exist(name);
 });
@@ -229,16 +229,16 @@ it('a proxy for the world outside is none for Services', async () => {
   proxy.listen(0, '127.0.0.1');
   await once(proxy, 'listening');
   const { port } = proxy.address() as AddressInfo;
-  const otherwise = new undici.ProxyAgent({ uri: `http://127.0.0.1:${port}`, proxyTunnel: true });
-  open({ otherwise });
+  const fallbackDispatcher = new undici.ProxyAgent({ uri: `http://127.0.0.1:${port}`, proxyTunnel: true });
+  open({ fallbackDispatcher });
   expect(await get('http://api.example.com/x')).toMatchObject({ pod: 'outside', host: 'api.example.com', url: '/x' });
   expect(await get('http://orders.shop:8080/')).toMatchObject({ host: 'orders.shop:8080' });
   expect(tunnels).toEqual(['api.example.com:80']);
-  await otherwise.destroy();
+  await fallbackDispatcher.destroy();
   await new Promise((resolve) => proxy.close(resolve));
 });
 
-it.runIf(!coreTakesLegacyHandlers)(
+it.runIf(!coreTakesHandlerV1)(
   'HTTP/2: all requests to a pod on one connection; plain Services are unaffected',
   async () => {
     const certificate = createCertificate({ hosts: ['orders.shop'] });
@@ -268,8 +268,8 @@ describe('what DNS says', () => {
 
   it('a Service that came after its name was first used is noticed within half a minute', async () => {
     const clock = new FakeClock(0);
-    const otherwise = new undici.Pool(outsideOrigin);
-    open({ clock, otherwise });
+    const fallbackDispatcher = new undici.Pool(outsideOrigin);
+    open({ clock, fallbackDispatcher });
     world.dns.kubernetes.delete('shop', 'orders');
     expect(await get('http://orders.shop:8080/')).toMatchObject({ pod: 'outside' });
     expect(agent.snapshot()).toMatchObject({ services: [], hosts: [{ service: false }] });
@@ -280,7 +280,7 @@ describe('what DNS says', () => {
       return agent.balancers.size === 1;
     });
     expect(await get('http://orders.shop:8080/')).toMatchObject({ pod: expect.stringMatching(/^pod-/) });
-    await otherwise.close();
+    await fallbackDispatcher.close();
   });
 
   it.each([
@@ -291,8 +291,8 @@ describe('what DNS says', () => {
   ] as const)('DNS that %s breaks no request, and is asked again after a pause', async (_what, fault) => {
     const clock = new FakeClock(0);
     // Stands for the plain Agent, whose host would be found by whatever the machine has.
-    const otherwise = new undici.Pool(outsideOrigin);
-    open({ clock, otherwise });
+    const fallbackDispatcher = new undici.Pool(outsideOrigin);
+    open({ clock, fallbackDispatcher });
     world.dns.fault(fault);
     const answers = [get('http://orders.shop:8080/'), get('http://orders.shop:8080/x')];
     await until('it is left alone', () => {
@@ -307,7 +307,7 @@ describe('what DNS says', () => {
     world.dns.clearFaults();
     clock.advance(5_000);
     await until('it is balanced', async () => (await get('http://orders.shop:8080/')).pod !== 'outside');
-    await otherwise.close();
+    await fallbackDispatcher.close();
   });
 
   it('once it is known for a Service, trouble with DNS changes nothing', async () => {
@@ -320,15 +320,15 @@ describe('what DNS says', () => {
   });
 
   it('only the lookup of a Service is asked; hosts outside cost one question or none', async () => {
-    const otherwise = new undici.Pool(outsideOrigin);
-    open({ otherwise });
+    const fallbackDispatcher = new undici.Pool(outsideOrigin);
+    open({ fallbackDispatcher });
     for (let request = 0; request < 5; request++) {
       for (const host of ['github.com', 'api.example.com', '10.0.0.1', 'localhost']) {
         expect(await get(`http://${host}/`)).toMatchObject({ pod: 'outside' });
       }
     }
     expect(world.dns.queries.map(({ name, type }) => `${type} ${name}`)).toEqual(['A github.com.svc.cluster.local']);
-    await otherwise.close();
+    await fallbackDispatcher.close();
   });
 });
 

@@ -99,18 +99,20 @@ describe.skipIf(!hasLimits)('a WebSocket that is sent more than it may be', () =
     }
   });
 
-  it('elsewhere may be sent what `otherwise` says, at the same time as one to a Service', async () => {
+  it('elsewhere may be sent what `fallbackDispatcher` says, at the same time as one to a Service', async () => {
     const few = { maxPayloadSize: 1_000 };
     const many = { maxPayloadSize: 3 * MiB };
     for (const [here, there] of [
       [few, many],
       [many, few],
     ] as const) {
-      const otherwise = keep(new undici.Agent({ webSocket: there } as never));
+      const fallbackDispatcher = keep(new undici.Agent({ webSocket: there } as never));
       const dispatchers = [
-        keep(createDispatcher('http://orders.shop:8080', { resolver: resolver(), otherwise, webSocket: here })),
-        agentOf({ otherwise, webSocket: here }),
-        agentOf({ otherwise, options: () => ({ resolver: resolver(), webSocket: here }) }),
+        keep(
+          createDispatcher('http://orders.shop:8080', { resolver: resolver(), fallbackDispatcher, webSocket: here }),
+        ),
+        agentOf({ fallbackDispatcher, webSocket: here }),
+        agentOf({ fallbackDispatcher, options: () => ({ resolver: resolver(), webSocket: here }) }),
       ];
       const expected = (limits: typeof few): unknown => (limits === few ? 'closed 1006' : 2 * MiB);
       for (const dispatcher of dispatchers) {

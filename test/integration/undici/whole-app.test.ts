@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { LadderWorld } from '../../support/ladder-world.js';
+import { DiscoveryWorld } from '../../support/discovery-world.js';
 import { Pod } from '../../support/pods.js';
 import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 
@@ -23,11 +23,11 @@ describe('docs/guide/whole-app.md', () => {
     'An Agent you already have': /^200 \{.*"pod":"pod".*\/v1\/orders\/42/,
   };
 
-  let world: LadderWorld;
+  let world: DiscoveryWorld;
   let pod: Pod;
   let outside: Pod;
   beforeAll(async () => {
-    [world, pod, outside] = await Promise.all([LadderWorld.create(), Pod.start(), Pod.start({ name: 'outside' })]);
+    [world, pod, outside] = await Promise.all([DiscoveryWorld.create(), Pod.start(), Pod.start({ name: 'outside' })]);
     const ports = [{ name: 'http', port: 8080, targetPort: 'http' }];
     world.dns.kubernetes.set({ namespace: 'shop', name: 'orders', clusterIPs: ['10.96.0.1'] });
     world.api

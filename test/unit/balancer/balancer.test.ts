@@ -9,14 +9,14 @@ import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 
-interface House {
+interface Fixture {
   readonly clock: FakeClock;
   readonly resolver: FakeResolver;
   readonly transport: FakeTransport;
   readonly balancer: Balancer<FakeConnection>;
 }
 
-function house(options: Partial<BalancerOptions<FakeConnection>> = {}): House {
+function fixture(options: Partial<BalancerOptions<FakeConnection>> = {}): Fixture {
   const clock = new FakeClock();
   const resolver = new FakeResolver();
   const transport = new FakeTransport();
@@ -43,7 +43,7 @@ async function failure(promise: Promise<unknown>): Promise<unknown> {
 
 describe('a balancer', () => {
   it('connects ahead of the first call and spreads calls evenly', async () => {
-    const { resolver, transport, balancer } = house();
+    const { resolver, transport, balancer } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2', '10.0.0.3');
     await balancer.ready();
     await settle();
@@ -59,7 +59,7 @@ describe('a balancer', () => {
   });
 
   it('makes callers wait for the first set, then serves them in order', async () => {
-    const { resolver, balancer } = house();
+    const { resolver, balancer } = fixture();
     const order: number[] = [];
     const calls = [1, 2, 3].map((number) => balancer.run(() => order.push(number)));
     await settle();
@@ -70,7 +70,7 @@ describe('a balancer', () => {
   });
 
   it('fails with EVENKEEL_NOT_READY after waitTimeoutMs and names what it saw', async () => {
-    const { clock, resolver, transport, balancer } = house({ waitTimeoutMs: 700 });
+    const { clock, resolver, transport, balancer } = fixture({ waitTimeoutMs: 700 });
     transport.behaviour.set('10.0.0.1:80', 'refuse');
     resolver.update('10.0.0.1');
     const call = failure(balancer.run(() => {}));
@@ -82,7 +82,7 @@ describe('a balancer', () => {
   });
 
   it('U5: fails with EVENKEEL_NO_ENDPOINTS at once when the set is known to be empty', async () => {
-    const { resolver, balancer } = house();
+    const { resolver, balancer } = fixture();
     resolver.update();
     await balancer.ready();
     expect(await failure(balancer.run(() => {}))).toSatisfy(code('EVENKEEL_NO_ENDPOINTS'));
@@ -90,7 +90,7 @@ describe('a balancer', () => {
   });
 
   it('U5: waits for the first endpoint with waitForEndpoints', async () => {
-    const { resolver, balancer } = house({ waitForEndpoints: true });
+    const { resolver, balancer } = fixture({ waitForEndpoints: true });
     resolver.update();
     await balancer.ready();
     const call = balancer.run((connection) => connection.endpoint.address);
@@ -100,7 +100,7 @@ describe('a balancer', () => {
   });
 
   it('turns callers away with EVENKEEL_QUEUE_FULL beyond maxWaiting', async () => {
-    const { balancer } = house({ maxWaiting: 2 });
+    const { balancer } = fixture({ maxWaiting: 2 });
     const waiting = [failure(balancer.acquire()), failure(balancer.acquire())];
     expect(await failure(balancer.acquire())).toSatisfy(code('EVENKEEL_QUEUE_FULL'));
     await balancer.close();
@@ -108,7 +108,7 @@ describe('a balancer', () => {
   });
 
   it('lets a waiting caller leave by its signal', async () => {
-    const { balancer, clock } = house();
+    const { balancer, clock } = fixture();
     const reason = new Error('changed my mind');
     const controller = new AbortController();
     const call = failure(balancer.acquire({ signal: controller.signal }));
@@ -120,7 +120,7 @@ describe('a balancer', () => {
   });
 
   it('wakes a waiter when a call ends and makes room', async () => {
-    const { resolver, transport, balancer } = house();
+    const { resolver, transport, balancer } = fixture();
     transport.capacity = 1;
     resolver.update('10.0.0.1');
     const first = await balancer.acquire();
@@ -133,7 +133,7 @@ describe('a balancer', () => {
   });
 
   it('ends a lease once only', async () => {
-    const { resolver, balancer } = house();
+    const { resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     const lease = await balancer.acquire();
     lease.end(outcomes.success);
@@ -142,7 +142,7 @@ describe('a balancer', () => {
   });
 
   it('tries a call on another endpoint if `classify` says that nothing of it was sent', async () => {
-    const { resolver, balancer } = house();
+    const { resolver, balancer } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2');
     await balancer.ready();
     const tried: string[] = [];
@@ -157,7 +157,7 @@ describe('a balancer', () => {
   });
 
   it('repeats a call that may have been sent only if it is idempotent', async () => {
-    const { resolver, balancer } = house();
+    const { resolver, balancer } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2');
     await balancer.ready();
     const reset = Object.assign(new Error('reset'), { code: 'ECONNRESET' });
@@ -174,7 +174,7 @@ describe('a balancer', () => {
   });
 
   it('W16: ready() rejects after startTimeoutMs with the reason, and the balancer goes on', async () => {
-    const { clock, resolver, balancer } = house({ startTimeoutMs: 100 });
+    const { clock, resolver, balancer } = fixture({ startTimeoutMs: 100 });
     const start = failure(balancer.ready());
     resolver.fail(new ResolveError('no answer from the API server'));
     await clock.advanceAsync(100);
@@ -185,7 +185,7 @@ describe('a balancer', () => {
   });
 
   it('W16: a failure that is permanent ends the waiting at once', async () => {
-    const { resolver, balancer } = house();
+    const { resolver, balancer } = fixture();
     const start = failure(balancer.ready());
     const call = failure(balancer.acquire());
     await settle();
@@ -196,7 +196,7 @@ describe('a balancer', () => {
   });
 
   it('W15: an error of the resolver leaves the set in use and marks it stale', async () => {
-    const { clock, resolver, balancer } = house();
+    const { clock, resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
     await settle();
@@ -209,7 +209,7 @@ describe('a balancer', () => {
   });
 
   it('counts a call given up after stalledAfterMs without a byte as a failure of the endpoint', async () => {
-    const { clock, resolver, balancer } = house();
+    const { clock, resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
     await settle();
@@ -229,7 +229,7 @@ describe('a balancer', () => {
   });
 
   it('counts a call whose deadline was stalledAfterMs and began a little before it was given to the endpoint', async () => {
-    const { clock, resolver, balancer } = house();
+    const { clock, resolver, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
     await settle();
@@ -240,7 +240,7 @@ describe('a balancer', () => {
   });
 
   it('gives nothing out after close, and close waits for running calls', async () => {
-    const { resolver, transport, balancer, clock } = house();
+    const { resolver, transport, balancer, clock } = fixture();
     resolver.update('10.0.0.1', '10.0.0.2');
     await balancer.ready();
     await settle();
@@ -262,7 +262,7 @@ describe('a balancer', () => {
   });
 
   it('cuts what still runs when the drain time-out ends the closing', async () => {
-    const { clock, resolver, transport, balancer } = house();
+    const { clock, resolver, transport, balancer } = fixture();
     resolver.update('10.0.0.1');
     await balancer.ready();
     await settle();
@@ -294,7 +294,7 @@ describe('a balancer', () => {
   });
 
   it('survives 10,000 endpoints coming and going without keeping anything', async () => {
-    const { clock, resolver, transport, balancer } = house();
+    const { clock, resolver, transport, balancer } = fixture();
     for (let round = 0; round < 100; round++) {
       resolver.update(
         ...Array.from({ length: 100 }, (_, i) => ({ address: `10.1.${round}.${i}`, port: 80, uid: `${round}-${i}` })),

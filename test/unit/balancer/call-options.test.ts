@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { BalancerHouse } from '../../../test/support/balancer-house.js';
+import { BalancerFixture } from '../../../test/support/balancer-fixture.js';
 
 /** What of options JavaScript lets through that the types do not. */
 describe('options of calls on a balancer', () => {
@@ -23,14 +23,14 @@ describe('options of calls on a balancer', () => {
   ] as const;
 
   it.each(wrong)('%s(%o) rejects', async (method, options, message) => {
-    const house = new BalancerHouse();
-    const call = house.balancer[method] as (options: unknown) => Promise<unknown>;
-    await expect(call.call(house.balancer, options)).rejects.toMatchObject({
+    const fixture = new BalancerFixture();
+    const call = fixture.balancer[method] as (options: unknown) => Promise<unknown>;
+    await expect(call.call(fixture.balancer, options)).rejects.toMatchObject({
       code: 'EVENKEEL_OPTION',
       message: expect.stringContaining(message),
     });
     // Nothing was done.
-    expect(house.balancer.snapshot()).toMatchObject({ state: 'starting', waiting: 0, counts: { refused: 0 } });
-    await house.balancer.close();
+    expect(fixture.balancer.snapshot()).toMatchObject({ state: 'starting', waiting: 0, counts: { refused: 0 } });
+    await fixture.balancer.close();
   });
 });

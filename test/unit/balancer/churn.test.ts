@@ -28,7 +28,7 @@ import { zone } from '../../../src/stage/zone.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import type { FakeConnection } from '../../../src/testing/fake-transport.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { BalancerHouse } from '../../support/balancer-house.js';
+import { BalancerFixture } from '../../support/balancer-fixture.js';
 
 const pickers: Record<string, PickerFactory> = {
   p2c: p2c(),
@@ -64,20 +64,20 @@ const STEPS = 150;
 
 /** A balancer to which everything happens that can, in random order. */
 class Churn {
-  readonly house: BalancerHouse;
+  readonly fixture: BalancerFixture;
   readonly #rng: Rng;
   readonly #leases: Lease<FakeConnection>[] = [];
 
-  constructor(house: BalancerHouse, rng: Rng) {
-    this.house = house;
+  constructor(fixture: BalancerFixture, rng: Rng) {
+    this.fixture = fixture;
     this.#rng = rng;
   }
 
   async step(): Promise<void> {
-    const { house } = this;
+    const { fixture } = this;
     const what = this.#draw(12);
-    if (what === 0) house.resolver.update(...Array.from({ length: this.#draw(14) }, () => this.#endpoint()));
-    else if (what === 1) await house.clock.advanceAsync(this.#draw(this.#draw(3) === 0 ? 40_000 : 400));
+    if (what === 0) fixture.resolver.update(...Array.from({ length: this.#draw(14) }, () => this.#endpoint()));
+    else if (what === 1) await fixture.clock.advanceAsync(this.#draw(this.#draw(3) === 0 ? 40_000 : 400));
     else if (what === 2) this.#connection()?.end(this.#draw(2) === 0 ? new Error('reset') : undefined);
     else if (what === 3) this.#resize();
     else if (what <= 7) await this.#pickSome();
@@ -88,7 +88,7 @@ class Churn {
 
   /** Every call has a place and no place is without a call; no load is what pickers cannot compare. */
   check(): void {
-    const { endpoints } = this.house.balancer.snapshot();
+    const { endpoints } = this.fixture.balancer.snapshot();
     const running = endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
     expect(running).toBeLessThanOrEqual(this.#leases.length);
     const alive = this.#leases.filter(({ subchannel }) => subchannel.state !== 'closed').length;
@@ -98,11 +98,11 @@ class Churn {
 
   async end(): Promise<void> {
     while (this.#leases.length > 0) this.#endOne();
-    const closed = this.house.balancer.close();
-    await this.house.clock.advanceAsync(60_000);
+    const closed = this.fixture.balancer.close();
+    await this.fixture.clock.advanceAsync(60_000);
     await closed;
-    expect(this.house.clock.timers).toBe(0);
-    expect(this.house.warnings).toEqual([]);
+    expect(this.fixture.clock.timers).toBe(0);
+    expect(this.fixture.warnings).toEqual([]);
   }
 
   #draw(below: number): number {
@@ -125,7 +125,7 @@ class Churn {
   }
 
   #connection(): FakeConnection | undefined {
-    const { connections } = this.house.transport;
+    const { connections } = this.fixture.transport;
     return connections.length === 0 ? undefined : this.#one(connections);
   }
 
@@ -135,7 +135,7 @@ class Churn {
   }
 
   async #pickSome(): Promise<void> {
-    const { balancer } = this.house;
+    const { balancer } = this.fixture;
     for (let calls = 0; calls < 6; calls++) {
       // The picker of this turn knows who has room.
       await settle();
@@ -149,7 +149,7 @@ class Churn {
 
   #waitForOne(): void {
     const key = this.#draw(2) === 0 ? undefined : `key-${this.#draw(5)}`;
-    this.house.balancer.acquire({ key, timeoutMs: this.#draw(500) }).then(
+    this.fixture.balancer.acquire({ key, timeoutMs: this.#draw(500) }).then(
       (lease) => this.#leases.push(lease),
       () => {},
     );
@@ -177,13 +177,13 @@ describe.each(Object.keys(pickers))('%s, whatever happens', (picker) => {
 
   it.each(cases)('finds who has room and gives every place back: over %s, with %s', async (load, some) => {
     const seed = 1 + cases.findIndex(([each, other]) => each === load && other === some);
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       picker: pickers[picker] as PickerFactory,
       load: loads[load as keyof typeof loads],
       stages: (stages[some] as () => readonly StageFactory[])(),
       rng: seededRng(seed),
     });
-    const churn = new Churn(house, seededRng(100 + seed));
+    const churn = new Churn(fixture, seededRng(100 + seed));
     for (let step = 0; step < STEPS; step++) {
       await churn.step();
       churn.check();

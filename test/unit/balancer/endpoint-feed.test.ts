@@ -1,50 +1,50 @@
 import { describe, expect, it } from 'vitest';
 import { ResolveError } from '../../../src/errors.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { BalancerHouse, failure } from '../../support/balancer-house.js';
+import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 
 type Failed = ObserverEvents['resolveFailed'];
 
 describe('what the resolver says', () => {
   it('W15: is kept without time limit, stale with its age, until it is confirmed', async () => {
     const recovered: number[] = [];
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       observer: { resolveRecovered: ({ staleForMs }) => recovered.push(staleForMs) },
     });
-    await house.publish('10.0.0.1');
-    house.resolver.fail(new ResolveError('no answer'));
-    await house.clock.advanceAsync(86_400_000);
-    expect(house.balancer.snapshot()).toMatchObject({
+    await fixture.publish('10.0.0.1');
+    fixture.resolver.fail(new ResolveError('no answer'));
+    await fixture.clock.advanceAsync(86_400_000);
+    expect(fixture.balancer.snapshot()).toMatchObject({
       state: 'ready',
       staleForMs: 86_400_000,
       resolveError: 'no answer',
     });
-    house.resolver.fail(new ResolveError('still none'));
-    expect(house.balancer.snapshot().staleForMs).toBe(86_400_000);
-    house.resolver.fresh();
-    house.resolver.fresh();
-    expect(house.balancer.snapshot()).toMatchObject({ staleForMs: 0 });
-    expect(house.balancer.snapshot()).not.toHaveProperty('resolveError');
+    fixture.resolver.fail(new ResolveError('still none'));
+    expect(fixture.balancer.snapshot().staleForMs).toBe(86_400_000);
+    fixture.resolver.fresh();
+    fixture.resolver.fresh();
+    expect(fixture.balancer.snapshot()).toMatchObject({ staleForMs: 0 });
+    expect(fixture.balancer.snapshot()).not.toHaveProperty('resolveError');
     expect(recovered).toEqual([86_400_000]);
   });
 
   it('W15: a new set is fresh, too', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    house.resolver.fail(new ResolveError('no answer'));
-    await house.publish('10.0.0.2');
-    expect(house.balancer.snapshot()).toMatchObject({ staleForMs: 0, version: 2 });
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    fixture.resolver.fail(new ResolveError('no answer'));
+    await fixture.publish('10.0.0.2');
+    expect(fixture.balancer.snapshot()).toMatchObject({ staleForMs: 0, version: 2 });
   });
 
   it('one kind of failure is told of once, until it is over', async () => {
     const told: Failed[] = [];
-    const house = new BalancerHouse({ observer: { resolveFailed: (event) => told.push(event) } });
-    for (let attempt = 0; attempt < 50; attempt++) house.resolver.fail(new ResolveError('no answer'));
-    house.resolver.fail(new ResolveError('refused'));
-    house.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));
+    const fixture = new BalancerFixture({ observer: { resolveFailed: (event) => told.push(event) } });
+    for (let attempt = 0; attempt < 50; attempt++) fixture.resolver.fail(new ResolveError('no answer'));
+    fixture.resolver.fail(new ResolveError('refused'));
+    fixture.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));
     expect(told.map(({ stale }) => stale)).toEqual([false, false, false]);
-    await house.publish('10.0.0.1');
-    house.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));
+    await fixture.publish('10.0.0.1');
+    fixture.resolver.fail(new ResolveError('refused', { code: 'EVENKEEL_FORBIDDEN' }));
     expect(told).toHaveLength(4);
     expect(told[3]?.stale).toBe(true);
   });
@@ -55,7 +55,7 @@ describe('what the resolver says', () => {
     [undefined, 'custom: '],
     [null, 'custom: '],
   ])('what a resolver fails with is a ResolveError to everybody, also where it is %o', async (reason, message) => {
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       resolver: {
         name: 'custom',
         watch: (listener) => {
@@ -65,26 +65,26 @@ describe('what the resolver says', () => {
       },
       startTimeoutMs: 100,
     });
-    const ready = failure(house.balancer.ready());
-    await house.clock.advanceAsync(100);
+    const ready = failure(fixture.balancer.ready());
+    await fixture.clock.advanceAsync(100);
     const expected = { code: 'EVENKEEL_RESOLVE', permanent: false, message: expect.stringContaining(message) };
     expect(await ready).toMatchObject(expected);
-    expect(house.balancer.snapshot().resolveError).toContain(message);
+    expect(fixture.balancer.snapshot().resolveError).toContain(message);
   });
 
   it('a permanent failure ends no balancer that has a set', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    house.resolver.fail(new ResolveError('not any more', { code: 'EVENKEEL_FORBIDDEN', permanent: true }));
-    await house.balancer.ready();
-    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    fixture.resolver.fail(new ResolveError('not any more', { code: 'EVENKEEL_FORBIDDEN', permanent: true }));
+    await fixture.balancer.ready();
+    expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
   });
 
   it('lost connections are hints to look', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    house.transport.connections[0]?.end(new Error('reset'));
-    await house.clock.advanceAsync(0);
-    expect(house.resolver.refreshes).toBe(1);
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    fixture.transport.connections[0]?.end(new Error('reset'));
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.resolver.refreshes).toBe(1);
   });
 });

@@ -4,7 +4,7 @@ import type { Lease } from '../../../src/balancer/lease.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
-import { BalancerHouse } from '../../support/balancer-house.js';
+import { BalancerFixture } from '../../support/balancer-fixture.js';
 
 /** Connections open one by one, when the test says so. */
 class OneByOne extends FakeTransport {
@@ -29,13 +29,13 @@ const pods = ['10.0.0.1', '10.0.0.2', '10.0.0.3'];
 describe('the callers of a start', () => {
   const begin = async (callers: number, options: Partial<BalancerOptions<FakeConnection>> = {}) => {
     const transport = new OneByOne();
-    const house = Object.assign(new BalancerHouse({ transport, ...options }), { attempted: transport.asked });
-    await house.publish(...pods);
+    const fixture = Object.assign(new BalancerFixture({ transport, ...options }), { attempted: transport.asked });
+    await fixture.publish(...pods);
     const served: string[] = [];
     const note = ({ endpoint }: Lease<FakeConnection>) => served.push(endpoint.address);
-    for (let caller = 0; caller < callers; caller++) void house.balancer.acquire().then(note);
+    for (let caller = 0; caller < callers; caller++) void fixture.balancer.acquire().then(note);
     await settle();
-    return { transport, house, served };
+    return { transport, fixture, served };
   };
 
   it('do not all go to the endpoint that connects first', async () => {
@@ -48,18 +48,18 @@ describe('the callers of a start', () => {
   });
 
   it('wait no longer than a moment for one that does not connect', async () => {
-    const { transport, house, served } = await begin(2);
+    const { transport, fixture, served } = await begin(2);
     await transport.admit('10.0.0.2');
-    await house.clock.advanceAsync(19);
+    await fixture.clock.advanceAsync(19);
     expect(served).toEqual([]);
-    await house.clock.advanceAsync(1);
+    await fixture.clock.advanceAsync(1);
     expect(served).toEqual(['10.0.0.2', '10.0.0.2']);
   });
 
   it('one alone waits for the two that were drawn for the first calls, and goes to one of them', async () => {
-    const { transport, house, served } = await begin(1);
+    const { transport, fixture, served } = await begin(1);
     // Attempts are made in the order that was drawn.
-    const [first, second, third] = house.attempted as [string, string, string];
+    const [first, second, third] = fixture.attempted as [string, string, string];
     for (const pod of [third, second]) {
       await transport.admit(pod);
       expect(served).toEqual([]);
@@ -68,14 +68,14 @@ describe('the callers of a start', () => {
     expect(served).toHaveLength(1);
     expect([first, second]).toContain(served[0]);
     // The next call goes to the other one, those that follow to all.
-    expect((await house.addresses(1)).concat(served).sort()).toEqual([first, second].sort());
-    expect((await house.addresses(3)).sort()).toEqual(pods);
+    expect((await fixture.addresses(1)).concat(served).sort()).toEqual([first, second].sort());
+    expect((await fixture.addresses(3)).sort()).toEqual(pods);
   });
 
   it('wait for no more than a moment where one of those drawn hangs, and for nothing where it fails', async () => {
     for (const failing of [false, true]) {
-      const { transport, house, served } = await begin(1);
-      const [first, second, third] = house.attempted as [string, string, string];
+      const { transport, fixture, served } = await begin(1);
+      const [first, second, third] = fixture.attempted as [string, string, string];
       await transport.admit(second);
       await transport.admit(third);
       expect(served).toEqual([]);
@@ -84,9 +84,9 @@ describe('the callers of a start', () => {
         await transport.admit(first);
         expect([second, third]).toContain(served[0]);
       } else {
-        await house.clock.advanceAsync(19);
+        await fixture.clock.advanceAsync(19);
         expect(served).toEqual([]);
-        await house.clock.advanceAsync(1);
+        await fixture.clock.advanceAsync(1);
         expect(served).toHaveLength(1);
       }
     }
@@ -98,24 +98,24 @@ describe('the callers of a start', () => {
       invalidate = context.invalidate;
       return { apply: (set) => set };
     };
-    const { transport, house, served } = await begin(6, { stages: [stage] });
+    const { transport, fixture, served } = await begin(6, { stages: [stage] });
     await transport.admit('10.0.0.1');
     for (let again = 0; again < 3; again++) {
       invalidate();
-      await house.clock.advanceAsync(5);
+      await fixture.clock.advanceAsync(5);
     }
     expect(served).toEqual([]);
     // Put off, but not for longer than without it.
     invalidate();
-    await house.clock.advanceAsync(5);
+    await fixture.clock.advanceAsync(5);
     expect(served).toEqual(new Array(6).fill('10.0.0.1'));
   });
 
   it('of a set that is published anew go to the two drawn of that one', async () => {
-    const { transport, house, served } = await begin(1);
-    const before = house.attempted.length;
-    await house.publish('10.0.0.4', '10.0.0.5', '10.0.0.6');
-    const [first, second, third] = house.attempted.slice(before) as [string, string, string];
+    const { transport, fixture, served } = await begin(1);
+    const before = fixture.attempted.length;
+    await fixture.publish('10.0.0.4', '10.0.0.5', '10.0.0.6');
+    const [first, second, third] = fixture.attempted.slice(before) as [string, string, string];
     await transport.admit(third);
     await transport.admit(first);
     expect(served).toEqual([]);
@@ -124,9 +124,9 @@ describe('the callers of a start', () => {
   });
 
   it('are not all sent to an endpoint that is added while the others connect', async () => {
-    const { transport, house, served } = await begin(1);
-    const [first, second] = house.attempted as [string, string];
-    await house.publish(...pods, '10.0.0.4');
+    const { transport, fixture, served } = await begin(1);
+    const [first, second] = fixture.attempted as [string, string];
+    await fixture.publish(...pods, '10.0.0.4');
     await transport.admit('10.0.0.4');
     expect(served).toEqual([]);
     await transport.admit(first);
@@ -145,28 +145,28 @@ describe('the callers of a start', () => {
 
   it('are also those who wait elsewhere, as in a gRPC channel: their picks brought nothing', async () => {
     const transport = new OneByOne();
-    const house = new BalancerHouse({ transport });
-    expect(house.balancer.pick()).toBeUndefined();
-    await house.publish(...pods);
-    expect(house.balancer.pick()).toBeUndefined();
+    const fixture = new BalancerFixture({ transport });
+    expect(fixture.balancer.pick()).toBeUndefined();
+    await fixture.publish(...pods);
+    expect(fixture.balancer.pick()).toBeUndefined();
     await transport.admit('10.0.0.2');
-    expect(house.balancer.pick()).toBeUndefined();
+    expect(fixture.balancer.pick()).toBeUndefined();
     await transport.admit('10.0.0.1');
     await transport.admit('10.0.0.3');
-    const served = pods.map(() => house.balancer.pick()?.endpoint.address);
+    const served = pods.map(() => fixture.balancer.pick()?.endpoint.address);
     expect(served.sort()).toEqual(pods);
   });
 
   it('elsewhere, too, wait no longer than a moment', async () => {
     const transport = new OneByOne();
-    const house = new BalancerHouse({ transport });
-    await house.publish(...pods);
-    house.balancer.pick();
-    house.balancer.pick();
+    const fixture = new BalancerFixture({ transport });
+    await fixture.publish(...pods);
+    fixture.balancer.pick();
+    fixture.balancer.pick();
     await transport.admit('10.0.0.2');
-    await house.clock.advanceAsync(19);
-    expect(house.balancer.pick()).toBeUndefined();
-    await house.clock.advanceAsync(1);
-    expect(house.balancer.pick()?.endpoint.address).toBe('10.0.0.2');
+    await fixture.clock.advanceAsync(19);
+    expect(fixture.balancer.pick()).toBeUndefined();
+    await fixture.clock.advanceAsync(1);
+    expect(fixture.balancer.pick()?.endpoint.address).toBe('10.0.0.2');
   });
 });

@@ -4,23 +4,23 @@ import type { Transport } from '../../../src/pool/transport.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { bytesPerCall } from '../../support/allocation.js';
-import { BalancerHouse, failure, standing } from '../../support/balancer-house.js';
+import { BalancerFixture, failure, standing } from '../../support/balancer-fixture.js';
 
 describe('callers who wait', () => {
   it('are served before newcomers, also when room came without anybody saying so', async () => {
-    const house = new BalancerHouse();
-    house.transport.capacity = 0;
-    await house.publish('10.0.0.1');
+    const fixture = new BalancerFixture();
+    fixture.transport.capacity = 0;
+    await fixture.publish('10.0.0.1');
     const order: string[] = [];
-    const first = house.balancer.acquire().then((lease) => {
+    const first = fixture.balancer.acquire().then((lease) => {
       order.push('first');
       return lease;
     });
     await settle();
     // A peer that grants more streams tells the connection, not us.
-    (house.transport.connections[0] as FakeConnection).capacity = 1;
-    expect(house.balancer.pick()).toBeUndefined();
-    const second = house.balancer.acquire().then(() => order.push('second'));
+    (fixture.transport.connections[0] as FakeConnection).capacity = 1;
+    expect(fixture.balancer.pick()).toBeUndefined();
+    const second = fixture.balancer.acquire().then(() => order.push('second'));
     (await first).end(outcomes.success);
     await second;
     expect(order).toEqual(['first', 'second']);
@@ -40,10 +40,10 @@ describe('callers who wait', () => {
         });
       },
     };
-    const house = new BalancerHouse({ transport: watched });
-    await house.publish('10.0.0.1');
+    const fixture = new BalancerFixture({ transport: watched });
+    await fixture.publish('10.0.0.1');
     const served: number[] = [];
-    for (const caller of [1, 2, 3]) void house.balancer.acquire().then(() => served.push(caller));
+    for (const caller of [1, 2, 3]) void fixture.balancer.acquire().then(() => served.push(caller));
     await settle();
     (transport.connections[0] as FakeConnection).capacity = 2;
     changed();
@@ -59,20 +59,20 @@ describe('callers who wait', () => {
   });
 
   it('may wait for their own time, which is checked', async () => {
-    const house = new BalancerHouse();
-    const call = failure(house.balancer.acquire({ timeoutMs: 50 }));
-    const forever = house.balancer.acquire({ timeoutMs: Number.POSITIVE_INFINITY });
-    await house.clock.advanceAsync(50);
+    const fixture = new BalancerFixture();
+    const call = failure(fixture.balancer.acquire({ timeoutMs: 50 }));
+    const forever = fixture.balancer.acquire({ timeoutMs: Number.POSITIVE_INFINITY });
+    await fixture.clock.advanceAsync(50);
     expect(await call).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
-    await house.clock.advanceAsync(86_400_000);
+    await fixture.clock.advanceAsync(86_400_000);
     expect(await standing(forever)).toBe('pending');
     for (const timeoutMs of [Number.NaN, -1, '5s' as never]) {
-      expect(await failure(house.balancer.acquire({ timeoutMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
+      expect(await failure(fixture.balancer.acquire({ timeoutMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
     }
   });
 
   it('hear what was found when they waited in vain', async () => {
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       waitTimeoutMs: 100,
       stages: [
         () => ({
@@ -80,12 +80,12 @@ describe('callers who wait', () => {
         }),
       ],
     });
-    house.transport.behaviour.set('10.0.0.1:80', 'refuse');
-    house.transport.behaviour.set('10.0.0.2:80', 'hang');
-    house.transport.capacity = 0;
-    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
-    const call = failure(house.balancer.acquire());
-    await house.clock.advanceAsync(100);
+    fixture.transport.behaviour.set('10.0.0.1:80', 'refuse');
+    fixture.transport.behaviour.set('10.0.0.2:80', 'hang');
+    fixture.transport.capacity = 0;
+    await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
+    const call = failure(fixture.balancer.acquire());
+    await fixture.clock.advanceAsync(100);
     expect(String(await call)).toContain(
       'fake: no endpoint could take the call within 100 ms (1 backoff, 1 connecting, 1 at capacity, 1 standing by; no connection to 10.0.0.1:80: refused 10.0.0.1:80)',
     );
@@ -94,29 +94,29 @@ describe('callers who wait', () => {
 
 describe('a pick', () => {
   it('skips in the same turn what has just lost its connection, or left the set', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1', '10.0.0.2');
-    house.transport.open('10.0.0.1')[0]?.end(new Error('reset'));
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    fixture.transport.open('10.0.0.1')[0]?.end(new Error('reset'));
     await Promise.resolve();
     for (let call = 0; call < 4; call++) {
-      const lease = house.balancer.pick();
+      const lease = fixture.balancer.pick();
       expect(lease?.endpoint.address).toBe('10.0.0.2');
       lease?.end(outcomes.success);
     }
   });
 
   it('W6: an endpoint that left is picked no more at the end of the turn', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1', '10.0.0.2');
-    house.resolver.update('10.0.0.2');
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    fixture.resolver.update('10.0.0.2');
     await Promise.resolve();
-    expect(new Set(await house.addresses(10))).toEqual(new Set(['10.0.0.2']));
+    expect(new Set(await fixture.addresses(10))).toEqual(new Set(['10.0.0.2']));
   });
 
   it('says how its lease ended', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    const lease = house.balancer.pick();
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    const lease = fixture.balancer.pick();
     expect([lease?.outcome, lease?.answered]).toEqual([undefined, false]);
     lease?.progressed();
     lease?.end(outcomes.status);
@@ -127,59 +127,59 @@ describe('a pick', () => {
 
 describe('a stall of our own event loop', () => {
   it('makes no endpoint fail: what callers gave up after it was our fault', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    const leases = Array.from({ length: 5 }, () => house.balancer.pick());
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    const leases = Array.from({ length: 5 }, () => fixture.balancer.pick());
     // Deadlines of callers are timers, too: they fire at the end of the stall, before any answer is looked at.
-    for (const lease of leases) house.clock.timer(() => lease?.end(outcomes.cancelled), 2_000);
-    await house.clock.stall(6_000);
-    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
+    for (const lease of leases) fixture.clock.timer(() => lease?.end(outcomes.cancelled), 2_000);
+    await fixture.clock.stall(6_000);
+    expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
   });
 
   it('nor does a time-out for which most of the time was ours', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    const lease = house.balancer.pick();
-    await house.clock.advanceAsync(500);
-    house.clock.timer(() => lease?.end(outcomes.timeout), 10);
-    await house.clock.stall(6_000);
-    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0 });
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    const lease = fixture.balancer.pick();
+    await fixture.clock.advanceAsync(500);
+    fixture.clock.timer(() => lease?.end(outcomes.timeout), 10);
+    await fixture.clock.stall(6_000);
+    expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 0 });
   });
 
   it('excuses nothing else: an endpoint that hung before and after counts', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
-    const [hanging, late, reset] = [house.balancer.pick(), house.balancer.pick(), house.balancer.pick()];
-    await house.clock.stall(1_000);
-    await house.clock.advanceAsync(3_000);
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
+    const [hanging, late, reset] = [fixture.balancer.pick(), fixture.balancer.pick(), fixture.balancer.pick()];
+    await fixture.clock.stall(1_000);
+    await fixture.clock.advanceAsync(3_000);
     hanging?.end(outcomes.cancelled);
     late?.end(outcomes.timeout);
     reset?.end(outcomes.reset);
-    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 3 });
+    expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 3 });
   });
 
   it('has no timer of its own once no call runs', async () => {
-    const house = new BalancerHouse({ pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY } });
-    await house.publish('10.0.0.1');
-    expect(await house.addresses(10)).toHaveLength(10);
-    await house.clock.advanceAsync(1_000);
-    expect(house.clock.timers).toBe(0);
+    const fixture = new BalancerFixture({ pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY } });
+    await fixture.publish('10.0.0.1');
+    expect(await fixture.addresses(10)).toHaveLength(10);
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.clock.timers).toBe(0);
   });
 });
 
 describe('a snapshot', () => {
   it('is plain JSON, whatever is plugged in', async () => {
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       load: () => ({ decays: false, start: () => {}, end: () => {}, value: () => Number.POSITIVE_INFINITY }),
     });
-    house.transport.behaviour.set('10.0.0.2:80', 'refuse');
-    await house.publish(
+    fixture.transport.behaviour.set('10.0.0.2:80', 'refuse');
+    await fixture.publish(
       { address: '10.0.0.1', port: 80, uid: 'u', name: 'orders-1', zone: 'a' },
       '10.0.0.2',
       '10.0.0.3',
     );
-    await house.publish({ address: '10.0.0.1', port: 80, uid: 'u', name: 'orders-1', zone: 'a' }, '10.0.0.2');
-    const snapshot = house.balancer.snapshot();
+    await fixture.publish({ address: '10.0.0.1', port: 80, uid: 'u', name: 'orders-1', zone: 'a' }, '10.0.0.2');
+    const snapshot = fixture.balancer.snapshot();
     expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot);
     expect(snapshot.endpoints).toEqual([
       {
@@ -202,18 +202,18 @@ describe('a snapshot', () => {
   });
 
   it('goes through its states', async () => {
-    const house = new BalancerHouse();
-    const state = (): string => house.balancer.snapshot().state;
+    const fixture = new BalancerFixture();
+    const state = (): string => fixture.balancer.snapshot().state;
     expect(state()).toBe('starting');
-    await house.publish();
+    await fixture.publish();
     expect(state()).toBe('empty');
-    house.transport.behaviour.set('10.0.0.1:80', 'refuse');
-    await house.publish('10.0.0.1');
+    fixture.transport.behaviour.set('10.0.0.1:80', 'refuse');
+    await fixture.publish('10.0.0.1');
     expect(state()).toBe('not-ready');
-    house.transport.behaviour.clear();
-    await house.clock.advanceAsync(1_000);
+    fixture.transport.behaviour.clear();
+    await fixture.clock.advanceAsync(1_000);
     expect(state()).toBe('ready');
-    await house.balancer.close();
+    await fixture.balancer.close();
     expect(state()).toBe('closed');
   });
 });
@@ -221,30 +221,30 @@ describe('a snapshot', () => {
 describe('a very large set', () => {
   it('of 10,000 endpoints that connect one by one costs few pickers, and all are picked in the end', async () => {
     let builds = 0;
-    const house: BalancerHouse = new BalancerHouse({
+    const fixture: BalancerFixture = new BalancerFixture({
       pool: { maxConnecting: 1 },
       picker: (set) => {
         builds++;
         // What building costs, as the balancer sees it.
-        void house?.clock.stall(1);
+        void fixture?.clock.stall(1);
         let next = 0;
         return { pick: () => set.subchannels[next++ % set.subchannels.length] };
       },
     });
     const addresses = Array.from({ length: 10_000 }, (_, i) => `10.0.${i >> 8}.${i & 255}`);
-    await house.publish(...addresses);
-    while (house.transport.connections.length < 10_000) await house.clock.advanceAsync(1);
-    await house.clock.advanceAsync(200);
+    await fixture.publish(...addresses);
+    while (fixture.transport.connections.length < 10_000) await fixture.clock.advanceAsync(1);
+    await fixture.clock.advanceAsync(200);
     expect(builds).toBeLessThan(1_000);
-    expect(new Set(await house.addresses(10_000)).size).toBe(10_000);
+    expect(new Set(await fixture.addresses(10_000)).size).toBe(10_000);
   });
 });
 
 describe('the path of every call', () => {
   it('allocates the lease and nothing else', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
-    const { balancer } = house;
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    const { balancer } = fixture;
     // A lease is six fields and a header: 72 bytes. The rest is what counting costs.
     expect(bytesPerCall(() => balancer.pick()?.end(outcomes.success), 80)).toBeLessThanOrEqual(80);
   });

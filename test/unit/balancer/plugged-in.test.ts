@@ -13,7 +13,7 @@ import type { Stage, StageContext } from '../../../src/stage/stage.js';
 import { standardStages } from '../../../src/stage/standard-stages.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeTransport } from '../../../src/testing/fake-transport.js';
-import { BalancerHouse, failure } from '../../support/balancer-house.js';
+import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 
 const broken = (): never => {
   throw new Error('broken');
@@ -36,99 +36,99 @@ afterEach(async () => {
 describe('what is plugged in and breaks', () => {
   it('a stage whose apply throws is skipped and told of; the others count', async () => {
     const dropSecond: Stage = { apply: (set) => set.filter(({ endpoint }) => endpoint.address !== '10.0.0.2') };
-    const house = new BalancerHouse({ stages: [() => ({ apply: broken }), () => dropSecond] });
-    await house.publish('10.0.0.1', '10.0.0.2');
-    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
-    expect(new Set(await house.addresses(10))).toEqual(new Set(['10.0.0.1', '10.0.0.3']));
-    expect(house.warnings).toEqual(['stage 1 of 2 threw and was skipped']);
+    const fixture = new BalancerFixture({ stages: [() => ({ apply: broken }), () => dropSecond] });
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    expect(new Set(await fixture.addresses(10))).toEqual(new Set(['10.0.0.1', '10.0.0.3']));
+    expect(fixture.warnings).toEqual(['stage 1 of 2 threw and was skipped']);
   });
 
   it.each([undefined, null, [], { entries: 'no' }])('a stage that returns %o is skipped, too', async (result) => {
-    const house = new BalancerHouse({ stages: [() => ({ apply: () => result as never })] });
-    await house.publish('10.0.0.1');
-    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
-    expect(house.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
+    const fixture = new BalancerFixture({ stages: [() => ({ apply: () => result as never })] });
+    await fixture.publish('10.0.0.1');
+    expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+    expect(fixture.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
   });
 
   it.each([[null], [5], [{}], [{ endpoint: { address: 'x' }, weight: 1, suspect: false }]])(
     'a stage whose set holds %o is skipped, too',
     async (entry) => {
-      const house = new BalancerHouse({
+      const fixture = new BalancerFixture({
         stages: [() => ({ apply: (set) => set.withEntries([...set.entries, entry as never]) })],
       });
-      await house.publish('10.0.0.1');
-      expect(await house.addresses(1)).toEqual(['10.0.0.1']);
-      expect(house.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
+      await fixture.publish('10.0.0.1');
+      expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+      expect(fixture.warnings).toEqual(['stage 1 of 1 threw and was skipped']);
     },
   );
 
   it.each([[{}], [5], [Promise.resolve()]])('a picker that picks %o is told of', async (picked) => {
-    const house = new BalancerHouse({ picker: () => ({ pick: () => picked as never }) });
-    await house.publish('10.0.0.1');
-    expect(house.balancer.pick()).toBeUndefined();
-    expect(house.warnings).toEqual(['the picker picked what is no subchannel']);
+    const fixture = new BalancerFixture({ picker: () => ({ pick: () => picked as never }) });
+    await fixture.publish('10.0.0.1');
+    expect(fixture.balancer.pick()).toBeUndefined();
+    expect(fixture.warnings).toEqual(['the picker picked what is no subchannel']);
   });
 
   it('a weight that is no number is standby: it spoils no comparison', async () => {
     const weights = [Number.NaN, Number.POSITIVE_INFINITY, -1, 2];
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       stages: [
         () => ({
           apply: (set) => set.withEntries(set.entries.map((entry, i) => ({ ...entry, weight: weights[i] as number }))),
         }),
       ],
     });
-    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
-    expect(new Set(await house.addresses(20))).toEqual(new Set(['10.0.0.4']));
+    await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3', '10.0.0.4');
+    expect(new Set(await fixture.addresses(20))).toEqual(new Set(['10.0.0.4']));
   });
 
   it.each([undefined, null, 'success', 5, {}, { kind: 'banana' }])(
     'a lease that is ended with %o, which is no outcome, gives its place back and says nothing of the endpoint',
     async (outcome) => {
-      const house = new BalancerHouse();
-      await house.publish('10.0.0.1');
-      const lease = house.balancer.pick();
+      const fixture = new BalancerFixture();
+      await fixture.publish('10.0.0.1');
+      const lease = fixture.balancer.pick();
       lease?.end(outcome as never);
       expect(lease?.outcome).toEqual(outcomes.cancelled);
       lease?.end(outcomes.reset);
-      expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
-      expect(house.warnings).toEqual(['a lease was ended with what is no outcome']);
+      expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
+      expect(fixture.warnings).toEqual(['a lease was ended with what is no outcome']);
     },
   );
 
   it('what classify returns is taken for a failure when it is no outcome', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1');
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1');
     const broke = new Error('broke');
     const classify = (): never => ({ kind: 'banana' }) as never;
-    expect(await failure(house.balancer.run(() => Promise.reject(broke), { classify }))).toBe(broke);
-    expect(house.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
+    expect(await failure(fixture.balancer.run(() => Promise.reject(broke), { classify }))).toBe(broke);
+    expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 1 });
   });
 
   it.each([Number.NaN, -5, Number.POSITIVE_INFINITY])(
     'a latency of %d is left aside: it spoils no load',
     async (ms) => {
-      const house = new BalancerHouse({ load: peakEwma() });
-      await house.publish('10.0.0.1');
-      const lease = house.balancer.pick();
-      house.clock.advance(30);
+      const fixture = new BalancerFixture({ load: peakEwma() });
+      await fixture.publish('10.0.0.1');
+      const lease = fixture.balancer.pick();
+      fixture.clock.advance(30);
       lease?.end(outcomes.success, ms);
-      expect(house.balancer.snapshot().endpoints[0]?.load).toBe(3_000);
+      expect(fixture.balancer.snapshot().endpoints[0]?.load).toBe(3_000);
     },
   );
 
   it.each([Number.NaN, -5, 'soon'])('a retryAfterMs of %o is left aside', async (retryAfterMs) => {
-    const house = new BalancerHouse({ stages: standardStages() });
-    await house.publish('10.0.0.1', '10.0.0.2');
-    const lease = house.balancer.pick();
+    const fixture = new BalancerFixture({ stages: standardStages() });
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    const lease = fixture.balancer.pick();
     lease?.end({ ...outcomes.overload, retryAfterMs: retryAfterMs as never });
     expect(lease?.subchannel.pushedBackUntilMs).toBe(0);
-    expect(house.clock.timers).toBeLessThan(5);
-    expect(house.balancer.snapshot().endpoints.map(({ weight }) => weight)).toEqual([1, 1]);
+    expect(fixture.clock.timers).toBeLessThan(5);
+    expect(fixture.balancer.snapshot().endpoints.map(({ weight }) => weight)).toEqual([1, 1]);
   });
 
   it('a stage whose track or tracker throws disturbs neither connections nor calls', async () => {
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       stages: [
         () => ({ apply: (set) => set, track: broken }),
         () => ({
@@ -137,37 +137,40 @@ describe('what is plugged in and breaks', () => {
         }),
       ],
     });
-    await house.publish('10.0.0.1');
-    expect(await house.addresses(3)).toHaveLength(3);
-    house.transport.connections[0]?.end(new Error('reset'));
-    await house.clock.advanceAsync(1_000);
-    expect(await house.addresses(1)).toHaveLength(1);
-    await house.publish();
-    await house.balancer.close();
-    expect(house.warnings).toEqual(['a stage threw when it was to track an endpoint', 'the tracker of a stage threw']);
+    await fixture.publish('10.0.0.1');
+    expect(await fixture.addresses(3)).toHaveLength(3);
+    fixture.transport.connections[0]?.end(new Error('reset'));
+    await fixture.clock.advanceAsync(1_000);
+    expect(await fixture.addresses(1)).toHaveLength(1);
+    await fixture.publish();
+    await fixture.balancer.close();
+    expect(fixture.warnings).toEqual([
+      'a stage threw when it was to track an endpoint',
+      'the tracker of a stage threw',
+    ]);
   });
 
   it('a picker factory that throws is stood in for by p2c, and asked again the next time', async () => {
     let builds = 0;
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       picker: (set, previous, context) => {
         if (++builds <= 2) throw new Error('broken');
         return roundRobin()(set, previous, context);
       },
     });
-    await house.publish('10.0.0.1');
-    expect(await house.addresses(2)).toEqual(['10.0.0.1', '10.0.0.1']);
-    expect(house.warnings).toEqual(['the picker threw; p2c stands in']);
-    await house.publish('10.0.0.1', '10.0.0.2');
+    await fixture.publish('10.0.0.1');
+    expect(await fixture.addresses(2)).toEqual(['10.0.0.1', '10.0.0.1']);
+    expect(fixture.warnings).toEqual(['the picker threw; p2c stands in']);
+    await fixture.publish('10.0.0.1', '10.0.0.2');
     expect(builds).toBeGreaterThan(2);
-    expect(new Set(await house.addresses(2)).size).toBe(2);
+    expect(new Set(await fixture.addresses(2)).size).toBe(2);
   });
 
   it('a picker that throws at pick or at the end of a call is stood in for', async () => {
-    const house = new BalancerHouse({ picker: () => ({ pick: broken }) });
-    await house.publish('10.0.0.1');
-    expect(house.balancer.pick()?.endpoint.address).toBe('10.0.0.1');
-    const other = new BalancerHouse({
+    const fixture = new BalancerFixture({ picker: () => ({ pick: broken }) });
+    await fixture.publish('10.0.0.1');
+    expect(fixture.balancer.pick()?.endpoint.address).toBe('10.0.0.1');
+    const other = new BalancerFixture({
       picker: (set) => ({ pick: () => set.subchannels[0], ended: broken }),
     });
     await other.publish('10.0.0.1');
@@ -182,18 +185,18 @@ describe('what is plugged in and breaks', () => {
     const observer = Object.fromEntries(
       hooks.map((event, i) => [event, i % 2 === 0 ? broken : async () => broken()]),
     ) as Observer;
-    const house = new BalancerHouse({ observer });
-    await house.publish('10.0.0.1');
-    house.resolver.fail(new ResolveError('x'));
-    house.resolver.fresh();
-    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
-    await house.publish();
-    expect(await failure(house.balancer.acquire())).toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
-    await house.balancer.close();
+    const fixture = new BalancerFixture({ observer });
+    await fixture.publish('10.0.0.1');
+    fixture.resolver.fail(new ResolveError('x'));
+    fixture.resolver.fresh();
+    expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+    await fixture.publish();
+    expect(await failure(fixture.balancer.acquire())).toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
+    await fixture.balancer.close();
   });
 
   it('a resolver that calls back within watch is heard, and one that throws at refresh told of', async () => {
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       resolver: {
         name: 'hasty',
         watch: (listener: ResolverListener) => {
@@ -204,16 +207,16 @@ describe('what is plugged in and breaks', () => {
       },
     });
     await settle();
-    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
-    house.transport.connections[0]?.end(new Error('reset'));
+    expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+    fixture.transport.connections[0]?.end(new Error('reset'));
     await settle();
-    expect(house.warnings).toEqual(['the resolver threw at refresh']);
+    expect(fixture.warnings).toEqual(['the resolver threw at refresh']);
   });
 
   it('a resolver may change its list afterwards: the set is the balancer’s own', async () => {
     const list = [createEndpoint({ address: '10.0.0.1', port: 80 })];
     let invalidate = (): void => {};
-    const house = new BalancerHouse({
+    const fixture = new BalancerFixture({
       resolver: {
         name: 'careless',
         watch: (listener) => {
@@ -232,14 +235,14 @@ describe('what is plugged in and breaks', () => {
     list.length = 0;
     invalidate();
     await settle();
-    expect(await house.addresses(1)).toEqual(['10.0.0.1']);
+    expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
   });
 
   it.each([[[{ address: '10.0.0.2', port: 80 }]], [[undefined]], ['10.0.0.2:80']])(
     'a resolver that lists %o has failed: the last set stays',
     async (list) => {
       let update = (_: never): void => {};
-      const house = new BalancerHouse({
+      const fixture = new BalancerFixture({
         resolver: {
           name: 'careless',
           watch: (listener) => {
@@ -252,28 +255,28 @@ describe('what is plugged in and breaks', () => {
       await settle();
       update(list as never);
       await settle();
-      expect(await house.addresses(1)).toEqual(['10.0.0.1']);
-      expect(house.balancer.snapshot().resolveError).toContain('careless listed something that createEndpoint');
+      expect(await fixture.addresses(1)).toEqual(['10.0.0.1']);
+      expect(fixture.balancer.snapshot().resolveError).toContain('careless listed something that createEndpoint');
     },
   );
 
   it('a connection that throws when it is asked for its capacity is as good as none', async () => {
-    const house: BalancerHouse = new BalancerHouse({
+    const fixture: BalancerFixture = new BalancerFixture({
       transport: {
         connect: async (endpoint, signal) =>
-          Object.defineProperty(await house.transport.connect(endpoint, signal), 'capacity', { get: broken }),
+          Object.defineProperty(await fixture.transport.connect(endpoint, signal), 'capacity', { get: broken }),
       },
       waitTimeoutMs: 10,
     });
-    await house.publish('10.0.0.1');
-    expect(house.balancer.pick()).toBeUndefined();
+    await fixture.publish('10.0.0.1');
+    expect(fixture.balancer.pick()).toBeUndefined();
   });
 
   it('endpoints with one key are one endpoint', async () => {
-    const house = new BalancerHouse();
-    await house.publish('10.0.0.1', '10.0.0.1', { address: '010.0.0.1', port: 80 });
-    expect(house.transport.attempts).toHaveLength(1);
-    expect(house.balancer.snapshot().endpoints).toHaveLength(1);
+    const fixture = new BalancerFixture();
+    await fixture.publish('10.0.0.1', '10.0.0.1', { address: '010.0.0.1', port: 80 });
+    expect(fixture.transport.attempts).toHaveLength(1);
+    expect(fixture.balancer.snapshot().endpoints).toHaveLength(1);
   });
 });
 
@@ -282,27 +285,27 @@ describe('observers that call back in', () => {
     'may close the balancer from %s',
     async (event) => {
       let closing: Promise<void> | undefined;
-      const house: BalancerHouse = new BalancerHouse({
+      const fixture: BalancerFixture = new BalancerFixture({
         waitTimeoutMs: 10,
         observer: {
           [event]: () => {
-            closing = house.balancer.close({ signal: AbortSignal.abort() });
+            closing = fixture.balancer.close({ signal: AbortSignal.abort() });
           },
         },
       });
       const ignore = (): void => {};
-      const callers = [house.balancer.acquire().catch(ignore), house.balancer.acquire().catch(ignore)];
-      if (event === 'refused') await house.clock.advanceAsync(10);
-      await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
-      await house.balancer.run(ignore).catch(ignore);
+      const callers = [fixture.balancer.acquire().catch(ignore), fixture.balancer.acquire().catch(ignore)];
+      if (event === 'refused') await fixture.clock.advanceAsync(10);
+      await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+      await fixture.balancer.run(ignore).catch(ignore);
       expect(closing).toBeDefined();
       await Promise.all([closing, ...callers]);
-      expect([house.clock.timers, house.transport.open().length, house.resolver.watchers]).toEqual([0, 0, 0]);
+      expect([fixture.clock.timers, fixture.transport.open().length, fixture.resolver.watchers]).toEqual([0, 0, 0]);
     },
   );
 
   it('may close it from ejected, in the middle of the stages: nothing is opened after that', async () => {
-    const house: BalancerHouse = new BalancerHouse({
+    const fixture: BalancerFixture = new BalancerFixture({
       stages: [
         ({ observer }: StageContext) => ({
           apply: (set) => {
@@ -313,63 +316,63 @@ describe('observers that call back in', () => {
       ],
       observer: {
         panicChanged: () => {
-          void house.balancer.close();
+          void fixture.balancer.close();
         },
       },
     });
-    await house.publish('10.0.0.1');
-    expect(house.transport.attempts).toEqual([]);
-    expect(await failure(house.balancer.ready())).toMatchObject({ code: 'EVENKEEL_CLOSED' });
-    expect(house.clock.timers).toBe(0);
+    await fixture.publish('10.0.0.1');
+    expect(fixture.transport.attempts).toEqual([]);
+    expect(await failure(fixture.balancer.ready())).toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('may close it while it closes: both resolve', async () => {
     const closings: Promise<void>[] = [];
-    const house: BalancerHouse = new BalancerHouse({
+    const fixture: BalancerFixture = new BalancerFixture({
       observer: {
         subchannelChanged: ({ to }) => {
-          if (to === 'draining' || to === 'closed') closings.push(house.balancer.close());
+          if (to === 'draining' || to === 'closed') closings.push(fixture.balancer.close());
         },
       },
     });
-    await house.publish('10.0.0.1', '10.0.0.2');
-    await house.balancer.close();
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    await fixture.balancer.close();
     await Promise.all(closings);
     expect(closings).toHaveLength(4);
   });
 
   it('may call, pick and end calls from within', async () => {
     const picked: (string | undefined)[] = [];
-    const house: BalancerHouse = new BalancerHouse({
+    const fixture: BalancerFixture = new BalancerFixture({
       observer: {
         subchannelChanged: () => {
-          const lease = house.balancer.pick();
+          const lease = fixture.balancer.pick();
           picked.push(lease?.endpoint.address);
           lease?.end(outcomes.success);
         },
       },
     });
-    await house.publish('10.0.0.1', '10.0.0.2');
-    await house.publish('10.0.0.2');
-    house.transport.open('10.0.0.2')[0]?.end(new Error('reset'));
-    await house.clock.advanceAsync(1_000);
+    await fixture.publish('10.0.0.1', '10.0.0.2');
+    await fixture.publish('10.0.0.2');
+    fixture.transport.open('10.0.0.2')[0]?.end(new Error('reset'));
+    await fixture.clock.advanceAsync(1_000);
     expect(picked.length).toBeGreaterThan(4);
-    expect(house.balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0)).toBe(true);
+    expect(fixture.balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0)).toBe(true);
   });
 
   it('may publish a set from within', async () => {
     const versions: ObserverEvents['resolved']['version'][] = [];
-    const house: BalancerHouse = new BalancerHouse({
+    const fixture: BalancerFixture = new BalancerFixture({
       observer: {
         resolved: ({ version }) => {
           versions.push(version);
-          if (version < 3) house.resolver.update(`10.0.0.${version + 1}`);
+          if (version < 3) fixture.resolver.update(`10.0.0.${version + 1}`);
         },
       },
     });
-    await house.publish('10.0.0.1');
+    await fixture.publish('10.0.0.1');
     expect(versions).toEqual([1, 2, 3]);
-    expect(await house.addresses(1)).toEqual(['10.0.0.3']);
+    expect(await fixture.addresses(1)).toEqual(['10.0.0.3']);
   });
 });
 

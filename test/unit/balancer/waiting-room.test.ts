@@ -4,7 +4,7 @@ import type { Lease } from '../../../src/balancer/lease.js';
 import { WaitingRoom, type WaitRequest } from '../../../src/balancer/waiting-room.js';
 import { EvenkeelError, isEvenkeelError } from '../../../src/errors.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { failure, standing } from '../../support/balancer-house.js';
+import { failure, standing } from '../../support/balancer-fixture.js';
 
 /** A room whose picks are names a test has put out, by key (`''` = without). */
 class Room {

@@ -26,7 +26,7 @@ const dns: DnsFacts = {
   kind: 'cluster-ip',
 };
 const use: UseFacts = {
-  rung: 'slices',
+  mode: 'slices',
   reason: 'its EndpointSlices are watched',
   advice: undefined,
   endpoints: [createEndpoint({ address: '10.0.0.1', port: 8080 })],
@@ -41,7 +41,7 @@ describe('diagnose', () => {
     const several = { ...api.slices, ports: ['http', 'metrics'] } as NonNullable<ApiFacts['slices']>;
     const { todo, outcome } = judge('orders.shop:80', {
       api: { ...api, getService: forbidden, slices: several },
-      use: { ...use, rung: 'name' },
+      use: { ...use, mode: 'name' },
     });
     expect(outcome).toBe('degraded');
     expect(todo[0]).toContain('Name the port ("http", "metrics") in place of 80');
@@ -54,7 +54,7 @@ describe('diagnose', () => {
   });
 
   it('nothing in time is unusable, with the last reason', () => {
-    const none = { ...use, endpoints: undefined, rung: undefined };
+    const none = { ...use, endpoints: undefined, mode: undefined };
     expect(judge('orders.shop:80', { use: none }).summary).toBe('nothing answered in time');
     expect(judge('orders.shop:80', { use: { ...none, errors: ['one', 'two'] } }).summary).toBe('two');
   });

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import * as door from '../../../src/index.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
 const reference = read('docs/reference/pickers.md');
@@ -87,7 +87,7 @@ describe('docs/guide/outlier-ejection.md', () => {
 
   it.each(table.map((row) => [row[0] as string, row.slice(1)] as const))('says what is left of %s pods', (n, cells) => {
     for (let failing = 1; failing <= Number(n); failing++) {
-      const pods = new StageHouse(door.standardStages());
+      const pods = new StageFixture(door.standardStages());
       pods.set(addresses(Number(n)));
       for (const address of addresses(failing)) pods.completed(address, door.outcomes.status, 5);
       const left = pods.usable.length;

@@ -9,7 +9,7 @@ import { ambiguousPort } from '../../../src/resolver/kubernetes/service-ports.js
 import { retryBudgetDefaults } from '../../../src/retry/budget.js';
 import { retryDefaults } from '../../../src/retry/retry-options.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { BalancerHouse, failure } from '../../support/balancer-house.js';
+import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 import { tableRows, textOf } from '../../support/docs-page.js';
 
 const page = (name: string): string => textOf(`docs/reference/${name}.md`);
@@ -42,42 +42,42 @@ describe('docs/reference/errors.md', () => {
   /** The example of a code, made by the code that throws it. */
   const examples: Partial<Record<(typeof errorCodes)[number], () => unknown>> = {
     EVENKEEL_NO_ENDPOINTS: async () => {
-      const house = new BalancerHouse({
+      const fixture = new BalancerFixture({
         resolver: named(),
         stages: [() => ({ apply: (set) => set.filter(() => false) })],
       });
-      await house.clock.advanceAsync(0);
-      return failure(house.balancer.acquire());
+      await fixture.clock.advanceAsync(0);
+      return failure(fixture.balancer.acquire());
     },
     EVENKEEL_NOT_READY: async () => {
       const connect = { message: 'connect ECONNREFUSED 10.0.0.1:80' };
       let opened = 0;
-      const house: BalancerHouse = new BalancerHouse({
+      const fixture: BalancerFixture = new BalancerFixture({
         resolver: named(),
         transport: {
           connect: (endpoint, signal) =>
             ++opened % 3 === 0
-              ? house.transport.connect(endpoint, signal).then((made) => Object.assign(made, { capacity: 0 }))
+              ? fixture.transport.connect(endpoint, signal).then((made) => Object.assign(made, { capacity: 0 }))
               : Promise.reject(Object.assign(new Error(connect.message))),
         },
         pool: { reconnectInitialMs: 60_000, reconnectMaxMs: 60_000 },
       });
-      const call = failure(house.balancer.acquire());
-      await house.clock.advanceAsync(5_000);
+      const call = failure(fixture.balancer.acquire());
+      await fixture.clock.advanceAsync(5_000);
       return call;
     },
     EVENKEEL_QUEUE_FULL: async () => {
-      const house = new BalancerHouse();
-      for (let i = 0; i < 1_000; i++) void house.balancer.acquire().catch(() => {});
-      return failure(house.balancer.acquire());
+      const fixture = new BalancerFixture();
+      for (let i = 0; i < 1_000; i++) void fixture.balancer.acquire().catch(() => {});
+      return failure(fixture.balancer.acquire());
     },
     EVENKEEL_CONNECT: async () => {
       const errors: unknown[] = [];
-      const house = new BalancerHouse({
+      const fixture = new BalancerFixture({
         transport: { connect: () => Promise.reject(new Error('connect ECONNREFUSED 10.0.0.1:80')) },
         observer: { subchannelChanged: ({ error }) => error && errors.push(error) },
       });
-      await house.publish('10.0.0.1');
+      await fixture.publish('10.0.0.1');
       return errors[0];
     },
     EVENKEEL_RESOLVE: () =>
@@ -86,13 +86,13 @@ describe('docs/reference/errors.md', () => {
       resolveErrorOf(new ApiFailure('forbidden', '', 'endpointslices is forbidden'), 'list', 'shop'),
     EVENKEEL_PORT_AMBIGUOUS: () => ambiguousPort('shop/orders', 80, ['http', 'metrics'], 'the Service may not be read'),
     EVENKEEL_CLOSED: async () => {
-      const house = new BalancerHouse();
-      await house.balancer.close();
-      return failure(house.balancer.acquire());
+      const fixture = new BalancerFixture();
+      await fixture.balancer.close();
+      return failure(fixture.balancer.acquire());
     },
     EVENKEEL_OPTION: () => {
       try {
-        return new BalancerHouse({ waitTimeoutMs: '5s' as never });
+        return new BalancerFixture({ waitTimeoutMs: '5s' as never });
       } catch (error) {
         return error;
       }
@@ -166,7 +166,7 @@ describe('docs/reference/options.md', () => {
         .reverse()
         .reduce<unknown>((inner, key) => ({ [key]: inner }), value) as object;
       try {
-        void new BalancerHouse(options).balancer.close();
+        void new BalancerFixture(options).balancer.close();
         return true;
       } catch {
         return false;

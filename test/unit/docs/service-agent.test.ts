@@ -10,7 +10,7 @@ describe('docs/reference/options.md, createServiceAgent', () => {
 
   it('has every option', () => {
     expect(table.map(({ name }) => name).sort()).toEqual(
-      [...serviceInterceptorOptionNames, 'otherwise', 'webSocket'].sort(),
+      [...serviceInterceptorOptionNames, 'fallbackDispatcher', 'webSocket'].sort(),
     );
   });
 

@@ -73,7 +73,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
 
   it('gives calls without a key to the picker for those', () => {
     const members = subchannels(3);
-    const picker = hash({ ...options, otherwise: roundRobin() })(pickSet(members), undefined, context);
+    const picker = hash({ ...options, withoutKey: roundRobin() })(pickSet(members), undefined, context);
     const picked = [1, 2, 3].map(() => picker.pick(request()));
     expect(new Set(picked).size).toBe(3);
   });
@@ -125,7 +125,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
 
   it('lets the picker for calls without a key carry on when it is replaced', () => {
     const members = subchannels(7);
-    const without = hash({ ...options, otherwise: roundRobin() });
+    const without = hash({ ...options, withoutKey: roundRobin() });
     const rng = seededRng(1);
     let picker = without(pickSet(members), undefined, { rng });
     const picked = new Set<unknown>();
@@ -149,7 +149,7 @@ describe.each(methods)('hash by %s', (_name, options) => {
 
   it.each([null, undefined, '', {}, Number.NaN])('takes a key of %o for none', (key) => {
     const members = subchannels(3);
-    const picker = hash({ ...options, otherwise: roundRobin() })(pickSet(members), undefined, context);
+    const picker = hash({ ...options, withoutKey: roundRobin() })(pickSet(members), undefined, context);
     const picked = [1, 2, 3].map(() => picker.pick(request({ key: key as never })));
     expect(new Set(picked).size).toBe(3);
   });
@@ -213,7 +213,7 @@ describe('hash', () => {
   });
 
   it('rejects options that do not fit', () => {
-    for (const bad of [{ method: 'md5' }, { maxLoadRatio: 1 }, { otherwise: 'p2c' }, { size: 5 }]) {
+    for (const bad of [{ method: 'md5' }, { maxLoadRatio: 1 }, { withoutKey: 'p2c' }, { size: 5 }]) {
       expect(() => hash(bad as never), JSON.stringify(bad)).toThrowError(
         expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
       );

@@ -1,49 +1,49 @@
 import { describe, expect, it } from 'vitest';
 import type { Leaving } from '../../../src/pool/leave-notice.js';
-import { readyHouse } from '../../support/subchannel-house.js';
+import { readyFixture } from '../../support/subchannel-fixture.js';
 
 const reasonOf = (signal: AbortSignal): Leaving => signal.reason as Leaving;
 
 describe('the signal that an endpoint leaves', () => {
   it('aborts when the endpoint leaves the set, and says until when calls may stay', async () => {
-    const house = await readyHouse({ pool: { drainTimeoutMs: 12_000 } });
-    const call = house.call();
-    const { leaving } = house.subchannel;
+    const fixture = await readyFixture({ pool: { drainTimeoutMs: 12_000 } });
+    const call = fixture.call();
+    const { leaving } = fixture.subchannel;
     expect(leaving.aborted).toBe(false);
-    await house.clock.advanceAsync(1_000);
-    house.subchannel.drain(true);
+    await fixture.clock.advanceAsync(1_000);
+    fixture.subchannel.drain(true);
     expect(leaving.aborted).toBe(true);
-    expect(reasonOf(leaving)).toEqual({ endpoint: house.endpoint, untilMs: house.clock.now() + 12_000 });
+    expect(reasonOf(leaving)).toEqual({ endpoint: fixture.endpoint, untilMs: fixture.clock.now() + 12_000 });
     call.end();
   });
 
   it('aborts once, also when the endpoint is first gone from the set and then known to terminate', async () => {
-    const house = await readyHouse();
+    const fixture = await readyFixture();
     let told = 0;
-    house.subchannel.leaving.addEventListener('abort', () => told++);
-    const call = house.call();
-    house.subchannel.drain(false);
-    house.subchannel.drain(true);
+    fixture.subchannel.leaving.addEventListener('abort', () => told++);
+    const call = fixture.call();
+    fixture.subchannel.drain(false);
+    fixture.subchannel.drain(true);
     call.end();
     expect(told).toBe(1);
   });
 
   it('is aborted already for whoever asks late', async () => {
-    const house = await readyHouse({ pool: { drainTimeoutMs: Number.POSITIVE_INFINITY } });
-    const call = house.call();
-    house.subchannel.drain(true);
-    expect(reasonOf(house.subchannel.leaving).untilMs).toBe(Number.POSITIVE_INFINITY);
+    const fixture = await readyFixture({ pool: { drainTimeoutMs: Number.POSITIVE_INFINITY } });
+    const call = fixture.call();
+    fixture.subchannel.drain(true);
+    expect(reasonOf(fixture.subchannel.leaving).untilMs).toBe(Number.POSITIVE_INFINITY);
     call.end();
   });
 
   it('is a new one for calls after the endpoint came back (T2); the old one stays aborted', async () => {
-    const house = await readyHouse();
-    const before = house.subchannel.leaving;
-    house.subchannel.drain(false);
-    house.subchannel.revive();
-    const after = house.subchannel.leaving;
+    const fixture = await readyFixture();
+    const before = fixture.subchannel.leaving;
+    fixture.subchannel.drain(false);
+    fixture.subchannel.revive();
+    const after = fixture.subchannel.leaving;
     expect([before.aborted, after.aborted]).toEqual([true, false]);
-    house.subchannel.destroy();
+    fixture.subchannel.destroy();
     expect(after.aborted).toBe(true);
   });
 
@@ -51,8 +51,8 @@ describe('the signal that an endpoint leaves', () => {
     const warned: Error[] = [];
     const hear = (warning: Error): void => void warned.push(warning);
     process.on('warning', hear);
-    const house = await readyHouse();
-    for (let i = 0; i < 1_000; i++) house.subchannel.leaving.addEventListener('abort', () => {});
+    const fixture = await readyFixture();
+    for (let i = 0; i < 1_000; i++) fixture.subchannel.leaving.addEventListener('abort', () => {});
     await new Promise((resolve) => setImmediate(resolve));
     process.off('warning', hear);
     expect(warned).toEqual([]);

@@ -13,7 +13,7 @@ import { seededRng } from '../../../src/testing/seeded-rng.js';
 
 type Init = string | (Partial<EndpointInit> & { address: string });
 
-class PoolHouse {
+class PoolFixture {
   readonly clock = new FakeClock();
   readonly transport = new FakeTransport();
   readonly tracked: string[] = [];
@@ -65,158 +65,160 @@ function endpoint(init: Init): Endpoint {
 
 describe('the pool', () => {
   it('keeps one subchannel per endpoint, in the order of the set', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.2', '10.0.0.1']);
-    expect(house.members).toEqual(['10.0.0.2:80', '10.0.0.1:80']);
-    expect(house.states).toEqual({ '10.0.0.2:80': 'ready', '10.0.0.1:80': 'ready' });
-    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
-    expect(house.members).toEqual(['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80']);
-    expect(house.transport.attempts).toHaveLength(3);
-    expect(house.tracked).toEqual(['10.0.0.2:80', '10.0.0.1:80', '10.0.0.3:80']);
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.2', '10.0.0.1']);
+    expect(fixture.members).toEqual(['10.0.0.2:80', '10.0.0.1:80']);
+    expect(fixture.states).toEqual({ '10.0.0.2:80': 'ready', '10.0.0.1:80': 'ready' });
+    await fixture.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    expect(fixture.members).toEqual(['10.0.0.1:80', '10.0.0.2:80', '10.0.0.3:80']);
+    expect(fixture.transport.attempts).toHaveLength(3);
+    expect(fixture.tracked).toEqual(['10.0.0.2:80', '10.0.0.1:80', '10.0.0.3:80']);
   });
 
   it('U8: a change of conditions, zone, hints or weight closes nothing', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1']);
-    await house.follow([{ address: '10.0.0.1', zone: 'a', weight: 5, hintZones: ['a'], conditions: { ready: false } }]);
-    expect(house.transport.attempts).toHaveLength(1);
-    expect(house.pool.get('10.0.0.1:80')?.endpoint).toMatchObject({ zone: 'a', weight: 5 });
-    expect(house.pool.members[0]?.weight).toBe(5);
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1']);
+    await fixture.follow([
+      { address: '10.0.0.1', zone: 'a', weight: 5, hintZones: ['a'], conditions: { ready: false } },
+    ]);
+    expect(fixture.transport.attempts).toHaveLength(1);
+    expect(fixture.pool.get('10.0.0.1:80')?.endpoint).toMatchObject({ zone: 'a', weight: 5 });
+    expect(fixture.pool.members[0]?.weight).toBe(5);
   });
 
   it('U7: another uid is another pod: new connection, new history, the old one drains', async () => {
-    const house = new PoolHouse();
-    await house.follow([{ address: '10.0.0.1', uid: 'a' }]);
-    await house.follow([{ address: '10.0.0.1', uid: 'b' }]);
-    expect(house.states).toEqual({ '10.0.0.1:80#a': 'draining', '10.0.0.1:80#b': 'ready' });
-    expect(house.tracked).toEqual(['10.0.0.1:80#a', '10.0.0.1:80#b']);
-    expect(house.transport.attempts).toHaveLength(2);
+    const fixture = new PoolFixture();
+    await fixture.follow([{ address: '10.0.0.1', uid: 'a' }]);
+    await fixture.follow([{ address: '10.0.0.1', uid: 'b' }]);
+    expect(fixture.states).toEqual({ '10.0.0.1:80#a': 'draining', '10.0.0.1:80#b': 'ready' });
+    expect(fixture.tracked).toEqual(['10.0.0.1:80#a', '10.0.0.1:80#b']);
+    expect(fixture.transport.attempts).toHaveLength(2);
   });
 
   it('T1: what left and terminates closes once it is idle; what merely left is kept for its return', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
-    await house.follow(['10.0.0.3'], [{ address: '10.0.0.1', conditions: { ready: false, terminating: true } }]);
-    expect(house.states).toEqual({ '10.0.0.2:80': 'draining', '10.0.0.3:80': 'ready' });
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    await fixture.follow(['10.0.0.3'], [{ address: '10.0.0.1', conditions: { ready: false, terminating: true } }]);
+    expect(fixture.states).toEqual({ '10.0.0.2:80': 'draining', '10.0.0.3:80': 'ready' });
   });
 
   it('T1: one that left first and is terminating later closes then', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1', '10.0.0.2']);
-    await house.follow(['10.0.0.2']);
-    await house.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
-    expect(house.states).toEqual({ '10.0.0.2:80': 'ready' });
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    await fixture.follow(['10.0.0.2']);
+    await fixture.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
+    expect(fixture.states).toEqual({ '10.0.0.2:80': 'ready' });
   });
 
   it('T2: what returns is taken up with its connection', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1', '10.0.0.2']);
-    const before = house.pool.get('10.0.0.1:80');
-    await house.follow(['10.0.0.2']);
-    await house.clock.advanceAsync(29_000);
-    await house.follow(['10.0.0.1', '10.0.0.2']);
-    expect(house.pool.get('10.0.0.1:80')).toBe(before);
-    expect(house.transport.attempts).toHaveLength(2);
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    const before = fixture.pool.get('10.0.0.1:80');
+    await fixture.follow(['10.0.0.2']);
+    await fixture.clock.advanceAsync(29_000);
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    expect(fixture.pool.get('10.0.0.1:80')).toBe(before);
+    expect(fixture.transport.attempts).toHaveLength(2);
   });
 
   it('opens anew what returns after it was closed', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1', '10.0.0.2']);
-    await house.follow(['10.0.0.2']);
-    await house.clock.advanceAsync(30_000);
-    expect(house.states).toEqual({ '10.0.0.2:80': 'ready' });
-    await house.follow(['10.0.0.1', '10.0.0.2']);
-    expect(house.transport.attempts).toHaveLength(3);
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    await fixture.follow(['10.0.0.2']);
+    await fixture.clock.advanceAsync(30_000);
+    expect(fixture.states).toEqual({ '10.0.0.2:80': 'ready' });
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    expect(fixture.transport.attempts).toHaveLength(3);
   });
 
   it('opens at most maxConnecting connections at once, and all in the end', async () => {
-    const house = new PoolHouse({ maxConnecting: 3, connectTimeoutMs: 1_000 });
+    const fixture = new PoolFixture({ maxConnecting: 3, connectTimeoutMs: 1_000 });
     const addresses = Array.from({ length: 10 }, (_, i) => `10.0.0.${i}`);
-    for (const address of addresses) house.transport.behaviour.set(`${address}:80`, 'hang');
-    await house.follow(addresses);
-    expect(house.transport.hanging).toBe(3);
-    house.transport.behaviour.clear();
-    await house.clock.advanceAsync(1_000);
-    await house.clock.advanceAsync(3_000);
-    expect(Object.values(house.states)).toEqual(addresses.map(() => 'ready'));
+    for (const address of addresses) fixture.transport.behaviour.set(`${address}:80`, 'hang');
+    await fixture.follow(addresses);
+    expect(fixture.transport.hanging).toBe(3);
+    fixture.transport.behaviour.clear();
+    await fixture.clock.advanceAsync(1_000);
+    await fixture.clock.advanceAsync(3_000);
+    expect(Object.values(fixture.states)).toEqual(addresses.map(() => 'ready'));
   });
 
   it('a new endpoint connects at once though a hundred others hang', async () => {
-    const house = new PoolHouse({ maxConnecting: 32 });
+    const fixture = new PoolFixture({ maxConnecting: 32 });
     const hanging = Array.from({ length: 100 }, (_, i) => `10.1.0.${i}`);
-    for (const address of hanging) house.transport.behaviour.set(`${address}:80`, 'hang');
-    await house.follow(hanging);
-    await house.clock.advanceAsync(10_000);
-    await house.follow([...hanging, '10.2.0.1']);
-    expect(house.states['10.2.0.1:80']).toBe('ready');
+    for (const address of hanging) fixture.transport.behaviour.set(`${address}:80`, 'hang');
+    await fixture.follow(hanging);
+    await fixture.clock.advanceAsync(10_000);
+    await fixture.follow([...hanging, '10.2.0.1']);
+    expect(fixture.states['10.2.0.1:80']).toBe('ready');
   });
 
   it('closes: idle ones at once, busy ones when their calls end', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1', '10.0.0.2']);
-    const busy = house.pool.get('10.0.0.1:80');
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1', '10.0.0.2']);
+    const busy = fixture.pool.get('10.0.0.1:80');
     busy?.start(0);
     let closed = false;
-    const closing = house.pool.close(new AbortController().signal).then(() => {
+    const closing = fixture.pool.close(new AbortController().signal).then(() => {
       closed = true;
     });
     await settle();
-    expect(house.states).toEqual({ '10.0.0.1:80': 'draining' });
+    expect(fixture.states).toEqual({ '10.0.0.1:80': 'draining' });
     expect(closed).toBe(false);
     busy?.end(0, 1, outcomes.success, 0);
     await closing;
-    expect(house.transport.open()).toHaveLength(0);
-    expect(house.clock.timers).toBe(0);
+    expect(fixture.transport.open()).toHaveLength(0);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('cuts all when the signal aborts, the connections being retired too', async () => {
-    const house = new PoolHouse();
-    await house.follow(['10.0.0.1']);
-    await house.clock.advanceAsync(1_000);
-    const [old] = house.transport.connections as [FakeConnection];
+    const fixture = new PoolFixture();
+    await fixture.follow(['10.0.0.1']);
+    await fixture.clock.advanceAsync(1_000);
+    const [old] = fixture.transport.connections as [FakeConnection];
     const onOld = old.begin();
     old.leave();
     await settle();
-    const onNew = (house.transport.connections[1] as FakeConnection).begin();
+    const onNew = (fixture.transport.connections[1] as FakeConnection).begin();
     const limit = new AbortController();
-    const closing = house.pool.close(limit.signal);
+    const closing = fixture.pool.close(limit.signal);
     await settle();
-    expect(house.transport.open()).toHaveLength(2);
+    expect(fixture.transport.open()).toHaveLength(2);
     limit.abort();
     await closing;
     expect(await Promise.all([onOld.ended, onNew.ended])).toEqual(['cut', 'cut']);
-    expect(house.clock.timers).toBe(0);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('closes with a signal that has aborted before, with nothing in it, and while it connects', async () => {
-    await new PoolHouse().pool.close(AbortSignal.abort());
-    await new PoolHouse().pool.close(new AbortController().signal);
-    const house = new PoolHouse();
-    house.transport.behaviour.set('10.0.0.1:80', 'hang');
-    await house.follow(['10.0.0.1']);
-    await house.pool.close(new AbortController().signal);
-    expect([house.transport.hanging, house.clock.timers]).toEqual([0, 0]);
+    await new PoolFixture().pool.close(AbortSignal.abort());
+    await new PoolFixture().pool.close(new AbortController().signal);
+    const fixture = new PoolFixture();
+    fixture.transport.behaviour.set('10.0.0.1:80', 'hang');
+    await fixture.follow(['10.0.0.1']);
+    await fixture.pool.close(new AbortController().signal);
+    expect([fixture.transport.hanging, fixture.clock.timers]).toEqual([0, 0]);
   });
 
   it('opens nothing more once an observer has closed it in the middle of a set', async () => {
-    const house: PoolHouse = new PoolHouse(
+    const fixture: PoolFixture = new PoolFixture(
       {},
       {
         observer: {
           subchannelChanged: ({ to }) => {
-            if (to === 'connecting') void house.pool.close(AbortSignal.abort());
+            if (to === 'connecting') void fixture.pool.close(AbortSignal.abort());
           },
         },
       },
     );
-    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
-    expect(house.states).toEqual({});
-    expect(house.members).toEqual([]);
-    expect(house.clock.timers).toBe(0);
+    await fixture.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3']);
+    expect(fixture.states).toEqual({});
+    expect(fixture.members).toEqual([]);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('counts calls in flight when the load factory throws, and says so', async () => {
-    const house = new PoolHouse(
+    const fixture = new PoolFixture(
       {},
       {
         load: () => {
@@ -224,77 +226,77 @@ describe('the pool', () => {
         },
       },
     );
-    await house.follow(['10.0.0.1']);
-    expect(house.pool.get('10.0.0.1:80')?.load.value(0)).toBe(1);
-    expect(house.warnings).toEqual(['the load factory threw; calls in flight are counted instead']);
+    await fixture.follow(['10.0.0.1']);
+    expect(fixture.pool.get('10.0.0.1:80')?.load.value(0)).toBe(1);
+    expect(fixture.warnings).toEqual(['the load factory threw; calls in flight are counted instead']);
   });
 
   describe('tells connections that their endpoint left or returned', () => {
     const told: string[] = [];
-    const watched = async (options: PoolOptions = {}): Promise<PoolHouse> => {
+    const watched = async (options: PoolOptions = {}): Promise<PoolFixture> => {
       told.length = 0;
-      const house = new PoolHouse(options);
-      await house.follow(['10.0.0.1', '10.0.0.2']);
-      for (const connection of house.transport.connections) {
+      const fixture = new PoolFixture(options);
+      await fixture.follow(['10.0.0.1', '10.0.0.2']);
+      for (const connection of fixture.transport.connections) {
         const { address } = connection.endpoint;
         Object.assign(connection, {
           left: () => told.push(`${address} left`),
           returned: () => told.push(`${address} returned`),
         });
       }
-      return house;
+      return fixture;
     };
 
     it('once it is not in the set any more, and again when it is back', async () => {
-      const house = await watched();
-      house.pool.get('10.0.0.1:80')?.start(0);
-      await house.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
+      const fixture = await watched();
+      fixture.pool.get('10.0.0.1:80')?.start(0);
+      await fixture.follow(['10.0.0.2'], [{ address: '10.0.0.1', conditions: { terminating: true } }]);
       expect(told).toEqual(['10.0.0.1 left']);
-      await house.follow(['10.0.0.1', '10.0.0.2']);
+      await fixture.follow(['10.0.0.1', '10.0.0.2']);
       expect(told).toEqual(['10.0.0.1 left', '10.0.0.1 returned']);
     });
 
     it('also one that gets no call any more but has some', async () => {
-      const house = await watched();
-      house.pool.get('10.0.0.1:80')?.start(0);
-      const [first] = house.transport.open('10.0.0.1');
+      const fixture = await watched();
+      fixture.pool.get('10.0.0.1:80')?.start(0);
+      const [first] = fixture.transport.open('10.0.0.1');
       first?.begin();
       first?.leave();
       await settle();
-      await house.follow(['10.0.0.2']);
+      await fixture.follow(['10.0.0.2']);
       expect(told).toEqual(['10.0.0.1 left']);
     });
 
     it('not when the balancer closes: its calls have nowhere else to go', async () => {
-      const house = await watched();
-      house.pool.get('10.0.0.1:80')?.start(0);
-      void house.pool.close(AbortSignal.abort());
+      const fixture = await watched();
+      fixture.pool.get('10.0.0.1:80')?.start(0);
+      void fixture.pool.close(AbortSignal.abort());
       expect(told).toEqual([]);
     });
 
     it('and goes on when that throws', async () => {
-      const house = await watched();
-      const [first] = house.transport.open('10.0.0.1');
+      const fixture = await watched();
+      const [first] = fixture.transport.open('10.0.0.1');
       const broken = (): never => {
         throw new Error('broken');
       };
       Object.assign(first as object, { left: broken, returned: broken });
-      house.pool.get('10.0.0.1:80')?.start(0);
-      await house.follow(['10.0.0.2']);
-      await house.follow(['10.0.0.1', '10.0.0.2']);
-      expect(house.states).toEqual({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready' });
-      expect(house.warnings).toContain('a connection threw when it was told that its endpoint left or returned');
+      fixture.pool.get('10.0.0.1:80')?.start(0);
+      await fixture.follow(['10.0.0.2']);
+      await fixture.follow(['10.0.0.1', '10.0.0.2']);
+      expect(fixture.states).toEqual({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready' });
+      expect(fixture.warnings).toContain('a connection threw when it was told that its endpoint left or returned');
     });
   });
 });
 
 describe('endpoints that cannot be reached', () => {
   it('share 50 dials per second in fair turns, keep nobody else waiting, and are connected to soon after they are back', async () => {
-    const house = new PoolHouse();
-    const { transport, clock } = house;
+    const fixture = new PoolFixture();
+    const { transport, clock } = fixture;
     const gone = Array.from({ length: 1_000 }, (_, i) => `10.1.${i >> 8}.${i & 255}`);
     for (const address of gone) transport.behaviour.set(`${address}:80`, 'refuse');
-    await house.follow(['10.0.0.1', ...gone]);
+    await fixture.follow(['10.0.0.1', ...gone]);
     // Until all have failed more than a few times: before, those that have not go first.
     await clock.advanceAsync(120_000);
     transport.attempts.length = 0;
@@ -308,13 +310,13 @@ describe('endpoints that cannot be reached', () => {
     expect(Math.max(...turns.values()) - Math.min(...turns.values())).toBeLessThanOrEqual(2);
     // A new one is connected to at once, and one that failed once soon.
     transport.behaviour.set('10.0.0.3:80', 'refuse');
-    await house.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3', ...gone]);
-    expect(house.states).toMatchObject({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready', '10.0.0.3:80': 'backoff' });
+    await fixture.follow(['10.0.0.1', '10.0.0.2', '10.0.0.3', ...gone]);
+    expect(fixture.states).toMatchObject({ '10.0.0.1:80': 'ready', '10.0.0.2:80': 'ready', '10.0.0.3:80': 'backoff' });
     transport.behaviour.set('10.0.0.3:80', 'accept');
     await clock.advanceAsync(300);
-    expect(house.states).toMatchObject({ '10.0.0.3:80': 'ready' });
+    expect(fixture.states).toMatchObject({ '10.0.0.3:80': 'ready' });
     transport.behaviour.clear();
     await clock.advanceAsync(4_000);
-    expect(new Set(Object.values(house.states))).toEqual(new Set(['ready']));
+    expect(new Set(Object.values(fixture.states))).toEqual(new Set(['ready']));
   });
 });

@@ -5,7 +5,7 @@ import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { resolvePoolOptions } from '../../../src/pool/pool-options.js';
 import { Recycle } from '../../../src/pool/recycle.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { readyHouse } from '../../support/subchannel-house.js';
+import { readyFixture } from '../../support/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 
@@ -13,19 +13,19 @@ describe('the maximum age', () => {
   const aging = { pool: { maxConnectionAgeMs: AGE_MS } };
 
   it('opens the replacement first, then lets the old connection finish', async () => {
-    const house = await readyHouse(aging);
-    const old = house.last;
+    const fixture = await readyFixture(aging);
+    const old = fixture.last;
     const call = old.begin();
-    house.changes.length = 0;
-    await house.clock.advanceAsync(AGE_MS);
-    expect(house.fake.connections).toHaveLength(2);
-    expect(house.subchannel.connection).toBe(house.last);
+    fixture.changes.length = 0;
+    await fixture.clock.advanceAsync(AGE_MS);
+    expect(fixture.fake.connections).toHaveLength(2);
+    expect(fixture.subchannel.connection).toBe(fixture.last);
     expect([old.isOpen, old.closing]).toEqual([true, 'finish']);
-    expect(house.changes).toEqual([]);
+    expect(fixture.changes).toEqual([]);
     call.finish();
     await settle();
     expect(old.isOpen).toBe(false);
-    expect(house.clock.nextInMs).toBe(AGE_MS);
+    expect(fixture.clock.nextInMs).toBe(AGE_MS);
   });
 
   it.each([
@@ -44,59 +44,59 @@ describe('the maximum age', () => {
   });
 
   it('keeps the old connection when the replacement fails, and tries again after another age', async () => {
-    const house = await readyHouse(aging);
-    house.behaviour = 'refuse';
-    await house.clock.advanceAsync(AGE_MS);
-    expect(house.state).toBe('ready');
-    expect(house.fake.open()).toEqual([house.subchannel.connection]);
-    house.behaviour = 'accept';
-    await house.clock.advanceAsync(AGE_MS);
-    expect(house.fake.connections).toHaveLength(2);
+    const fixture = await readyFixture(aging);
+    fixture.behaviour = 'refuse';
+    await fixture.clock.advanceAsync(AGE_MS);
+    expect(fixture.state).toBe('ready');
+    expect(fixture.fake.open()).toEqual([fixture.subchannel.connection]);
+    fixture.behaviour = 'accept';
+    await fixture.clock.advanceAsync(AGE_MS);
+    expect(fixture.fake.connections).toHaveLength(2);
   });
 
   it('calls the replacement off when the old connection is lost meanwhile', async () => {
-    const house = await readyHouse(aging);
-    house.behaviour = 'hang';
-    await house.clock.advanceAsync(AGE_MS);
-    expect(house.fake.hanging).toBe(1);
-    house.behaviour = 'accept';
-    house.last.end();
+    const fixture = await readyFixture(aging);
+    fixture.behaviour = 'hang';
+    await fixture.clock.advanceAsync(AGE_MS);
+    expect(fixture.fake.hanging).toBe(1);
+    fixture.behaviour = 'accept';
+    fixture.last.end();
     await settle();
-    expect(house.fake.hanging).toBe(0);
-    expect(house.state).toBe('ready');
-    expect(house.fake.open()).toHaveLength(1);
+    expect(fixture.fake.hanging).toBe(0);
+    expect(fixture.state).toBe('ready');
+    expect(fixture.fake.open()).toHaveLength(1);
   });
 
   it('ignores late events of the replaced connection', async () => {
-    const house = await readyHouse(aging);
-    const old = house.last;
+    const fixture = await readyFixture(aging);
+    const old = fixture.last;
     old.begin();
-    await house.clock.advanceAsync(AGE_MS);
-    house.changes.length = 0;
+    await fixture.clock.advanceAsync(AGE_MS);
+    fixture.changes.length = 0;
     old.end(new Error('late'));
     old.leave();
     await settle();
-    expect(house.changes).toEqual([]);
-    expect(house.told).toEqual(['connected']);
+    expect(fixture.changes).toEqual([]);
+    expect(fixture.told).toEqual(['connected']);
   });
 
   it('goes on counting while the endpoint drains: flapping makes no connection older than it may be', async () => {
-    const house = await readyHouse(aging);
+    const fixture = await readyFixture(aging);
     for (let flap = 0; flap < 5; flap++) {
-      await house.clock.advanceAsync(10_000);
-      house.subchannel.drain(false);
-      await house.clock.advanceAsync(1_000);
-      house.subchannel.revive();
+      await fixture.clock.advanceAsync(10_000);
+      fixture.subchannel.drain(false);
+      await fixture.clock.advanceAsync(1_000);
+      fixture.subchannel.revive();
     }
-    expect(house.fake.connections).toHaveLength(1);
-    await house.clock.advanceAsync(AGE_MS - 55_000);
-    expect(house.fake.connections).toHaveLength(2);
+    expect(fixture.fake.connections).toHaveLength(1);
+    await fixture.clock.advanceAsync(AGE_MS - 55_000);
+    expect(fixture.fake.connections).toHaveLength(2);
   });
 
   it('may be shorter for one endpoint', async () => {
     const attributes = Attributes.empty.with(endpointConnectionAgeMs, 5_000);
-    const house = await readyHouse({ ...aging, endpoint: { attributes } });
-    await house.clock.advanceAsync(5_000);
-    expect(house.fake.connections).toHaveLength(2);
+    const fixture = await readyFixture({ ...aging, endpoint: { attributes } });
+    await fixture.clock.advanceAsync(5_000);
+    expect(fixture.fake.connections).toHaveLength(2);
   });
 });

@@ -3,14 +3,14 @@ import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { slotsOf, subchannel, WatchedSlots } from '../../support/pick-set.js';
-import { readyHouse, SubchannelHouse } from '../../support/subchannel-house.js';
+import { readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
 
 describe('what a subchannel counts', () => {
   it('counts calls begun, running and failed, also those that found no connection', async () => {
-    const house = await readyHouse();
-    for (const outcome of Object.values(outcomes)) house.call().end(outcome);
-    house.call();
-    expect(house.subchannel).toMatchObject({ started: 10, inFlight: 1, failed: 6 });
+    const fixture = await readyFixture();
+    for (const outcome of Object.values(outcomes)) fixture.call().end(outcome);
+    fixture.call();
+    expect(fixture.subchannel).toMatchObject({ started: 10, inFlight: 1, failed: 6 });
   });
 
   it('tells trackers how long the call lasted, and the load how long the endpoint took', async () => {
@@ -21,12 +21,12 @@ describe('what a subchannel counts', () => {
       end: (from: number, to: number) => measured.push(to - from),
       value: () => 1,
     };
-    const house = await readyHouse({ load });
-    const startedMs = house.clock.now();
-    house.subchannel.start(startedMs);
-    house.clock.advance(500);
-    house.subchannel.end(startedMs, house.clock.now(), outcomes.success, house.clock.now() - 20);
-    expect(house.told).toEqual(['connected', 'completed success 500']);
+    const fixture = await readyFixture({ load });
+    const startedMs = fixture.clock.now();
+    fixture.subchannel.start(startedMs);
+    fixture.clock.advance(500);
+    fixture.subchannel.end(startedMs, fixture.clock.now(), outcomes.success, fixture.clock.now() - 20);
+    expect(fixture.told).toEqual(['connected', 'completed success 500']);
     expect(measured).toEqual([20]);
   });
 
@@ -40,14 +40,14 @@ describe('what a subchannel counts', () => {
         tracker.ignoresSuccess = told.length >= 3;
       },
     };
-    const house = await readyHouse({ tracker });
-    for (let call = 0; call < 4; call++) house.call().end();
-    house.call().end(outcomes.status);
-    house.call().end();
+    const fixture = await readyFixture({ tracker });
+    for (let call = 0; call < 4; call++) fixture.call().end();
+    fixture.call().end(outcomes.status);
+    fixture.call().end();
     expect(told).toEqual(['connected', 'success', 'success', 'failure']);
-    house.last.end(new Error('reset'));
-    await house.clock.advanceAsync(200);
-    house.call().end();
+    fixture.last.end(new Error('reset'));
+    await fixture.clock.advanceAsync(200);
+    fixture.call().end();
     expect(told.slice(4)).toEqual(['connected', 'success']);
   });
 
@@ -57,12 +57,12 @@ describe('what a subchannel counts', () => {
       for (const outcome of ends) {
         const unanswered: number[] = [];
         const completed = (_outcome: Outcome, _latencyMs: number, count: number) => unanswered.push(count);
-        const house = await readyHouse({ tracker: { completed, ignoresSuccess } });
+        const fixture = await readyFixture({ tracker: { completed, ignoresSuccess } });
         // The first is heard of by everyone.
-        house.call().end();
-        house.call().end(outcome);
-        const calls = Array.from({ length: 7 }, () => house.call());
-        house.clock.advance(1_000);
+        fixture.call().end();
+        fixture.call().end(outcome);
+        const calls = Array.from({ length: 7 }, () => fixture.call());
+        fixture.clock.advance(1_000);
         calls[0]?.end(outcomes.timeout);
         expect(unanswered.at(-1)).toBe(7);
         calls[3]?.end(outcomes.timeout);
@@ -75,24 +75,24 @@ describe('what a subchannel counts', () => {
   });
 
   it('remembers for a minute at most that it was asked to leave the endpoint alone, and the longest wish', async () => {
-    const house = await readyHouse();
-    const nowMs = house.clock.now();
+    const fixture = await readyFixture();
+    const nowMs = fixture.clock.now();
     for (const [retryAfterMs, untilMs] of [
       [5_000, 5_000],
       [2_000, 5_000],
       [3_600_000, 60_000],
     ] as const) {
-      house.call().end({ ...outcomes.overload, retryAfterMs });
-      expect(house.subchannel.pushedBackUntilMs).toBe(nowMs + untilMs);
+      fixture.call().end({ ...outcomes.overload, retryAfterMs });
+      expect(fixture.subchannel.pushedBackUntilMs).toBe(nowMs + untilMs);
     }
   });
 
   it('has no capacity without a connection, and what the connection says with one', async () => {
-    const house = new SubchannelHouse();
-    expect(house.subchannel.capacity).toBe(0);
-    await house.open();
-    house.last.capacity = 7;
-    expect(house.subchannel.capacity).toBe(7);
+    const fixture = new SubchannelFixture();
+    expect(fixture.subchannel.capacity).toBe(0);
+    await fixture.open();
+    fixture.last.capacity = 7;
+    expect(fixture.subchannel.capacity).toBe(7);
   });
 
   it('asks its connection for its capacity on every pick, or is told when it changes', () => {
@@ -134,71 +134,71 @@ describe('what a subchannel counts', () => {
   it('tells trackers with the next call how many successes they ignored', async () => {
     const unheard: number[] = [];
     const completed = (_outcome: Outcome, _ms: number, _unanswered: number, count: number) => unheard.push(count);
-    const house = await readyHouse({ tracker: { completed, ignoresSuccess: true } });
-    const running = house.call();
-    for (let call = 0; call < 8; call++) house.call().end();
-    house.call().end(outcomes.status);
-    house.call().end();
-    house.call().end(outcomes.cancelled);
+    const fixture = await readyFixture({ tracker: { completed, ignoresSuccess: true } });
+    const running = fixture.call();
+    for (let call = 0; call < 8; call++) fixture.call().end();
+    fixture.call().end(outcomes.status);
+    fixture.call().end();
+    fixture.call().end(outcomes.cancelled);
     running.end(outcomes.reset);
     expect(unheard).toEqual([0, 7, 1, 0]);
   });
 
   it('makes no room on probation by the ends of calls from before, also where all trackers ignore successes', async () => {
-    const house = await readyHouse({ tracker: { completed: () => {}, ignoresSuccess: true } });
-    house.call().end();
-    const before = [house.call(), house.call()];
-    house.clock.advance(10);
-    house.subchannel.setProbation(1);
-    house.call();
+    const fixture = await readyFixture({ tracker: { completed: () => {}, ignoresSuccess: true } });
+    fixture.call().end();
+    const before = [fixture.call(), fixture.call()];
+    fixture.clock.advance(10);
+    fixture.subchannel.setProbation(1);
+    fixture.call();
     before[0]?.end(outcomes.status);
     before[1]?.end();
-    expect(house.subchannel.hasRoom).toBe(false);
+    expect(fixture.subchannel.hasRoom).toBe(false);
   });
 
   it('counts the calls that a load of calls in flight would count', async () => {
-    const house = await readyHouse({ load: inFlight()() });
-    const first = house.call();
-    house.call();
-    expect([house.subchannel.cost(0), house.subchannel.load.value(0)]).toEqual([3, 3]);
+    const fixture = await readyFixture({ load: inFlight()() });
+    const first = fixture.call();
+    fixture.call();
+    expect([fixture.subchannel.cost(0), fixture.subchannel.load.value(0)]).toEqual([3, 3]);
     first.end();
-    expect([house.subchannel.cost(0), house.subchannel.load.value(0)]).toEqual([2, 2]);
+    expect([fixture.subchannel.cost(0), fixture.subchannel.load.value(0)]).toEqual([2, 2]);
   });
 
   it('survives a load and a tracker that throw, and says so', async () => {
     const broken = (): never => {
       throw new Error('broken');
     };
-    const house = new SubchannelHouse({
+    const fixture = new SubchannelFixture({
       load: { decays: false, start: broken, end: broken, value: () => 1 },
       tracker: { connected: broken, disconnected: broken, completed: broken, closed: broken },
     });
-    await house.open();
-    house.call().end();
-    expect(house.subchannel).toMatchObject({ started: 1, inFlight: 0 });
-    house.last.end(new Error('reset'));
-    await house.clock.advanceAsync(200);
-    expect(house.state).toBe('ready');
-    house.subchannel.destroy();
-    expect(house.state).toBe('closed');
-    expect(new Set(house.warnings)).toEqual(new Set(['a load threw', 'the tracker of a stage threw']));
-    expect(house.warnings).toHaveLength(2);
+    await fixture.open();
+    fixture.call().end();
+    expect(fixture.subchannel).toMatchObject({ started: 1, inFlight: 0 });
+    fixture.last.end(new Error('reset'));
+    await fixture.clock.advanceAsync(200);
+    expect(fixture.state).toBe('ready');
+    fixture.subchannel.destroy();
+    expect(fixture.state).toBe('closed');
+    expect(new Set(fixture.warnings)).toEqual(new Set(['a load threw', 'the tracker of a stage threw']));
+    expect(fixture.warnings).toHaveLength(2);
   });
 
   it('pings its connection, and rejects without one', async () => {
-    const house = new SubchannelHouse();
+    const fixture = new SubchannelFixture();
     const { signal } = new AbortController();
-    await expect(house.subchannel.ping(signal)).rejects.toThrow('10.0.0.1:80 has no connection');
-    await house.open();
-    await house.subchannel.ping(signal);
-    house.last.pingError = new Error('no answer');
-    await expect(house.subchannel.ping(signal)).rejects.toThrow('no answer');
+    await expect(fixture.subchannel.ping(signal)).rejects.toThrow('10.0.0.1:80 has no connection');
+    await fixture.open();
+    await fixture.subchannel.ping(signal);
+    fixture.last.pingError = new Error('no answer');
+    await expect(fixture.subchannel.ping(signal)).rejects.toThrow('no answer');
   });
 
   it('U8: new data of the endpoint touch nothing else', async () => {
-    const house = await readyHouse();
-    house.subchannel.endpoint = createEndpoint({ address: '10.0.0.1', port: 80, zone: 'b', weight: 3 });
-    await house.clock.advanceAsync(60_000);
-    expect(house.fake.attempts).toHaveLength(1);
+    const fixture = await readyFixture();
+    fixture.subchannel.endpoint = createEndpoint({ address: '10.0.0.1', port: 80, zone: 'b', weight: 3 });
+    await fixture.clock.advanceAsync(60_000);
+    expect(fixture.fake.attempts).toHaveLength(1);
   });
 });

@@ -1,86 +1,86 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { expectNothingLeft, readyHouse, SubchannelHouse } from '../../support/subchannel-house.js';
+import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 
 describe('a subchannel that drains (T1)', () => {
   it('closes at once when it is idle and its pod is terminating', async () => {
-    const house = await readyHouse();
-    house.subchannel.drain(true);
-    expect(house.last.closing).toBe('finish');
-    expect(house.changes.slice(2)).toEqual(['ready → draining', 'draining → closed']);
-    await expectNothingLeft(house);
+    const fixture = await readyFixture();
+    fixture.subchannel.drain(true);
+    expect(fixture.last.closing).toBe('finish');
+    expect(fixture.changes.slice(2)).toEqual(['ready → draining', 'draining → closed']);
+    await expectNothingLeft(fixture);
   });
 
   it('waits for its calls when its pod is terminating', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.drain(true);
-    expect(house.state).toBe('draining');
-    expect(house.last.closing).toBe('no');
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.drain(true);
+    expect(fixture.state).toBe('draining');
+    expect(fixture.last.closing).toBe('no');
     call.end();
-    expect(house.last.closing).toBe('finish');
-    await expectNothingLeft(house);
+    expect(fixture.last.closing).toBe('finish');
+    await expectNothingLeft(fixture);
   });
 
   it('is kept for its return when its pod is not known to terminate, then closed in order', async () => {
-    const house = await readyHouse();
-    house.subchannel.drain(false);
-    await house.clock.advanceAsync(29_999);
-    expect([house.state, house.last.isOpen]).toEqual(['draining', true]);
-    await house.clock.advanceAsync(1);
-    expect(house.last.closing).toBe('finish');
-    await expectNothingLeft(house);
+    const fixture = await readyFixture();
+    fixture.subchannel.drain(false);
+    await fixture.clock.advanceAsync(29_999);
+    expect([fixture.state, fixture.last.isOpen]).toEqual(['draining', true]);
+    await fixture.clock.advanceAsync(1);
+    expect(fixture.last.closing).toBe('finish');
+    await expectNothingLeft(fixture);
   });
 
   it('closes as soon as it is idle once its pod terminates', async () => {
-    const house = await readyHouse();
-    house.subchannel.drain(false);
-    await house.clock.advanceAsync(1_000);
-    house.subchannel.drain(true);
-    await expectNothingLeft(house);
+    const fixture = await readyFixture();
+    fixture.subchannel.drain(false);
+    await fixture.clock.advanceAsync(1_000);
+    fixture.subchannel.drain(true);
+    await expectNothingLeft(fixture);
   });
 
   it('still knows that its pod terminates when it then vanishes', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.drain(true);
-    house.subchannel.drain(false);
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.drain(true);
+    fixture.subchannel.drain(false);
     call.end();
-    await expectNothingLeft(house);
+    await expectNothingLeft(fixture);
   });
 
   it('cuts what still runs at the drain time-out', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.drain(false);
-    await house.clock.advanceAsync(30_000);
-    expect(house.last.closing).toBe('cut');
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.drain(false);
+    await fixture.clock.advanceAsync(30_000);
+    expect(fixture.last.closing).toBe('cut');
     call.end(outcomes.reset);
-    await expectNothingLeft(house);
+    await expectNothingLeft(fixture);
   });
 
   it('with a longer time-out: what is idle after 30 s goes, what runs may go on', async () => {
-    const house = await readyHouse({ pool: { drainTimeoutMs: 100_000 } });
-    const call = house.call();
-    house.subchannel.drain(false);
-    await house.clock.advanceAsync(99_999);
-    expect(house.state).toBe('draining');
-    await house.clock.advanceAsync(1);
-    expect(house.last.closing).toBe('cut');
+    const fixture = await readyFixture({ pool: { drainTimeoutMs: 100_000 } });
+    const call = fixture.call();
+    fixture.subchannel.drain(false);
+    await fixture.clock.advanceAsync(99_999);
+    expect(fixture.state).toBe('draining');
+    await fixture.clock.advanceAsync(1);
+    expect(fixture.last.closing).toBe('cut');
     call.end(outcomes.reset);
-    await expectNothingLeft(house);
+    await expectNothingLeft(fixture);
   });
 
   it('with no time-out: what is idle after 30 s goes, a call may take for ever', async () => {
     const pool = { drainTimeoutMs: Number.POSITIVE_INFINITY };
-    const idle = await readyHouse({ pool });
+    const idle = await readyFixture({ pool });
     idle.subchannel.drain(false);
     await idle.clock.advanceAsync(30_000);
     await expectNothingLeft(idle);
-    const busy = await readyHouse({ pool });
+    const busy = await readyFixture({ pool });
     const call = busy.call();
     busy.subchannel.drain(false);
     await busy.clock.advanceAsync(3_600_000);
@@ -91,98 +91,98 @@ describe('a subchannel that drains (T1)', () => {
   });
 
   it('out of connecting: calls the attempt off', async () => {
-    const house = new SubchannelHouse();
-    house.behaviour = 'hang';
-    await house.open();
-    house.subchannel.drain(true);
-    await expectNothingLeft(house);
+    const fixture = new SubchannelFixture();
+    fixture.behaviour = 'hang';
+    await fixture.open();
+    fixture.subchannel.drain(true);
+    await expectNothingLeft(fixture);
   });
 
   it('out of backoff: stops the timer', async () => {
-    const house = new SubchannelHouse();
-    house.behaviour = 'refuse';
-    await house.open();
-    house.subchannel.drain(true);
-    await expectNothingLeft(house);
+    const fixture = new SubchannelFixture();
+    fixture.behaviour = 'refuse';
+    await fixture.open();
+    fixture.subchannel.drain(true);
+    await expectNothingLeft(fixture);
   });
 
   it('out of idle', async () => {
-    const house = new SubchannelHouse();
-    house.subchannel.drain(true);
-    await expectNothingLeft(house);
+    const fixture = new SubchannelFixture();
+    fixture.subchannel.drain(true);
+    await expectNothingLeft(fixture);
   });
 
   it('outlives the loss of its connection, so that what is known of it is there when it returns', async () => {
-    const house = await readyHouse();
-    house.subchannel.drain(false);
-    house.last.end(new Error('reset'));
+    const fixture = await readyFixture();
+    fixture.subchannel.drain(false);
+    fixture.last.end(new Error('reset'));
     await settle();
-    expect(house.state).toBe('draining');
-    expect(house.told.at(-1)).toBe('disconnected reset');
-    await house.clock.advanceAsync(30_000);
-    await expectNothingLeft(house);
+    expect(fixture.state).toBe('draining');
+    expect(fixture.told.at(-1)).toBe('disconnected reset');
+    await fixture.clock.advanceAsync(30_000);
+    await expectNothingLeft(fixture);
   });
 
   it('lets calls on a leaving connection finish before it closes', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.drain(true);
-    house.last.leave();
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.drain(true);
+    fixture.last.leave();
     await settle();
-    expect(house.state).toBe('draining');
+    expect(fixture.state).toBe('draining');
     call.end();
-    await expectNothingLeft(house);
+    await expectNothingLeft(fixture);
   });
 });
 
 describe('a subchannel that returns (T2)', () => {
   it('takes up its connection, counters, load and trackers', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.drain(false);
-    await house.clock.advanceAsync(10_000);
-    house.subchannel.revive();
-    expect(house.state).toBe('ready');
-    expect(house.fake.attempts).toHaveLength(1);
-    expect(house.subchannel).toMatchObject({ inFlight: 1, started: 1 });
-    expect(house.subchannel.load.value(house.clock.now())).toBe(2);
-    expect(house.told).toEqual(['connected']);
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.drain(false);
+    await fixture.clock.advanceAsync(10_000);
+    fixture.subchannel.revive();
+    expect(fixture.state).toBe('ready');
+    expect(fixture.fake.attempts).toHaveLength(1);
+    expect(fixture.subchannel).toMatchObject({ inFlight: 1, started: 1 });
+    expect(fixture.subchannel.load.value(fixture.clock.now())).toBe(2);
+    expect(fixture.told).toEqual(['connected']);
     call.end();
-    await house.clock.advanceAsync(60_000);
-    expect(house.state).toBe('ready');
-    expect(house.clock.timers).toBe(0);
+    await fixture.clock.advanceAsync(60_000);
+    expect(fixture.state).toBe('ready');
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('also when its pod was said to terminate: it is not closed at the end of the call', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.drain(true);
-    house.subchannel.revive();
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.drain(true);
+    fixture.subchannel.revive();
     call.end();
-    expect(house.state).toBe('ready');
+    expect(fixture.state).toBe('ready');
   });
 
   it('connects when it has no connection, at once, with its history of failures', async () => {
-    const house = new SubchannelHouse();
-    house.behaviour = 'refuse';
-    await house.open();
-    await house.clock.advanceAsync(200);
-    house.subchannel.drain(false);
-    await house.clock.advanceAsync(1_000);
-    house.subchannel.revive();
+    const fixture = new SubchannelFixture();
+    fixture.behaviour = 'refuse';
+    await fixture.open();
+    await fixture.clock.advanceAsync(200);
+    fixture.subchannel.drain(false);
+    await fixture.clock.advanceAsync(1_000);
+    fixture.subchannel.revive();
     await settle();
-    expect(house.state).toBe('backoff');
-    expect(house.clock.nextInMs).toBeCloseTo(512);
+    expect(fixture.state).toBe('backoff');
+    expect(fixture.clock.nextInMs).toBeCloseTo(512);
   });
 
   it('does nothing to one that does not drain', async () => {
-    const house = await readyHouse();
-    house.subchannel.revive();
-    expect(house.changes).toHaveLength(2);
-    house.subchannel.destroy();
-    house.subchannel.revive();
-    expect(house.state).toBe('closed');
-    await expectNothingLeft(house);
+    const fixture = await readyFixture();
+    fixture.subchannel.revive();
+    expect(fixture.changes).toHaveLength(2);
+    fixture.subchannel.destroy();
+    fixture.subchannel.revive();
+    expect(fixture.state).toBe('closed');
+    await expectNothingLeft(fixture);
   });
 });
 
@@ -190,63 +190,63 @@ describe('the end of a subchannel', () => {
   it.each(['idle', 'connecting', 'ready', 'backoff', 'draining'] as const)(
     'destroy in %s leaves nothing',
     async (state) => {
-      const house = new SubchannelHouse({ pool: { maxConnectionAgeMs: AGE_MS } });
-      if (state === 'connecting') house.behaviour = 'hang';
-      if (state === 'backoff') house.behaviour = 'refuse';
-      if (state !== 'idle') await house.open();
-      const call = state === 'draining' ? house.call() : undefined;
-      if (state === 'draining') house.subchannel.drain(false);
-      expect(house.state).toBe(state);
-      house.subchannel.destroy();
-      house.subchannel.destroy();
-      if (house.fake.connections.length > 0) expect(house.last.closing).toBe('cut');
+      const fixture = new SubchannelFixture({ pool: { maxConnectionAgeMs: AGE_MS } });
+      if (state === 'connecting') fixture.behaviour = 'hang';
+      if (state === 'backoff') fixture.behaviour = 'refuse';
+      if (state !== 'idle') await fixture.open();
+      const call = state === 'draining' ? fixture.call() : undefined;
+      if (state === 'draining') fixture.subchannel.drain(false);
+      expect(fixture.state).toBe(state);
+      fixture.subchannel.destroy();
+      fixture.subchannel.destroy();
+      if (fixture.fake.connections.length > 0) expect(fixture.last.closing).toBe('cut');
       call?.end(outcomes.reset);
-      await expectNothingLeft(house);
+      await expectNothingLeft(fixture);
     },
   );
 
   it('is final: nothing wakes it', async () => {
-    const house = await readyHouse();
-    house.subchannel.destroy();
-    house.subchannel.drain(false);
-    house.subchannel.revive();
-    house.subchannel.open();
-    await house.clock.advanceAsync(120_000);
-    expect(house.state).toBe('closed');
-    expect(house.fake.attempts).toHaveLength(1);
-    await expectNothingLeft(house);
+    const fixture = await readyFixture();
+    fixture.subchannel.destroy();
+    fixture.subchannel.drain(false);
+    fixture.subchannel.revive();
+    fixture.subchannel.open();
+    await fixture.clock.advanceAsync(120_000);
+    expect(fixture.state).toBe('closed');
+    expect(fixture.fake.attempts).toHaveLength(1);
+    await expectNothingLeft(fixture);
   });
 
   it('calls that end after it are counted, and no stage hears of them', async () => {
-    const house = await readyHouse();
-    const call = house.call();
-    house.subchannel.destroy();
+    const fixture = await readyFixture();
+    const call = fixture.call();
+    fixture.subchannel.destroy();
     call.end(outcomes.reset);
-    expect(house.subchannel).toMatchObject({ inFlight: 0, failed: 1 });
-    await expectNothingLeft(house);
+    expect(fixture.subchannel).toMatchObject({ inFlight: 0, failed: 1 });
+    await expectNothingLeft(fixture);
   });
 
   it('takes what a transport delivers too late and closes it', async () => {
     let deliver = (): void => {};
-    const house = new SubchannelHouse({
+    const fixture = new SubchannelFixture({
       // Ignores its signal.
       transport: {
         connect: (endpoint) =>
           new Promise((resolve) => {
-            deliver = () => resolve(house.fake.connect(endpoint, new AbortController().signal));
+            deliver = () => resolve(fixture.fake.connect(endpoint, new AbortController().signal));
           }),
       },
     });
-    await house.open();
-    house.subchannel.drain(true);
+    await fixture.open();
+    fixture.subchannel.drain(true);
     deliver();
     await settle();
-    expect(house.last.closing).toBe('cut');
-    await expectNothingLeft(house);
+    expect(fixture.last.closing).toBe('cut');
+    await expectNothingLeft(fixture);
   });
 
   it('survives a connection that cannot be closed, and says so once', async () => {
-    const house = new SubchannelHouse({
+    const fixture = new SubchannelFixture({
       transport: {
         connect: async () => ({
           handle: undefined as never,
@@ -258,16 +258,16 @@ describe('the end of a subchannel', () => {
         }),
       },
     });
-    await house.open();
-    house.subchannel.destroy();
-    await expectNothingLeft(house);
-    expect(house.warnings).toEqual(['a connection could not be closed']);
+    await fixture.open();
+    fixture.subchannel.destroy();
+    await expectNothingLeft(fixture);
+    expect(fixture.warnings).toEqual(['a connection could not be closed']);
   });
 });
 
 describe('a connection that does not close though it was cut', () => {
   it('is given up after a while: it holds nobody up', async () => {
-    const house = new SubchannelHouse({
+    const fixture = new SubchannelFixture({
       transport: {
         connect: async () => ({
           handle: undefined as never,
@@ -277,24 +277,24 @@ describe('a connection that does not close though it was cut', () => {
         }),
       },
     });
-    await house.open();
-    house.subchannel.destroy();
-    const closed = house.retiring.allClosed();
-    expect(house.clock.referencedTimers).toBe(1);
-    await house.clock.advanceAsync(5_000);
+    await fixture.open();
+    fixture.subchannel.destroy();
+    const closed = fixture.retiring.allClosed();
+    expect(fixture.clock.referencedTimers).toBe(1);
+    await fixture.clock.advanceAsync(5_000);
     await closed;
-    await expectNothingLeft(house);
-    expect(house.warnings).toEqual(['a connection did not close though it was cut']);
+    await expectNothingLeft(fixture);
+    expect(fixture.warnings).toEqual(['a connection did not close though it was cut']);
   });
 
   it('also when it was cut later, at the drain time-out', async () => {
-    const house = await readyHouse({ pool: { drainTimeoutMs: 1_000 } });
-    house.last.close = () => new Promise<void>(() => {});
-    house.last.leave();
+    const fixture = await readyFixture({ pool: { drainTimeoutMs: 1_000 } });
+    fixture.last.close = () => new Promise<void>(() => {});
+    fixture.last.leave();
     await settle();
-    const closed = house.retiring.allClosed();
-    await house.clock.advanceAsync(6_000);
+    const closed = fixture.retiring.allClosed();
+    await fixture.clock.advanceAsync(6_000);
     await closed;
-    expect(house.warnings).toEqual(['a connection did not close though it was cut']);
+    expect(fixture.warnings).toEqual(['a connection did not close though it was cut']);
   });
 });

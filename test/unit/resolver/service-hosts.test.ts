@@ -6,7 +6,7 @@ import { until } from '../../support/until.js';
 
 const orders = 'orders.shop.svc.cluster.local.';
 
-class House {
+class Fixture {
   readonly clock: FakeClock = new FakeClock(0);
   readonly dns: FakeDnsClient = new FakeDnsClient();
   readonly hosts: ServiceHosts;
@@ -38,10 +38,10 @@ it.each([
   ['orders', 'orders.web.svc.cluster.local.'],
   ['orders.shop.svc.clusterset.local', 'orders.shop.svc.clusterset.local.'],
 ])('%s is a Service if %s exists', async (host, name) => {
-  const house = new House();
-  expect(await house.judge(host)).toBe(false);
-  expect(house.dns.asked).toEqual([`A ${name}`]);
-  const other = new House();
+  const fixture = new Fixture();
+  expect(await fixture.judge(host)).toBe(false);
+  expect(fixture.dns.asked).toEqual([`A ${name}`]);
+  const other = new Fixture();
   other.dns.answers[`A ${name}`] = ['10.0.0.1'];
   expect(await other.judge(host)).toBe(true);
   expect(other.hosts.nameOf(new URL(`http://${host}`))).toBe(name);
@@ -59,9 +59,9 @@ it.each([
   'a..b',
   '-x.y',
 ])('%s is left alone without a question', (host) => {
-  const house = new House();
-  expect(house.judge(host)).toBe(false);
-  expect(house.dns.asked).toEqual([]);
+  const fixture = new Fixture();
+  expect(fixture.judge(host)).toBe(false);
+  expect(fixture.dns.asked).toEqual([]);
 });
 
 it.each([
@@ -70,35 +70,35 @@ it.each([
   'orders.shop.svc.cluster.local.evil.example',
   'orders.shop.svc.local',
 ])('%s is under a domain of somebody else: left alone without a question', async (host) => {
-  const house = new House();
-  house.dns.answers[`A ${host.replace(/\.$/, '')}.`] = ['10.0.0.1'];
-  expect(await house.judge(host)).toBe(false);
-  expect(house.dns.asked).toEqual([]);
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${host.replace(/\.$/, '')}.`] = ['10.0.0.1'];
+  expect(await fixture.judge(host)).toBe(false);
+  expect(fixture.dns.asked).toEqual([]);
 });
 
 it("another domain is asked for where it is named: by the list, the function, or as the cluster's own", async () => {
   const host = 'orders.shop.svc.other.example';
-  expect(await new House({ services: [host] }).judge(host)).toBe(true);
-  expect(await new House({ services: () => true }).judge(host)).toBe(true);
-  const own = new House({ dns: { clusterDomain: 'Other.example' } });
+  expect(await new Fixture({ services: [host] }).judge(host)).toBe(true);
+  expect(await new Fixture({ services: () => true }).judge(host)).toBe(true);
+  const own = new Fixture({ dns: { clusterDomain: 'Other.example' } });
   own.dns.answers[`A ${host}.`] = ['10.0.0.1'];
   expect(await own.judge(host)).toBe(true);
 });
 
 it('remembers Services longer than hosts that are none', async () => {
-  const house = new House();
-  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  expect(await house.judge('orders.shop')).toBe(true);
-  for (let index = 0; index < 2_100; index++) await house.judge(`made-up-${index}.shop`);
-  expect(house.hosts.snapshot()).toHaveLength(2_000);
-  expect(house.judge('orders.shop')).toBe(true);
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  expect(await fixture.judge('orders.shop')).toBe(true);
+  for (let index = 0; index < 2_100; index++) await fixture.judge(`made-up-${index}.shop`);
+  expect(fixture.hosts.snapshot()).toHaveLength(2_000);
+  expect(fixture.judge('orders.shop')).toBe(true);
 });
 
 it('a Service of IPv6 addresses is one', async () => {
-  const house = new House();
-  house.dns.answers[`A ${orders}`] = 'ENODATA';
-  house.dns.answers[`AAAA ${orders}`] = ['fd00::1'];
-  expect(await house.judge('orders.shop')).toBe(true);
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = 'ENODATA';
+  fixture.dns.answers[`AAAA ${orders}`] = ['fd00::1'];
+  expect(await fixture.judge('orders.shop')).toBe(true);
 });
 
 it('outside a cluster only names that say so are asked for', async () => {
@@ -133,83 +133,85 @@ it('reads the domain and the namespace of its pod', async () => {
 });
 
 it('all who ask at once share one question, whatever spelling they use', async () => {
-  const house = new House();
-  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  await house.judge('warm.up');
-  const verdicts = ['orders.shop', 'orders.shop.svc', 'orders.shop'].map((host) => house.judge(host));
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  await fixture.judge('warm.up');
+  const verdicts = ['orders.shop', 'orders.shop.svc', 'orders.shop'].map((host) => fixture.judge(host));
   expect(await Promise.all(verdicts)).toEqual([true, true, true]);
-  expect(house.dns.asked).toEqual(['A warm.up.svc.cluster.local.', `A ${orders}`]);
-  expect(house.judge('orders.shop')).toBe(true);
-  await house.clock.advanceAsync(3_600_000);
-  expect(house.judge('orders.shop')).toBe(true);
-  expect(house.dns.asked).toHaveLength(2);
+  expect(fixture.dns.asked).toEqual(['A warm.up.svc.cluster.local.', `A ${orders}`]);
+  expect(fixture.judge('orders.shop')).toBe(true);
+  await fixture.clock.advanceAsync(3_600_000);
+  expect(fixture.judge('orders.shop')).toBe(true);
+  expect(fixture.dns.asked).toHaveLength(2);
 });
 
 it('"no" holds for 30 s, and is asked about again while nobody waits', async () => {
-  const house = new House();
-  expect(await house.judge('orders.shop')).toBe(false);
-  await house.clock.advanceAsync(29_999);
-  expect(house.judge('orders.shop')).toBe(false);
-  expect(house.dns.asked).toHaveLength(1);
-  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  await house.clock.advanceAsync(1);
-  expect(house.judge('orders.shop')).toBe(false);
-  expect(house.dns.asked).toHaveLength(2);
-  await house.clock.advanceAsync(0);
-  expect(house.judge('orders.shop')).toBe(true);
+  const fixture = new Fixture();
+  expect(await fixture.judge('orders.shop')).toBe(false);
+  await fixture.clock.advanceAsync(29_999);
+  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.dns.asked).toHaveLength(1);
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  await fixture.clock.advanceAsync(1);
+  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.dns.asked).toHaveLength(2);
+  await fixture.clock.advanceAsync(0);
+  expect(fixture.judge('orders.shop')).toBe(true);
 });
 
 it('asks nothing by itself', async () => {
-  const house = new House();
-  await house.judge('orders.shop');
-  await house.clock.advanceAsync(3_600_000);
-  expect(house.dns.asked).toHaveLength(1);
+  const fixture = new Fixture();
+  await fixture.judge('orders.shop');
+  await fixture.clock.advanceAsync(3_600_000);
+  expect(fixture.dns.asked).toHaveLength(1);
 });
 
 it.each(['ESERVFAIL', 'EREFUSED', 'ETIMEOUT'])(
   '%s: the host is left alone, and asked for again 5 s later',
   async (code) => {
-    const house = new House();
-    house.dns.answers[`A ${orders}`] = code;
-    expect(await house.judge('orders.shop')).toBe(false);
-    expect(house.hosts.snapshot()).toEqual([{ name: orders, service: false, trouble: expect.stringContaining(code) }]);
-    house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-    await house.clock.advanceAsync(4_999);
-    expect(house.judge('orders.shop')).toBe(false);
-    expect(house.dns.asked).toHaveLength(1);
-    await house.clock.advanceAsync(1);
-    expect(house.judge('orders.shop')).toBe(false);
-    await house.clock.advanceAsync(0);
-    expect(house.judge('orders.shop')).toBe(true);
-    expect(house.hosts.snapshot()).toEqual([{ name: orders, service: true }]);
+    const fixture = new Fixture();
+    fixture.dns.answers[`A ${orders}`] = code;
+    expect(await fixture.judge('orders.shop')).toBe(false);
+    expect(fixture.hosts.snapshot()).toEqual([
+      { name: orders, service: false, trouble: expect.stringContaining(code) },
+    ]);
+    fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+    await fixture.clock.advanceAsync(4_999);
+    expect(fixture.judge('orders.shop')).toBe(false);
+    expect(fixture.dns.asked).toHaveLength(1);
+    await fixture.clock.advanceAsync(1);
+    expect(fixture.judge('orders.shop')).toBe(false);
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.judge('orders.shop')).toBe(true);
+    expect(fixture.hosts.snapshot()).toEqual([{ name: orders, service: true }]);
   },
 );
 
 it('silence: whoever waits is told no after the time-out, the question is called off, and nobody waits again', async () => {
-  const house = new House();
-  house.dns.answers[`A ${orders}`] = silent;
-  await house.judge('warm.up');
-  const verdict = house.judge('orders.shop');
-  expect(house.clock.referencedTimers).toBe(1);
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = silent;
+  await fixture.judge('warm.up');
+  const verdict = fixture.judge('orders.shop');
+  expect(fixture.clock.referencedTimers).toBe(1);
   let told: boolean | undefined;
   void Promise.resolve(verdict).then((answer) => {
     told = answer;
   });
-  await house.clock.advanceAsync(1_999);
+  await fixture.clock.advanceAsync(1_999);
   expect(told).toBe(undefined);
-  await house.clock.advanceAsync(1);
+  await fixture.clock.advanceAsync(1);
   expect(told).toBe(false);
-  expect(house.dns.cancelled).toBe(1);
-  await house.clock.advanceAsync(5_000);
-  expect(house.judge('orders.shop')).toBe(false);
-  expect([house.clock.timers, house.clock.referencedTimers]).toEqual([1, 0]);
-  expect(house.dns.asked.filter((question) => question === `A ${orders}`)).toHaveLength(2);
-  await house.clock.advanceAsync(10_000);
-  expect(house.hosts.snapshot()).toContainEqual({ name: orders, service: false, trouble: expect.any(String) });
+  expect(fixture.dns.cancelled).toBe(1);
+  await fixture.clock.advanceAsync(5_000);
+  expect(fixture.judge('orders.shop')).toBe(false);
+  expect([fixture.clock.timers, fixture.clock.referencedTimers]).toEqual([1, 0]);
+  expect(fixture.dns.asked.filter((question) => question === `A ${orders}`)).toHaveLength(2);
+  await fixture.clock.advanceAsync(10_000);
+  expect(fixture.hosts.snapshot()).toContainEqual({ name: orders, service: false, trouble: expect.any(String) });
 });
 
 it('a client that cannot be made, or ignores being called off, does no harm', async () => {
-  const broken = new House({
+  const broken = new Fixture({
     dns: {
       client: () => {
         throw new Error('no name servers');
@@ -219,7 +221,7 @@ it('a client that cannot be made, or ignores being called off, does no harm', as
   expect(await broken.judge('orders.shop')).toBe(false);
   expect(broken.hosts.snapshot()).toEqual([{ name: orders, service: false, trouble: 'no name servers' }]);
   let asked = false;
-  const deaf = new House({
+  const deaf = new Fixture({
     dns: {
       client: () => ({
         resolve4: () => {
@@ -239,68 +241,68 @@ it('a client that cannot be made, or ignores being called off, does no harm', as
 });
 
 it('10,000 hosts: at most 100 questions at once, at most 2,000 hosts remembered', async () => {
-  const house = new House();
-  await house.judge('warm.up');
-  const verdicts = Array.from({ length: 10_000 }, (_, index) => house.judge(`host-${index}.example`));
+  const fixture = new Fixture();
+  await fixture.judge('warm.up');
+  const verdicts = Array.from({ length: 10_000 }, (_, index) => fixture.judge(`host-${index}.example`));
   expect(verdicts.filter((verdict) => verdict === false)).toHaveLength(9_900);
   expect(await Promise.all(verdicts)).not.toContain(true);
-  expect(house.dns.peak).toBe(100);
+  expect(fixture.dns.peak).toBe(100);
   // The warm-up and those that were asked about.
-  expect(house.hosts.snapshot()).toHaveLength(101);
-  for (let index = 0; index < 10_000; index++) await house.judge(`host-${index}.example`);
-  expect(house.hosts.snapshot()).toHaveLength(2_000);
+  expect(fixture.hosts.snapshot()).toHaveLength(101);
+  for (let index = 0; index < 10_000; index++) await fixture.judge(`host-${index}.example`);
+  expect(fixture.hosts.snapshot()).toHaveLength(2_000);
 });
 
 it('a Service that is forgotten is asked for again', async () => {
-  const house = new House();
-  house.dns.answers[`A ${orders}`] = ['10.0.0.1'];
-  expect(await house.judge('orders.shop')).toBe(true);
-  house.hosts.forget(orders);
-  delete house.dns.answers[`A ${orders}`];
-  expect(await house.judge('orders.shop')).toBe(false);
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = ['10.0.0.1'];
+  expect(await fixture.judge('orders.shop')).toBe(true);
+  fixture.hosts.forget(orders);
+  delete fixture.dns.answers[`A ${orders}`];
+  expect(await fixture.judge('orders.shop')).toBe(false);
 });
 
 it('closed: whoever waits is told no, and so is whoever comes', async () => {
-  const house = new House();
-  house.dns.answers[`A ${orders}`] = silent;
-  await house.judge('warm.up');
-  const verdict = house.judge('orders.shop');
-  await house.clock.advanceAsync(0);
-  house.hosts.close();
+  const fixture = new Fixture();
+  fixture.dns.answers[`A ${orders}`] = silent;
+  await fixture.judge('warm.up');
+  const verdict = fixture.judge('orders.shop');
+  await fixture.clock.advanceAsync(0);
+  fixture.hosts.close();
   expect(await verdict).toBe(false);
-  expect(house.judge('orders.shop')).toBe(false);
-  expect(house.hosts.snapshot()).toEqual([]);
+  expect(fixture.judge('orders.shop')).toBe(false);
+  expect(fixture.hosts.snapshot()).toEqual([]);
 });
 
 it('a list: these and no others, in every spelling, without a question', async () => {
-  const house = new House({ services: ['Orders.shop', 'stock', 'legacy.example.com'] });
+  const fixture = new Fixture({ services: ['Orders.shop', 'stock', 'legacy.example.com'] });
   for (const host of ['orders.shop', 'orders.shop.svc.cluster.local.', 'stock.web', 'legacy.example.com']) {
-    expect(await house.judge(host), host).toBe(true);
+    expect(await fixture.judge(host), host).toBe(true);
   }
   for (const host of ['stock.shop', 'billing.shop', 'orders.shop.svc.other.local', '10.0.0.1', 'localhost']) {
-    expect(await house.judge(host), host).toBe(false);
+    expect(await fixture.judge(host), host).toBe(false);
   }
-  expect(house.dns.asked).toEqual([]);
+  expect(fixture.dns.asked).toEqual([]);
 });
 
 it('a function: true and false decide, undefined leaves it to DNS', async () => {
   const seen: string[] = [];
-  const house = new House({
+  const fixture = new Fixture({
     services: (origin) => {
       seen.push(origin.origin);
       return { legacy: false, orders: true }[origin.hostname.split('.')[0] as string];
     },
   });
-  expect(house.judge('legacy.shop')).toBe(false);
-  expect(await house.judge('orders.shop:8080')).toBe(true);
-  expect(await house.judge('billing.shop')).toBe(false);
-  expect(house.dns.asked).toEqual(['A billing.shop.svc.cluster.local.']);
+  expect(fixture.judge('legacy.shop')).toBe(false);
+  expect(await fixture.judge('orders.shop:8080')).toBe(true);
+  expect(await fixture.judge('billing.shop')).toBe(false);
+  expect(fixture.dns.asked).toEqual(['A billing.shop.svc.cluster.local.']);
   expect(seen).toEqual(['http://legacy.shop', 'http://orders.shop:8080', 'http://billing.shop']);
 });
 
 it('a function that answers with a promise is refused, since that would be a yes', () => {
-  const house = new House({ services: (async () => false) as never });
-  expect(() => house.judge('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+  const fixture = new Fixture({ services: (async () => false) as never });
+  expect(() => fixture.judge('orders.shop')).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
 });
 
 it.each([
@@ -308,11 +310,11 @@ it.each([
   [['orders.shop:8080'], 'services[0] must be a host name such as orders.shop, got "orders.shop:8080"'],
   ['orders.shop', 'services must be a list of host names or a function, got "orders.shop"'],
 ])('says of %j what does not fit', (services, message) => {
-  expect(() => new House({ services: services as never })).toThrow(message);
+  expect(() => new Fixture({ services: services as never })).toThrow(message);
 });
 
 it.each([[3], ['orders.shop'], [[3]], [['http://orders.shop']], [{}]])('refuses %j for services', (services) => {
-  expect(() => new House({ services: services as never })).toThrow(
+  expect(() => new Fixture({ services: services as never })).toThrow(
     expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('services') }),
   );
 });

@@ -69,7 +69,7 @@ it('kubernetes: outside a pod fails, and says why', async () => {
   expect(listener.errors[0]?.permanent).toBe(true);
 });
 
-it('a family asked for counts on every rung', async () => {
+it('a family asked for counts on every mode', async () => {
   const client = new FakeDnsClient();
   client.answers['AAAA orders.shop.svc.cluster.local.'] = ['fd00::1', 'fd00::2'];
   const listener = watch('orders.shop:8080', client, { family: 'IPv6' });

@@ -131,7 +131,7 @@ describe('lint rules', () => {
 });
 
 test('every room of src has its rule on what it may import', () => {
-  const { overrides } = JSON.parse(readFileSync(join(root, 'scripts/lint/rooms.json'), 'utf8'));
+  const { overrides } = JSON.parse(readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8'));
   const ruled = overrides
     .filter((/** @type {any} */ { linter }) => linter?.rules?.style?.noRestrictedImports !== undefined)
     .flatMap((/** @type {any} */ { includes }) => includes);
@@ -144,7 +144,7 @@ test('every room of src has its rule on what it may import', () => {
 });
 
 test('the rules name only rooms that exist', () => {
-  const text = readFileSync(join(root, 'scripts/lint/rooms.json'), 'utf8');
+  const text = readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8');
   const rooms = [...text.matchAll(/"src\/([a-z-]+)\/\*\*"/g)].map(([, room]) => String(room));
   expect(rooms.filter((room) => !existsSync(join(root, 'src', room)))).toEqual([]);
 });

@@ -3,12 +3,12 @@ import { EvenkeelError } from '../../../src/errors.js';
 import { type ActiveHealthOptions, activeHealth } from '../../../src/stage/active-health.js';
 import { panic } from '../../../src/stage/panic.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 const [a, b, c] = addresses(3) as [string, string, string];
 
-function house(options?: ActiveHealthOptions): StageHouse {
-  const pods = new StageHouse([activeHealth(options), panic()]);
+function fixture(options?: ActiveHealthOptions): StageFixture {
+  const pods = new StageFixture([activeHealth(options), panic()]);
   pods.set([a, b, c]);
   return pods;
 }
@@ -17,7 +17,7 @@ const refuse = (): Promise<void> => Promise.reject(new Error('no pong'));
 
 describe('active health', () => {
   it('marks an endpoint as suspect after three failed probes, and clears it after two good ones', async () => {
-    const pods = house();
+    const pods = fixture();
     pods.probes.set(a, refuse);
     await pods.clock.advanceAsync(12_000);
     expect(pods.usable).toEqual([a, b, c]);
@@ -31,7 +31,7 @@ describe('active health', () => {
   });
 
   it('does not trust it after one', async () => {
-    const pods = house({ intervalMs: 1_000 });
+    const pods = fixture({ intervalMs: 1_000 });
     pods.probes.set(a, refuse);
     await pods.clock.advanceAsync(5_000);
     expect(pods.usable).toEqual([b, c]);
@@ -51,7 +51,7 @@ describe('active health', () => {
 
   it('spreads probes: the first over the interval, those that follow by ± 20 %', async () => {
     const askedAtMs = new Map<string, number[]>();
-    const pods = new StageHouse([
+    const pods = new StageFixture([
       activeHealth({
         check: async ({ address }) => {
           askedAtMs.set(address, [...(askedAtMs.get(address) ?? []), pods.clock.now()]);
@@ -74,7 +74,7 @@ describe('active health', () => {
   });
 
   it('counts only probes in a row', async () => {
-    const pods = house({ intervalMs: 1_000 });
+    const pods = fixture({ intervalMs: 1_000 });
     let probes = 0;
     pods.probes.set(a, () => (++probes % 3 === 0 ? Promise.resolve() : refuse()));
     await pods.clock.advanceAsync(60_000);
@@ -84,7 +84,7 @@ describe('active health', () => {
 
   it('takes no answer within timeoutMs for a failure, and aborts the probe', async () => {
     const signals: AbortSignal[] = [];
-    const pods = house({
+    const pods = fixture({
       intervalMs: 1_000,
       timeoutMs: 200,
       check: (endpoint, signal) => {
@@ -100,7 +100,7 @@ describe('active health', () => {
 
   it('does not probe what has no connection, and drops the answer of a probe under way', async () => {
     let probes = 0;
-    const pods = house({
+    const pods = fixture({
       intervalMs: 1_000,
       unhealthyAfter: 1,
       check: (_, signal) => {
@@ -119,7 +119,7 @@ describe('active health', () => {
   });
 
   it('gives up, and says so once, where the transport cannot ping', async () => {
-    const pods = house({ intervalMs: 1_000 });
+    const pods = fixture({ intervalMs: 1_000 });
     const impossible = (): Promise<void> => Promise.reject(new EvenkeelError('EVENKEEL_OPTION', 'no ping here'));
     for (const address of [a, b, c]) pods.probes.set(address, impossible);
     await pods.clock.advanceAsync(60_000);
@@ -129,7 +129,7 @@ describe('active health', () => {
   });
 
   it('leaves no timer when endpoints go, or when it is closed', async () => {
-    const pods = house();
+    const pods = fixture();
     pods.set([a, b]);
     expect(pods.clock.timers).toBe(2);
     pods.close();

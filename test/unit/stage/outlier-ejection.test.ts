@@ -4,10 +4,10 @@ import { type OutlierEjectionOptions, outlierEjection } from '../../../src/stage
 import { panic } from '../../../src/stage/panic.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
-function house(count: number, options?: OutlierEjectionOptions): StageHouse {
-  const result = new StageHouse([outlierEjection(options), panic()]);
+function fixture(count: number, options?: OutlierEjectionOptions): StageFixture {
+  const result = new StageFixture([outlierEjection(options), panic()]);
   result.set(addresses(count));
   return result;
 }
@@ -16,7 +16,7 @@ const [a, b, c, d, e] = addresses(5) as [string, string, string, string, string]
 
 describe('outlier ejection', () => {
   it('ejects after five failures in a row, not after four', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.status, 4);
     pods.completed(a, outcomes.success);
     pods.completed(a, outcomes.status, 4);
@@ -28,7 +28,7 @@ describe('outlier ejection', () => {
   });
 
   it('ejects at the first time-out when four more calls were not answered either, not when three were', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 1, 1_000, 4);
     expect(pods.usable).toEqual([a, b, c]);
     pods.completed(b, outcomes.timeout, 1, 1_000, 5);
@@ -42,9 +42,9 @@ describe('outlier ejection', () => {
     const verdicts = Array.from({ length: 300 }, (_, seed) => {
       const rng = seededRng(seed);
       const all = Array.from({ length: 60 }, () => (rng.next() < 0.12 ? outcomes.status : outcomes.success));
-      const told = house(3, options);
+      const told = fixture(3, options);
       for (const outcome of all) told.completed(a, outcome);
-      const counted = house(3, options);
+      const counted = fixture(3, options);
       ignored += counted.completedUnlessIgnored(a, all);
       expect(counted.events).toEqual(told.events);
       return told.usable.length;
@@ -54,13 +54,13 @@ describe('outlier ejection', () => {
   });
 
   it.each(['timeout', 'reset', 'status', 'overload', 'protocol'] as const)('counts %s as a failure', (cause) => {
-    const pods = house(2);
+    const pods = fixture(2);
     pods.completed(a, outcomes[cause], 5);
     expect(pods.usable).toEqual([b]);
   });
 
   it('counts neither what was never sent, nor cancelled calls, nor failed connections', () => {
-    const pods = house(2);
+    const pods = fixture(2);
     pods.completed(a, outcomes.notStarted, 20);
     pods.completed(a, outcomes.notConnected, 20);
     pods.completed(a, outcomes.cancelled, 20);
@@ -70,7 +70,7 @@ describe('outlier ejection', () => {
   });
 
   it('counts only the causes it is told to', () => {
-    const pods = house(2, { causes: ['timeout'] });
+    const pods = fixture(2, { causes: ['timeout'] });
     pods.completed(a, outcomes.status, 20);
     expect(pods.usable).toEqual([a, b]);
     pods.completed(a, outcomes.timeout, 5);
@@ -78,7 +78,7 @@ describe('outlier ejection', () => {
   });
 
   it('puts an endpoint on probation after its time, and restores it at the first success', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.reset, 5);
     pods.clock.advance(899);
     expect(pods.usable).toEqual([b, c]);
@@ -91,7 +91,7 @@ describe('outlier ejection', () => {
   });
 
   it('ejects for twice as long each time the trial call fails, up to 60 s', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.reset, 5);
     for (const seconds of [1, 2, 4, 8, 16, 32, 60, 60]) {
       pods.clock.advance(seconds * 900 - 1);
@@ -103,7 +103,7 @@ describe('outlier ejection', () => {
   });
 
   it('lets calls from before the trial decide nothing', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.completed(a, outcomes.success, 1, 500);
     expect(pods.usable).toEqual([b, c]);
@@ -115,7 +115,7 @@ describe('outlier ejection', () => {
   });
 
   it('lets a cancelled trial call decide nothing', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
     pods.completed(a, outcomes.cancelled);
@@ -123,7 +123,7 @@ describe('outlier ejection', () => {
   });
 
   it('opens another round when a trial has no verdict for 10 s', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);
     expect(pods.entry(a)).toMatchObject({ probation: 1 });
@@ -134,7 +134,7 @@ describe('outlier ejection', () => {
   });
 
   it('starts at the shortest ejection again after an endpoint was good for 10 s', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     const ejectAndRestore = (seconds: number): void => {
       pods.completed(a, outcomes.timeout, 5);
       pods.clock.advance(seconds * 900 - 1);
@@ -154,7 +154,7 @@ describe('outlier ejection', () => {
   });
 
   it('lets endpoints ejected together come back one by one: times are moved by up to a tenth', () => {
-    const pods = house(40);
+    const pods = fixture(40);
     const startMs = pods.clock.now();
     pods.inOneTurn(() => {
       for (const address of addresses(20)) pods.completed(address, outcomes.timeout, 5);
@@ -171,7 +171,7 @@ describe('outlier ejection', () => {
   });
 
   it('stands by as long as the endpoint asked for with Retry-After', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, { kind: 'failure', cause: 'overload', retryAfterMs: 20_000 }, 5);
     pods.clock.advance(17_999);
     expect(pods.usable).toEqual([b, c]);
@@ -180,7 +180,7 @@ describe('outlier ejection', () => {
   });
 
   it('brings the trial forward when a lost connection is regained, once until the next success', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.reset, 5);
     pods.disconnected(a, new Error('reset'));
     pods.connected(a);
@@ -200,7 +200,7 @@ describe('outlier ejection', () => {
   });
 
   it('brings the trial forward when a probe is answered', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.reset, 5);
     pods.probed(a);
     expect(pods.entry(a)).toMatchObject({ probation: 1, suspect: false });
@@ -210,7 +210,7 @@ describe('outlier ejection', () => {
   });
 
   it('does not take a clean close and a new connection for news', () => {
-    const pods = house(3);
+    const pods = fixture(3);
     pods.completed(a, outcomes.timeout, 5);
     pods.disconnected(a);
     pods.connected(a);
@@ -219,14 +219,14 @@ describe('outlier ejection', () => {
 
   describe('by share of failures', () => {
     /** `count` calls on `address`, every `nth` of which fails. */
-    function traffic(pods: StageHouse, address: string, count: number, nth: number): void {
+    function traffic(pods: StageFixture, address: string, count: number, nth: number): void {
       for (let call = 1; call <= count; call++) {
         pods.completed(address, call % nth === 0 ? outcomes.status : outcomes.success);
       }
     }
 
     it('ejects an endpoint that fails a third of its calls while the others are fine', () => {
-      const pods = house(2);
+      const pods = fixture(2);
       traffic(pods, b, 200, 1_000);
       traffic(pods, a, 48, 3);
       expect(pods.usable).toEqual([a, b]);
@@ -236,7 +236,7 @@ describe('outlier ejection', () => {
     });
 
     it('ejects nobody when all fail alike', () => {
-      const pods = house(3);
+      const pods = fixture(3);
       for (let round = 0; round < 300; round++) {
         for (const address of [a, b, c]) traffic(pods, address, 3, 3);
       }
@@ -244,7 +244,7 @@ describe('outlier ejection', () => {
     });
 
     it('does not compare with endpoints that left', () => {
-      const pods = house(3, { consecutiveFailures: Number.POSITIVE_INFINITY });
+      const pods = fixture(3, { consecutiveFailures: Number.POSITIVE_INFINITY });
       pods.completed(c, outcomes.status, 40); // too few to be judged by
       pods.set([a, b]);
       traffic(pods, b, 200, 1_000);
@@ -253,7 +253,7 @@ describe('outlier ejection', () => {
     });
 
     it('does not take those that left for endpoints that never fail', () => {
-      const pods = house(30, { consecutiveFailures: Number.POSITIVE_INFINITY });
+      const pods = fixture(30, { consecutiveFailures: Number.POSITIVE_INFINITY });
       pods.set([a, b]);
       traffic(pods, b, 48, 4);
       traffic(pods, a, 60, 2);
@@ -262,7 +262,7 @@ describe('outlier ejection', () => {
     });
 
     it('forgets the past of an endpoint it restores', () => {
-      const pods = house(2);
+      const pods = fixture(2);
       traffic(pods, b, 200, 1_000);
       traffic(pods, a, 51, 3);
       pods.clock.advance(1_101);
@@ -289,7 +289,7 @@ describe('outlier ejection', () => {
     for (const [n, rows] of Object.entries(left)) {
       it(`of ${n} pods`, () => {
         rows.forEach((expected, index) => {
-          const pods = house(Number(n));
+          const pods = fixture(Number(n));
           for (const address of addresses(index + 1)) pods.completed(address, outcomes.timeout, 5);
           expect(pods.usable.length, `${index + 1} failing`).toBe(expected === 'all' ? Number(n) : expected);
         });
@@ -297,7 +297,7 @@ describe('outlier ejection', () => {
     }
 
     it('keeps to a smaller share, but one may always be ejected', () => {
-      const pods = house(5, { maxEjectedRatio: 0.1 });
+      const pods = fixture(5, { maxEjectedRatio: 0.1 });
       pods.completed(a, outcomes.timeout, 5);
       pods.completed(b, outcomes.timeout, 5);
       expect(pods.usable).toEqual([b, c, d, e]);
@@ -311,7 +311,7 @@ describe('outlier ejection', () => {
       const standby: StageFactory = () => ({
         apply: (set) => set.map((entry) => (active.has(entry.endpoint.address) ? entry : { ...entry, weight: 0 })),
       });
-      const pods = new StageHouse([standby, outlierEjection({ maxEjectedRatio: 0.3 }), panic()]);
+      const pods = new StageFixture([standby, outlierEjection({ maxEjectedRatio: 0.3 }), panic()]);
       pods.set(addresses(10));
       pods.completed(a, outcomes.timeout, 5);
       pods.completed(b, outcomes.timeout, 5);
@@ -319,7 +319,7 @@ describe('outlier ejection', () => {
     });
 
     it('ejects one that was held back as soon as there is room', () => {
-      const pods = house(5, { maxEjectedRatio: 0.1 });
+      const pods = fixture(5, { maxEjectedRatio: 0.1 });
       pods.completed(a, outcomes.timeout, 5);
       pods.completed(b, outcomes.timeout, 5);
       pods.clock.advance(1_101);
@@ -328,7 +328,7 @@ describe('outlier ejection', () => {
   });
 
   it('in a panic uses all, and starts ejection times at their minimum when it is over', () => {
-    const pods = house(5);
+    const pods = fixture(5);
     for (const address of [a, b]) {
       pods.completed(address, outcomes.timeout, 5);
       for (const waitMs of [1_101, 2_201, 4_401]) {
@@ -355,7 +355,7 @@ describe('outlier ejection', () => {
   });
 
   it('runs the stages a few times, not a thousand, when a thousand endpoints fail one after the other', () => {
-    const pods = house(1_000);
+    const pods = fixture(1_000);
     const before = pods.runs;
     // A turn each, all within a second.
     for (const address of addresses(1_000)) {
@@ -380,7 +380,7 @@ describe('outlier ejection', () => {
   });
 
   it('acts at once as long as verdicts are few, however many come in one turn', () => {
-    const pods = house(100);
+    const pods = fixture(100);
     pods.inOneTurn(() => {
       for (const address of addresses(40)) pods.completed(address, outcomes.timeout, 5);
     });
@@ -390,7 +390,7 @@ describe('outlier ejection', () => {
   });
 
   it('keeps no timer and no record of endpoints that left', () => {
-    const pods = house(4);
+    const pods = fixture(4);
     pods.completed(a, outcomes.timeout, 5);
     expect(pods.clock.timers).toBe(1);
     pods.set([b, c, d]);

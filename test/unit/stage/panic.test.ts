@@ -3,7 +3,7 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 const [a, b, c, d] = addresses(4) as [string, string, string, string];
 
@@ -16,7 +16,7 @@ function suspecting(suspect: ReadonlySet<string>): StageFactory {
 
 describe('panic', () => {
   it('stands suspect endpoints by while at most half are suspect', () => {
-    const pods = new StageHouse([suspecting(new Set([a, b])), panic()]);
+    const pods = new StageFixture([suspecting(new Set([a, b])), panic()]);
     pods.set(addresses(4));
     expect(pods.usable).toEqual([c, d]);
     expect(pods.entry(a)).toMatchObject({ suspect: true, weight: 0 });
@@ -25,7 +25,7 @@ describe('panic', () => {
 
   it('uses all when more than half are suspect, by whichever stage, and says so once', () => {
     const suspect = new Set([a, b]);
-    const pods = new StageHouse([suspecting(suspect), outlierEjection(), panic()]);
+    const pods = new StageFixture([suspecting(suspect), outlierEjection(), panic()]);
     pods.set(addresses(4));
     pods.completed(c, outcomes.timeout, 5);
     expect(pods.usable).toEqual([a, b, c, d]);
@@ -37,7 +37,7 @@ describe('panic', () => {
   });
 
   it('does not count endpoints that stand by anyway', () => {
-    const pods = new StageHouse([
+    const pods = new StageFixture([
       () => ({
         apply: (set) => set.map((entry) => (entry.endpoint.address === d ? { ...entry, weight: 0 } : entry)),
       }),
@@ -49,7 +49,7 @@ describe('panic', () => {
   });
 
   it('does not count them among the suspect either', () => {
-    const pods = new StageHouse([
+    const pods = new StageFixture([
       () => ({
         apply: (set) => set.map((entry) => (entry.endpoint.address === c ? { ...entry, weight: 0 } : entry)),
       }),
@@ -62,7 +62,7 @@ describe('panic', () => {
   });
 
   it('uses suspects when no other endpoint has a connection, and not any more when one has', () => {
-    const pods = new StageHouse([suspecting(new Set([a])), panic()]);
+    const pods = new StageFixture([suspecting(new Set([a])), panic()]);
     pods.set([a, b, c]);
     expect(pods.usable).toEqual([b, c]);
     pods.disconnected(b, new Error('refused'));
@@ -74,7 +74,7 @@ describe('panic', () => {
   });
 
   it('leaves an endpoint on probation unlimited when it is the only one with a connection', () => {
-    const pods = new StageHouse([outlierEjection(), panic()]);
+    const pods = new StageFixture([outlierEjection(), panic()]);
     pods.set([a, b, c]);
     pods.completed(a, outcomes.timeout, 5);
     pods.clock.advance(1_101);

@@ -4,108 +4,109 @@ import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import { type PushbackOptions, pushback } from '../../../src/stage/pushback.js';
 import { standardStages } from '../../../src/stage/standard-stages.js';
-import { BalancerHouse } from '../../support/balancer-house.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { BalancerFixture } from '../../support/balancer-fixture.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 const [a, b, c, d] = addresses(4) as [string, string, string, string];
 const busy = (retryAfterMs: number): typeof outcomes.overload => ({ ...outcomes.overload, retryAfterMs });
 
-function pods(count: number, options: PushbackOptions = {}): StageHouse {
-  const house = new StageHouse([pushback(options)]);
-  house.set(addresses(count));
-  return house;
+function pods(count: number, options: PushbackOptions = {}): StageFixture {
+  const fixture = new StageFixture([pushback(options)]);
+  fixture.set(addresses(count));
+  return fixture;
 }
-const weights = (house: StageHouse): number[] => house.result.entries.map(({ weight }) => weight);
+const weights = (fixture: StageFixture): number[] => fixture.result.entries.map(({ weight }) => weight);
 
 describe('an endpoint that wants to be left alone', () => {
   it('gets a tenth of its share until then, and no longer', () => {
-    const house = pods(3);
-    house.completed(b, busy(5_000));
-    expect(weights(house)).toEqual([1, 0.1, 1]);
-    house.clock.advance(4_999);
-    expect(weights(house)).toEqual([1, 0.1, 1]);
-    house.clock.advance(1);
-    expect(weights(house)).toEqual([1, 1, 1]);
-    expect(house.clock.timers).toBe(0);
+    const fixture = pods(3);
+    fixture.completed(b, busy(5_000));
+    expect(weights(fixture)).toEqual([1, 0.1, 1]);
+    fixture.clock.advance(4_999);
+    expect(weights(fixture)).toEqual([1, 0.1, 1]);
+    fixture.clock.advance(1);
+    expect(weights(fixture)).toEqual([1, 1, 1]);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('is believed for a minute at most, and the longest of its wishes counts', () => {
-    const house = pods(3);
-    house.completed(b, busy(3_600_000));
-    house.completed(b, busy(1_000));
-    house.clock.advance(30_000);
-    house.set(addresses(3));
-    expect(weights(house)).toEqual([1, 0.1, 1]);
-    house.clock.advance(29_999);
-    expect(weights(house)).toEqual([1, 0.1, 1]);
-    house.clock.advance(1);
-    expect(weights(house)).toEqual([1, 1, 1]);
+    const fixture = pods(3);
+    fixture.completed(b, busy(3_600_000));
+    fixture.completed(b, busy(1_000));
+    fixture.clock.advance(30_000);
+    fixture.set(addresses(3));
+    expect(weights(fixture)).toEqual([1, 0.1, 1]);
+    fixture.clock.advance(29_999);
+    expect(weights(fixture)).toEqual([1, 0.1, 1]);
+    fixture.clock.advance(1);
+    expect(weights(fixture)).toEqual([1, 1, 1]);
   });
 
   it('is no matter of runs: however often it says so, stages run when it begins and when it ends', () => {
-    const house = pods(3);
-    const { runs } = house;
+    const fixture = pods(3);
+    const { runs } = fixture;
     for (let call = 0; call < 1_000; call++) {
-      house.completed(b, busy(1_000));
-      house.clock.advance(1);
+      fixture.completed(b, busy(1_000));
+      fixture.clock.advance(1);
     }
-    expect(house.runs - runs).toBeLessThanOrEqual(3);
-    house.clock.advance(2_000);
-    expect(weights(house)).toEqual([1, 1, 1]);
-    expect(house.clock.timers).toBe(0);
+    expect(fixture.runs - runs).toBeLessThanOrEqual(3);
+    fixture.clock.advance(2_000);
+    expect(weights(fixture)).toEqual([1, 1, 1]);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('is not spared when more than half say so', () => {
-    const house = pods(4);
-    for (const address of [a, b]) house.completed(address, busy(1_000));
-    expect(weights(house)).toEqual([0.1, 0.1, 1, 1]);
-    house.completed(c, busy(3_000));
-    expect(weights(house)).toEqual([1, 1, 1, 1]);
-    house.clock.advance(1_000);
-    expect(weights(house)).toEqual([1, 1, 0.1, 1]);
-    for (const address of [a, b, d]) house.completed(address, busy(1_000));
-    expect(weights(house)).toEqual([1, 1, 1, 1]);
+    const fixture = pods(4);
+    for (const address of [a, b]) fixture.completed(address, busy(1_000));
+    expect(weights(fixture)).toEqual([0.1, 0.1, 1, 1]);
+    fixture.completed(c, busy(3_000));
+    expect(weights(fixture)).toEqual([1, 1, 1, 1]);
+    fixture.clock.advance(1_000);
+    expect(weights(fixture)).toEqual([1, 1, 0.1, 1]);
+    for (const address of [a, b, d]) fixture.completed(address, busy(1_000));
+    expect(weights(fixture)).toEqual([1, 1, 1, 1]);
   });
 
   it('alone is the only one', () => {
-    const house = pods(1);
-    house.completed(a, busy(1_000));
-    expect(weights(house)).toEqual([1]);
+    const fixture = pods(1);
+    fixture.completed(a, busy(1_000));
+    expect(weights(fixture)).toEqual([1]);
   });
 
   it('says nothing with an overload that has no time, or none', () => {
-    const house = pods(3);
-    for (const outcome of [outcomes.overload, busy(0), outcomes.status, outcomes.success]) house.completed(b, outcome);
-    expect(weights(house)).toEqual([1, 1, 1]);
-    expect(house.clock.timers).toBe(0);
+    const fixture = pods(3);
+    for (const outcome of [outcomes.overload, busy(0), outcomes.status, outcomes.success])
+      fixture.completed(b, outcome);
+    expect(weights(fixture)).toEqual([1, 1, 1]);
+    expect(fixture.clock.timers).toBe(0);
   });
 
   it('is no doubt, and does not count towards panic', () => {
-    const house = new StageHouse([outlierEjection(), pushback(), panic()]);
-    house.set([a, b, c, d]);
-    for (const address of [a, b]) house.completed(address, outcomes.reset, 5);
-    house.completed(c, busy(5_000));
-    expect(house.usable).toEqual([c, d]);
-    expect(house.entry(c)?.weight).toBe(0.1);
-    expect(house.events.filter((event) => event.startsWith('panic'))).toEqual([]);
+    const fixture = new StageFixture([outlierEjection(), pushback(), panic()]);
+    fixture.set([a, b, c, d]);
+    for (const address of [a, b]) fixture.completed(address, outcomes.reset, 5);
+    fixture.completed(c, busy(5_000));
+    expect(fixture.usable).toEqual([c, d]);
+    expect(fixture.entry(c)?.weight).toBe(0.1);
+    expect(fixture.events.filter((event) => event.startsWith('panic'))).toEqual([]);
   });
 
   it('keeps zone and other weights in proportion; a standby stays one', () => {
-    const house = new StageHouse([
+    const fixture = new StageFixture([
       () => ({ apply: (set) => set.map((entry) => (entry.endpoint.address === a ? { ...entry, weight: 0 } : entry)) }),
       pushback({ ratio: 0.5 }),
     ]);
-    house.set([{ address: a }, { address: b, weight: 4 }, { address: c, weight: 2 }]);
-    for (const address of [a, b]) house.completed(address, busy(1_000));
-    expect(weights(house)).toEqual([0, 2, 2]);
+    fixture.set([{ address: a }, { address: b, weight: 4 }, { address: c, weight: 2 }]);
+    for (const address of [a, b]) fixture.completed(address, busy(1_000));
+    expect(weights(fixture)).toEqual([0, 2, 2]);
   });
 
   it('is forgotten with its pod', () => {
-    const house = pods(3);
-    house.completed(b, busy(5_000));
-    house.set([a, c]);
-    house.set([a, b, c]);
-    expect(weights(house)).toEqual([1, 1, 1]);
+    const fixture = pods(3);
+    fixture.completed(b, busy(5_000));
+    fixture.set([a, c]);
+    fixture.set([a, b, c]);
+    expect(weights(fixture)).toEqual([1, 1, 1]);
   });
 
   it('checks its options', () => {
@@ -117,10 +118,10 @@ describe('an endpoint that wants to be left alone', () => {
 
 describe('in a balancer of the standard stages', () => {
   it('an overloaded endpoint gets about a twentieth of the calls while the two others have room', async () => {
-    const house = new BalancerHouse({ stages: standardStages() });
-    await house.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    const fixture = new BalancerFixture({ stages: standardStages() });
+    await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     let asked = 0;
-    await house.balancer
+    await fixture.balancer
       .run(
         ({ endpoint }) => {
           asked = Number(endpoint.address.at(-1));
@@ -129,13 +130,13 @@ describe('in a balancer of the standard stages', () => {
         { classify: () => busy(10_000) },
       )
       .catch(() => {});
-    await house.clock.advanceAsync(0);
-    const got = await house.addresses(210);
+    await fixture.clock.advanceAsync(0);
+    const got = await fixture.addresses(210);
     const share = got.filter((address) => address === `10.0.0.${asked}`).length;
     expect(share).toBeGreaterThanOrEqual(5);
     expect(share).toBeLessThanOrEqual(15);
-    await house.clock.advanceAsync(10_000);
-    const later = await house.addresses(210);
+    await fixture.clock.advanceAsync(10_000);
+    const later = await fixture.addresses(210);
     expect(later.filter((address) => address === `10.0.0.${asked}`)).toHaveLength(70);
   });
 });

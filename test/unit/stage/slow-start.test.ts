@@ -1,24 +1,24 @@
 import { describe, expect, it } from 'vitest';
 import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import { type SlowStartOptions, slowStart } from '../../../src/stage/slow-start.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 const [a, b, c] = addresses(3) as [string, string, string];
 
 /** Two endpoints since the start, and a third that has just come. */
-function withNewcomer(options: SlowStartOptions = {}): StageHouse {
-  const pods = new StageHouse([slowStart(options)]);
+function withNewcomer(options: SlowStartOptions = {}): StageFixture {
+  const pods = new StageFixture([slowStart(options)]);
   pods.set([a, b]);
   pods.clock.advance(60_000);
   pods.set([a, b, c]);
   return pods;
 }
 
-const weight = (pods: StageHouse, address: string): number => Number(pods.entry(address)?.weight.toFixed(3));
+const weight = (pods: StageFixture, address: string): number => Number(pods.entry(address)?.weight.toFixed(3));
 
 describe('slow start', () => {
   it('takes the first set for old', () => {
-    const pods = new StageHouse([slowStart()]);
+    const pods = new StageFixture([slowStart()]);
     pods.set([a, b]);
     expect([weight(pods, a), weight(pods, b)]).toEqual([1, 1]);
     expect(pods.clock.timers).toBe(0);
@@ -55,7 +55,7 @@ describe('slow start', () => {
   });
 
   it('counts age from the first connection, and runs no timer until there is one', () => {
-    const pods = new StageHouse([slowStart()]);
+    const pods = new StageFixture([slowStart()]);
     pods.set([a, b]);
     pods.set([a, b, c], false);
     expect(weight(pods, c)).toBe(0.1);
@@ -89,7 +89,7 @@ describe('slow start', () => {
   });
 
   it('holds nobody back when all are new', () => {
-    const pods = new StageHouse([slowStart()]);
+    const pods = new StageFixture([slowStart()]);
     pods.set([a]);
     pods.clock.advance(60_000);
     pods.set([b, c]);
@@ -106,7 +106,7 @@ describe('slow start', () => {
   });
 
   it('multiplies the weight the endpoint has', () => {
-    const pods = new StageHouse([slowStart({ minRatio: 0.2 })]);
+    const pods = new StageFixture([slowStart({ minRatio: 0.2 })]);
     pods.set([a]);
     pods.set([a, { address: b, weight: 5 }]);
     expect(weight(pods, b)).toBe(1);

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { subset } from '../../../src/stage/subset.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 function subsetOf(
   client: string | { index: number; count: number },
   size: number,
   endpoints: readonly string[],
 ): Map<string, number> {
-  const pods = new StageHouse([subset({ size, client })]);
+  const pods = new StageFixture([subset({ size, client })]);
   pods.set(endpoints);
   return new Map(pods.result.entries.map(({ endpoint, weight }) => [endpoint.address, weight]));
 }

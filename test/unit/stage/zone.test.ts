@@ -3,11 +3,11 @@ import { outcomes } from '../../../src/endpoint/outcome.js';
 import { outlierEjection } from '../../../src/stage/outlier-ejection.js';
 import { panic } from '../../../src/stage/panic.js';
 import { zone } from '../../../src/stage/zone.js';
-import { addresses, StageHouse } from '../../support/stage-house.js';
+import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 /** Endpoints per zone, `a` first; settled. */
-function zones(counts: Record<string, number>, maxLoadRatio?: number): StageHouse {
-  const pods = new StageHouse([
+function zones(counts: Record<string, number>, maxLoadRatio?: number): StageFixture {
+  const pods = new StageFixture([
     outlierEjection(),
     zone({ zone: 'a', ...(maxLoadRatio !== undefined && { maxLoadRatio }) }),
     panic(),
@@ -19,7 +19,7 @@ function zones(counts: Record<string, number>, maxLoadRatio?: number): StageHous
 }
 
 /** Which share of the calls stays in zone `a`. */
-function staying(pods: StageHouse): number {
+function staying(pods: StageFixture): number {
   let own = 0;
   let all = 0;
   for (const { endpoint, weight } of pods.result.entries) {

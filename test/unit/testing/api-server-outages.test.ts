@@ -3,7 +3,7 @@ import { createApiServer } from '../../../src/testing/api-server.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { until } from '../../support/until.js';
 import { get, open } from './api-server-client.js';
-import { closeAll, server, slice, watch } from './api-server-house.js';
+import { closeAll, server, slice, watch } from './api-server-fixture.js';
 
 afterEach(closeAll);
 

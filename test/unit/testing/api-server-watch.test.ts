@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { until } from '../../support/until.js';
 import { get } from './api-server-client.js';
-import { closeAll, ofOrders, server, slice, watch } from './api-server-house.js';
+import { closeAll, ofOrders, server, slice, watch } from './api-server-fixture.js';
 
 afterEach(closeAll);
 

@@ -12,7 +12,7 @@ const secure: https.Agent = createAgent('https://orders.shop:8443', { ...options
 http.get('http://orders.shop:8080/', { agent: plain });
 https.get('https://orders.shop:8443/', { agent: secure });
 
-const orders: HttpServiceAgent = createAgent(new URL('http://orders.shop:8080'), { otherwise: plain });
+const orders: HttpServiceAgent = createAgent(new URL('http://orders.shop:8080'), { fallbackAgent: plain });
 const state: string | undefined = orders.balancer.snapshot().endpoints[0]?.state;
 orders.destroy();
 void [state, orders.balancer.ready(), orders.close(), orders[Symbol.asyncDispose]()];

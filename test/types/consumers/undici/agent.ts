@@ -5,7 +5,7 @@ import { Agent, interceptors, RetryAgent, setGlobalDispatcher } from 'undici';
 const agent = createServiceAgent({
   services: ({ hostname }) => (hostname === 'legacy.shop' ? false : undefined),
   options: ({ protocol }): ServiceOptions | undefined => (protocol === 'https:' ? { tls: { ca: '' } } : undefined),
-  otherwise: new Agent(),
+  fallbackDispatcher: new Agent(),
 });
 setGlobalDispatcher(agent);
 setGlobalDispatcher(new RetryAgent(agent));
@@ -18,6 +18,6 @@ setGlobalDispatcher(new Agent().compose(services, interceptors.redirect()));
 void services.close();
 
 // @ts-expect-error: a Service gets no requests for other hosts
-createServiceAgent({ options: { otherwise: agent } });
+createServiceAgent({ options: { fallbackDispatcher: agent } });
 // @ts-expect-error: an interceptor lets them pass
-serviceInterceptor({ otherwise: agent });
+serviceInterceptor({ fallbackDispatcher: agent });

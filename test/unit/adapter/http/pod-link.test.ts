@@ -90,7 +90,7 @@ describe('a pod that left the Service', () => {
 
   it('is still asked whether it lives: what no request waits for is not given up', async () => {
     const { link, dials } = opened();
-    const pinged = link.knock(new AbortController().signal);
+    const pinged = link.connectProbe(new AbortController().signal);
     link.left();
     await turn();
     dials[0]?.dialled(undefined, dials[0].socket);

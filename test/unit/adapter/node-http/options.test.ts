@@ -21,7 +21,7 @@ describe('createAgent', () => {
     ['an idle time', 'http://orders.shop', { keepAliveTimeoutMs: 0 }, 'keepAliveTimeoutMs'],
     ['a probe time', 'http://orders.shop', { tcpKeepAliveMs: 1 }, 'tcpKeepAliveMs'],
     ['a health path', 'http://orders.shop', { healthPath: 'healthz' }, 'healthPath'],
-    ['otherwise', 'http://orders.shop', { otherwise: {} }, 'otherwise must be an Agent'],
+    ['fallbackAgent', 'http://orders.shop', { fallbackAgent: {} }, 'fallbackAgent must be an Agent'],
     ['key', 'http://orders.shop', { key: 'x-user' }, 'key must be a function'],
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
@@ -59,7 +59,7 @@ describe('createAgent', () => {
       keepAliveTimeoutMs: 5_000,
       tcpKeepAliveMs: 1_000,
       healthPath: '/healthz',
-      otherwise: new HttpsAgent(),
+      fallbackAgent: new HttpsAgent(),
       key: () => undefined,
       deadlineMs: () => 1_000,
       retry: { maxAttempts: 2, when: () => false },
@@ -74,7 +74,7 @@ describe('nodeHttpTransport', () => {
   it.each([
     [{}, 'origin'],
     [{ origin: 'orders.shop' }, 'origin'],
-    [{ origin: 'http://orders.shop', otherwise: 1 }, '"otherwise"'],
+    [{ origin: 'http://orders.shop', fallbackAgent: 1 }, '"fallbackAgent"'],
     [{ origin: 'http://orders.shop', connectTimeoutMs: 0 }, 'connectTimeoutMs'],
   ])('refuses %j', (options, part) => {
     expect(() => nodeHttpTransport(options as never)).toThrow(refused(part));

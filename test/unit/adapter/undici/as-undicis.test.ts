@@ -109,9 +109,10 @@ describe('stats', () => {
 describe.each([
   [
     'a dispatcher',
-    (otherwise: undici.Dispatcher) => keep(createDispatcher(origin, { resolver: resolver(), otherwise })),
+    (fallbackDispatcher: undici.Dispatcher) =>
+      keep(createDispatcher(origin, { resolver: resolver(), fallbackDispatcher })),
   ],
-  ['a service agent', (otherwise: undici.Dispatcher) => agentOf({ otherwise })],
+  ['a service agent', (fallbackDispatcher: undici.Dispatcher) => agentOf({ fallbackDispatcher })],
 ])('a MockAgent behind %s', (_name, make) => {
   const there = 'http://pay.example.com';
 
@@ -157,10 +158,10 @@ it('the limits of a WebSocket must be whole numbers', () => {
   }
 });
 
-it('a dispatcher is ready for the EventSource of undici, as `otherwise` says', () => {
-  const otherwise = keep(new undici.Agent({ eventSource: { maxEventSize: 5 } } as never));
-  const said = (otherwise as { eventSourceOptions?: unknown }).eventSourceOptions;
-  const dispatcher = keep(createDispatcher(origin, { resolver: resolver(), otherwise }));
+it('a dispatcher is ready for the EventSource of undici, as `fallbackDispatcher` says', () => {
+  const fallbackDispatcher = keep(new undici.Agent({ eventSource: { maxEventSize: 5 } } as never));
+  const said = (fallbackDispatcher as { eventSourceOptions?: unknown }).eventSourceOptions;
+  const dispatcher = keep(createDispatcher(origin, { resolver: resolver(), fallbackDispatcher }));
   expect((dispatcher as { eventSourceOptions?: unknown }).eventSourceOptions).toEqual(said);
-  expect((agentOf({ otherwise }) as { eventSourceOptions?: unknown }).eventSourceOptions).toEqual(said);
+  expect((agentOf({ fallbackDispatcher }) as { eventSourceOptions?: unknown }).eventSourceOptions).toEqual(said);
 });

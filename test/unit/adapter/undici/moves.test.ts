@@ -1,16 +1,16 @@
 import type { Dispatcher } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { type Caller, ForkHouse } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, ForkFixture } from '../../../../test/support/fake-pod-pool.js';
 
 const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
 
 /** A Service of one pod at a time, whose pods leave while a request of ours is on its way to them. */
-class MovingHouse extends ForkHouse {
+class MovingFixture extends ForkFixture {
   readonly #resolver: FakeResolver;
   #pods = 0;
 
-  constructor(options: ConstructorParameters<typeof ForkHouse>[1] = {}) {
+  constructor(options: ConstructorParameters<typeof ForkFixture>[1] = {}) {
     const resolver = new FakeResolver();
     super(0, { ...options, resolver });
     this.#resolver = resolver;
@@ -33,18 +33,18 @@ class MovingHouse extends ForkHouse {
   }
 }
 
-const house = async (options?: ConstructorParameters<typeof ForkHouse>[1]): Promise<MovingHouse> => {
-  const moving = new MovingHouse(options);
+const fixture = async (options?: ConstructorParameters<typeof ForkFixture>[1]): Promise<MovingFixture> => {
+  const moving = new MovingFixture(options);
   await moving.replace();
   return moving;
 };
 
-describe.each<[string, (of: MovingHouse, method: Dispatcher.HttpMethod) => Caller]>([
+describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Caller]>([
   ['a request', (of, method) => of.askPlainly({ method })],
   ['a request that may have several answers', (of, method) => of.ask({ method })],
 ])('%s whose pods leave before it was sent', (_what, ask) => {
   it('goes on to the next, and has all its attempts left', async () => {
-    const moving = await house();
+    const moving = await fixture();
     const caller = ask(moving, 'POST');
     for (let move = 1; move <= 10; move++) await moving.leave();
     for (let attempt = 1; attempt < 3; attempt++) {
@@ -61,7 +61,7 @@ describe.each<[string, (of: MovingHouse, method: Dispatcher.HttpMethod) => Calle
   });
 
   it('has no more attempts than it would have had', async () => {
-    const moving = await house();
+    const moving = await fixture();
     const caller = ask(moving, 'GET');
     for (let move = 1; move <= 5; move++) await moving.leave();
     for (let attempt = 1; attempt <= 3; attempt++) {
@@ -75,7 +75,7 @@ describe.each<[string, (of: MovingHouse, method: Dispatcher.HttpMethod) => Calle
   });
 
   it('is not moved for ever: after 100 times it counts, and costs, as any repetition', async () => {
-    const moving = await house();
+    const moving = await fixture();
     const caller = ask(moving, 'POST');
     for (let move = 1; move <= 103 && caller.error === undefined; move++) await moving.leave();
     expect(caller.error?.message).toContain('left the Service before the request was sent');
@@ -84,7 +84,7 @@ describe.each<[string, (of: MovingHouse, method: Dispatcher.HttpMethod) => Calle
   });
 
   it('pays for no move', async () => {
-    const moving = await house({ retry: { maxAttempts: 1, budget: { ratio: 0, minPerSecond: 0 } } });
+    const moving = await fixture({ retry: { maxAttempts: 1, budget: { ratio: 0, minPerSecond: 0 } } });
     const caller = ask(moving, 'POST');
     for (let move = 1; move <= 10; move++) await moving.leave();
     moving.last.begin().answer(200);

@@ -30,7 +30,12 @@ describe('createDispatcher and createFetch', () => {
     ['hedge', 'http://orders.shop', { hedge: { afterMs: 5, max: 0 } }, 'hedge.max'],
     ['statuses', 'http://orders.shop', { retry: { statuses: [200] } }, 'retry.statuses[]'],
     ['a health path', 'http://orders.shop', { healthPath: 'healthz' }, 'healthPath'],
-    ['otherwise', 'http://orders.shop', { otherwise: {} }, 'otherwise must be an undici Dispatcher'],
+    [
+      'fallbackDispatcher',
+      'http://orders.shop',
+      { fallbackDispatcher: {} },
+      'fallbackDispatcher must be an undici Dispatcher',
+    ],
     ['key', 'http://orders.shop', { key: 'x-user' }, 'key must be a function'],
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
@@ -76,7 +81,7 @@ describe('undiciTransport', () => {
   it.each([
     [{}, 'origin'],
     [{ origin: 'orders.shop' }, 'origin'],
-    [{ origin: 'http://orders.shop', otherwise: 1 }, '"otherwise"'],
+    [{ origin: 'http://orders.shop', fallbackDispatcher: 1 }, '"fallbackDispatcher"'],
     [{ origin: 'http://orders.shop', connectTimeoutMs: 0 }, 'connectTimeoutMs'],
   ])('refuses %j', (options, part) => {
     expect(() => undiciTransport(options as never)).toThrow(refused(part));

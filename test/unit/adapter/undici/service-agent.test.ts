@@ -76,7 +76,13 @@ const discovery = (): TargetOptions => ({
   dns: { clusterDomain: 'cluster.local', namespace: 'web', client: () => dns },
 });
 function open(options: ServiceAgentOptions = {}): ServiceAgent {
-  agent = createServiceAgent({ clock, otherwise: outside, discovery: discovery(), options: toThePod, ...options });
+  agent = createServiceAgent({
+    clock,
+    fallbackDispatcher: outside,
+    discovery: discovery(),
+    options: toThePod,
+    ...options,
+  });
   return agent;
 }
 
@@ -155,7 +161,7 @@ describe('where a request goes', () => {
   });
 
   it('what has no origin, or one that is none, is for the dispatcher outside to refuse', async () => {
-    open({ otherwise: new undici.Agent() });
+    open({ fallbackDispatcher: new undici.Agent() });
     for (const origin of [undefined, '', 'orders.shop', 'ftp://orders.shop', 'http://[', 3]) {
       await expect(agent.request({ origin, path: '/', method: 'GET' } as never)).rejects.toThrow();
     }
@@ -197,7 +203,11 @@ describe('options of a Service', () => {
       },
       'no options today',
     ],
-    ['an unknown option', () => ({ ...toThePod(), otherwise: outside }), 'options() has no option "otherwise"'],
+    [
+      'an unknown option',
+      () => ({ ...toThePod(), fallbackDispatcher: outside }),
+      'options() has no option "fallbackDispatcher"',
+    ],
     ['one that does not fit', () => ({ connections: 0 }), 'connections'],
     ['a promise', async () => toThePod(), 'options() must be options'],
   ])('%s fails the request, and the next one asks again', async (_what, wrong, message) => {
@@ -222,7 +232,7 @@ describe('options of a Service', () => {
 
   it.each([
     [{ options: { resolver: 'orders.shop:80' } }, 'options.resolver'],
-    [{ options: { otherwise: {} } }, 'options has no option "otherwise"'],
+    [{ options: { fallbackDispatcher: {} } }, 'options has no option "fallbackDispatcher"'],
     [{ options: { connections: 0 } }, 'connections'],
     [{ options: { waitTimeoutMs: -1 } }, 'waitTimeoutMs'],
     [{ options: { deadlineMs: 0 } }, 'deadlineMs'],
@@ -231,7 +241,7 @@ describe('options of a Service', () => {
     [{ options: { clusterDomain: 5 } }, 'clusterDomain'],
     [{ options: 3 }, 'options'],
     [{ services: 'orders' }, 'services'],
-    [{ otherwise: {} }, 'otherwise'],
+    [{ fallbackDispatcher: {} }, 'fallbackDispatcher'],
     [{ discovery: { dns: { servers: [] } } }, 'servers'],
     [{ discovery: { allowAddresses: ['all'] } }, 'allowAddresses'],
     [{ idleTimeoutMs: 0 }, 'idleTimeoutMs'],
@@ -242,7 +252,7 @@ describe('options of a Service', () => {
   ])('refuses %j at once', (options, part) => {
     const error = expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining(part) });
     expect(() => createServiceAgent(options as never)).toThrow(error);
-    if (!('otherwise' in options)) expect(() => serviceInterceptor(options as never)).toThrow(error);
+    if (!('fallbackDispatcher' in options)) expect(() => serviceInterceptor(options as never)).toThrow(error);
   });
 });
 
@@ -518,12 +528,12 @@ describe('an agent', () => {
   it('may be given another agent for what is outside', async () => {
     const inner = createServiceAgent({
       clock,
-      otherwise: outside,
+      fallbackDispatcher: outside,
       discovery: discovery(),
       options: toThePod,
       services: ['stock.shop'],
     });
-    open({ services: ['orders.shop'], otherwise: inner });
+    open({ services: ['orders.shop'], fallbackDispatcher: inner });
     expect(await get('http://orders.shop/')).toBe('pod');
     expect(await get('http://stock.shop/')).toBe('pod');
     expect(await get('http://example.com/')).toBe('outside');
@@ -535,9 +545,9 @@ describe('an agent', () => {
   });
 
   it('tells what a dispatcher outside says that its owner has closed', async () => {
-    const otherwise = new undici.Agent();
-    open({ otherwise });
-    await otherwise.close();
+    const fallbackDispatcher = new undici.Agent();
+    open({ fallbackDispatcher });
+    await fallbackDispatcher.close();
     await expect(get('http://127.0.0.1:1/')).rejects.toMatchObject({
       code: expect.stringMatching(/^UND_ERR_(CLOSED|DESTROYED)$/),
     });

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Endpoint } from '../../../../src/endpoint/endpoint.js';
 import { type EndpointSlice, parseSlice, type Unchecked } from '../../../../src/resolver/kubernetes/endpoint-slice.js';
-import { Publication } from '../../../../src/resolver/kubernetes/publication.js';
 import { SliceUnion } from '../../../../src/resolver/kubernetes/slice-union.js';
+import { UpdateThrottle } from '../../../../src/resolver/kubernetes/update-throttle.js';
 import { drawIndex, type Rng } from '../../../../src/runtime/rng.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
@@ -29,7 +29,7 @@ class Storm {
   /** When something was published, in ms. */
   published: number[] = [];
   last: readonly Endpoint[] = [];
-  readonly publication = new Publication(
+  readonly throttle = new UpdateThrottle(
     this.clock,
     () => this.union,
     (endpoints) => {
@@ -41,7 +41,7 @@ class Storm {
 
   constructor() {
     for (let slice = 0; slice < SLICES; slice++) this.write(slice);
-    this.publication.start();
+    this.throttle.start();
     this.clock.advance(10_000);
     this.published = [];
   }
@@ -50,7 +50,7 @@ class Storm {
     const touched = new Set<string>();
     this.union.put(`s${slice}`, this.#slice(slice));
     this.union.settle(touched);
-    this.publication.changed(touched);
+    this.throttle.changed(touched);
   }
 
   #slice(slice: number): EndpointSlice {

@@ -1,0 +1,78 @@
+import { type ClientRequest, Agent as HttpAgent } from 'node:http';
+import { Agent as HttpsAgent } from 'node:https';
+import { type Clock, EvenkeelError } from '../../index.js';
+import type { MockedDial } from '../http/mocked-sockets.js';
+import { endWithoutSocket, type RequestOptions, type RequestTaker } from './node-agent.js';
+
+/** What it takes. */
+export interface FallbackOptions {
+  /** The caller's agent, which stays his to destroy. */
+  readonly fallbackAgent: RequestTaker | undefined;
+  /** Of the target: an agent of our own is for the same. */
+  readonly protocol: string;
+  readonly clock: Clock;
+  /** How an Agent of ours opens sockets. @defaultValue as Node does */
+  readonly dial?: MockedDial | undefined;
+  /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
+  readonly drainTimeoutMs: number;
+}
+
+/** Where requests go that are for no pod of ours: an agent that was given, or one of our own, made when first needed. */
+export class Fallback {
+  readonly #options: FallbackOptions;
+  #agent: HttpAgent | undefined;
+  #closed = false;
+
+  constructor(options: FallbackOptions) {
+    this.#options = options;
+  }
+
+  /** The one of our own, if it was needed. */
+  get own(): HttpAgent | undefined {
+    return this.#agent;
+  }
+
+  addRequest(request: ClientRequest, options: RequestOptions): void {
+    if (this.#closed) endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
+    else (this.#options.fallbackAgent ?? this.#ownAgent()).addRequest(request, options);
+  }
+
+  /** What runs may finish, for as long as it may on a pod. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const agent = this.#agent;
+    if (agent === undefined) return;
+    const { clock, drainTimeoutMs } = this.#options;
+    agent.keepSocketAlive = () => false;
+    for (const idle of Object.values(agent.freeSockets).flat()) idle?.destroy();
+    const busy = Object.values(agent.sockets).flat();
+    const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => agent.destroy(), drainTimeoutMs) : undefined;
+    await Promise.all(busy.map((socket) => new Promise((resolve) => socket?.once('close', resolve))));
+    timer?.cancel();
+  }
+
+  destroy(): void {
+    this.#closed = true;
+    this.#agent?.destroy();
+  }
+
+  #ownAgent(): RequestTaker {
+    // As Node's own global ones.
+    if (this.#agent === undefined) {
+      const { protocol, dial } = this.#options;
+      this.#agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true, timeout: 5_000 });
+      if (dial !== undefined) this.#agent.createConnection = opener(dial);
+    }
+    return this.#agent as HttpAgent & RequestTaker;
+  }
+}
+
+/** What Node's Agent calls for a new socket. */
+function opener(dial: MockedDial): HttpAgent['createConnection'] {
+  return ({ host, port }, created) => {
+    dial.connect({ host: host ?? 'localhost', port: Number(port) }, (error, socket) => {
+      created?.(error ?? null, socket);
+    });
+    return undefined;
+  };
+}

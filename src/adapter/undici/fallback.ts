@@ -1,0 +1,126 @@
+import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
+import { type Clock, EvenkeelError, optionError } from '../../index.js';
+import { withoutDispatcher } from './dispatch-options.js';
+import { asHandlerV2 } from './handler-v1.js';
+
+/** What it takes. */
+export interface FallbackOptions {
+  /** The caller's dispatcher, which stays his to close. */
+  readonly fallbackDispatcher: Dispatcher | undefined;
+  readonly clock: Clock;
+  /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
+  readonly drainTimeoutMs: number;
+  /** How an Agent of ours opens sockets. @defaultValue as undici does */
+  readonly connect?: buildConnector.connector | undefined;
+  /** Told of the Agent, if one of ours is made. */
+  readonly opened?: ((agent: Agent) => void) | undefined;
+}
+
+/** Of undici's EventSource: the largest event, in bytes. */
+export interface EventSourceOptions {
+  readonly maxEventSize?: number | undefined;
+}
+
+/** How many pools of our Agent there are before those it has closed are dropped. */
+const SWEEP_AT = 64;
+
+/** Where requests go that are for no pod of ours: a dispatcher that was given, or an Agent of our own, made when first needed. */
+export class Fallback {
+  readonly #options: FallbackOptions;
+  #agent: Agent | undefined;
+  /** Those of our Agent, which forgets them when it is closed and could not cut them any more. */
+  readonly #pools = new Set<Pool>();
+  #sweepAt = SWEEP_AT;
+  #closed = false;
+  #destroyedBy: Error | undefined;
+
+  constructor(options: FallbackOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Whether it is a mock that answers: the `fetch` of undici then gives it bodies as they were passed, and so that it can
+   * match them.
+   */
+  get isMockActive(): boolean {
+    const { fallbackDispatcher } = this.#options;
+    return (fallbackDispatcher as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
+  }
+
+  /** What it says of EventSources. Undefined: undici's defaults. */
+  get eventSourceOptions(): EventSourceOptions | undefined {
+    const { fallbackDispatcher } = this.#options;
+    return (fallbackDispatcher as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;
+  }
+
+  /** As undici's Agent has them, by origin; none of a dispatcher that is not ours. */
+  get stats(): Readonly<Record<string, unknown>> {
+    return this.#agent?.stats ?? {};
+  }
+
+  dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if (this.#closed) {
+      // Those come so late that were held when it was destroyed.
+      const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
+      return refuse(handler, this.#destroyedBy ?? closed);
+    }
+    const target = this.#options.fallbackDispatcher ?? this.#ownAgent();
+    // Both undici 7 and 8 take the newer form, and it may be of either.
+    return target.dispatch(withoutDispatcher(options), asHandlerV2(handler) as Dispatcher.DispatchHandler);
+  }
+
+  /** What runs may finish, for as long as it may on a pod. Never rejects. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    const agent = this.#agent;
+    if (agent === undefined || agent.destroyed) return;
+    const { clock, drainTimeoutMs } = this.#options;
+    const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => this.destroy(null), drainTimeoutMs) : undefined;
+    // Rejects only when it was destroyed meanwhile, which is what was wanted then.
+    await agent.close().catch(() => {});
+    timer?.cancel();
+  }
+
+  destroy(error: Error | null): void {
+    this.#closed = true;
+    this.#destroyedBy ??= error ?? undefined;
+    void this.#agent?.destroy(error);
+    for (const pool of this.#pools) void pool.destroy(error);
+  }
+
+  #ownAgent(): Agent {
+    if (this.#agent === undefined) {
+      const { connect } = this.#options;
+      const factory = (origin: string | URL, options: object): Pool => this.#open(origin, options);
+      this.#agent = new Agent({ factory, ...(connect && { connect }) });
+      this.#options.opened?.(this.#agent);
+    }
+    return this.#agent;
+  }
+
+  #open(origin: string | URL, options: object): Pool {
+    if (this.#pools.size >= this.#sweepAt) {
+      for (const pool of this.#pools) if (pool.destroyed) this.#pools.delete(pool);
+      this.#sweepAt = Math.max(SWEEP_AT, 2 * this.#pools.size);
+    }
+    const pool = new Pool(origin, options);
+    this.#pools.add(pool);
+    return pool;
+  }
+}
+
+/** Checks an `fallbackDispatcher` option. Throws EVENKEEL_OPTION. */
+export function checkFallback(fallbackDispatcher: Dispatcher | undefined): void {
+  if (fallbackDispatcher !== undefined && typeof fallbackDispatcher?.dispatch !== 'function') {
+    throw optionError('fallbackDispatcher', 'an undici Dispatcher', fallbackDispatcher);
+  }
+}
+
+/** Tells a handler of either form that its request fails before it began; throws where it cannot be told. Nobody has to wait: true, as from `dispatch`. */
+export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
+  if (typeof handler.onRequestStart === 'function' && typeof handler.onResponseError === 'function') {
+    handler.onResponseError(undefined as never, error);
+  } else if (typeof handler.onError === 'function') handler.onError(error);
+  else throw error;
+  return true;
+}

@@ -1,0 +1,85 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Dispatcher } from 'undici';
+import type { HandlerV1 } from './call-v1.js';
+import type { HandlerV2 } from './call-v2.js';
+
+/** Lets a handler of the older form be served by an undici that knows only the newer one. */
+export class HandlerV1AsV2 implements HandlerV2 {
+  readonly #handler: HandlerV1;
+
+  constructor(handler: HandlerV1) {
+    this.#handler = handler;
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController, context?: unknown): void {
+    this.#handler.onConnect?.((reason) => controller.abort(reason as Error), context);
+  }
+
+  onResponseStarted(): void {
+    this.#handler.onResponseStarted?.();
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText = '',
+  ): void {
+    const raw = rawList(controller.rawHeaders, headers);
+    if (this.#handler.onHeaders?.(status, raw, () => controller.resume(), statusText) === false) controller.pause();
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    if (this.#handler.onData?.(chunk) === false) controller.pause();
+  }
+
+  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#handler.onComplete?.(rawList(controller.rawTrailers, trailers));
+  }
+
+  onRequestUpgrade(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    socket: Duplex,
+  ): void {
+    this.#handler.onUpgrade?.(status, rawList(controller.rawHeaders, headers), socket);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    if (this.#handler.onError === undefined) throw error;
+    this.#handler.onError(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+}
+
+/** A handler of either form as one of the newer. */
+export function asHandlerV2(handler: Dispatcher.DispatchHandler): HandlerV2 {
+  return typeof handler.onRequestStart === 'function'
+    ? (handler as HandlerV2)
+    : new HandlerV1AsV2(handler as HandlerV1);
+}
+
+/**
+ * Headers as `[name, value, …]` of buffers. From an object, each value of a repeated header gets a pair of its own:
+ * a list in one element would come out as one joined value, which breaks Set-Cookie.
+ */
+function rawList(raw: unknown, headers: IncomingHttpHeaders | undefined): unknown[] {
+  if (Array.isArray(raw)) return raw;
+  const list: Buffer[] = [];
+  for (const [name, value] of Object.entries((raw ?? headers ?? {}) as IncomingHttpHeaders)) {
+    if (value === undefined) continue;
+    for (const item of Array.isArray(value) ? value : [value]) {
+      list.push(Buffer.from(name, 'latin1'), Buffer.from(item, 'latin1'));
+    }
+  }
+  return list;
+}

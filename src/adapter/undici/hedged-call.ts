@@ -1,0 +1,246 @@
+import { type Dispatcher, errors, type Pool } from 'undici';
+import { type Lease, outcomes, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../../index.js';
+import { deadlineError } from '../http/deadline-error.js';
+import type { CallOwner } from './call-owner.js';
+import type { HandlerV2 } from './call-v2.js';
+import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
+import type { Hedging } from './hedging.js';
+import { MAX_MOVES } from './pod-left.js';
+import { RelayedController } from './relayed-controller.js';
+
+/** What the hedged calls of one dispatcher share. */
+export interface HedgedCallOwner extends CallOwner {
+  readonly timers: SharedTimers;
+  readonly hedging: Hedging | undefined;
+}
+
+/** One request: what was asked, and who wants to know. */
+export interface Asked {
+  readonly options: Dispatcher.DispatchOptions;
+  readonly key: string | undefined;
+  readonly handler: HandlerV2;
+}
+
+/** How many pods that asked to be left alone are passed over when one is looked for. */
+const MAX_PASSED_OVER = 4;
+
+/**
+ * One request of a caller that may have several answers, of which he gets one: an answer can be given up for that of
+ * another pod (`retry.statuses`, `retry.when`), and a hedge may answer sooner. It is the caller's controller, and begins
+ * attempts, each a call of its own with the pods in common.
+ *
+ * Which answer it is, is decided at its head, before anything was passed on. From then on it streams.
+ */
+export class HedgedCall extends RelayedController implements HedgedAttemptOwner, Timed {
+  readonly owner: HedgedCallOwner;
+  readonly options: Dispatcher.DispatchOptions;
+  readonly key: string | undefined;
+  readonly handler: HandlerV2;
+  readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
+  attempts = 0;
+  #moves = 0;
+  /** Branches that may still answer. */
+  #attempts: readonly HedgedAttempt[] = [];
+  /** The one whose answer the caller gets. */
+  #winner: HedgedAttempt | undefined;
+  #hedges = 0;
+  #hedgeTimer: SharedTimer | undefined;
+  #deadline: SharedTimer | undefined;
+
+  constructor(owner: HedgedCallOwner, { options, key, handler }: Asked) {
+    super();
+    this.owner = owner;
+    this.options = options;
+    this.key = key;
+    this.handler = handler;
+  }
+
+  /** The call has until `deadline`; to be said before it begins. */
+  limit(deadline: SharedTimer): void {
+    this.#deadline = deadline;
+  }
+
+  /** Starts the call. False when it has to wait for an endpoint. */
+  begin(): boolean {
+    try {
+      this.handler.onRequestStart(this);
+    } catch (error) {
+      this.#finish(error as Error);
+    }
+    if (this.done) return true;
+    this.owner.balancer.retries.started();
+    this.#awaitHedge();
+    return this.#attempt(false);
+  }
+
+  protected override giveUp(reason: Error): void {
+    this.#hedgeTimer?.cancel();
+    const attempts = this.#attempts;
+    for (const attempt of attempts) attempt.abort(reason);
+    // He may have done so from within `onRequestStart`, before there was any.
+    if (attempts.length === 0) this.#finish(reason);
+  }
+
+  /** Its deadline. */
+  timedOut(): void {
+    const { owner, options, tried } = this;
+    const { method } = options;
+    const limitMs = this.limitMs as number;
+    this.abort(deadlineError({ origin: owner.origin, method, limitMs, running: this.#attempts, tried }));
+  }
+
+  // What its attempts ask and tell.
+
+  get controller(): Dispatcher.DispatchController {
+    return this;
+  }
+
+  get timers(): SharedTimers {
+    return this.owner.timers;
+  }
+
+  get limitMs(): number | undefined {
+    return this.#deadline?.delayMs;
+  }
+
+  get attemptsTried(): number {
+    return this.attempts - this.#moves;
+  }
+
+  move(): boolean {
+    if (this.#moves >= MAX_MOVES) return false;
+    this.#moves++;
+    return true;
+  }
+
+  isAlone(attempt: HedgedAttempt): boolean {
+    return this.#attempts.every((other) => other === attempt || other.lease === undefined);
+  }
+
+  takes(attempt: HedgedAttempt, answer: Answer): boolean {
+    if (this.done || this.#winner !== undefined || this.abortReason !== undefined) return false;
+    this.#measure(attempt);
+    if (answer.status >= 400 && this.#isGivenUp(attempt, answer)) return false;
+    this.#winner = attempt;
+    if (attempt.isHedge) this.owner.balancer.retries.hedgeWon();
+    this.#hedgeTimer?.cancel();
+    const losers = this.#attempts.filter((other) => other !== attempt);
+    this.#attempts = [attempt];
+    for (const loser of losers) {
+      // It would have taken at least so long: to leave that out would make usual times look ever shorter.
+      this.#measure(loser);
+      loser.abort(new errors.RequestAbortedError('another pod answered first'));
+    }
+    this.answeredBy(attempt.controller);
+    return true;
+  }
+
+  ended(): void {
+    this.done = true;
+    this.#deadline?.cancel();
+  }
+
+  failed(attempt: HedgedAttempt, error: Error): void {
+    const isWinner = attempt === this.#winner;
+    this.#attempts = this.#attempts.filter((other) => other !== attempt);
+    if (isWinner && this.done) {
+      // What the caller's own code threw when it was told of the end.
+      this.#deliver(error);
+    } else if (isWinner || (this.#winner === undefined && this.#attempts.length === 0)) this.#finish(error);
+  }
+
+  /** Begins another line of attempts; on `lease`, if there is one already. */
+  #attempt(isHedge: boolean, lease?: Lease<Pool>): boolean {
+    const attempt = new HedgedAttempt(this, isHedge);
+    this.#attempts = [...this.#attempts, attempt];
+    return attempt.start(lease);
+  }
+
+  /** Whether an answer is given up: another attempt is under way, or can be made at once on another pod. */
+  #isGivenUp(attempt: HedgedAttempt, { status, header, verdict }: Answer): boolean {
+    const { retries } = this.owner.balancer;
+    if (!retries.looksAtAnswers) return false;
+    const { method } = this.options;
+    const tried = this.attemptsTried;
+    const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, status, header };
+    if (!this.isAlone(attempt)) {
+      if (!retries.wants(ended)) return false;
+      this.#attempts = this.#attempts.filter((other) => other !== attempt);
+      return true;
+    }
+    if (!retries.allows(ended)) return false;
+    this.tried.add(attempt.lease as Lease<Pool>, verdict);
+    const lease = this.#pickOther();
+    if (lease === undefined) {
+      retries.refund();
+      return false;
+    }
+    this.#attempts = this.#attempts.filter((other) => other !== attempt);
+    this.#attempt(false, lease);
+    return true;
+  }
+
+  /** A pod this call has not been to, that can take it now and did not ask to be left alone. */
+  #pickOther(): Lease<Pool> | undefined {
+    const { balancer, clock } = this.owner;
+    const { avoid } = this.tried;
+    const nowMs = clock.now();
+    for (let passedOver = 0; passedOver <= MAX_PASSED_OVER; passedOver++) {
+      const lease = balancer.pick({ key: this.key, avoid });
+      if (lease === undefined) return undefined;
+      const isNew = !avoid.has(lease.subchannel);
+      if (isNew && lease.subchannel.pushedBackUntilMs <= nowMs) return lease;
+      lease.end(outcomes.notStarted);
+      if (!isNew) return undefined;
+      this.tried.add(lease, outcomes.overload);
+    }
+    return undefined;
+  }
+
+  #awaitHedge(): void {
+    const { hedging, timers } = this.owner;
+    const delayMs = hedging?.delayMs;
+    if (hedging === undefined || delayMs === undefined || this.#hedges >= hedging.max) return;
+    this.#hedgeTimer = timers.start(delayMs, { timedOut: () => this.#hedge() });
+  }
+
+  /**
+   * Nobody has answered for long: another pod is asked as well, if one can be and the budget pays for it. If not, that
+   * is looked at again after the same time.
+   */
+  #hedge(): void {
+    if (this.done || this.#winner !== undefined || this.abortReason !== undefined) return;
+    const lease = this.#leaseForHedge();
+    if (lease !== undefined) this.#hedges++;
+    this.#awaitHedge();
+    if (lease !== undefined) this.#attempt(true, lease);
+  }
+
+  #leaseForHedge(): Lease<Pool> | undefined {
+    const { retries } = this.owner.balancer;
+    const leases = this.#attempts.flatMap(({ lease }) => lease ?? []);
+    // Who waits for a pod would not get two.
+    if (leases.length === 0 || !retries.allowsHedge(this.attemptsTried)) return undefined;
+    for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
+    const other = this.#pickOther();
+    if (other === undefined) retries.refund();
+    return other;
+  }
+
+  #measure({ lease }: HedgedAttempt): void {
+    if (lease !== undefined) this.owner.hedging?.took(this.owner.clock.now() - lease.startedMs);
+  }
+
+  #finish(error: Error): void {
+    if (this.done) return;
+    this.done = true;
+    this.#deadline?.cancel();
+    this.#hedgeTimer?.cancel();
+    this.#deliver(error);
+  }
+
+  #deliver(error: Error): void {
+    if (this.handler.onResponseError === undefined) throw error;
+    this.handler.onResponseError(this, error);
+  }
+}

@@ -1,0 +1,132 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type Dispatcher, errors } from 'undici';
+import type { HandlerV2 } from './call-v2.js';
+import { bodyOf } from './dispatch-options.js';
+import { withRawHeaders } from './raw-headers.js';
+import { RelayedController } from './relayed-controller.js';
+import { unsentTeller } from './unsent-request.js';
+
+/** Takes the request once it is known where it goes; a `dispatch`. */
+export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
+
+/**
+ * A request for which it is not yet known where it goes. Its caller hears of its start at once, so that he can abort it
+ * while it waits, too. Later it stands between the caller and whoever has the request: it does not tell of the start
+ * again, and passes the caller's wishes on.
+ */
+export class PendingRequest extends RelayedController implements HandlerV2 {
+  readonly #options: Dispatcher.DispatchOptions;
+  readonly #handler: HandlerV2;
+  readonly #left: () => void;
+  /** Tells those who trace requests that it fails, while undici does not know of it. */
+  #tellUnsent: ((error: Error) => void) | undefined;
+  #isHeld = true;
+
+  /** `left` is told once, when the request is held no longer. */
+  constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
+    super();
+    this.#options = options;
+    this.#handler = handler;
+    this.#left = left;
+    this.#tellUnsent = unsentTeller(origin, options);
+  }
+
+  /** Tells the caller that his request begins; he may abort it from within. */
+  begin(): void {
+    // undici watches the body only once it has the request: nobody else would hear it fail meanwhile.
+    bodyOf(this.#options)?.on('error', this.#bodyFailed);
+    try {
+      this.#handler.onRequestStart(this);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  /** Hands the request on, unless it has ended meanwhile. */
+  release(onward: Onward): void {
+    if (!this.#leave()) return;
+    this.#tellUnsent = undefined;
+    try {
+      onward(this.#options, this as Dispatcher.DispatchHandler);
+    } catch (error) {
+      this.fail(error as Error);
+    }
+  }
+
+  fail(error: Error): void {
+    if (this.done) return;
+    this.done = true;
+    this.#tellUnsent?.(error);
+    this.#leave();
+    if (this.#handler.onResponseError === undefined) throw error;
+    this.#handler.onResponseError(this, error);
+  }
+
+  protected override giveUp(reason: Error): void {
+    // Whoever has it may be opening a connection, and would tell only then.
+    if (this.answering === undefined) this.fail(reason);
+    else this.answering.abort(reason);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    if (this.done) {
+      controller.abort(this.abortReason ?? new errors.RequestAbortedError());
+      return;
+    }
+    this.answeredBy(controller);
+  }
+
+  onResponseStarted(): void {
+    this.#handler.onResponseStarted?.();
+  }
+
+  onResponseStart(
+    controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    statusText?: string,
+  ): void {
+    withRawHeaders(controller, headers);
+    this.#handler.onResponseStart?.(this, status, headers, statusText);
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#handler.onResponseData?.(this, chunk);
+  }
+
+  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+    this.#handler.onResponseEnd?.(this, trailers);
+  }
+
+  onRequestUpgrade(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+    socket: Duplex,
+  ): void {
+    this.#handler.onRequestUpgrade?.(this, status, headers, socket);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+
+  readonly #bodyFailed = (error: Error): void => this.abort(error);
+
+  #leave(): boolean {
+    if (!this.#isHeld) return false;
+    this.#isHeld = false;
+    bodyOf(this.#options)?.off('error', this.#bodyFailed);
+    this.#left();
+    return !this.done;
+  }
+}

@@ -1,0 +1,46 @@
+import { notify, type Observer } from '../observe/observer.js';
+import { type ClusterNames, parseServiceHost } from './cluster-domain.js';
+import { adviceFor, type DiscoveryMode, type Finding, obstacleOf, whyNoSlices } from './discovery-advice.js';
+
+/** Whose news it is. */
+export interface NewsSubject {
+  readonly target: string;
+  readonly host: string;
+  readonly port: number | string;
+}
+
+/**
+ * Tells how a target is found: through `discoveryChanged` at each change of mode and never in between, and through `warned`
+ * what is learnt on a mode of something that only a person can put right.
+ */
+export class DiscoveryNews {
+  readonly #of: NewsSubject;
+  readonly #observer: Observer;
+  #mode: DiscoveryMode | undefined;
+  /** The obstacles told on this mode. */
+  readonly #told = new Set<string>();
+
+  constructor(of: NewsSubject, observer: Observer) {
+    this.#of = of;
+    this.#observer = observer;
+  }
+
+  /** `finding`: what is known of the first mode. `count`: how many endpoints `mode` has. */
+  tell(mode: DiscoveryMode, finding: Finding, count: number, names: ClusterNames | undefined): void {
+    const known: Finding = mode === 'slices' ? { kind: 'watching' } : finding;
+    const obstacle = obstacleOf(known);
+    const isChange = this.#mode !== mode;
+    if (!isChange && (obstacle === undefined || this.#told.has(obstacle))) return;
+    if (isChange) this.#told.clear();
+    this.#mode = mode;
+    if (obstacle !== undefined) this.#told.add(obstacle);
+    const { target, host, port } = this.#of;
+    const told = adviceFor({ mode, finding: known, port, count, service: parseServiceHost(host), names });
+    if (isChange) {
+      notify(this.#observer, 'discoveryChanged', { target, mode, ...told });
+      return;
+    }
+    const lines = [`${target}: ${whyNoSlices(known)}`, told.advice].filter((line) => line !== undefined);
+    notify(this.#observer, 'warned', { message: lines.join('\n') });
+  }
+}

@@ -1,0 +1,334 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { asError, isEvenkeelError, isResolveError, ResolveError } from '../errors.js';
+import type { Timer } from '../runtime/clock.js';
+import { type ClusterNames, parseServiceHost, readClusterNames } from './cluster-domain.js';
+import type { DiscoveryMode, Finding } from './discovery-advice.js';
+import { DiscoveryNews } from './discovery-news.js';
+import { type DnsModeOptions, dnsMode } from './dns-mode.js';
+import { NothingSoFar } from './polling.js';
+import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
+import { isSlots } from './single-address.js';
+import { WrongTarget } from './wrong-target.js';
+
+/** A Service and one of its ports: a number is the Service's (S11), a name its name. */
+export interface DiscoveryService {
+  readonly service: string;
+  readonly namespace: string | undefined;
+  readonly port: number | string;
+}
+
+/**
+ * Makes the resolver of the first mode, or says why there is none here. `onSlices` is told how many slices there are,
+ * before the set they make is published: an empty set from no slice at all may mean that the name is no Service.
+ */
+export type SliceMode = (service: DiscoveryService, onSlices: (count: number) => void) => Promise<Resolver | string>;
+
+/**
+ * How long a refusal must last before a working set is given up for one of DNS: authorizers have bad moments too, and
+ * every change of mode opens all connections anew.
+ */
+const REFUSAL_LASTS_MS = 30_000;
+/** How long after its first slice a Service may take to show endpoints before it counts as empty. */
+const FIRST_SLICE_MS = 1_000;
+
+/** What a discovery is made of. */
+export interface DiscoveryOptions extends DnsModeOptions {
+  readonly slices: SliceMode;
+  /** How long the first mode may stay silent before the second is asked too, in ms. */
+  readonly sliceGraceMs: number;
+}
+
+/**
+ * "Find the best way": a watch of EndpointSlices, else headless DNS, else the Service's one address with several
+ * short-lived connections. Says through `discoveryChanged` where it stands, why, and what would be better; climbs when a
+ * better mode answers. A lost mode never empties the set: what was published stays until another mode has endpoints.
+ */
+export function discovery(options: DiscoveryOptions): Resolver {
+  return {
+    name: options.target,
+    watch: (listener, context) => new DiscoveryWatch(options, listener, context),
+  };
+}
+
+class DiscoveryWatch implements Resolution {
+  readonly #options: DiscoveryOptions;
+  readonly #listener: ResolverListener;
+  readonly #context: ResolverContext;
+  readonly #news: DiscoveryNews;
+  #slices: Resolution | undefined;
+  #dns: Resolution | undefined;
+  #grace: Timer | undefined;
+  #emptyTimer: Timer | undefined;
+  /** Runs from a refusal until it counts as lasting. */
+  #leaving: Timer | undefined;
+  /** Once a slice was seen the name is a Service's, and no slices are an empty Service. */
+  #seenSlice = false;
+  #closed = false;
+  #mode: DiscoveryMode | undefined;
+  /** What the slice watch said last, for when it recovers without saying it again. */
+  #sliceEndpoints: readonly Endpoint[] | undefined;
+  /** The pods' ports as the slices told them last, once those are lost. */
+  #podPorts: ReadonlySet<number> = new Set();
+  /** What is known of the first mode. */
+  #finding: Finding = { kind: 'silent' };
+  /** How many endpoints were published last. */
+  #count = 0;
+  #dnsError: ResolveError | undefined;
+  /** The failure told last; undefined while the set is fresh. */
+  #told: ResolveError | undefined;
+  #names: ClusterNames | undefined;
+  /** Why there is nothing to be found, where that is known for sure. */
+  #hopeless: ResolveError | undefined;
+
+  constructor(options: DiscoveryOptions, listener: ResolverListener, context: ResolverContext) {
+    this.#options = options;
+    this.#listener = listener;
+    this.#context = context;
+    this.#news = new DiscoveryNews(options, context.observer);
+    void this.#start();
+  }
+
+  refresh(): void {
+    this.#slices?.refresh();
+    this.#dns?.refresh();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#cancelTimers();
+    this.#slices?.close();
+    this.#dns?.close();
+  }
+
+  async #start(): Promise<void> {
+    const { host, port, slices, dns, sliceGraceMs } = this.#options;
+    try {
+      this.#names = await clusterNames(dns);
+      const parsed = parseServiceHost(host);
+      const foreign = parsed?.domain !== undefined && parsed.domain !== this.#names.domain;
+      if (parsed === undefined || foreign) return this.#descend({ kind: 'no-service' });
+      const { service, namespace } = parsed;
+      const asked = { service, namespace: namespace ?? this.#names.namespace, port };
+      const resolver = await slices(asked, (count) => this.#sliceCount(count));
+      if (typeof resolver === 'string') return this.#descend({ kind: 'unavailable', reason: resolver });
+      if (this.#closed) return;
+      this.#grace = this.#context.clock.timer(() => this.#descend(this.#finding), sliceGraceMs);
+      this.#slices = resolver.watch(
+        {
+          update: (endpoints) => this.#sliceUpdate(endpoints),
+          fail: (error) => this.#sliceFail(error),
+          fresh: () => this.#sliceFresh(),
+        },
+        this.#context,
+      );
+    } catch (error) {
+      if (this.#closed) return;
+      // A wrong option is somebody's mistake: a lower mode would only hide it.
+      if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
+        this.#fail(new ResolveError(`${this.#options.target}: ${error.message}`, { permanent: true, cause: error }));
+      } else {
+        this.#descend({ kind: 'failed', error: asError(error) });
+      }
+    }
+  }
+
+  #sliceCount(count: number): void {
+    if (this.#closed) return;
+    if (count > 0 && !this.#seenSlice) {
+      this.#seenSlice = true;
+      this.#hopeless = undefined;
+      // A set that was "none" for want of slices may still be right, and is then not said again.
+      const said = this.#sliceEndpoints;
+      if (said !== undefined) this.#emptyTimer = this.#context.clock.timer(() => this.#climb(said), FIRST_SLICE_MS);
+    } else if (!this.#seenSlice) {
+      this.#descend({ kind: 'absent' });
+    }
+  }
+
+  #sliceUpdate(endpoints: readonly Endpoint[]): void {
+    this.#sliceEndpoints = endpoints;
+    if (this.#seenSlice || endpoints.length > 0) this.#climb(endpoints);
+  }
+
+  #sliceFresh(): void {
+    if (this.#sliceEndpoints === undefined || !this.#seenSlice) return;
+    // The watch is allowed again and its set is as we left it.
+    if (this.#mode !== 'slices') {
+      this.#climb(this.#sliceEndpoints);
+      return;
+    }
+    this.#cancelTimers();
+    this.#stopDns();
+    this.#fresh();
+  }
+
+  #sliceFail(error: ResolveError): void {
+    if (error instanceof WrongTarget && this.#mode !== 'slices') {
+      this.#wrong(error);
+      return;
+    }
+    this.#finding = { kind: 'failed', error };
+    if (this.#mode === 'slices') {
+      // W15: an API server that is away changes nothing. A refusal lasts, and DNS would know better in time.
+      this.#fail(error);
+      // A mistake in the target is one on every mode.
+      if (!error.permanent || error instanceof WrongTarget) return;
+      this.#podPorts = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
+      this.#leaving ??= this.#context.clock.timer(() => this.#descend(this.#finding), REFUSAL_LASTS_MS);
+      return;
+    }
+    this.#descend(this.#finding);
+    if (this.#mode === undefined) this.#failWithoutAny();
+  }
+
+  /** The cluster does not have what the target names. */
+  #wrong(error: WrongTarget): void {
+    if (error.part === 'port') {
+      // DNS knows nothing of ports by number: it would name an address where nobody listens.
+      this.#finding = { kind: 'failed', error };
+      this.#cancelTimers();
+      if (this.#mode === undefined) this.#stopDns();
+      this.#fail(error);
+      return;
+    }
+    this.#hopeless = error;
+    this.#descend({ kind: 'missing', error });
+    if (this.#mode === undefined) this.#giveUp();
+    else if (this.#count === 0) this.#fail(error);
+  }
+
+  /** Nothing in DNS either, and a reason not to look twice (D7): empty, with the reason. */
+  #giveUp(): void {
+    if (this.#hopeless === undefined || !(this.#dnsError instanceof NothingSoFar)) return;
+    this.#publish('dns', []);
+    this.#fail(this.#hopeless);
+  }
+
+  #climb(endpoints: readonly Endpoint[]): void {
+    this.#cancelTimers();
+    this.#stopDns();
+    this.#publish('slices', endpoints);
+  }
+
+  #cancelTimers(): void {
+    this.#grace?.cancel();
+    this.#emptyTimer?.cancel();
+    this.#leaving?.cancel();
+    this.#leaving = undefined;
+  }
+
+  #stopDns(): void {
+    this.#dns?.close();
+    this.#dns = undefined;
+    this.#dnsError = undefined;
+  }
+
+  /** Asks DNS too, unless it is asked already. */
+  #descend(finding: Finding): void {
+    this.#finding = finding;
+    this.#grace?.cancel();
+    if (this.#closed) return;
+    if (this.#dns !== undefined) {
+      if (this.#mode !== 'slices') this.#say(this.#count);
+      return;
+    }
+    this.#dns = dnsMode(this.#options, this.#names, () => this.#podPorts).watch(
+      {
+        update: (endpoints) => this.#dnsUpdate(endpoints),
+        fail: (error) => this.#dnsFail(error),
+        fresh: () => this.#dnsFresh(),
+      },
+      this.#context,
+    );
+  }
+
+  #dnsUpdate(endpoints: readonly Endpoint[]): void {
+    this.#dnsError = undefined;
+    // "No such name" from DNS does not outweigh what the slices said before they were lost.
+    if (this.#mode === 'slices' && endpoints.length === 0) return;
+    // Known already, with the reason.
+    if (endpoints.length === 0 && this.#hopeless !== undefined && this.#told === this.#hopeless) return;
+    // Nor do pods at a port of which we know that it is not everybody's.
+    const guessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
+    if (this.#mode === 'slices' && guessed) return;
+    if (endpoints.length > 0) this.#hopeless = undefined;
+    const empty = endpoints.length === 0 && this.#mode !== undefined;
+    this.#publish(empty ? (this.#mode as DiscoveryMode) : isSlots(endpoints) ? 'name' : 'dns', endpoints);
+  }
+
+  #dnsFail(error: ResolveError): void {
+    this.#dnsError = error;
+    if (this.#mode === undefined) {
+      this.#hopeless ??= this.#outside();
+      this.#giveUp();
+    }
+    if (this.#mode === undefined) this.#failWithoutAny();
+    else if (this.#told !== undefined && this.#told === this.#hopeless) return;
+    else if (this.#mode !== 'slices') this.#fail(error);
+  }
+
+  #dnsFresh(): void {
+    this.#dnsError = undefined;
+    if (this.#mode !== 'slices' && this.#told !== this.#hopeless) this.#fresh();
+  }
+
+  /** On a laptop a Service's name is in no DNS: what to do there. */
+  #outside(): ResolveError | undefined {
+    const { target, host, port, dns } = this.#options;
+    const service = parseServiceHost(host);
+    const { kind } = this.#finding;
+    if (dns.clusterDomain !== undefined) return undefined;
+    if (kind !== 'unavailable' || this.#names === undefined || this.#names.namespace !== undefined) return undefined;
+    if (service === undefined || service.namespace === undefined) return undefined;
+    const forward = `kubectl port-forward -n ${service.namespace} service/${service.service} ${port}`;
+    const local = typeof port === 'number' ? `http://localhost:${port}` : 'the port on localhost it names';
+    return new ResolveError(
+      `${target}: not in a cluster, and DNS has no such name here. From a laptop: ${forward}, and target ${local}`,
+    );
+  }
+
+  #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[]): void {
+    this.#mode = mode;
+    this.#say(endpoints.length);
+    this.#told = undefined;
+    this.#listener.update(endpoints);
+  }
+
+  #say(count: number): void {
+    this.#count = count;
+    if (this.#mode !== undefined) this.#news.tell(this.#mode, this.#finding, count, this.#names);
+  }
+
+  #fail(error: ResolveError): void {
+    this.#told = error;
+    this.#listener.fail(error);
+  }
+
+  #fresh(): void {
+    if (this.#told === undefined) return;
+    this.#told = undefined;
+    this.#listener.fresh();
+  }
+
+  /** Nothing was ever found: says what each mode met. Never permanent, for a lower mode may answer any moment. */
+  #failWithoutAny(): void {
+    if (this.#dnsError === undefined) return;
+    const { target } = this.#options;
+    const sliceError = this.#finding.kind === 'failed' ? this.#finding.error : undefined;
+    const reasons = [sliceError?.message, this.#dnsError.message].filter((reason) => reason !== undefined);
+    const code = isResolveError(sliceError) && sliceError.code === 'EVENKEEL_FORBIDDEN' ? sliceError.code : undefined;
+    const message = `${target}: ${reasons.join('; ')}`;
+    if (message === this.#told?.message) return;
+    this.#fail(new ResolveError(message, { ...(code && { code }), cause: sliceError ?? this.#dnsError }));
+  }
+}
+
+async function clusterNames({
+  clusterDomain,
+  namespace,
+  clusterFiles,
+}: DiscoveryOptions['dns']): Promise<ClusterNames> {
+  if (clusterDomain !== undefined && namespace !== undefined) return { domain: clusterDomain, namespace };
+  const read = await readClusterNames(clusterFiles);
+  return { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace };
+}

@@ -1,0 +1,61 @@
+import { createEndpoint, type Endpoint } from '../endpoint/endpoint.js';
+import { type ClusterNames, parseServiceHost, plainName } from './cluster-domain.js';
+import { dnsPolling, type ResolvedDnsOptions } from './dns.js';
+import type { DnsClient } from './dns-client.js';
+import type { DnsFound } from './dns-lookup.js';
+import type { Resolver } from './resolver.js';
+import { AddressKind, type SlotOptions, slotMaker } from './single-address.js';
+
+/** What the lower discovery modes are made of. */
+export interface DnsModeOptions {
+  /** As the user wrote it. */
+  readonly target: string;
+  /** The name, as it stands in the target. */
+  readonly host: string;
+  /** The Service's port, or its name. */
+  readonly port: number | string;
+  /** `host`, `port` and `srv` of it are filled in here. */
+  readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
+  /** For the one address of a Service. */
+  readonly slots: SlotOptions;
+}
+
+/**
+ * The two lower discovery modes, which are one question to DNS: several addresses are pods; a single one that is no
+ * pod's is the Service's own, and gets slots. `podPorts` says which ports the pods had when their slices were last seen.
+ */
+export function dnsMode(
+  options: DnsModeOptions,
+  names: ClusterNames | undefined,
+  podPorts: () => ReadonlySet<number>,
+): Resolver {
+  const { target, port, dns } = options;
+  const asked: ResolvedDnsOptions = {
+    ...dns,
+    host: dnsHost(options, names),
+    port: typeof port === 'number' ? port : undefined,
+    srv: typeof port === 'string' ? port : undefined,
+  };
+  const kind = new AddressKind();
+  const slots = slotMaker(options.slots);
+  const endpoints = async (
+    { targets, single }: DnsFound,
+    client: DnsClient,
+    absolute: string,
+  ): Promise<readonly Endpoint[]> => {
+    const [only, ...more] = targets;
+    // One address of a name that is no Service's is simply where it is.
+    const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
+    if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
+    // S11: DNS knows no pod port behind a number. The slices knew it, as long as there was one for all.
+    const ports = podPorts();
+    const [podPort] = typeof port === 'number' && ports.size === 1 ? ports : [];
+    return targets.map((found) => createEndpoint(podPort === undefined ? found : { ...found, port: podPort }));
+  };
+  return dnsPolling(target, asked, endpoints);
+}
+
+function dnsHost({ host, dns }: DnsModeOptions, names: ClusterNames | undefined): string {
+  const { domain, namespace } = names ?? { domain: 'cluster.local', namespace: undefined };
+  return plainName(host, { domain, namespace }, namespace !== undefined || dns.clusterDomain !== undefined);
+}

@@ -1,0 +1,44 @@
+import { afterEach, beforeEach, expect, it } from 'vitest';
+import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
+import { resolverFrom } from '../../../src/resolver/target.js';
+import { DiscoveryWorld } from '../../support/discovery-world.js';
+
+let world: DiscoveryWorld;
+let dispatcher: ServiceDispatcher;
+
+beforeEach(async () => {
+  world = await DiscoveryWorld.create();
+  const ports = [
+    { name: 'http', port: 8080 },
+    { name: 'grpc', port: 50051 },
+  ];
+  world.api.service('shop', 'orders', { ports }).setPods([{ name: 'a', address: '127.0.1.1' }]);
+});
+afterEach(async () => {
+  await dispatcher.destroy();
+  await world[Symbol.asyncDispose]();
+});
+
+it.each([
+  ['orders.shop:8081', 'EVENKEEL_RESOLVE', 'Service shop/orders has no port 8081; it has http 8080, grpc 50051'],
+  [
+    'orders.shop:htttp',
+    'EVENKEEL_NO_ENDPOINTS',
+    'orders.shop:htttp: it has no endpoint; Service shop/orders has no port named "htttp"; it has http 8080, grpc 50051',
+  ],
+  [
+    'odrers.shop:8080',
+    'EVENKEEL_NO_ENDPOINTS',
+    'odrers.shop:8080: it has no endpoint; there is no Service odrers in the namespace shop',
+  ],
+])('a request to %s is refused with what is wrong', async (target, code, message) => {
+  // Who waits longer than any test may take did not hear it in time.
+  dispatcher = createDispatcher('http://orders.shop:8080', {
+    resolver: resolverFrom(target, world.options({ allowAddresses: ['loopback'] })),
+    waitTimeoutMs: 600_000,
+    startTimeoutMs: 600_000,
+  });
+  for (let request = 0; request < 2; request++) {
+    await expect(dispatcher.request({ path: '/', method: 'GET' })).rejects.toMatchObject({ code, message });
+  }
+});

@@ -1,0 +1,213 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
+import { replicaLag } from '../../../../src/adapter/mysql2/replica-lag.js';
+import { type Ask, writable } from '../../../../src/adapter/mysql2/writable.js';
+import {
+  createEndpoint,
+  EndpointSet,
+  type Observer,
+  outcomes,
+  type Stage,
+  type StageFactory,
+} from '../../../../src/index.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+
+const endpoints = ['10.0.0.1', '10.0.0.2'].map((address) => createEndpoint({ address, port: 3306 }));
+
+/** A stage over two servers, and what they answer. */
+class Fixture {
+  readonly clock = new FakeClock();
+  readonly questions: string[] = [];
+  readonly told: string[] = [];
+  /** What the next question to a server is answered with; a function may be a long time about it. */
+  answers: Record<string, () => Promise<readonly Record<string, unknown>[]>> = {};
+  invalidations = 0;
+  readonly stage: Stage;
+  readonly trackers;
+
+  constructor(make: (ask: Ask) => StageFactory) {
+    const ask: Ask = (endpoint, sql) => {
+      this.questions.push(`${endpoint.address} ${sql}`);
+      return this.answers[endpoint.address]?.() ?? Promise.resolve([]);
+    };
+    const observer: Observer = {
+      ejected: ({ endpoint, reason }) => this.told.push(`${endpoint.address} ${reason}`),
+      restored: ({ endpoint }) => this.told.push(`${endpoint.address} is back`),
+      warned: ({ message }) => this.told.push(message),
+    };
+    this.stage = make(ask)({
+      clock: this.clock,
+      rng: { next: () => 0.5 },
+      observer,
+      invalidate: () => {
+        this.invalidations++;
+      },
+      probe: () => Promise.reject(new Error('not asked')),
+    });
+    this.trackers = endpoints.map((endpoint) => this.stage.track?.(endpoint));
+  }
+
+  get weights(): number[] {
+    return this.stage.apply(EndpointSet.of(1, endpoints)).entries.map(({ weight }) => weight);
+  }
+
+  async connect(): Promise<void> {
+    for (const tracker of this.trackers) tracker?.connected?.();
+    await this.clock.advanceAsync(0);
+  }
+}
+
+const says = (readOnly: unknown) => () => Promise.resolve([{ read_only: readOnly, innodb_read_only: 0 }]);
+
+describe('servers that have to take writes', () => {
+  let fixture: Fixture;
+  beforeEach(() => {
+    fixture = new Fixture(writable);
+  });
+
+  it.each([
+    [0, 1],
+    ['0', 1],
+    ['OFF', 1],
+    [1, 0],
+    ['1', 0],
+    ['ON', 0],
+    ['NO_LOCK_NO_ADMIN', 0],
+  ])('that say read_only is %s get weight %i', async (readOnly, weight) => {
+    fixture.answers = { '10.0.0.1': says(readOnly), '10.0.0.2': says(0) };
+    await fixture.connect();
+    expect(fixture.weights).toEqual([weight, 1]);
+  });
+
+  it('are asked when they connect, and not again while they do', async () => {
+    fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
+    await fixture.connect();
+    await fixture.clock.advanceAsync(60_000);
+    expect(fixture.questions).toHaveLength(2);
+    expect(fixture.clock.timers).toBe(0);
+  });
+
+  it('that refuse one stand by at once, and are asked every second until they take writes', async () => {
+    fixture.answers = { '10.0.0.1': says(0), '10.0.0.2': says(0) };
+    await fixture.connect();
+    fixture.trackers[0]?.completed?.(readOnlyOutcome, 5, 1, 0);
+    expect(fixture.weights).toEqual([0, 1]);
+    expect(fixture.invalidations).toBeGreaterThan(0);
+    fixture.answers['10.0.0.1'] = says(1);
+    await fixture.clock.advanceAsync(3_000);
+    expect(fixture.questions).toHaveLength(5);
+    expect(fixture.weights).toEqual([0, 1]);
+    fixture.answers['10.0.0.1'] = says(0);
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.weights).toEqual([1, 1]);
+    expect(fixture.told).toEqual(['10.0.0.1 it refused a statement since it is read-only', '10.0.0.1 is back']);
+  });
+
+  it('stand by though all do', async () => {
+    await fixture.connect();
+    for (const tracker of fixture.trackers) tracker?.completed?.(readOnlyOutcome, 5, 1, 0);
+    expect(fixture.weights).toEqual([0, 0]);
+  });
+
+  it('hear nothing of other outcomes', async () => {
+    await fixture.connect();
+    for (const outcome of Object.values(outcomes)) fixture.trackers[0]?.completed?.(outcome, 5, 1, 0);
+    expect(fixture.weights).toEqual([1, 1]);
+  });
+
+  it('that cannot be asked are believed to take them, and that is told of once', async () => {
+    fixture.answers['10.0.0.1'] = () => Promise.reject(new Error('no permission'));
+    await fixture.connect();
+    await fixture.connect();
+    expect(fixture.weights).toEqual([1, 1]);
+    expect(fixture.told).toEqual(['a server was not asked: no permission']);
+  });
+
+  it('that do not answer in time, or only after they were lost, change nothing', async () => {
+    let answer: (rows: Record<string, unknown>[]) => void = () => {};
+    fixture.answers['10.0.0.1'] = () =>
+      new Promise((resolve) => {
+        answer = resolve;
+      });
+    await fixture.connect();
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.told).toEqual(['a server was not asked: no answer within 1000 ms']);
+    fixture.trackers[0]?.connected?.();
+    fixture.trackers[0]?.disconnected?.(undefined);
+    answer([{ read_only: 1 }]);
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.weights).toEqual([1, 1]);
+    fixture.stage.close?.();
+    expect(fixture.clock.timers).toBe(0);
+  });
+
+  it('are forgotten when they are gone', async () => {
+    fixture.answers['10.0.0.1'] = says(1);
+    await fixture.connect();
+    expect(fixture.weights).toEqual([0, 1]);
+    fixture.trackers[0]?.closed?.();
+    expect(fixture.weights).toEqual([1, 1]);
+    expect(fixture.clock.timers).toBe(0);
+  });
+});
+
+describe('replicas that may not be too far behind', () => {
+  const fixture = (options: object): Fixture => new Fixture((ask) => replicaLag({ maxMs: 5_000, ...options }, ask));
+
+  it.each([
+    ['MySQL', { Seconds_Behind_Source: 6 }, 0],
+    ['MariaDB', { Seconds_Behind_Master: 6 }, 0],
+    ['one in time', { Seconds_Behind_Master: 5 }, 1],
+    ['one that stands still', { Seconds_Behind_Source: null }, 0],
+  ])('%s tells by its status', async (_what, row, weight) => {
+    const replicas = fixture({});
+    replicas.answers['10.0.0.1'] = () => Promise.resolve([row]);
+    await replicas.connect();
+    expect(replicas.weights).toEqual([weight, 1]);
+  });
+
+  it('are asked in the older word where the newer is unknown', async () => {
+    const replicas = fixture({});
+    replicas.answers['10.0.0.1'] = () => {
+      const isNewer = replicas.questions.at(-1)?.includes('REPLICA') === true;
+      return isNewer
+        ? Promise.reject(Object.assign(new Error('syntax'), { errno: 1064 }))
+        : Promise.resolve([{ Seconds_Behind_Master: 60 }]);
+    };
+    await replicas.connect();
+    expect(replicas.weights).toEqual([0, 1]);
+  });
+
+  it('are asked again and again; the others count only while they are connected', async () => {
+    const replicas = fixture({ intervalMs: 100, probe: () => Promise.resolve(60_000) });
+    await replicas.connect();
+    // All are: then all are used.
+    expect(replicas.weights).toEqual([1, 1]);
+    let lagMs: number | undefined = 60_000;
+    const one = fixture({
+      intervalMs: 100,
+      probe: (_ask: unknown, { address }: { address: string }) => Promise.resolve(address === '10.0.0.1' ? lagMs : 0),
+    });
+    await one.connect();
+    expect(one.weights).toEqual([0, 1]);
+    one.trackers[1]?.disconnected?.(undefined);
+    expect(one.weights).toEqual([1, 1]);
+    one.trackers[1]?.connected?.();
+    await one.clock.advanceAsync(0);
+    lagMs = undefined;
+    await one.clock.advanceAsync(100);
+    expect(one.weights).toEqual([0, 1]);
+    lagMs = 5_000;
+    await one.clock.advanceAsync(100);
+    expect(one.weights).toEqual([1, 1]);
+  });
+
+  it('whose probe returns something else stay as they are, and that is told of', async () => {
+    const replicas = fixture({ probe: () => Promise.resolve('much') });
+    await replicas.connect();
+    expect(replicas.weights).toEqual([1, 1]);
+    expect(replicas.told).toEqual([
+      'a server was not asked: replicaLag.probe must return a number of ms, or undefined',
+    ]);
+  });
+});

@@ -1,0 +1,68 @@
+import { Socket } from 'node:net';
+import type { Pool } from 'undici';
+import { describe, expect, it } from 'vitest';
+import { DeferredEnds, SessionPool } from '../../../../src/adapter/undici/deferred-end.js';
+
+const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
+
+describe('the end of a socket that is told late', () => {
+  it('comes after all that was under way, once; nothing else waits', async () => {
+    const socket = new Socket();
+    const ends = new DeferredEnds();
+    ends.delay(socket);
+    const heard: string[] = [];
+    for (const event of ['end', 'custom'] as const) socket.on(event, (value?: string) => heard.push(value ?? event));
+    expect(socket.emit('end')).toBe(true);
+    expect(ends.pending).toBe(true);
+    queueMicrotask(() => heard.push('a microtask'));
+    process.nextTick(() => heard.push('a tick'));
+    const turn = nextTurn();
+    expect(socket.emit('custom', 'a value')).toBe(true);
+    expect(socket.emit('nobody listens')).toBe(false);
+    await turn;
+    heard.push('a turn');
+    await new Promise((resolve) => socket.once('end', resolve));
+    expect(heard).toEqual(['a value', 'a microtask', 'a tick', 'a turn', 'end']);
+    expect(ends.pending).toBe(false);
+    socket.destroy();
+  });
+
+  it('comes before the close of the socket, which then fails what has not ended: it was cut off', async () => {
+    const socket = new Socket();
+    new DeferredEnds().delay(socket);
+    const heard: string[] = [];
+    for (const event of ['end', 'close'] as const) socket.on(event, () => heard.push(event));
+    socket.on('error', ({ message }) => heard.push(message));
+    const closed = new Promise((resolve) => socket.once('close', resolve));
+    socket.emit('end');
+    socket.destroy();
+    await nextTurn();
+    expect(heard).toEqual([]);
+    await closed;
+    expect(heard).toEqual(['end', 'other side closed', 'close']);
+  });
+
+  it('keeps requests back until then: the session they would go to is over', async () => {
+    const socket = new Socket();
+    const ends = new DeferredEnds();
+    ends.delay(socket);
+    const events: string[] = [];
+    socket.on('end', () => events.push('end'));
+    const connect: Pool.Options['connect'] = (_options, supplied) => {
+      events.push('connect');
+      supplied(new Error('enough'), null);
+    };
+    const pool = new SessionPool('http://orders.shop:8080', { connect }, ends);
+    socket.emit('end');
+    const answers = [1, 2].map(async (id) => {
+      await pool.request({ path: '/', method: 'POST', body: 'once' }).catch(() => events.push(`answer ${id}`));
+    });
+    await nextTurn();
+    expect(events).toEqual([]);
+    await Promise.all(answers);
+    expect(events[0]).toBe('end');
+    expect(events.filter((event) => event.startsWith('answer'))).toHaveLength(2);
+    await pool.destroy();
+    socket.destroy();
+  });
+});
