@@ -14,7 +14,7 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
 /** Run as programs of their own by tests and the playground; not part of the package's interface. */
-const programs = ['./dist/testing/dns-server-main.js'];
+const programs = ['./dist/testing/servers/dns-server-main.js'];
 const cache = join(root, 'node_modules', '.cache', 'evenkeel');
 const stamp = join(cache, 'dist-sources');
 

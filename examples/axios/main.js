@@ -7,7 +7,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing';
+import { createApiServer } from 'evenkeel/testing/servers';
 import { ordersClient } from './orders-client.js';
 
 const api = await createApiServer();

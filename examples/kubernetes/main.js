@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { endpointSlices } from 'evenkeel/kubernetes';
-import { createApiServer } from 'evenkeel/testing';
+import { createApiServer } from 'evenkeel/testing/servers';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
 import { exampleGrants } from './role.js';

@@ -2,7 +2,7 @@
 /** Reads the rules of the Role in manifests/rbac.yaml, so that what runs here has those rights and no others. */
 import { readFileSync } from 'node:fs';
 
-/** @typedef {import('evenkeel/testing').Grant} Grant */
+/** @typedef {import('evenkeel/testing/servers').Grant} Grant */
 
 /** @param {string} manifest the text of the file @param {string} namespace @returns {Grant[]} */
 export function grantsOf(manifest, namespace) {

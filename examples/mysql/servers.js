@@ -1,6 +1,6 @@
 // @ts-check
 /** MariaDB servers on this machine, and Kubernetes' view of them: an API server for tests. */
-import { createApiServer } from 'evenkeel/testing';
+import { createApiServer } from 'evenkeel/testing/servers';
 import { application, MariadbServers, mariadbHint, mariadbPath } from '../../test/support/mariadb/servers.mjs';
 
 export { application };

@@ -5,7 +5,7 @@
  * Where pods share 127.0.0.1 and differ by port, as pods behind a named `targetPort` may, there is one slice per port
  * number, and no headless Service: the answers of DNS hold addresses alone.
  */
-import { createApiServer, createDnsServer } from 'evenkeel/testing';
+import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
 
 const NAMESPACE = 'shop';
 

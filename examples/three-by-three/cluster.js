@@ -2,7 +2,7 @@
 /** Three pods, a Service in front of them that chooses per connection, and an API server that lists them. */
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { createApiServer } from 'evenkeel/testing';
+import { createApiServer } from 'evenkeel/testing/servers';
 
 export const PODS = ['pod-1', 'pod-2', 'pod-3'];
 

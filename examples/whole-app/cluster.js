@@ -3,7 +3,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { createApiServer, createDnsServer } from 'evenkeel/testing';
+import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
 
 export async function startCluster() {
   const [apiServer, dnsServer] = await Promise.all([createApiServer(), createDnsServer()]);

@@ -4,10 +4,10 @@ import { join } from 'node:path';
 import type { ObserverEvents } from '../../src/observe/observer.js';
 import type { Resolution } from '../../src/resolver/resolver.js';
 import { resolverFrom, type TargetOptions } from '../../src/resolver/target.js';
-import { type ApiServer, createApiServer } from '../../src/testing/api-server.js';
-import type { Grant } from '../../src/testing/api-server-access.js';
-import { createDnsServer, type DnsServer } from '../../src/testing/dns-server.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
+import { type ApiServer, createApiServer } from '../../src/testing/servers/api-server.js';
+import type { Grant } from '../../src/testing/servers/api-server-access.js';
+import { createDnsServer, type DnsServer } from '../../src/testing/servers/dns-server.js';
 import { freePort } from './free-port.js';
 import { RecordingListener } from './recording-listener.js';
 

@@ -1,7 +1,7 @@
 import { type DnsOptions, dns } from '../../src/resolver/dns.js';
 import type { Resolution } from '../../src/resolver/resolver.js';
-import type { DnsServer } from '../../src/testing/dns-server.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
+import type { DnsServer } from '../../src/testing/servers/dns-server.js';
 import { RecordingListener } from './recording-listener.js';
 import { until } from './until.js';
 

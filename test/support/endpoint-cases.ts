@@ -1,4 +1,4 @@
-import type { EndpointSliceObject, SliceEndpoint, SlicePort } from '../../src/testing/api-server-objects.js';
+import type { EndpointSliceObject, SliceEndpoint, SlicePort } from '../../src/testing/servers/api-server-objects.js';
 
 /**
  * Slices and the set a client must make of them, as data: one entry per case of the specification.

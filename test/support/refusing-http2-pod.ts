@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { createServer, type Server, type TLSSocket } from 'node:tls';
-import type { Certificate } from '../../src/testing/api-server-certificate.js';
+import type { Certificate } from '../../src/testing/servers/api-server-certificate.js';
 
 /**
  * How requests are refused. `goaway`: the connection takes none at all. `reset`: the stream is reset with

@@ -10,7 +10,7 @@ const { peerDependencies, devDependencies } = JSON.parse(await readFile(join(roo
 function importsOf(text: string): string[] {
   const blocks = [...text.matchAll(/^```(?:ts|js|typescript|javascript|mjs)\b.*\n([\s\S]*?)^```/gm)];
   return blocks.flatMap(([, code = '']) =>
-    [...code.matchAll(/^import\s[^;'"]*\sfrom\s+(['"])evenkeel(?:\/[\w-]+)?\1;?/gm)].map(([statement]) => statement),
+    [...code.matchAll(/^import\s[^;'"]*\sfrom\s+(['"])evenkeel(?:\/[\w-]+)*\1;?/gm)].map(([statement]) => statement),
   );
 }
 

@@ -4,7 +4,8 @@
  *
  *   fork('slice-storm.mjs'); receives { url }; send { seconds }; receives { written, seconds }
  */
-import { createApiServer, seededRng } from 'evenkeel/testing';
+import { seededRng } from 'evenkeel/testing';
+import { createApiServer } from 'evenkeel/testing/servers';
 
 const SLICES = 50;
 const MEMBERS = 100;

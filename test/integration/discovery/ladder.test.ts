@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ServiceController } from '../../../src/testing/api-server-service.js';
+import type { ServiceController } from '../../../src/testing/servers/api-server-service.js';
 import { type DiscoveryWatch, DiscoveryWorld, reader } from '../../support/discovery-world.js';
 
 const ports = [{ name: 'http', port: 80, targetPort: 8080 }];

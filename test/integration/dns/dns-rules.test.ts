@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import type { DnsOptions } from '../../../src/resolver/dns.js';
-import { createDnsServer, type DnsServer } from '../../../src/testing/dns-server.js';
+import { createDnsServer, type DnsServer } from '../../../src/testing/servers/dns-server.js';
 import { DnsWatch, ordersName } from '../../support/dns-watch.js';
 import { freePort } from '../../support/free-port.js';
 

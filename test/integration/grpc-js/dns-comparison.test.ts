@@ -2,7 +2,7 @@ import { createServer } from 'node:net';
 import { credentials } from '@grpc/grpc-js';
 import { expect, it, vi } from 'vitest';
 import { roundRobin } from '../../../src/picker/round-robin.js';
-import { createDnsServer } from '../../../src/testing/dns-server.js';
+import { createDnsServer } from '../../../src/testing/servers/dns-server.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
 import { Shop } from './support/shop.js';

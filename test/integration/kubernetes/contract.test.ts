@@ -1,8 +1,8 @@
 import { endpointSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
 import { sharedWatchCount } from '../../../src/resolver/kubernetes/shared-watch.js';
-import { createApiServer } from '../../../src/testing/api-server.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { createApiServer } from '../../../src/testing/servers/api-server.js';
 import { resolverContract } from '../../contract/resolver.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
 

@@ -3,8 +3,8 @@ import mysql, { type PoolCluster, type PoolConnection, type PoolOptions, type Ro
 import mysqlPromise from 'mysql2/promise';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { type FollowServiceOptions, followService, type ServiceFollower } from '../../../src/adapter/mysql2/index.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 import { canRemove } from './support/peer.js';

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { createConnection } from 'mysql2/promise';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { isRunning } from '../../support/playground.js';
 import { until } from '../../support/until.js';

@@ -7,7 +7,7 @@ import fetch from 'node-fetch';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { codeOf, Opened, send } from './support/request.js';

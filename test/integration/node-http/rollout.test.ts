@@ -2,7 +2,7 @@ import { Agent } from 'node:http';
 import { afterEach, describe, expect, it } from 'vitest';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { heard } from '../../support/heard.js';
 import type { Pod, PodOptions } from '../../support/pods.js';

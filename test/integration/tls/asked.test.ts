@@ -7,7 +7,7 @@ import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import type { Balancer } from '../../../src/balancer/balancer.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { until } from '../../support/until.js';
 import { send } from '../node-http/support/request.js';

@@ -4,7 +4,7 @@ import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { RefusingHttp2Pod } from '../../support/refusing-http2-pod.js';

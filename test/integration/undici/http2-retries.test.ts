@@ -4,7 +4,7 @@ import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

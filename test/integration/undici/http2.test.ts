@@ -3,7 +3,7 @@ import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from
 import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { type Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -13,14 +13,16 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(folder, { recursive: true }));
 
-const find = (command) =>
-  (process.env.PATH ?? '')
-    .split(delimiter)
-    .map((entry) => join(entry, command))
-    .find((path) => existsSync(path));
+/** Where a command is. @param {string} command */
+function find(command) {
+  const places = (process.env.PATH ?? '').split(delimiter).map((entry) => join(entry, command));
+  const found = places.find((path) => existsSync(path));
+  if (found === undefined) throw new Error(`${command} is not on the PATH`);
+  return found;
+}
 
 /** `npm test` with nothing on the PATH but node, npm and an apt-get that only writes down what it was asked for. */
-function npmTest(...args) {
+function npmTest(/** @type {string[]} */ ...args) {
   const log = join(folder, 'apt-get.log');
   writeFileSync(join(folder, 'apt-get'), `#!/bin/sh\necho "$@" >> ${log}\n`, { mode: 0o755 });
   for (const command of ['sh', 'env']) symlinkSync(realpathSync(find(command)), join(folder, command));

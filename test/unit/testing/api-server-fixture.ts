@@ -1,7 +1,7 @@
-import { type ApiServer, createApiServer } from '../../../src/testing/api-server.js';
-import type { EndpointSliceObject } from '../../../src/testing/api-server-objects.js';
-import type { ApiServerOptions } from '../../../src/testing/api-server-options.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { type ApiServer, createApiServer } from '../../../src/testing/servers/api-server.js';
+import type { EndpointSliceObject } from '../../../src/testing/servers/api-server-objects.js';
+import type { ApiServerOptions } from '../../../src/testing/servers/api-server-options.js';
 import { RawWatch } from './api-server-client.js';
 
 const servers: ApiServer[] = [];

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import type { EndpointSliceObject } from '../../../src/testing/api-server-objects.js';
-import { type Pod, ServiceController, type ServiceOptions } from '../../../src/testing/api-server-service.js';
-import { ObjectStore, type StoreEvent } from '../../../src/testing/api-server-store.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
+import type { EndpointSliceObject } from '../../../src/testing/servers/api-server-objects.js';
+import { type Pod, ServiceController, type ServiceOptions } from '../../../src/testing/servers/api-server-service.js';
+import { ObjectStore, type StoreEvent } from '../../../src/testing/servers/api-server-store.js';
 
 function service(options: Partial<ServiceOptions> = {}): {
   controller: ServiceController;

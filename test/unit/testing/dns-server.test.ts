@@ -2,9 +2,9 @@ import { createSocket } from 'node:dgram';
 import { promises as dns } from 'node:dns';
 import { connect } from 'node:net';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDnsServer, type DnsServer, type DnsServerOptions } from '../../../src/testing/dns-server.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { createDnsServer, type DnsServer, type DnsServerOptions } from '../../../src/testing/servers/dns-server.js';
 
 const orders = 'orders.shop.svc.cluster.local';
 let server: DnsServer;

@@ -1,7 +1,7 @@
 import { endpointSlices } from '../../../../src/resolver/kubernetes/endpoint-slices.js';
 import type { Resolver } from '../../../../src/resolver/resolver.js';
-import { type ApiServer, createApiServer } from '../../../../src/testing/api-server.js';
-import type { ServiceController } from '../../../../src/testing/api-server-service.js';
+import { type ApiServer, createApiServer } from '../../../../src/testing/servers/api-server.js';
+import type { ServiceController } from '../../../../src/testing/servers/api-server-service.js';
 import type { Pod } from './pods.js';
 
 /** A cluster with the Service `orders` in the namespace `shop`, whose pods listen on loopback. */

@@ -1,7 +1,7 @@
 import { endpointSlices } from '../../../../src/resolver/kubernetes/endpoint-slices.js';
 import type { Resolver } from '../../../../src/resolver/resolver.js';
-import { type ApiServer, createApiServer } from '../../../../src/testing/api-server.js';
-import type { ServiceController } from '../../../../src/testing/api-server-service.js';
+import { type ApiServer, createApiServer } from '../../../../src/testing/servers/api-server.js';
+import type { ServiceController } from '../../../../src/testing/servers/api-server-service.js';
 import { Pod, type PodOptions } from '../../../support/pods.js';
 import { until } from '../../../support/until.js';
 import { Journal } from './journal.js';

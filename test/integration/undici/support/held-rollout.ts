@@ -1,5 +1,5 @@
 import type { ObserverEvents } from '../../../../src/observe/observer.js';
-import { createCertificate } from '../../../../src/testing/api-server-certificate.js';
+import { createCertificate } from '../../../../src/testing/servers/api-server-certificate.js';
 import { Cluster } from './cluster.js';
 import { type Send, Tally } from './traffic.js';
 

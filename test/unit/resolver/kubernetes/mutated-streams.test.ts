@@ -3,12 +3,12 @@ import type { ApiClient, ApiReply, ApiRequest } from '../../../../src/resolver/k
 import { ListWatch } from '../../../../src/resolver/kubernetes/list-watch.js';
 import { SliceStore } from '../../../../src/resolver/kubernetes/slice-store.js';
 import { drawIndex, type Rng } from '../../../../src/runtime/rng.js';
-import { answerList } from '../../../../src/testing/api-server-list.js';
-import type { EndpointSliceObject } from '../../../../src/testing/api-server-objects.js';
-import { ObjectStore, type StoredObject, type StoreEvent } from '../../../../src/testing/api-server-store.js';
-import { bookmarkLine, eventLine } from '../../../../src/testing/api-server-watch.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../../src/testing/seeded-rng.js';
+import { answerList } from '../../../../src/testing/servers/api-server-list.js';
+import type { EndpointSliceObject } from '../../../../src/testing/servers/api-server-objects.js';
+import { ObjectStore, type StoredObject, type StoreEvent } from '../../../../src/testing/servers/api-server-store.js';
+import { bookmarkLine, eventLine } from '../../../../src/testing/servers/api-server-watch.js';
 
 /** Ways a stream goes wrong. `none` ends it as it should. */
 const mutations = [

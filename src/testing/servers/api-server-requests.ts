@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { Clock } from '../runtime/clock.js';
+import type { Clock } from '../../runtime/clock.js';
 import { type AccessRequest, checkAccess, forbidden, type Tokens } from './api-server-access.js';
 import { type Fault, FaultQueue, faultBody } from './api-server-fault.js';
 import type { StoreReads } from './api-server-reads.js';

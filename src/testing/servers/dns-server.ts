@@ -1,6 +1,6 @@
-import { checkBoolean, checkKeys, checkNumber, checkString } from '../runtime/check.js';
-import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
-import { type Rng, systemRng } from '../runtime/rng.js';
+import { checkBoolean, checkKeys, checkNumber, checkString } from '../../runtime/check.js';
+import { type Clock, systemClock, type Timer } from '../../runtime/clock.js';
+import { type Rng, systemRng } from '../../runtime/rng.js';
 import { DnsAnswerCache } from './dns-server-cache.js';
 import { type DnsQueryEntry, QueryCounters } from './dns-server-counters.js';
 import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';

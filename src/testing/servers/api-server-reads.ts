@@ -1,5 +1,5 @@
-import type { Clock } from '../runtime/clock.js';
-import type { Rng } from '../runtime/rng.js';
+import type { Clock } from '../../runtime/clock.js';
+import type { Rng } from '../../runtime/rng.js';
 import type { AccessRequest } from './api-server-access.js';
 import { answerList } from './api-server-list.js';
 import { resourceTypes } from './api-server-objects.js';

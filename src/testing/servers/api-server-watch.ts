@@ -1,6 +1,6 @@
 import type { ServerResponse } from 'node:http';
-import type { Clock, Timer } from '../runtime/clock.js';
-import type { Rng } from '../runtime/rng.js';
+import type { Clock, Timer } from '../../runtime/clock.js';
+import type { Rng } from '../../runtime/rng.js';
 import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import type { LabelMatcher } from './api-server-selector.js';
 import type { StatusObject } from './api-server-status.js';

@@ -1,6 +1,6 @@
-import { checkBoolean, checkKeys, checkNumber } from '../runtime/check.js';
-import { type Clock, systemClock } from '../runtime/clock.js';
-import { type Rng, systemRng } from '../runtime/rng.js';
+import { checkBoolean, checkKeys, checkNumber } from '../../runtime/check.js';
+import { type Clock, systemClock } from '../../runtime/clock.js';
+import { type Rng, systemRng } from '../../runtime/rng.js';
 import type { Tokens } from './api-server-access.js';
 import { type Certificate, createCertificate } from './api-server-certificate.js';
 

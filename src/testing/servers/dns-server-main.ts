@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * The DNS server as a process of its own: `node dist/testing/dns-server-main.js [--port 0] [--ttl 5] [--cache]
+ * The DNS server as a process of its own: `node dist/testing/servers/dns-server-main.js [--port 0] [--ttl 5] [--cache]
  * [--domain cluster.local]`. Says `listening <ip>:<port>` on stdout, then takes one JSON command per line on stdin and
  * answers each with one JSON line. Ends when stdin does.
  */

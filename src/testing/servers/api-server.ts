@@ -1,5 +1,5 @@
-import type { Clock } from '../runtime/clock.js';
-import type { Rng } from '../runtime/rng.js';
+import type { Clock } from '../../runtime/clock.js';
+import type { Rng } from '../../runtime/rng.js';
 import type { Tokens, Verb } from './api-server-access.js';
 import type { Fault, FaultOptions } from './api-server-fault.js';
 import { LoopbackListener } from './api-server-listener.js';

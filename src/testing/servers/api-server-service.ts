@@ -1,5 +1,5 @@
 import { isIPv6 } from 'node:net';
-import { drawIndex, type Rng } from '../runtime/rng.js';
+import { drawIndex, type Rng } from '../../runtime/rng.js';
 import {
   type EndpointSliceObject,
   type SliceEndpoint,

@@ -1,4 +1,4 @@
-import type { Clock } from '../runtime/clock.js';
+import type { Clock } from '../../runtime/clock.js';
 import type { DnsAnswer, DnsRecord } from './dns-server-wire.js';
 
 interface Cached {

@@ -1,7 +1,7 @@
 import { createServer as createHttpServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createHttpsServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Clock, Timer } from '../runtime/clock.js';
+import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Certificate } from './api-server-certificate.js';
 import { resetSocket } from './reset-socket.js';
 
