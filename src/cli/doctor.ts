@@ -4,8 +4,10 @@ import {
   parseServiceHost,
   plainName,
   readClusterNames,
+  type ServiceHost,
 } from '../resolver/cluster-domain.js';
 import { literalAddress } from '../resolver/dns.js';
+import type { Target } from '../resolver/target-grammar.js';
 import { systemClock } from '../runtime/clock.js';
 import type { DoctorCommand } from './command-line.js';
 import { diagnose } from './diagnose.js';
@@ -14,7 +16,7 @@ import { follow, printEvent } from './follow.js';
 import { printReport } from './print.js';
 import { probeApi } from './probe-api.js';
 import { probeConnections } from './probe-connect.js';
-import { probeDns } from './probe-dns.js';
+import { probeDns, probeNamespace } from './probe-dns.js';
 import { probeResolver } from './probe-resolver.js';
 import { type Diagnosis, exitCodes, type Facts } from './report.js';
 
@@ -46,14 +48,15 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   timer.ref();
   const signal = AbortSignal.any([limit.signal, ended]);
   const names = await clusterNames(command);
-  const [api, dns, use] = await Promise.all([
+  const [api, dns, namespace, use] = await Promise.all([
     examineApi(command, names, signal),
     examineDns(command, names, signal),
+    examineNamespace(command, names, signal),
     probeResolver(target, options, signal),
   ]);
   timer.cancel();
   const tried = command.connect ? usable(use.endpoints ?? []) : [];
-  return { api, dns, use, connections: await probeConnections(tried) };
+  return { api, dns, namespace, use, connections: await probeConnections(tried) };
 }
 
 interface Names extends ClusterNames {
@@ -69,11 +72,28 @@ async function clusterNames({ options: { dns = {} } }: DoctorCommand): Promise<N
 
 async function examineApi(command: DoctorCommand, names: Names, signal: AbortSignal): Promise<Facts['api']> {
   const { parsed, options } = command;
-  if (parsed.kind === 'static' || parsed.kind === 'dns') return undefined;
-  const service = parsed.kind === 'kubernetes' ? parsed.service : parseServiceHost(parsed.host);
-  if (service === undefined || (service.domain !== undefined && service.domain !== names.domain)) return undefined;
+  const service = parsed.kind === 'dns' ? undefined : serviceOf(parsed, names);
+  if (service === undefined) return undefined;
   const subject = { service: service.service, namespace: service.namespace ?? names.namespace };
   return probeApi(options.kubernetes ?? {}, subject, signal);
+}
+
+/** The Service of this cluster that a target names. */
+function serviceOf(parsed: Target, { domain }: Names): ServiceHost | undefined {
+  if (parsed.kind === 'static') return undefined;
+  const service = parsed.kind === 'kubernetes' ? parsed.service : parseServiceHost(parsed.host);
+  return service?.domain === undefined || service.domain === domain ? service : undefined;
+}
+
+async function examineNamespace(
+  { parsed, options }: DoctorCommand,
+  names: Names,
+  signal: AbortSignal,
+): Promise<Facts['namespace']> {
+  const service = serviceOf(parsed, names);
+  const namespace = service?.namespace ?? names.namespace;
+  if (service === undefined || namespace === undefined || !names.inCluster) return undefined;
+  return probeNamespace(namespace, names.domain, options.dns?.servers, signal);
 }
 
 async function examineDns(
@@ -88,7 +108,11 @@ async function examineDns(
   return probeDns({ name, srv: typeof port === 'string' ? port : undefined, servers: options.dns?.servers }, signal);
 }
 
-function toJson(target: string, { api, dns, use, connections }: Facts, { outcome, summary, todo }: Diagnosis): object {
+function toJson(
+  target: string,
+  { api, dns, namespace, use, connections }: Facts,
+  { outcome, summary, todo }: Diagnosis,
+): object {
   const endpoints = use.endpoints?.map(({ address, port, uid, name, zone, nodeName, conditions }) => ({
     address,
     port,
@@ -105,6 +129,7 @@ function toJson(target: string, { api, dns, use, connections }: Facts, { outcome
     exitCode: exitCodes[outcome],
     api,
     dns,
+    namespace,
     use: { ...use, endpoints },
     connections,
     todo,

@@ -1,4 +1,6 @@
+import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
+import { causeOf, externalNameOf } from './cause.js';
 import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts, Outcome } from './report.js';
@@ -6,6 +8,8 @@ import type { Facts, Outcome } from './report.js';
 /** How it is on the whole, in one sentence. */
 export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome; readonly summary: string } {
   const { use, api, connections } = facts;
+  const cause = causeOf(parsed, facts);
+  if (cause !== undefined) return { outcome: 'unusable', summary: cause.summary };
   if (use.endpoints === undefined) {
     return { outcome: 'unusable', summary: whyNothing(facts) };
   }
@@ -19,15 +23,21 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
   if (reached < connections.length) {
     return degraded(`${connections.length - reached} of ${connections.length} endpoints accept no connection`);
   }
+  const count = isSlots(use.endpoints) ? 1 : length;
+  const many = `${count} endpoint${count === 1 ? '' : 's'}`;
+  const external = externalNameOf(facts);
+  if (external !== undefined && use.mode !== 'slices') {
+    return { outcome: 'fine', summary: `${many}, found by asking DNS for ${external}` };
+  }
   if (api?.watch.state === 'forbidden' && api.list.state === 'allowed') {
     return degraded('changes are noticed late: EndpointSlices may be listed, and not watched');
   }
+  if (api?.watch.state === 'failed') return degraded('changes are noticed late: EndpointSlices cannot be watched');
   if (use.mode === 'name') return degraded('only through one address for all pods, which is second best');
   if (use.mode === 'dns' && api !== undefined) return degraded('through DNS; EndpointSlices would be better');
   if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
     return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');
   }
-  const many = `${length} endpoint${length === 1 ? '' : 's'}`;
   return { outcome: 'fine', summary: `${many}, found ${howFound(parsed, use.mode)}` };
 }
 

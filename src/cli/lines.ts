@@ -1,9 +1,11 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { modeMeaning } from '../resolver/discovery-advice.js';
+import { portsInWords } from '../resolver/kubernetes/service-ports.js';
 import { isSlots } from '../resolver/single-address.js';
 import type { Target } from '../resolver/target-grammar.js';
+import { externalNameOf } from './cause.js';
 import { conditionsInWords } from './endpoints.js';
-import type { ApiFacts, ConnectFacts, DnsAnswerFacts, DnsFacts, Facts, Line, Verdict } from './report.js';
+import type { ApiFacts, ConnectFacts, DnsAnswerFacts, DnsFacts, Facts, HintFacts, Line, Verdict } from './report.js';
 
 const ok = (text: string): Line => ({ mark: 'ok', text });
 const note = (text: string): Line => ({ mark: 'note', text });
@@ -28,7 +30,7 @@ export function apiLines(parsed: Target, api: ApiFacts): Line[] {
   else lines.push(verbLine(parsed, 'get services', getService));
   if (object === null) lines.push(bad(parsed, `no Service ${api.service} in the namespace ${api.namespace}`));
   else if (object !== undefined) lines.push(serviceLine(object));
-  if (slices !== undefined) lines.push(...sliceLines(parsed, slices));
+  if (slices !== undefined) lines.push(...sliceLines(parsed, slices, object));
   return lines;
 }
 
@@ -38,15 +40,20 @@ function verbLine(parsed: Target, what: string, verdict: Verdict): Line {
   return bad(parsed, `${what}: ${verdict.state === 'forbidden' ? 'not allowed' : 'failed'}: ${verdict.message}`);
 }
 
-function serviceLine({ type, headless, clusterIP, ports }: NonNullable<ApiFacts['object']>): Line {
+function serviceLine(object: NonNullable<ApiFacts['object']>): Line {
+  const { type, headless, clusterIP, externalName, ports } = object;
+  if (type === 'ExternalName') return ok(`Service: ExternalName, stands for ${externalName}`);
   const kind = headless ? 'headless' : `${type}${clusterIP === undefined ? '' : `, cluster IP ${clusterIP}`}`;
-  const list = ports.map(({ name, port }) => (name === '' ? `${port}` : `${name} ${port}`)).join(', ');
-  return ok(`Service: ${kind}; ports: ${list || 'none'}`);
+  return ok(`Service: ${kind}; ports: ${portsInWords(ports)}`);
 }
 
-function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>): Line[] {
+function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>, object: ApiFacts['object']): Line[] {
   const { count, ports, families, ready, terminating, notReady } = slices;
-  if (count === 0) return [bad(parsed, 'no EndpointSlice: no such Service, or one that selects no pods')];
+  if (count === 0) {
+    if (object?.type === 'ExternalName') return [note('no EndpointSlice: it has none')];
+    const known = object ? '' : ': no such Service, or one that selects no pods';
+    return [bad(parsed, `no EndpointSlice${known}`)];
+  }
   const pods = [`${ready} ready`];
   if (terminating > 0) pods.push(`${terminating} terminating`);
   if (notReady > 0) pods.push(`${notReady} not ready`);
@@ -58,11 +65,24 @@ function sliceLines(parsed: Target, slices: NonNullable<ApiFacts['slices']>): Li
   } else if (ports.length > 0) {
     lines.push(ok(`ports by name: ${list(ports)}`));
   }
+  for (const hints of slices.hints) if (hints.hinted > 0) lines.push(hintLine(hints));
   return lines;
 }
 
+/** H1: one ready endpoint without a hint switches its kind off. */
+function hintLine({ kind, hinted, of, names }: HintFacts): Line {
+  const some = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
+  return hinted === of
+    ? note(`${kind} hints on all ready pods (${some}): followed by the stage topologyHints`)
+    : note(`${kind} hints on ${hinted} of ${of} ready pods (${some}): not followed by anybody, since all need one`);
+}
+
 /** What the name servers said; `spare`: nothing depends on it at the moment. */
-export function dnsLines(parsed: Target, { name, servers, a, aaaa, srv, kind }: DnsFacts, spare: boolean): Line[] {
+export function dnsLines(
+  parsed: Target,
+  { name, servers, a, aaaa, srv, kind, alias }: DnsFacts,
+  spare: boolean,
+): Line[] {
   const lines: Line[] = [note(`name servers: ${servers.join(', ')}`)];
   lines.push(answerLine(parsed, `A ${name}`, a));
   // A cluster of one family has no records of the other; that is no news.
@@ -70,7 +90,11 @@ export function dnsLines(parsed: Target, { name, servers, a, aaaa, srv, kind }: 
   if (srv.name !== name) lines.push(answerLine(parsed, `SRV ${srv.name}`, srv));
   if (kind === 'pods') lines.push(ok('the addresses are pods: a headless Service'));
   if (kind === 'cluster-ip') lines.push((spare ? note : warn)('the address is the cluster IP: one for all pods'));
-  if (kind === 'unknown') lines.push(note('one address; DNS does not tell whether it is a pod or stands for all'));
+  if (alias !== undefined) lines.push(note(`another name for ${alias}: an ExternalName Service`));
+  if (kind === 'unknown') {
+    const what = a.records + aaaa.records > 1 ? 'they are pods or stand' : 'it is a pod or stands';
+    lines.push(note(`DNS does not tell whether ${what} for others`));
+  }
   return lines;
 }
 
@@ -94,11 +118,16 @@ const dnsErrors: Readonly<Record<string, string>> = {
 };
 
 /** What the library arrived at. */
-export function useLines({ use }: Facts): Line[] {
+export function useLines(facts: Facts): Line[] {
   const lines: Line[] = [];
-  const { mode, endpoints, errors, warnings } = use;
+  const { mode, endpoints, errors, warnings } = facts.use;
+  const external = externalNameOf(facts);
   // Why it stands there is told above, question by question.
-  if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));
+  const isLate = facts.api?.list.state === 'allowed' && facts.api.watch.state !== 'allowed';
+  if (mode === 'slices' && isLate) lines.push(warn('its EndpointSlices are listed from time to time, and not watched'));
+  else if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));
+  else if (external !== undefined && endpoints?.length)
+    lines.push(note(`DNS is asked again and again for ${external}`));
   else if ((mode === 'dns' || mode === 'name') && endpoints?.length) lines.push(note(modeMeaning[mode]));
   if (endpoints === undefined) {
     for (const error of errors) lines.push(fail(error));

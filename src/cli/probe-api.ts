@@ -2,12 +2,12 @@ import { asError } from '../errors.js';
 import type { ApiAccess } from '../resolver/kubernetes/api-access.js';
 import { type ApiClient, HttpApiClient } from '../resolver/kubernetes/api-client.js';
 import { type ApiFailure, failureOf } from '../resolver/kubernetes/api-failure.js';
-import { isObject, parseSlice, serviceNameLabel, textOf } from '../resolver/kubernetes/endpoint-slice.js';
+import { parseSlice, serviceNameLabel } from '../resolver/kubernetes/endpoint-slice.js';
 import { explicitAccess } from '../resolver/kubernetes/explicit-access.js';
 import { inClusterAccess, inClusterAvailable } from '../resolver/kubernetes/in-cluster.js';
 import { kubeConfigAccess } from '../resolver/kubernetes/kube-config.js';
-import { MAX_SERVICE_BYTES, MAX_SERVICE_CONTAINERS } from '../resolver/kubernetes/service-ports.js';
-import { listSlices, readFailure, readJson } from '../resolver/kubernetes/slice-list.js';
+import { readService } from '../resolver/kubernetes/service-ports.js';
+import { listSlices, readFailure } from '../resolver/kubernetes/slice-list.js';
 import { type KubernetesSettings, noPod } from '../resolver/target.js';
 import { systemClock } from '../runtime/clock.js';
 import type { ApiFacts, Verdict } from './report.js';
@@ -73,7 +73,7 @@ async function ask(
     if (reply.status !== 200) throw await readFailure(reply);
     reply.discard();
   });
-  const got = await attempt(() => readService(client, subject, signal));
+  const got = await attempt(() => readService(client, namespace, service, signal));
   const missing = got.failure?.kind === 'missing';
   return {
     ...subject,
@@ -92,6 +92,7 @@ function count(items: readonly unknown[], service: string): NonNullable<ApiFacts
   const pods = new Map(members.map((member) => [member.uid ?? member.address, member.conditions]));
   const states = [...pods.values()];
   const ready = states.filter((conditions) => conditions.ready).length;
+  const readyMembers = members.filter((member) => member.conditions.ready);
   const terminating = states.filter((state) => !state.ready && state.serving && state.terminating).length;
   return {
     count: slices.length,
@@ -100,29 +101,16 @@ function count(items: readonly unknown[], service: string): NonNullable<ApiFacts
     ready,
     terminating,
     notReady: states.length - ready - terminating,
+    hints: [
+      { kind: 'zone', ...hints(readyMembers.map(({ hintZones }) => hintZones)) },
+      { kind: 'node', ...hints(readyMembers.map(({ hintNodes }) => hintNodes)) },
+    ],
   };
 }
 
-async function readService(
-  client: ApiClient,
-  { service, namespace }: { readonly service: string; readonly namespace: string },
-  signal: AbortSignal,
-): Promise<NonNullable<ApiFacts['object']>> {
-  const path = `/api/v1/namespaces/${encodeURIComponent(namespace)}/services/${encodeURIComponent(service)}`;
-  const reply = await client.get({ path, query: {}, signal });
-  if (reply.status !== 200) throw await readFailure(reply);
-  const object = await readJson(reply, { bytes: MAX_SERVICE_BYTES, containers: MAX_SERVICE_CONTAINERS }, 'Service');
-  const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
-  const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
-  const clusterIP = textOf(spec.clusterIP);
-  return {
-    type: textOf(spec.type) ?? 'ClusterIP',
-    headless: clusterIP === 'None',
-    clusterIP: clusterIP === 'None' ? undefined : clusterIP,
-    ports: ports.flatMap((port) =>
-      isObject(port) && typeof port.port === 'number' ? { name: textOf(port.name) ?? '', port: port.port } : [],
-    ),
-  };
+function hints(ofEach: readonly (readonly string[])[]): { hinted: number; of: number; names: readonly string[] } {
+  const hinted = ofEach.filter((names) => names.length > 0);
+  return { hinted: hinted.length, of: ofEach.length, names: [...new Set(hinted.flat())].sort() };
 }
 
 interface Attempted<T> {

@@ -1,10 +1,13 @@
 import { promises as dns } from 'node:dns';
+import { parseServiceHost } from '../resolver/cluster-domain.js';
 import type { DnsClient } from '../resolver/dns-client.js';
 import { nodeDnsClient } from '../resolver/dns-client.js';
 import { codeOf } from '../resolver/dns-lookup.js';
 import { AddressKind } from '../resolver/single-address.js';
 import { systemClock } from '../runtime/clock.js';
-import type { DnsAnswerFacts, DnsFacts } from './report.js';
+import type { DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
+
+const patience = { timeoutMs: 2_000, tries: 2 };
 
 export interface DnsProbe {
   /** Absolute, with its last dot. */
@@ -16,12 +19,18 @@ export interface DnsProbe {
 
 /** Asks each question once, as the library would. Never rejects. */
 export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSignal): Promise<DnsFacts> {
-  const client = nodeDnsClient({ servers, timeoutMs: 2_000, tries: 2 });
-  const cancel = (): void => client.cancel();
+  const client = nodeDnsClient({ servers, ...patience });
+  const resolver = new dns.Resolver({ timeout: patience.timeoutMs, tries: patience.tries });
+  if (servers !== undefined) resolver.setServers([...servers]);
+  const cancel = (): void => {
+    client.cancel();
+    resolver.cancel();
+  };
   signal.addEventListener('abort', cancel, { once: true });
   const srvName = srv === undefined ? name : `_${srv}._tcp.${name}`;
   let first: string | undefined;
-  const [a, aaaa, srvAnswer] = await Promise.all([
+  const isService = parseServiceHost(name) !== undefined;
+  const [a, aaaa, srvAnswer, [alias]] = await Promise.all([
     ask(async () => {
       const records = await client.resolve4(name);
       first = records.length === 1 ? records[0]?.address : undefined;
@@ -29,8 +38,11 @@ export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSi
     }),
     ask(() => client.resolve6(name)),
     ask(() => client.resolveSrv(srvName)),
+    isService ? resolver.resolveCname(name).catch(() => []) : [],
   ]);
-  const kind = await kindOf(a.records + aaaa.records, first, name, client);
+  const records = a.records + aaaa.records;
+  const several = isService ? 'pods' : 'unknown';
+  const kind = records > 0 && alias !== undefined ? 'external' : await kindOf(records, several, first, name, client);
   signal.removeEventListener('abort', cancel);
   return {
     name,
@@ -39,17 +51,47 @@ export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSi
     aaaa,
     srv: { ...srvAnswer, name: srvName },
     kind,
+    ...(alias !== undefined && { alias }),
   };
+}
+
+/**
+ * Asks for a namespace as CoreDNS has it: a name without records, and no name at all where there is no such namespace.
+ * One that surely exists tells whether that is a server which knows namespaces. Never rejects.
+ */
+export async function probeNamespace(
+  namespace: string,
+  domain: string,
+  servers: readonly string[] | undefined,
+  signal: AbortSignal,
+): Promise<NamespaceFacts> {
+  const client = nodeDnsClient({ servers, ...patience });
+  const cancel = (): void => client.cancel();
+  signal.addEventListener('abort', cancel, { once: true });
+  const [asked, sure] = await Promise.all(
+    [namespace, 'default'].map((name) => ask(() => client.resolve4(`${name}.svc.${domain}.`))),
+  );
+  signal.removeEventListener('abort', cancel);
+  const state =
+    sure?.error !== 'ENODATA'
+      ? 'unknown'
+      : asked?.error === 'ENOTFOUND'
+        ? 'missing'
+        : asked?.error === 'ENODATA'
+          ? 'known'
+          : 'unknown';
+  return { name: namespace, state };
 }
 
 async function kindOf(
   records: number,
+  several: 'pods' | 'unknown',
   only: string | undefined,
   name: string,
   client: DnsClient,
 ): Promise<DnsFacts['kind']> {
   if (records === 0) return 'none';
-  if (only === undefined) return 'pods';
+  if (only === undefined) return several;
   const kind = await new AddressKind().of(only, name, client);
   return kind === 'pod' ? 'pods' : kind;
 }

@@ -1,4 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
+import type { ServiceFacts } from '../resolver/kubernetes/service-ports.js';
 
 /** Whether something could be asked, and what the answer was. */
 export interface Verdict {
@@ -25,14 +26,22 @@ export interface ApiFacts {
     /** Serving until they end: used when no pod is ready. */
     readonly terminating: number;
     readonly notReady: number;
+    /** Topology hints, by kind; those of ready endpoints, as only they count (H1). */
+    readonly hints: readonly HintFacts[];
   };
   /** The Service itself; null = there is none of that name. */
-  readonly object?: {
-    readonly type: string;
-    readonly headless: boolean;
-    readonly clusterIP: string | undefined;
-    readonly ports: readonly { readonly name: string; readonly port: number }[];
-  } | null;
+  readonly object?: ServiceFacts | null;
+}
+
+/** Who is meant to use the endpoints. */
+export interface HintFacts {
+  readonly kind: 'zone' | 'node';
+  /** How many ready endpoints carry one. */
+  readonly hinted: number;
+  /** How many ready endpoints there are. */
+  readonly of: number;
+  /** The zones or nodes named. */
+  readonly names: readonly string[];
 }
 
 /** The answer to one question. */
@@ -54,7 +63,16 @@ export interface DnsFacts {
   readonly aaaa: DnsAnswerFacts;
   /** For a port by name: `_port._tcp.name`; else the name itself, which tells a cluster IP from a pod. */
   readonly srv: DnsAnswerFacts & { readonly name: string };
-  readonly kind: 'pods' | 'cluster-ip' | 'unknown' | 'none';
+  /** `external`: the name of a Service, and another name for something that is none of its pods. */
+  readonly kind: 'pods' | 'cluster-ip' | 'external' | 'unknown' | 'none';
+  /** What the name of a Service is another name for. */
+  readonly alias?: string;
+}
+
+/** Whether DNS knows the namespace; `unknown` where it does not tell. */
+export interface NamespaceFacts {
+  readonly name: string;
+  readonly state: 'known' | 'missing' | 'unknown';
 }
 
 /** What the library itself arrives at. */
@@ -80,6 +98,8 @@ export interface ConnectFacts {
 export interface Facts {
   readonly api: ApiFacts | undefined;
   readonly dns: DnsFacts | undefined;
+  /** That of the Service; undefined where nothing names one. */
+  readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
   readonly connections: readonly ConnectFacts[];
 }

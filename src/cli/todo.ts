@@ -1,15 +1,28 @@
+import { parseServiceHost } from '../resolver/cluster-domain.js';
+import { portsInWords } from '../resolver/kubernetes/service-ports.js';
 import { serviceAccountIn, sliceReaderManifest } from '../resolver/rbac.js';
 import { noPod } from '../resolver/target.js';
 import type { Target } from '../resolver/target-grammar.js';
+import { causeOf, externalNameOf } from './cause.js';
 import { list } from './lines.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts } from './report.js';
 
 /** What to change, most useful first. */
-export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): string[] {
+export function todoOf(parsed: Target, facts: Facts): string[] {
+  const cause = causeOf(parsed, facts);
+  if (cause !== undefined) return [cause.todo];
+  const { api, dns, use, connections } = facts;
   const todo: string[] = [];
   const port = parsed.kind === 'static' ? undefined : parsed.port;
   const refused = connections.some((connection) => connection.error !== undefined);
+  const external = externalNameOf(facts);
+  if (external !== undefined && use.mode !== 'slices' && use.endpoints?.length) {
+    // No right and no change of the Service would make it better.
+    return refused
+      ? [`See whether ${external} listens on that port, and whether a network policy lets this pod out.`]
+      : [];
+  }
   if (
     refused &&
     dns?.kind === 'pods' &&
@@ -23,6 +36,7 @@ export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): s
   } else if (refused) {
     todo.push('See whether the pods listen on that port, and whether a network policy lets this pod reach them.');
   }
+  if (api?.object !== null && !use.endpoints?.length) todo.push(...nameToCheck(parsed, facts));
   if (api?.list.state === 'forbidden' || api?.watch.state === 'forbidden') {
     const message = `${api.list.message ?? ''} ${api.watch.message ?? ''}`;
     const account = serviceAccountIn(message) ?? { namespace: api.namespace ?? 'default', name: 'default' };
@@ -48,8 +62,7 @@ export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): s
   if (typeof port === 'string' && names.length > 0 && !names.includes(port)) {
     todo.push(`Use a port the Service has: ${list(names)}`);
   } else if (typeof port === 'number' && use.errors.some((error) => error.includes(`has no port ${port};`))) {
-    const ports = api?.object?.ports ?? [];
-    todo.push(`Use a port the Service has: ${ports.map(({ name, port }) => `${name} ${port}`.trim()).join(', ')}`);
+    todo.push(`Use a port the Service has: ${portsInWords(api?.object?.ports ?? [])}`);
   } else if (typeof port === 'number' && names.length > 1 && api?.getService.state === 'forbidden') {
     todo.push(
       `Name the port (${list(names)}) in place of ${port}: a number cannot be told apart without "get services".`,
@@ -62,4 +75,13 @@ export function todoOf(parsed: Target, { api, dns, use, connections }: Facts): s
     todo.push(`Find out why the name server ${dns.servers.join(', ')} does not answer.`);
   }
   return todo;
+}
+
+/** Nobody has heard of the Service, though nobody may say for sure that there is none. */
+function nameToCheck(parsed: Target, { api, dns }: Facts): string[] {
+  const namespace = api?.namespace ?? parseServiceHost(dns?.name ?? '')?.namespace;
+  if (namespace === undefined || api?.object || parsed.kind === 'static') return [];
+  const unseen = api?.slices === undefined || api.slices.count === 0;
+  const unheard = dns === undefined ? api?.slices !== undefined : dns.a.error === 'ENOTFOUND';
+  return unseen && unheard ? [`Check the name: kubectl get services -n ${namespace}`] : [];
 }

@@ -34,6 +34,7 @@ export class DiscoveryWorld implements AsyncDisposable {
   static async create(): Promise<DiscoveryWorld> {
     const api = await createApiServer({ port: await freePort(), tls: true, tokens: { [token]: reader } });
     const dns = await createDnsServer({ port: await freePort() });
+    for (const namespace of ['shop', 'web']) dns.kubernetes.namespaces.add(namespace);
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-pod-'));
     await writeFile(join(folder, 'token'), token);
     await writeFile(join(folder, 'ca.crt'), api.ca ?? '');

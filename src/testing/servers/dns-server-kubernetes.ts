@@ -36,12 +36,14 @@ interface Target {
 /**
  * The answers of CoreDNS's `kubernetes` plugin: for a headless Service one record per ready pod and NXDOMAIN when none
  * is, for any other its cluster IP whatever its pods do, SRV for named ports (per-pod targets, or the Service itself),
- * NODATA for the other family.
+ * NODATA for the other family. A namespace's own name has no records, and is unknown where there is no such namespace.
  */
 export class KubernetesZone {
   readonly #domain: string;
   /** In seconds, for records and for "no such name". */
   ttl: number;
+  /** Namespaces that exist, besides those of its Services. */
+  readonly namespaces: Set<string> = new Set(['default', 'kube-system']);
   readonly #services = new Map<string, DnsService>();
 
   constructor(domain: string, ttl: number) {
@@ -72,7 +74,8 @@ export class KubernetesZone {
     if (labels.pop() !== 'svc') return this.#no('NXDOMAIN');
     const namespace = labels.pop();
     const serviceName = labels.pop();
-    if (namespace === undefined || serviceName === undefined) return this.#no('NOERROR');
+    if (namespace === undefined) return this.#no('NOERROR');
+    if (serviceName === undefined) return this.#no(this.#hasNamespace(namespace) ? 'NOERROR' : 'NXDOMAIN');
     const service = this.#services.get(`${serviceName}.${namespace}`);
     if (service === undefined) return this.#no('NXDOMAIN');
     if (service.externalName !== undefined) {
@@ -85,6 +88,10 @@ export class KubernetesZone {
       return this.#records(name, type, service, undefined, { name: port.slice(1), protocol: protocol.slice(1) });
     }
     return labels.length < 2 ? this.#records(name, type, service, labels[0], undefined) : this.#no('NXDOMAIN');
+  }
+
+  #hasNamespace(name: string): boolean {
+    return this.namespaces.has(name) || [...this.#services.values()].some(({ namespace }) => namespace === name);
   }
 
   #records(

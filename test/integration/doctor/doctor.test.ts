@@ -128,6 +128,194 @@ describe('evenkeel doctor', () => {
     expect(stdout).not.toContain('network policy');
   });
 
+  describe('an ExternalName Service', () => {
+    function externalName(addresses: readonly string[], name = 'db.example.com'): void {
+      world.api.services.put({
+        metadata: { name: 'db', namespace: 'shop' },
+        spec: { type: 'ExternalName', externalName: name },
+      });
+      world.dns.kubernetes.set({ namespace: 'shop', name: 'db', externalName: name });
+      if (addresses.length > 0) world.dns.zone.set(name, { a: [...addresses] });
+    }
+
+    it('is found through DNS, which is all there is: 0', async () => {
+      externalName(['127.0.1.1', '127.0.1.2']);
+      for (const target of [`db.shop:${pods.port}`, `dns:db.shop:${pods.port}`]) {
+        const { code, stdout } = await run(target);
+        expect(code).toBe(0);
+        expect(stdout).toContain('All is well: 2 endpoints, found by asking DNS for db.example.com');
+        expect(stdout).toContain('another name for db.example.com: an ExternalName Service');
+        expect(stdout).not.toMatch(/headless|What to do|selects no pods/);
+      }
+      const { stdout } = await run(`db.shop:${pods.port}`);
+      expect(stdout).toContain('  ok    Service: ExternalName, stands for db.example.com\n');
+    });
+
+    it('with one address is no cluster IP: 0', async () => {
+      externalName(['127.0.1.1']);
+      const { code, stdout } = await run(`db.shop:${pods.port}`);
+      expect(code).toBe(0);
+      expect(stdout).not.toMatch(/headless|kube-proxy|What to do/);
+    });
+
+    it('that nobody lets us read: 0', async () => {
+      world.allow([]);
+      externalName(['127.0.1.1', '127.0.1.2']);
+      const { code, stdout } = await run(`db.shop:${pods.port}`);
+      expect(code).toBe(0);
+      expect(stdout).toContain('another name for db.example.com: an ExternalName Service');
+      expect(stdout).not.toMatch(/headless|RoleBinding/);
+    });
+
+    it('that is dead: 2, with its name and what to change', async () => {
+      externalName([], 'gone.example.com');
+      for (const grants of [reader, []]) {
+        world.allow(grants);
+        const { code, stdout } = await run('db.shop:5432', '--no-connect');
+        expect(code).toBe(2);
+        expect(stdout).toContain(
+          'It does not work: db.shop stands for gone.example.com, and DNS has no address for that',
+        );
+        expect(stdout).toContain('1. Correct spec.externalName: kubectl edit service db -n shop\n');
+        expect(stdout).not.toMatch(/headless|RoleBinding|\n {2}2\. /);
+      }
+    });
+
+    it('has no EndpointSlices: 2, with the target that works', async () => {
+      externalName(['127.0.1.1']);
+      const { code, stdout } = await run('kubernetes:db.shop:5432', '--no-connect');
+      expect(code).toBe(2);
+      expect(stdout).toContain('It does not work: db.shop is an ExternalName Service, which has no EndpointSlices');
+      expect(stdout).toContain('1. Use the target dns:db.shop:5432\n');
+    });
+
+    it('has no ports by name: 2, with what to write', async () => {
+      externalName(['127.0.1.1']);
+      const { code, stdout } = await run('db.shop:mysql', '--no-connect');
+      expect(code).toBe(2);
+      expect(stdout).toContain('Give the port as a number: DNS has no ports by name for db.example.com');
+    });
+  });
+
+  it.each(['cluster-ip', 'headless'] as const)(
+    'a Service (%s) that selects no pods, and has no EndpointSlice: 2',
+    async (kind) => {
+      const clusterIP = kind === 'headless' ? 'None' : '127.0.0.77';
+      world.api.services.put({
+        metadata: { name: 'legacy', namespace: 'shop' },
+        spec: { type: 'ClusterIP', clusterIP, ports: [{ name: 'http', port: 80 }] },
+      });
+      const shown = { namespace: 'shop', name: 'legacy', ports: [{ name: 'http', port: 80 }] };
+      world.dns.kubernetes.set(kind === 'headless' ? shown : { ...shown, clusterIPs: [clusterIP] });
+      for (const target of ['legacy.shop:80', 'kubernetes:legacy.shop:http']) {
+        const { code, stdout } = await run(target, '--no-connect');
+        expect(code).toBe(2);
+        expect(stdout).toContain(
+          'It does not work: the Service selects no pods, and nobody has written EndpointSlices for it',
+        );
+        expect(stdout).toContain(
+          '1. Give Service shop/legacy a selector, or write EndpointSlices with the label kubernetes.io/service-name: legacy',
+        );
+        expect(stdout).not.toMatch(/Or make the Service headless|no such Service/);
+      }
+    },
+  );
+
+  it('no such Service, and no permission to read one: 2, with what to check', async () => {
+    for (const grants of [reader.filter(({ resources }) => !resources.includes('services')), []]) {
+      world.allow(grants);
+      const { code, stdout } = await run('odrers.shop:http');
+      expect(code).toBe(2);
+      expect(stdout).toContain('1. Check the name: kubectl get services -n shop\n');
+    }
+    const { code, stdout } = await run('dns:odrers.shop:80');
+    expect(code).toBe(2);
+    expect(stdout).toContain('1. Check the name: kubectl get services -n shop\n');
+  });
+
+  it('a port that is not TCP: 2, with those that are', async () => {
+    const ports = [
+      { name: 'dns', port: 53, protocol: 'UDP' },
+      { name: 'metrics', port: 9153 },
+    ];
+    world.api.service('shop', 'names', { ports }).setPods([{ name: 'a', address: '127.0.1.1' }]);
+    for (const port of ['dns', '53']) {
+      const { code, stdout } = await run(`names.shop:${port}`, '--no-connect');
+      expect(code).toBe(2);
+      expect(stdout).toContain(`port ${port === '53' ? port : '"dns"'} of the Service is UDP; evenkeel balances TCP`);
+      expect(stdout).toContain('ports: dns 53 (UDP), metrics 9153\n');
+      expect(stdout).toContain('1. Use a TCP port of the Service: metrics 9153\n');
+    }
+    world.api.service('shop', 'udp', { ports: ports.slice(0, 1) }).setPods([{ name: 'a', address: '127.0.1.1' }]);
+    for (const port of ['dns', '53']) {
+      const { code, stdout } = await run(`udp.shop:${port}`, '--no-connect');
+      expect(code).toBe(2);
+      expect(stdout).toContain('is UDP; evenkeel balances TCP');
+      expect(stdout).toContain('1. Give the Service a TCP port: it has dns 53 (UDP)\n');
+    }
+  });
+
+  it('a namespace nobody knows: 2, and no RoleBinding', async () => {
+    service('headless');
+    for (const target of ['orders.shpo:http', 'kubernetes:orders.shpo:http', 'dns:orders.shpo:http']) {
+      const { code, stdout } = await run(target);
+      expect(code).toBe(2);
+      expect(stdout).toContain('It does not work: DNS knows no namespace shpo');
+      expect(stdout).toContain('1. Check the namespace: kubectl get namespaces\n');
+      expect(stdout).not.toMatch(/RoleBinding|\n {2}2\. /);
+    }
+  });
+
+  it('a namespace nobody knows, where every namespace may be read', async () => {
+    world.allow(reader.map((grant) => ({ ...grant, namespace: 'shpo' })));
+    const { code, stdout } = await run('orders.shpo:http');
+    expect(code).toBe(2);
+    expect(stdout).toContain('1. Check the namespace: kubectl get namespaces\n');
+  });
+
+  it('a name server that is not the cluster’s says nothing about namespaces', async () => {
+    world.allow([]);
+    world.dns.kubernetes.namespaces.clear();
+    const { stdout } = await run('orders.shpo:http');
+    expect(stdout).toContain('RoleBinding');
+    expect(stdout).not.toContain('kubectl get namespaces');
+  });
+
+  it('slices that may be listed and not watched are not called watched', async () => {
+    world.allow([{ namespace: 'shop', verbs: ['list'], resources: ['endpointslices'] }]);
+    service('headless');
+    const { stdout } = await run('orders.shop:http', '--no-connect');
+    expect(stdout).toContain('  warn  its EndpointSlices are listed from time to time, and not watched\n');
+    expect(stdout).not.toContain('are watched\n');
+  });
+
+  it('zone hints', async () => {
+    const hinted = world.api.service('shop', 'near', {
+      ports: [{ name: 'http', port: 80, targetPort: pods.port }],
+      trafficDistribution: 'PreferSameNode',
+    });
+    const near = (index: number) => ({
+      name: `near-${index}`,
+      address: pods.addresses[index] as string,
+      zone: 'abc'[index] as string,
+      nodeName: `node-${index}`,
+    });
+    hinted.setPods([near(0), near(1)]);
+    const all = await run('near.shop:http', '--no-connect');
+    expect(all.code).toBe(0);
+    expect(all.stdout).toContain('        zone hints on all ready pods (a, b): followed by the stage topologyHints\n');
+    expect(all.stdout).toContain(
+      '        node hints on all ready pods (node-0, node-1): followed by the stage topologyHints\n',
+    );
+    hinted.putPod({ name: 'near-2', address: pods.addresses[2] as string });
+    const some = await run('near.shop:http', '--no-connect');
+    expect(some.stdout).toContain(
+      '        zone hints on 2 of 3 ready pods (a, b): not followed by anybody, since all need one\n',
+    );
+    hinted.setPods([]);
+    expect((await run('near.shop:http', '--no-connect')).stdout).not.toContain('hints');
+  });
+
   it('API server down, headless Service: 1', async () => {
     service('headless');
     await world.api.kill();

@@ -13,8 +13,15 @@ const api: ApiFacts = {
   list: allowed,
   watch: allowed,
   getService: allowed,
-  slices: { count: 1, ports: ['http'], families: ['IPv4'], ready: 1, terminating: 0, notReady: 0 },
-  object: { type: 'ClusterIP', headless: false, clusterIP: '10.96.0.7', ports: [{ name: 'http', port: 80 }] },
+  slices: { count: 1, ports: ['http'], families: ['IPv4'], ready: 1, terminating: 0, notReady: 0, hints: [] },
+  object: {
+    type: 'ClusterIP',
+    headless: false,
+    clusterIP: '10.96.0.7',
+    externalName: undefined,
+    hasSelector: true,
+    ports: [{ name: 'http', port: 80, protocol: 'TCP' }],
+  },
 };
 const answer = { records: 1, ttl: 5, tookMs: 1 };
 const dns: DnsFacts = {
