@@ -10,17 +10,19 @@ let server: Server;
 let sockets: Socket[];
 /** How much of each answer is sent before the server hangs up. */
 let sent: number;
+let head: string;
 let orders: ServiceDispatcher;
 
 beforeEach(async () => {
   sockets = [];
   sent = LENGTH;
+  head = `content-length: ${LENGTH}`;
   server = createServer({ allowHalfOpen: true }, (socket) => {
     sockets.push(socket);
     socket
       .on('error', () => {})
       .once('data', () => {
-        socket.write(`HTTP/1.1 200 OK\r\ncontent-length: ${LENGTH}\r\n\r\n`);
+        socket.write(`HTTP/1.1 200 OK\r\n${head}\r\n\r\n`);
         socket.end(Buffer.alloc(sent, 'x'));
       });
   });
@@ -34,10 +36,17 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
+/** The server has hung up, and we have heard of it. */
+async function hungUp(): Promise<void> {
+  await until('the server has hung up', () => sockets.at(-1)?.writableFinished === true);
+  // What was sent over the loopback is there; it takes turns to be read, the end after all the rest.
+  for (let turn = 0; turn < 50; turn++) await new Promise((resolve) => setImmediate(resolve));
+}
+
 /** The length of an answer of which nothing is read before the server has hung up. */
 async function readLate(): Promise<number> {
   const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'POST' });
-  await until('the server has hung up', () => sockets.at(-1)?.writableFinished === true);
+  await hungUp();
   let length = 0;
   for await (const chunk of body) {
     length += (chunk as Buffer).length;
@@ -58,8 +67,24 @@ it('one that was cut off fails', async () => {
 
 it('one that nobody reads any more keeps nothing open', async () => {
   const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' });
-  await until('the server has hung up', () => sockets.at(-1)?.writableFinished === true);
+  await hungUp();
   body.on('error', () => {}).destroy();
   // It waits until every socket is closed.
+  await orders.close();
+});
+
+// The smaller one arrives in one piece, which stops the parser: the end is all that is left.
+it.each([65_536, LENGTH])('one that lasts until the pod hangs up is whole, of %i bytes', async (length) => {
+  head = 'connection: close';
+  sent = length;
+  for (let round = 0; round < 5; round++) expect(await readLate()).toBe(length);
+});
+
+it('one that lasts until the pod hangs up, and is given up before it is read, keeps nothing open', async () => {
+  head = 'connection: close';
+  sent = 65_536;
+  const { body } = await orders.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' });
+  await hungUp();
+  body.on('error', () => {}).destroy();
   await orders.close();
 });
