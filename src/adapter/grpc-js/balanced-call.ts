@@ -1,5 +1,6 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Clock, type Lease, notify, type Observer, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { type Clock, type Lease, type Observer, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { notify } from '../kit/index.js';
 import type { Leaf } from './leaf.js';
 import { loadReportOf } from './load-report.js';
 import { outcomeOf } from './outcome.js';

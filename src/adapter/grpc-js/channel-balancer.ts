@@ -1,4 +1,5 @@
-import { type Balancer, type BalancerSnapshot, checkKeys, EvenkeelError, noCounts } from '../../index.js';
+import { type Balancer, type BalancerSnapshot, EvenkeelError } from '../../index.js';
+import { checkKeys, noCounts } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** What watches and closes the balancing of one channel; `channelOptions({ onBalancer })` hands it out. */

@@ -1,5 +1,6 @@
 import type { Metadata } from '@grpc/grpc-js';
-import { type LoadReport, loadReportHeader, parseLoadReport } from '../../index.js';
+import type { LoadReport } from '../../index.js';
+import { loadReportHeader, parseLoadReport } from '../kit/index.js';
 import { readFields } from './wire.js';
 
 /** Where servers put their load with each answer (ORCA, gRFC A51). */

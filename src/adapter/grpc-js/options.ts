@@ -1,18 +1,13 @@
 import type { ChannelOptions, Metadata } from '@grpc/grpc-js';
+import { type BalancingOptions, type Clock, EvenkeelError, type Rng, systemClock, systemRng } from '../../index.js';
 import {
-  type BalancingOptions,
   balancingOptionNames,
-  type Clock,
   checkBalancingOptions,
   checkFunction,
   checkNumber,
-  EvenkeelError,
   optionError,
-  type Rng,
-  systemClock,
-  systemRng,
   unknownOption,
-} from '../../index.js';
+} from '../kit/index.js';
 import type { ChannelBalancer } from './channel-balancer.js';
 
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */

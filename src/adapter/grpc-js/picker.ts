@@ -1,5 +1,6 @@
 import { experimental, type Metadata } from '@grpc/grpc-js';
-import { type Balancer, notify, outcomes, type PickOptions } from '../../index.js';
+import { type Balancer, outcomes, type PickOptions } from '../../index.js';
+import { notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
 import type { HashKey, ResolvedGrpcOptions } from './options.js';

@@ -2,12 +2,12 @@ import { type ChannelOptions, connectivityState, experimental } from '@grpc/grpc
 import {
   type Balancer,
   createBalancer,
-  notify,
   type Observer,
   type ObserverEvents,
   type PickerFactory,
   p2c,
 } from '../../index.js';
+import { notify } from '../kit/index.js';
 import { Admission } from './admission.js';
 import type { AttemptOwner } from './balanced-call.js';
 import type { ChannelPresence, RunningPolicy } from './channel-balancer.js';

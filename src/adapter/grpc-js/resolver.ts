@@ -1,5 +1,5 @@
 import { type Channel, type ChannelOptions, experimental } from '@grpc/grpc-js';
-import { checkBalancingOptions } from '../../index.js';
+import { checkBalancingOptions } from '../kit/index.js';
 import { ChannelPresence } from './channel-balancer.js';
 import { isGrpcOption, type ResolvedGrpcOptions, resolveGrpcOptions } from './options.js';
 import { type PolicyParts, partsKey } from './policy.js';

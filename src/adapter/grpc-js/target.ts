@@ -1,4 +1,4 @@
-import { optionError } from '../../index.js';
+import { optionError } from '../kit/index.js';
 
 /** Schemes of target strings; what stands before the first colon otherwise is a host. */
 const SCHEMES = ['kubernetes', 'dns', 'static'];

@@ -1,4 +1,5 @@
-import { type Outcome, outcomes, parseLoadReport } from '../../index.js';
+import { type Outcome, outcomes } from '../../index.js';
+import { parseLoadReport } from '../kit/index.js';
 
 /** Longest wait a Retry-After is believed, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;

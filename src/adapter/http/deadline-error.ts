@@ -1,4 +1,5 @@
-import { EvenkeelError, endpointAddress, isEvenkeelError, type Lease, type TriedEndpoints } from '../../index.js';
+import { EvenkeelError, endpointAddress, isEvenkeelError, type Lease } from '../../index.js';
+import type { TriedEndpoints } from '../kit/index.js';
 
 /** A call, or one of its attempts, as its deadline finds it. */
 interface Running {

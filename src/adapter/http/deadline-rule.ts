@@ -1,4 +1,4 @@
-import { checkNumber, optionError } from '../../index.js';
+import { checkNumber, optionError } from '../kit/index.js';
 
 /** How long a request may take, in ms; undefined = as long as it takes. */
 export type DeadlineOf<R> = (request: R) => number | undefined;

@@ -1,16 +1,7 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
-import {
-  asError,
-  ask,
-  askedError,
-  type Clock,
-  type Endpoint,
-  endpointAddress,
-  isAskedError,
-  isPromise,
-  type Timer,
-} from '../../index.js';
+import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../index.js';
+import { asError, ask, askedError, isAskedError, isPromise } from '../kit/index.js';
 import { isPodLeftError } from './pod-left.js';
 import { checkAskedTls, type TlsOption } from './tls-options.js';
 

@@ -1,4 +1,4 @@
-import { checkString } from '../../index.js';
+import { checkString } from '../kit/index.js';
 
 /** Reads a header of a request, by its name in lower case; a list for one that comes several times. */
 export type RequestHeader<R> = (request: R, name: string) => unknown;

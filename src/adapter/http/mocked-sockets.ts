@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import { afterPendingIo, type Balancer, createEndpoint, type Endpoint, outcomes } from '../../index.js';
+import { type Balancer, createEndpoint, type Endpoint, outcomes } from '../../index.js';
+import { afterPendingIo } from '../kit/index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
 
 /** What nock 15 and msw 3 share: `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */

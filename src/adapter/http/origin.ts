@@ -1,4 +1,5 @@
-import { EvenkeelError, optionError } from '../../index.js';
+import { EvenkeelError } from '../../index.js';
+import { optionError } from '../kit/index.js';
 
 /** The domain of a cluster whose administrator chose none. */
 const DEFAULT_DOMAIN = 'cluster.local';

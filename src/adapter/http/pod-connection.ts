@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import { type Clock, Closing, type Connection, type Endpoint, type Rng } from '../../index.js';
+import type { Clock, Connection, Endpoint, Rng } from '../../index.js';
+import { Closing } from '../kit/index.js';
 import { type DialOptions, dialler } from './dial.js';
 import { dialFirst, PodLink } from './pod-link.js';
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
-import { type Clock, type Endpoint, isAskedError, type Rng, type Timer } from '../../index.js';
+import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
+import { isAskedError } from '../kit/index.js';
 import type { Dialled } from './dial.js';
 import { dialLeftError, isPodLeftError } from './pod-left.js';
 import { PodSockets } from './pod-sockets.js';

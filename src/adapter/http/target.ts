@@ -1,5 +1,6 @@
 import { isIP } from 'node:net';
-import { optionError, type Resolver, readClusterNames, staticEndpoints } from '../../index.js';
+import { type Resolver, staticEndpoints } from '../../index.js';
+import { optionError, readClusterNames } from '../kit/index.js';
 import { bareHost } from './dial.js';
 import { OriginMatcher } from './origin.js';
 

@@ -1,5 +1,5 @@
 import type { ConnectionOptions } from 'node:tls';
-import { type Asked, optionError } from '../../index.js';
+import { type Asked, optionError } from '../kit/index.js';
 
 /** The `tls` option: settings, or a function that is asked for them at each new connection. */
 export type TlsOption = Asked<ConnectionOptions>;

@@ -1,4 +1,5 @@
-import { type Clock, checkNumber, optionError, poolDefaults, type Rng, systemClock, systemRng } from '../../index.js';
+import { type Clock, poolDefaults, type Rng, systemClock, systemRng } from '../../index.js';
+import { checkNumber, optionError } from '../kit/index.js';
 import type { DialErrors } from './dial.js';
 import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';

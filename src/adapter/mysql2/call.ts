@@ -1,13 +1,6 @@
 import type { Pool, PoolConnection } from 'mysql2';
-import {
-  EvenkeelError,
-  endpointAddress,
-  type Lease,
-  type Outcome,
-  outcomes,
-  type Timer,
-  TriedEndpoints,
-} from '../../index.js';
+import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Timer } from '../../index.js';
+import { TriedEndpoints } from '../kit/index.js';
 import { AcquireTimeout } from './acquire-timeout.js';
 import type { Borrower, NotLent } from './borrower.js';
 import { Checkout, reportAttempt } from './checkout.js';

@@ -1,5 +1,6 @@
 import type { Pool } from 'mysql2';
-import { type Lease, notify, type Outcome, observes } from '../../index.js';
+import type { Lease, Outcome } from '../../index.js';
+import { notify, observes } from '../kit/index.js';
 import type { Service } from './service.js';
 import type { SessionHolder } from './session.js';
 

@@ -1,12 +1,6 @@
 import type { PoolOptions } from 'mysql2';
-import {
-  type Connection,
-  type Endpoint,
-  EvenkeelError,
-  endpointAddress,
-  optionError,
-  type Transport,
-} from '../../index.js';
+import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
+import { optionError } from '../kit/index.js';
 import { checkRestores } from './check-restores.js';
 import { type AnyPoolCluster, ClusterFace } from './cluster-face.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';

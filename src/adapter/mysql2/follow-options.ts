@@ -3,19 +3,16 @@ import {
   type BalancerOptions,
   balancerDefaults,
   type Clock,
-  checkFunction,
-  checkKeys,
-  checkNumber,
   conditions,
   type Endpoint,
   type Observer,
-  optionError,
   type PoolOptions,
   type Resolver,
   type Rng,
   type StageFactory,
   systemClock,
 } from '../../index.js';
+import { checkFunction, checkKeys, checkNumber, optionError } from '../kit/index.js';
 import type { AnyPoolCluster } from './cluster-face.js';
 
 /** Options of `followService`. */

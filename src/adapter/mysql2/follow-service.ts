@@ -1,12 +1,12 @@
 import {
   type Balancer,
   type BalancerSnapshot,
-  checkKeys,
   combineObservers,
   createBalancer,
   type Observer,
   outcomes,
 } from '../../index.js';
+import { checkKeys } from '../kit/index.js';
 import type { AnyPoolCluster } from './cluster-face.js';
 import type { ClusterNode } from './cluster-node.js';
 import { ClusterNodes } from './cluster-nodes.js';

@@ -1,4 +1,5 @@
-import { EvenkeelError, notify, type Stage, type StageContext, type StageFactory } from '../../index.js';
+import { EvenkeelError, type Stage, type StageContext, type StageFactory } from '../../index.js';
+import { notify } from '../kit/index.js';
 import { matches } from './pattern.js';
 
 /** Which servers of a Service are meant: a pattern over the names of their pods, or a function of it. */

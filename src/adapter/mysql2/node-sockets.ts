@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import type { PoolOptions } from 'mysql2';
-import { type Endpoint, EvenkeelError, endpointAddress, optionError } from '../../index.js';
+import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
+import { optionError } from '../kit/index.js';
 import { dial } from './dial.js';
 
 /** Makes the stream of one connection, as mysql2's option `stream` does. */

@@ -1,18 +1,8 @@
 import { isIP } from 'node:net';
 import * as mysql2 from 'mysql2';
 import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
-import {
-  type BalancingOptions,
-  balancerDefaults,
-  checkBoolean,
-  checkKeys,
-  checkNumber,
-  checkPort,
-  type Endpoint,
-  EvenkeelError,
-  optionError,
-  poolDefaults,
-} from '../../index.js';
+import { type BalancingOptions, balancerDefaults, type Endpoint, EvenkeelError, poolDefaults } from '../../index.js';
+import { checkBoolean, checkKeys, checkNumber, checkPort, optionError } from '../kit/index.js';
 import { type Asked, CredentialFunctions, type Credentials } from './credentials.js';
 import type { DialOptions } from './dial.js';
 import { withOwnFunctions } from './own-functions.js';

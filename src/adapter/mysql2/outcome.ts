@@ -1,4 +1,5 @@
-import { isEvenkeelError, type Outcome, outcomeOfSystemError, outcomes } from '../../index.js';
+import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { outcomeOfSystemError } from '../kit/index.js';
 import { isOwnFault, wasReadToItsEnd } from './own-faults.js';
 
 /** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */

@@ -1,16 +1,6 @@
 import { escapeId, escape as escapeValue, format, type Pool } from 'mysql2';
-import {
-  type Balancer,
-  checkFunction,
-  checkKeys,
-  checkNumber,
-  checkString,
-  combineObservers,
-  EvenkeelError,
-  endpointAddress,
-  type ObserverEvents,
-  optionError,
-} from '../../index.js';
+import { type Balancer, combineObservers, EvenkeelError, endpointAddress, type ObserverEvents } from '../../index.js';
+import { checkFunction, checkKeys, checkNumber, checkString, optionError } from '../kit/index.js';
 import { Namespace } from './namespace.js';
 import { openConnections } from './open-connections.js';
 import { ownErrors } from './own-errors.js';

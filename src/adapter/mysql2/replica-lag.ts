@@ -1,12 +1,5 @@
-import {
-  checkFunction,
-  checkKeys,
-  checkNumber,
-  type Endpoint,
-  EvenkeelError,
-  optionError,
-  type StageFactory,
-} from '../../index.js';
+import { type Endpoint, EvenkeelError, type StageFactory } from '../../index.js';
+import { checkFunction, checkKeys, checkNumber, optionError } from '../kit/index.js';
 import { standing } from './server-probe.js';
 import type { Ask } from './writable.js';
 

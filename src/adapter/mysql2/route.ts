@@ -1,5 +1,6 @@
 import type { Pool } from 'mysql2';
-import { EvenkeelError, isEvenkeelError, type Lease, outcomes, type TriedEndpoints } from '../../index.js';
+import { EvenkeelError, isEvenkeelError, type Lease, outcomes } from '../../index.js';
+import type { TriedEndpoints } from '../kit/index.js';
 import type { Service } from './service.js';
 
 /** In which order the services a pattern names are asked. Within a service its picker decides. */

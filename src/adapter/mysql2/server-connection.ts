@@ -1,14 +1,6 @@
 import { createPool, type Pool, type PoolConnection } from 'mysql2';
-import {
-  type Clock,
-  Closing,
-  type Connection,
-  type Endpoint,
-  EvenkeelError,
-  endpointAddress,
-  endpointConnectionAgeMs,
-  type Rng,
-} from '../../index.js';
+import { type Clock, type Connection, type Endpoint, EvenkeelError, endpointAddress, type Rng } from '../../index.js';
+import { Closing, endpointConnectionAgeMs } from '../kit/index.js';
 import type { Borrower } from './borrower.js';
 import { ConnectionCap, meaningOf } from './connection-cap.js';
 import { type CredentialFunctions, type Credentials, credentialsTooLate } from './credentials.js';

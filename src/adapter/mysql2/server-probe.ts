@@ -1,15 +1,15 @@
-import {
-  type Clock,
-  type Endpoint,
-  type EndpointSet,
-  notify,
-  type Outcome,
-  type Stage,
-  type StageContext,
-  type StageFactory,
-  type Timer,
-  type Tracker,
+import type {
+  Clock,
+  Endpoint,
+  EndpointSet,
+  Outcome,
+  Stage,
+  StageContext,
+  StageFactory,
+  Timer,
+  Tracker,
 } from '../../index.js';
+import { notify } from '../kit/index.js';
 
 /** What a server says of itself: why it should get no statements, or undefined if there is no reason. */
 export type Objection = string | undefined;

@@ -4,11 +4,7 @@ import {
   type Balancer,
   type BalancingOptions,
   balancerDefaults,
-  balancingOptionNames,
   type Clock,
-  checkBalancingOptions,
-  checkBoolean,
-  checkString,
   combineObservers,
   createBalancer,
   EvenkeelError,
@@ -21,6 +17,7 @@ import {
   systemClock,
   systemRng,
 } from '../../index.js';
+import { balancingOptionNames, checkBalancingOptions, checkBoolean, checkString } from '../kit/index.js';
 import { AuthenticationFailures } from './authentication-failures.js';
 import { Changes } from './changes.js';
 import { type Hosts, only } from './hosts.js';

@@ -1,5 +1,6 @@
 import type { QueryOptions } from 'mysql2';
-import { checkBoolean, checkNumber, EvenkeelError } from '../../index.js';
+import { EvenkeelError } from '../../index.js';
+import { checkBoolean, checkNumber } from '../kit/index.js';
 import { withOwnFunctions } from './own-functions.js';
 import type { Answer } from './pending-statement.js';
 

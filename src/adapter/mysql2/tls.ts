@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import * as mysql2 from 'mysql2';
-import { checkBoolean, EvenkeelError } from '../../index.js';
+import { EvenkeelError } from '../../index.js';
+import { checkBoolean } from '../kit/index.js';
 
 /**
  * TLS settings as mysql2 wants them, or undefined for plain TCP. mysql2 checks the certificate's name only when told to,

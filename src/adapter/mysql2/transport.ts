@@ -1,8 +1,6 @@
 import type { Pool } from 'mysql2';
 import {
   type Clock,
-  checkNumber,
-  checkString,
   type Endpoint,
   EvenkeelError,
   poolDefaults,
@@ -11,6 +9,7 @@ import {
   systemRng,
   type Transport,
 } from '../../index.js';
+import { checkNumber, checkString } from '../kit/index.js';
 import { openServerConnection } from './open-server.js';
 import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from './options.js';
 import { rowsOn } from './out-of-band-query.js';

@@ -1,11 +1,12 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Balancer, type Clock, EvenkeelError, SharedTimers } from '../../index.js';
+import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
 import type { DeadlineOf } from '../http/deadline-rule.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
+import { SharedTimers } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Fallback } from './fallback.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';

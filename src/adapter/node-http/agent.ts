@@ -3,12 +3,8 @@ import { Agent as HttpsAgent } from 'node:https';
 import {
   type Balancer,
   type BalancingOptions,
-  balancingOptionNames,
-  checkFunction,
-  checkKeys,
   createBalancer,
   EvenkeelError,
-  optionError,
   poolDefaults,
   type RetryOptions,
   systemClock,
@@ -16,6 +12,7 @@ import {
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
+import { balancingOptionNames, checkFunction, checkKeys, optionError } from '../kit/index.js';
 import { AgentCore } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type RequestOptions, takesRequests } from './node-agent.js';

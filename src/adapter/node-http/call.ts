@@ -1,22 +1,18 @@
 import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
-import {
-  type Balancer,
-  type Clock,
-  type Lease,
-  loadReportHeader,
-  notify,
-  type Outcome,
-  observes,
-  outcomeAtDeadline,
-  outcomes,
-  type SharedTimer,
-  type Timed,
-  TriedEndpoints,
-} from '../../index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
+import {
+  loadReportHeader,
+  notify,
+  observes,
+  outcomeAtDeadline,
+  type SharedTimer,
+  type Timed,
+  TriedEndpoints,
+} from '../kit/index.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
 import { outcomeOfBroken } from './outcome.js';
 import { PendingRequest } from './pending-request.js';

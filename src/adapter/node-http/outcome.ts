@@ -1,5 +1,6 @@
-import { type Outcome, outcomeOfSystemError, outcomes } from '../../index.js';
+import { type Outcome, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
+import { outcomeOfSystemError } from '../kit/index.js';
 
 /** How the connection of a request that did not complete looked at its end. */
 export interface BrokenExchange {

@@ -1,8 +1,9 @@
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { afterPendingIo, type Clock, type Endpoint, endpointAddress } from '../../index.js';
+import { type Clock, type Endpoint, endpointAddress } from '../../index.js';
 import type { PodLink } from '../http/pod-link.js';
+import { afterPendingIo } from '../kit/index.js';
 import { IdleSockets } from './idle-sockets.js';
 import { keepAliveMs } from './keep-alive.js';
 import { addRequest, endWithoutSocket, inheritOptions } from './node-agent.js';

@@ -1,9 +1,10 @@
 import type { Agent } from 'node:http';
-import { type Clock, checkKeys, checkNumber, type Endpoint, type Rng, type Transport } from '../../index.js';
+import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
+import { checkKeys, checkNumber } from '../kit/index.js';
 import type { PodAgent } from './pod-agent.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
 

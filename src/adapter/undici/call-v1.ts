@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { loadReportHeader } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
+import { loadReportHeader } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import { rawHeader } from './outcome.js';

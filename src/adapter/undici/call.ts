@@ -1,17 +1,8 @@
 import { type Dispatcher, errors, type Pool } from 'undici';
-import {
-  type Lease,
-  notify,
-  type Outcome,
-  observes,
-  outcomeAtDeadline,
-  outcomes,
-  type SharedTimer,
-  type Timed,
-  TriedEndpoints,
-} from '../../index.js';
+import { type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { isPodLeftError } from '../http/pod-left.js';
+import { notify, observes, outcomeAtDeadline, type SharedTimer, type Timed, TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
 import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';

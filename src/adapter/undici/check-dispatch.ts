@@ -1,5 +1,5 @@
 import { Client, type Dispatcher, errors } from 'undici';
-import { asError } from '../../index.js';
+import { asError } from '../kit/index.js';
 import { bodyOf } from './dispatch-options.js';
 import { coreTakesHandlerV1 } from './transport.js';
 

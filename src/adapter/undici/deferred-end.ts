@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Dispatcher, errors, Pool } from 'undici';
-import { afterPendingIo } from '../../index.js';
+import { afterPendingIo } from '../kit/index.js';
 import { ownOptions } from './own-options.js';
 
 /**

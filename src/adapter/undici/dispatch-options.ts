@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import type { RetryPolicy } from '../../index.js';
+import type { RetryPolicy } from '../kit/index.js';
 
 /**
  * A path that is an absolute URL names its origin itself. It must be the one that was given: what is meant for that, the

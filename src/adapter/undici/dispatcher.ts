@@ -1,16 +1,11 @@
 import type { Dispatcher, Pool } from 'undici';
 import {
-  asError,
   type Balancer,
   type BalancingOptions,
-  balancingOptionNames,
   type Clock,
-  checkFunction,
-  checkKeys,
   createBalancer,
   EvenkeelError,
   poolDefaults,
-  SharedTimers,
   systemClock,
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
@@ -18,6 +13,7 @@ import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { originMatcher, pickNames, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
+import { asError, balancingOptionNames, checkFunction, checkKeys, SharedTimers } from '../kit/index.js';
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { CallV1, type HandlerV1 } from './call-v1.js';

@@ -1,6 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { Pool } from 'undici';
-import type { Lease, TriedEndpoints } from '../../index.js';
+import type { Lease } from '../../index.js';
+import type { TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
 
 /** A call that has to wait for an endpoint. */

@@ -1,5 +1,6 @@
 import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
-import { type Clock, EvenkeelError, optionError } from '../../index.js';
+import { type Clock, EvenkeelError } from '../../index.js';
+import { optionError } from '../kit/index.js';
 import { withoutDispatcher } from './dispatch-options.js';
 import { asHandlerV2 } from './handler-v1.js';
 

@@ -1,7 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Lease, loadReportHeader, type Outcome, type SharedTimers, type TriedEndpoints } from '../../index.js';
+import type { Lease, Outcome } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
+import { loadReportHeader, type SharedTimers, type TriedEndpoints } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import type { HandlerV2 } from './call-v2.js';

@@ -1,6 +1,7 @@
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Lease, outcomes, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../../index.js';
+import { type Lease, outcomes } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
+import { type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
 import type { HandlerV2 } from './call-v2.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';

@@ -1,4 +1,4 @@
-import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../../index.js';
+import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../kit/index.js';
 
 /**
  * A second attempt beside one that takes long: the answer that begins first is the caller's, the other attempt is

@@ -1,18 +1,15 @@
 import type { Dispatcher } from 'undici';
+import { type Clock, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
+import { checkClusterDomain, pickNames } from '../http/target.js';
 import {
   balancingOptionNames,
-  type Clock,
   checkBalancingOptions,
   checkFunction,
   checkKeys,
   checkNumber,
   optionError,
-  resolverFrom,
   type ServiceRule,
-  systemClock,
-  type TargetOptions,
-} from '../../index.js';
-import { checkClusterDomain, pickNames } from '../http/target.js';
+} from '../kit/index.js';
 import { callRules } from './call-options.js';
 import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
 import { undiciConnectionOptionNames, undiciTransport } from './transport.js';

@@ -1,6 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
-import { asError, type Balancer, type BalancerSnapshot, type ServiceHostSnapshot, ServiceHosts } from '../../index.js';
+import type { Balancer, BalancerSnapshot } from '../../index.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
+import { asError, type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { faultOf, refusalOf } from './check-dispatch.js';
 import { resolvePath, withHost, withOneLength } from './dispatch-options.js';

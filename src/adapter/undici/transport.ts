@@ -1,19 +1,11 @@
 import type { Pool } from 'undici';
 import * as undici from 'undici';
-import {
-  type Clock,
-  checkBoolean,
-  checkKeys,
-  checkNumber,
-  type Endpoint,
-  optionError,
-  type Rng,
-  type Transport,
-} from '../../index.js';
+import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
+import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
 import { PING_MS } from './silence-watch.js';
 

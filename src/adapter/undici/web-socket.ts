@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../../index.js';
+import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../kit/index.js';
 import type { HandlerV2 } from './call-v2.js';
 
 /** How much a WebSocket takes. One that is sent more is closed with 1006. Of undici versions that know these limits. */

@@ -1,0 +1,39 @@
+/**
+ * For authors of adapters: what the adapters of evenkeel share. Unstable: a minor version may change it, and the changelog says so.
+ */
+export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
+export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
+export { LatencyQuantile } from '../../balancer/latency-quantile.js';
+export { noCounts } from '../../balancer/snapshot.js';
+export { hostPort, normalizeAddress } from '../../endpoint/address.js';
+export { type Asked, ask, askedError, isAskedError, isPromise } from '../../endpoint/asked.js';
+export { endpointConnectionAgeMs } from '../../endpoint/connection-age.js';
+export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
+export { asError } from '../../errors.js';
+export { loadReportHeader, parseLoadReport } from '../../load/orca.js';
+export { notify, observes } from '../../observe/observer.js';
+export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
+export {
+  type ServiceHostSnapshot,
+  ServiceHosts,
+  type ServiceHostsOptions,
+  type ServiceRule,
+} from '../../resolver/service-hosts.js';
+export type { EndedAttempt } from '../../retry/ended-attempt.js';
+export type { RetryPolicy } from '../../retry/retry-policy.js';
+export { type Attempt, TriedEndpoints } from '../../retry/tried-endpoints.js';
+export {
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  checkNumber,
+  checkPort,
+  checkString,
+  optionError,
+  unknownOption,
+} from '../../runtime/check.js';
+export { Closing } from '../../runtime/closing.js';
+export type { Complete } from '../../runtime/complete.js';
+export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
+export { afterPendingIo } from '../../runtime/turn.js';
+export { applyStages } from '../../stage/stage.js';
