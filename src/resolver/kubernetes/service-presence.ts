@@ -15,11 +15,14 @@ export interface ServicePresenceOptions {
   /** Reads the Service. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
-  /** There is no such Service, or, with undefined, there is one after all. */
+  /** There is no such Service, or none that can be told from it; with undefined, there is one after all. */
   readonly found: (error: ResolveError | undefined) => void;
 }
 
-/** Tells a Service without slices from a name that is no Service, where the Service may be read. */
+/**
+ * Tells a Service without slices from a name that is no Service. Where the Service may not be read the two look the same,
+ * and nothing is behind either as far as slices go.
+ */
 export class ServicePresence {
   readonly #options: ServicePresenceOptions;
   #lookup: AbortController | undefined;
@@ -56,11 +59,8 @@ export class ServicePresence {
       await lookup(controller.signal);
     } catch (error) {
       // Whatever else went wrong says nothing about the Service.
-      if (error instanceof ApiFailure && error.kind === 'missing') {
-        const [service, namespace] = subject.split('/').reverse();
-        const where = namespace === undefined ? 'this namespace' : `the namespace ${namespace}`;
-        missing = new WrongTarget('service', `there is no Service ${service} in ${where}`, { cause: error });
-      }
+      const kind = error instanceof ApiFailure ? error.kind : undefined;
+      if (kind === 'missing' || kind === 'forbidden') missing = absent(subject, kind, error);
     }
     limit.cancel();
     if (this.#lookup !== controller) return;
@@ -74,4 +74,13 @@ export class ServicePresence {
     this.#isMissing = missing !== undefined;
     this.#options.found(missing);
   }
+}
+
+function absent(subject: string, kind: 'missing' | 'forbidden', cause: unknown): WrongTarget {
+  const [service, namespace] = subject.split('/').reverse();
+  const message =
+    kind === 'missing'
+      ? `there is no Service ${service} in ${namespace === undefined ? 'this namespace' : `the namespace ${namespace}`}`
+      : `${namespace ?? 'this namespace'} has no EndpointSlice of a Service ${service}: it does not exist, or nothing is behind it`;
+  return new WrongTarget('service', message, { cause });
 }

@@ -54,14 +54,28 @@ describe('a plain target in a pod', () => {
     expect(world.dns.queries).toEqual([]);
   });
 
-  it('a Service nobody has made is empty after DNS has said so twice, where Services cannot be read', async () => {
+  it.each(['nobody.shop:http', 'nobody.shop:80', 'kubernetes:nobody.shop:http'])(
+    '%s, which nobody has made: empty at once where Services cannot be read, with what is known',
+    async (target) => {
+      world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
+      const one = watch(target);
+      const what = 'shop has no EndpointSlice of a Service nobody: it does not exist, or nothing is behind it';
+      // No time passes: what API server and DNS agree on needs no second look.
+      await one.until('the reason', () => one.listener.errors.at(-1)?.message === what, 0);
+      expect(one.listener.endpoints).toEqual([]);
+      world.api.service('shop', 'nobody', { ports }).setPods([{ name: 'a', address: '10.0.0.1' }]);
+      await one.until('the pod', () => one.addresses === '10.0.0.1:8080', 100);
+    },
+  );
+
+  it('a Service without slices that DNS knows is found there, though Services cannot be read', async () => {
     world.allow([{ namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] }]);
-    const one = watch('nobody.shop:http');
-    await one.until('two answers', () => world.dns.count('_http._tcp.nobody.shop.svc.cluster.local') === 1);
-    // Its answer may or may not have been read by now; it is not believed before the second.
+    world.dns.kubernetes.set({ namespace: 'shop', name: 'db', externalName: 'db.example' });
+    world.dns.zone.set('db.example', { a: ['192.0.2.1', '192.0.2.2'] });
+    const one = watch('db.shop:5432');
+    await one.until('the addresses', () => one.addresses === '192.0.2.1:5432 192.0.2.2:5432', 0);
+    expect(one.mode).toBe('dns');
     expect(one.listener.events).not.toContain('∅');
-    await one.until('the empty set', () => one.listener.events.includes('∅'));
-    expect(one.modes[0]?.reason).toContain('the API server shows no EndpointSlice of it; DNS has no such name');
   });
 });
 
