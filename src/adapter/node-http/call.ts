@@ -246,7 +246,9 @@ export class Call implements SocketSeeker, Timed {
     const endedByPod = socket?.readableEnded === true;
     const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
     this.#end(lease, outcome, error);
-    if (outcome.cause === 'reset') lease.handle.lost(error ?? new Error('the pod ended the connection'));
+    if (outcome.cause !== 'reset') return;
+    const unanswered = response === undefined && this.request.reusedSocket;
+    lease.handle.lost(error ?? new Error('the pod ended the connection'), unanswered);
   }
 
   #isAnswered(lease: Lease<PodAgent>): boolean {

@@ -15,13 +15,16 @@ interface SocketState {
  */
 export class IdleSockets {
   readonly #clock: Clock;
+  readonly #ended: (idleMs: number) => void;
   readonly #states = new Map<Socket, SocketState>();
   #sweep: Timer | undefined;
   /** When the timer is due; Infinity when there is none. */
   #sweepMs = Number.POSITIVE_INFINITY;
 
-  constructor(clock: Clock) {
+  /** `ended`: the pod ended a socket that had been idle for so long, in ms. */
+  constructor(clock: Clock, ended: (idleMs: number) => void) {
     this.#clock = clock;
+    this.#ended = ended;
   }
 
   /** Begins to watch a socket, in use as yet. Returns what ends that, for one that is given away. */
@@ -31,13 +34,16 @@ export class IdleSockets {
     const onData = (): void => {
       if (state.isIdle) socket.destroy();
     };
+    const onEnd = (): void => {
+      if (state.isIdle) this.#ended(this.#clock.now() - state.sinceMs);
+    };
     const forget = (): void => {
-      socket.off('data', onData);
+      socket.off('data', onData).off('end', onEnd).off('error', onEnd);
       socket.off('close', forget);
       this.#states.delete(socket);
     };
     this.#states.set(socket, state);
-    socket.on('data', onData);
+    socket.on('data', onData).on('end', onEnd).on('error', onEnd);
     socket.on('close', forget);
     return forget;
   }

@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
@@ -36,6 +37,22 @@ export interface PodAgentParts {
 /** Whom Node has told when a socket is open, or could not be opened. */
 type SocketCreated = (error: Error | null, socket?: Duplex) => void;
 
+/** What is known of a pod: whether the connections its answers came over can be used again. */
+type Keeps = 'unknown' | 'yes' | 'no';
+
+/** A connection has rested when it was idle for so long, in ms: a pod that hangs up behind its answers has mostly done so. */
+const REST_MS = 5;
+/** Where the pod did hang up it has rested when it was idle for so long, in ms, … */
+const LONG_REST_MS = 100;
+/** … or for so many times as long as the pod took, or as was not enough. */
+const REST_FACTOR = 2;
+/** It hung up behind an answer, and not at an idle time-out, if that took no longer, in ms. */
+const HANG_UP_MS = 25;
+/** Longest rest that is asked for, in ms. */
+const MAX_REST_MS = 1_000;
+/** How long requests wait at most, in ms, for the first connection that carries a second one. */
+const TRIAL_MS = 25;
+
 /** A socket that was idle for longer, in ms, is used only after a look at whether the pod has ended it meanwhile. */
 const LOOK_AFTER_MS = 5;
 
@@ -53,6 +70,11 @@ export class PodAgent extends Agent {
   readonly #detached = new WeakSet<Socket>();
   /** Open, for the request that is being served just now. */
   #fresh: Socket | undefined;
+  #keeps: Keeps = 'unknown';
+  /** What a connection has to have been idle for, in ms, while the pod is not known to keep them. */
+  #restMs = REST_MS;
+  /** The first request on a connection that has carried one before. */
+  #trial: ClientRequest | undefined;
   #closing = false;
   #cut = false;
 
@@ -61,7 +83,9 @@ export class PodAgent extends Agent {
     super({ keepAlive: true, maxFreeSockets: parts.connections });
     const { endpoint, origin, clock } = parts;
     this.#parts = parts;
-    this.#idle = new IdleSockets(clock);
+    this.#idle = new IdleSockets(clock, (idleMs) => {
+      if (this.#keeps !== 'yes' && idleMs < HANG_UP_MS) this.#hangsUp(idleMs);
+    });
     this.#options = { host: endpoint.address, port: endpoint.port, servername: '' };
     this.#name = endpointAddress(endpoint);
     Object.assign(this, { protocol: origin.protocol, defaultPort: origin.protocol === 'https:' ? 443 : 80 });
@@ -78,8 +102,10 @@ export class PodAgent extends Agent {
     return this.#detached.has(socket as Socket);
   }
 
-  /** A request died with its socket. */
-  lost(error: Error): void {
+  /** A request died with its socket. `unanswered`: on a connection used again, and nothing of its answer had come. */
+  lost(error: Error, unanswered: boolean): void {
+    if (unanswered && this.#keeps !== 'yes') this.#hangsUp(this.#restMs);
+    else if (unanswered) this.#keeps = 'unknown';
     this.#parts.link.lost(error);
   }
 
@@ -99,9 +125,10 @@ export class PodAgent extends Agent {
   serve(seeker: SocketSeeker): void {
     if (this.#refuses(seeker)) return;
     const idleMs = this.#newestIdle();
-    if (idleMs !== undefined && idleMs <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
-    else if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
-    else afterPendingIo(() => this.#serveNow(seeker));
+    if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
+    else if (this.#keeps !== 'yes' && idleMs !== undefined) this.#rest(seeker, this.#parts.clock.now() + TRIAL_MS);
+    else if (idleMs !== undefined && idleMs <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
+    else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
   }
 
   /** Takes no more requests; those that run finish, and so do their sockets. */
@@ -151,11 +178,12 @@ export class PodAgent extends Agent {
 
   /** A request has ended in order: whether its socket is kept for another. */
   override keepSocketAlive(duplex: Duplex): boolean {
-    const socket = duplex as Socket & { _httpMessage?: { res?: IncomingMessage } };
+    const socket = duplex as Socket & { _httpMessage?: ClientRequest & { res?: IncomingMessage } };
     const { link, connections, keepAliveTimeoutMs } = this.#parts;
     if (this.#closing || link.sockets.open > connections) return false;
     const limitMs = keepAliveMs(keepAliveTimeoutMs, socket._httpMessage?.res?.headers['keep-alive']);
     if (limitMs === 0) return false;
+    if (socket._httpMessage?.reusedSocket) this.#keeps = 'yes';
     this.#idle.add(socket, limitMs);
     socket.unref();
     // That of a request is not the next one's: some clients leave listeners on their sockets that act on it.
@@ -169,15 +197,51 @@ export class PodAgent extends Agent {
     this.#idle.remove(socket);
   }
 
-  #serveNow(seeker: SocketSeeker): void {
+  /**
+   * The pod is not known to keep its connections. If it hangs up behind its answers without saying so, each is as good as gone
+   * when an answer has come. So one request tries, on a connection that has rested; the others wait for what becomes of it, for
+   * a moment. Where the pod did hang up nobody waits, and each gets a new connection.
+   */
+  #rest(seeker: SocketSeeker, untilMs: number): void {
+    const idle = this.freeSockets[this.#name] as Socket[];
+    const { clock } = this.#parts;
+    const hasRested = (this.#idle.idleMs(idle[0] as Socket) ?? 0) >= this.#restMs;
+    if (hasRested && this.#mayTry(untilMs)) afterPendingIo(() => this.#serveNow(seeker, untilMs));
+    else if (this.#keeps === 'no' || (clock.now() >= untilMs && !this.#isFull)) this.#dial(seeker);
+    else {
+      // Our timers have no context, and what the request emits has its caller's.
+      const again = AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs)));
+      clock.timer(again, REST_MS).ref();
+    }
+  }
+
+  get #isFull(): boolean {
+    const { link, connections } = this.#parts;
+    return link.sockets.open + link.sockets.connecting >= connections;
+  }
+
+  /** Whether a request may use a connection that has rested. Where there can be no more it does not wait for long. */
+  #mayTry(untilMs: number): boolean {
+    return this.#keeps === 'no' || this.#trial === undefined || (this.#isFull && this.#parts.clock.now() >= untilMs);
+  }
+
+  #hangsUp(afterMs: number): void {
+    this.#keeps = 'no';
+    this.#trial = undefined;
+    this.#restMs = Math.min(MAX_REST_MS, Math.max(LONG_REST_MS, this.#restMs, afterMs * REST_FACTOR));
+  }
+
+  /** @param untilMs Until when it may wait for a connection that has rested. */
+  #serveNow(seeker: SocketSeeker, untilMs: number): void {
     if (!seeker.wanted || this.#refuses(seeker)) return;
-    if (this.#newestIdle() !== undefined) {
+    if (this.#putForward(seeker, untilMs)) {
       this.#hand(seeker, undefined);
       return;
     }
     const spare = this.#parts.link.sockets.takeSpare();
-    if (spare === undefined) this.#dial(seeker);
-    else this.#hand(seeker, spare);
+    if (spare !== undefined) this.#hand(seeker, spare);
+    else if (this.#newestIdle() === undefined) this.#dial(seeker);
+    else this.#rest(seeker, untilMs);
   }
 
   #dial(seeker: SocketSeeker): void {
@@ -203,7 +267,12 @@ export class PodAgent extends Agent {
   #hand(seeker: SocketSeeker, fresh: Socket | undefined): void {
     this.#fresh = fresh;
     seeker.served();
+    // What has not rested is out of sight of Node's Agent.
+    const all = this.freeSockets as Record<string, Socket[]>;
+    const hidden = fresh !== undefined && this.#keeps !== 'yes' ? all[this.#name] : undefined;
+    if (hidden !== undefined) delete all[this.#name];
     addRequest(this, seeker.request, this.#options);
+    if (hidden !== undefined) all[this.#name] = hidden;
     const left = this.#fresh;
     this.#fresh = undefined;
     if (left !== undefined) this.#keep(left);
@@ -225,10 +294,40 @@ export class PodAgent extends Agent {
     for (let socket = idle?.at(-1); socket !== undefined; socket = idle?.at(-1)) {
       // Timers are late when the event loop is busy.
       const idleMs = this.#idle.idleMs(socket);
-      if (idleMs !== undefined && !socket.destroyed && socket.writable && !socket.readableEnded) return idleMs;
+      if (idleMs !== undefined && isOpen(socket)) return idleMs;
       idle?.pop();
       socket.destroy();
     }
     return undefined;
   }
+
+  /** Puts the socket that is to be used where Node's Agent takes it next. False if there is none. */
+  #putForward({ request }: SocketSeeker, untilMs: number): boolean {
+    if (this.#newestIdle() === undefined) return false;
+    if (this.#keeps === 'yes') return true;
+    if (!this.#mayTry(untilMs)) return false;
+    const idle = this.freeSockets[this.#name] as Socket[];
+    for (let index = idle.length - 1; index >= 0; index--) {
+      const socket = idle[index] as Socket;
+      // Those no good are ended when their turn comes.
+      if (!isOpen(socket) || (this.#idle.idleMs(socket) ?? 0) < this.#restMs) continue;
+      idle.splice(index, 1);
+      idle.push(socket);
+      if (this.#keeps === 'unknown') this.#tries(request);
+      return true;
+    }
+    return false;
+  }
+
+  #tries(request: ClientRequest): void {
+    this.#trial = request;
+    request.once('close', () => {
+      if (this.#trial === request) this.#trial = undefined;
+    });
+  }
+}
+
+/** Whether neither side has ended it. */
+function isOpen(socket: Socket): boolean {
+  return !socket.destroyed && socket.writable && !socket.readableEnded;
 }

@@ -6,6 +6,8 @@ import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 let clock: FakeClock;
 let idle: IdleSockets;
+/** How long sockets the pod ended had been idle, in ms. */
+let ended: number[];
 
 /** A stream stands in for a socket: what it is written comes as data. */
 const open = (): Socket => {
@@ -17,7 +19,8 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 
 beforeEach(() => {
   clock = new FakeClock();
-  idle = new IdleSockets(clock);
+  ended = [];
+  idle = new IdleSockets(clock, (idleMs) => ended.push(idleMs));
 });
 
 describe('sockets that are idle', () => {
@@ -46,6 +49,16 @@ describe('sockets that are idle', () => {
     idle.remove(socket);
     expect(idle.idleMs(socket)).toBeUndefined();
     expect(idle.idleMs(new PassThrough() as unknown as Socket)).toBeUndefined();
+  });
+
+  it('are told of when the pod ends them, and those in use are not', async () => {
+    const [first, second] = [open(), open()];
+    idle.add(first, 1_000);
+    clock.advance(3);
+    first.end();
+    second.end();
+    await turn();
+    expect(ended).toEqual([3]);
   });
 
   it('do not end while they are in use, and begin anew afterwards', () => {
