@@ -8,7 +8,7 @@ import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
-import { MAX_MOVES, podLeftError } from './pod-left.js';
+import { isGivenUpError, MAX_MOVES, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
 import { isRefusedError } from './refused-stream.js';
 import { unsentTeller } from './unsent-request.js';
@@ -28,7 +28,7 @@ export abstract class Call implements Timed {
   /** The attempt under way; also one whose caller gave up while undici had it queued, until undici lets go of it. */
   #lease: Lease<Pool> | undefined;
   #attempt = 0;
-  /** Attempts that went elsewhere before anything was sent, because their pod had left. */
+  /** Attempts that went elsewhere before anything was sent, because their pod had left or was given up. */
   #moves = 0;
   /** Where this call was tried; undefined before the first retry. */
   protected tried: TriedEndpoints<Pool> | undefined;
@@ -238,7 +238,8 @@ export abstract class Call implements Timed {
     if (this.#sent && !hasLastingBody(this.#options)) return false;
     // It was not tried there: nothing the retry rules would count, or the budget pay for.
     const { retries } = this.#owner.balancer;
-    if (isPodLeftError(error) && this.move()) {
+    const untried = isPodLeftError(error) || (!this.#sent && isGivenUpError(error));
+    if (untried && this.move()) {
       retries.moved();
       return true;
     }

@@ -1,4 +1,4 @@
-import type { Dispatcher } from 'undici';
+import { type Dispatcher, errors } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { type Caller, ForkFixture } from '../../../../test/support/fake-pod-pool.js';
@@ -90,5 +90,28 @@ describe.each<[string, (of: MovingFixture, method: Dispatcher.HttpMethod) => Cal
     moving.last.begin().answer(200);
     expect(caller.heard[0]).toBe('200');
     expect(moving.balancer.snapshot().counts).toMatchObject({ retries: { 'not-started': 10 }, overBudget: 0 });
+  });
+
+  it.each([errors.ClientClosedError, errors.ClientDestroyedError])(
+    'and whose pool was given up under it goes on, too, though nothing may be repeated (%o)',
+    async (GivenUp) => {
+      const moving = await fixture({ retry: { maxAttempts: 1, budget: { ratio: 0, minPerSecond: 0 } } });
+      const caller = ask(moving, 'POST');
+      moving.last.fail(new GivenUp());
+      await moving.clock.advanceAsync(0);
+      moving.last.begin().answer(200, 'at last');
+      expect(caller.heard).toEqual(['200', 'at last', 'end']);
+      expect(moving.told).toEqual(['1 not-started again', '2 success']);
+      expect(moving.inFlight).toBe(0);
+    },
+  );
+
+  it('and whose pool is given up once it was sent fails as it would', async () => {
+    const moving = await fixture({ retry: { maxAttempts: 1 } });
+    const caller = ask(moving, 'GET');
+    moving.last.begin().fail(new errors.ClientDestroyedError());
+    await moving.clock.advanceAsync(0);
+    expect(caller.heard).toEqual(['error']);
+    expect(moving.inFlight).toBe(0);
   });
 });
