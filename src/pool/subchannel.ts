@@ -1,3 +1,4 @@
+import { isAskedError } from '../endpoint/asked.js';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, EvenkeelError } from '../errors.js';
 import type { Load } from '../load/load.js';
@@ -240,13 +241,15 @@ export class Subchannel<C> extends SubchannelCalls<C> {
 
   /** No connection, for a bad reason: pause, then try again. `reason` is for people, also where the end was clean. */
   #lost(error: Error | undefined, reason: Error): void {
-    this.#reconnect.failed();
+    // A function of the application's failed: nothing was learned of the endpoint, so it is tried again as soon as before.
+    const isOurs = isAskedError(reason) || (reason.cause instanceof Error && isAskedError(reason.cause));
+    if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
     this.forgetWhatTrackersIgnore();
-    this.trackers.disconnected(error);
+    this.trackers.disconnected(isOurs ? undefined : error);
     if (!this.#transition('backoff', reason)) return;
     this.#reconnect.pause();
-    this.#owner.troubled();
+    if (!isOurs) this.#owner.troubled();
   }
 
   /** Maximum age: the replacement is opened before the old connection is given up. */

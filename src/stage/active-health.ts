@@ -1,3 +1,4 @@
+import { isAskedError } from '../endpoint/asked.js';
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { asError, isEvenkeelError } from '../errors.js';
@@ -170,11 +171,13 @@ class Patient implements Tracker {
     }
     if (this.#probe !== limit) return; // paused meanwhile: says nothing
     this.#probe = undefined;
-    if (isEvenkeelError(error) && error.code === 'EVENKEEL_OPTION') {
+    const says = error === undefined || !isAskedError(error);
+    if (says && isEvenkeelError(error) && error.code === 'EVENKEEL_OPTION') {
       this.#owner.impossible(error);
       return;
     }
-    this.#judge(error);
+    // A function of the application's that failed says nothing about the endpoint.
+    if (says) this.#judge(error);
     this.#schedule(jittered(rng, intervalMs, JITTER_RATIO));
   }
 

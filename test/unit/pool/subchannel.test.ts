@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { askedError } from '../../../src/endpoint/asked.js';
 import { isEvenkeelError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { expectNothingLeft, readyFixture, SubchannelFixture } from '../../support/subchannel-fixture.js';
@@ -32,6 +33,23 @@ describe('a subchannel that connects', () => {
     expect(fixture.subchannel.lastError).toSatisfy((error) => isEvenkeelError(error, 'EVENKEEL_CONNECT'));
     expect(String(fixture.subchannel.lastError)).toContain('10.0.0.1:80');
     expect(fixture.told[0]).toContain('disconnected no connection to 10.0.0.1:80');
+  });
+
+  it('→ backoff without blame when a function of ours fails: pauses do not grow, and nobody looks for other endpoints', async () => {
+    const fixture = new SubchannelFixture({
+      transport: { connect: (endpoint) => Promise.reject(askedError('tls', endpoint, 'failed: no token')) },
+    });
+    await fixture.open();
+    const pauses: number[] = [];
+    for (let failure = 0; failure < 5; failure++) {
+      expect(fixture.state).toBe('backoff');
+      pauses.push(Math.round(fixture.clock.nextInMs as number));
+      await fixture.clock.advanceAsync(fixture.clock.nextInMs as number);
+    }
+    expect(pauses).toEqual([200, 200, 200, 200, 200]);
+    expect(fixture.troubles).toBe(0);
+    expect(new Set(fixture.told)).toEqual(new Set(['disconnected cleanly']));
+    expect(String(fixture.subchannel.lastError)).toContain('no token');
   });
 
   it('→ ready out of backoff, and the last error is forgotten', async () => {

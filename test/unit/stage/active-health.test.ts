@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { askedError } from '../../../src/endpoint/asked.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { EvenkeelError } from '../../../src/errors.js';
 import { type ActiveHealthOptions, activeHealth } from '../../../src/stage/active-health.js';
 import { panic } from '../../../src/stage/panic.js';
@@ -28,6 +30,19 @@ describe('active health', () => {
     await pods.clock.advanceAsync(24_000);
     expect(pods.usable).toEqual([a, b, c]);
     expect(pods.events.at(-1)).toBe(`restored ${a}: 2 probes succeeded`);
+  });
+
+  it('takes nothing from a probe for which a function of ours failed, and probes on', async () => {
+    const pods = fixture();
+    pods.probes.set(a, () =>
+      Promise.reject(askedError('tls', createEndpoint({ address: a, port: 80 }), 'failed: no token')),
+    );
+    await pods.clock.advanceAsync(60_000);
+    expect(pods.usable).toEqual([a, b, c]);
+    expect(pods.events).toEqual([]);
+    pods.probes.set(a, refuse);
+    await pods.clock.advanceAsync(60_000);
+    expect(pods.usable).toEqual([b, c]);
   });
 
   it('does not trust it after one', async () => {
