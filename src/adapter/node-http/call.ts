@@ -1,9 +1,11 @@
 import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
+import { TLSSocket } from 'node:tls';
 import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
+import { explainSilentEnd } from '../http/silent-end.js';
 import {
   loadReportHeader,
   notify,
@@ -245,6 +247,11 @@ export class Call implements SocketSeeker, Timed {
     }
     const endedByPod = socket?.readableEnded === true;
     const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
+    const isPlain = socket !== null && !(socket instanceof TLSSocket);
+    // Before the caller hears of it: this is the error's monitor.
+    if (error !== undefined && outcome.cause === 'reset' && isPlain) {
+      explainSilentEnd(error, lease.endpoint, socket.bytesRead);
+    }
     this.#end(lease, outcome, error);
     if (outcome.cause !== 'reset') return;
     const unanswered = response === undefined && this.request.reusedSocket;

@@ -2,6 +2,7 @@ import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { isPodLeftError } from '../http/pod-left.js';
+import { explainSilentEnd } from '../http/silent-end.js';
 import { notify, observes, outcomeAtDeadline, type SharedTimer, type Timed, TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
 import { refusalOf } from './check-dispatch.js';
@@ -185,7 +186,11 @@ export abstract class Call implements Timed {
     const isOurs = this.#isOurs(error);
     const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, this.#sent);
     lease.end(outcome);
-    if (outcome.cause === 'reset') this.#owner.lost(lease.handle, error);
+    if (outcome.cause === 'reset') {
+      this.#owner.lost(lease.handle, error);
+      const { socket } = error as errors.SocketError;
+      if (this.#owner.origin.startsWith('http:')) explainSilentEnd(error, lease.endpoint, socket?.bytesRead);
+    }
     const retrying = !this.done && this.mayRepeat(outcome, error);
     this.#sent = false;
     this.#report(lease, outcome, retrying, error);

@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import http from 'node:http';
 import https from 'node:https';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
@@ -71,6 +72,26 @@ describe('what is set up wrong is said at once, and not waited for', () => {
     expect(await once(https.get(origin, { agent }), 'error')).toMatchObject([{ message }]);
     await agent.close();
     await orders.close();
+  });
+});
+
+describe('http to pods that speak TLS', () => {
+  const plain = 'http://orders.shop:8080';
+  const hint = expect.stringMatching(
+    /(other side closed|socket hang up) \(127\.\S+ closed it without a byte; if it speaks TLS, use https:\/\/\)$/,
+  );
+
+  it.each(['GET', 'POST'])('undici, %s: names what is likely', async (method) => {
+    const orders = open(plain, {});
+    const failed = orders.request({ path: '/', method, body: method === 'POST' ? 'x' : null });
+    await expect(failed).rejects.toMatchObject({ code: 'UND_ERR_SOCKET', message: hint });
+  });
+
+  it('node:http: names what is likely', async () => {
+    const agent = createAgent(plain, { resolver: staticEndpoints(pods.endpoints) });
+    const failed = once(http.get(plain, { agent }), 'error');
+    expect(await failed).toMatchObject([{ code: 'ECONNRESET', message: hint }]);
+    await agent.close();
   });
 });
 
