@@ -150,8 +150,14 @@ export class CallV2 extends Call implements Dispatcher.DispatchController {
     headers: IncomingHttpHeaders,
     socket: Duplex,
   ): void {
-    this.upgraded(status, socket);
-    this.#handler.onRequestUpgrade?.(this, status, headers, socket);
+    // First, since undici's own handlers abort here what they take for refused: over HTTP/2 every answer comes this way.
+    try {
+      this.#handler.onRequestUpgrade?.(this, status, headers, socket);
+    } catch (error) {
+      this.threw(error);
+      throw error;
+    }
+    if (!this.aborted) this.upgraded(status, socket);
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
