@@ -9,6 +9,7 @@ import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
+import { PodRequest } from './pod-client.js';
 import { isGivenUpError, MAX_MOVES, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
 import { isRefusedError } from './refused-stream.js';
@@ -22,7 +23,7 @@ import { isBodyError } from './watched-body.js';
  * The caller hears of its start at once, so that he can abort at every stage: while we wait for an endpoint, while a
  * socket opens, between two attempts. He then hears of exactly one end.
  */
-export abstract class Call implements Timed {
+export abstract class Call extends PodRequest implements Timed {
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #key: string | undefined;
@@ -52,6 +53,7 @@ export abstract class Call implements Timed {
   protected abortReason: Error | undefined;
 
   constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined) {
+    super();
     this.#owner = owner;
     this.#options = options;
     this.#key = key;
@@ -148,6 +150,7 @@ export abstract class Call implements Timed {
   protected completed(retrying = false): void {
     const lease = this.#conclude();
     if (lease === undefined) return;
+    this.client?.answered();
     lease.end(this.#verdict);
     this.#report(lease, this.#verdict, retrying, undefined);
   }

@@ -17,6 +17,16 @@ export interface PodClientOwner {
   dispatching(): void;
   /** The server hung up behind an answer, without saying so, when a request had followed at once or was about to. */
   hungUp(): void;
+  /** An answer on `client` is complete; it may be used again once undici has returned from telling so. */
+  answered(client: PodClient): void;
+  /** Its drain came, and it is connected: `client` is free as undici sees it, too. */
+  rested(client: PodClient): void;
+}
+
+/** A request that says when its answer is complete. */
+export abstract class PodRequest {
+  /** The connection it was given to last. */
+  client: PodClient | undefined = undefined;
 }
 
 /** One connection of a `PodPool`. */
@@ -25,6 +35,9 @@ export class PodClient extends Client {
   #awaitsDrain = false;
   /** It got a request before its Pool knew that the last one was over, and had no rest since. */
   #hurried = false;
+  /** Whether it is in the list of its Pool of those that answered; of those that rest. The Pool writes both. */
+  isListedAnswered = false;
+  isListedRested = false;
 
   constructor(origin: URL | string, options: Client.Options, owner?: PodClientOwner) {
     super(origin, options);
@@ -32,6 +45,7 @@ export class PodClient extends Client {
     this.on('drain', () => {
       this.#awaitsDrain = false;
       this.#hurried = false;
+      if (this.isFree) owner?.rested(this);
     });
     this.on('disconnect', (_origin, _targets, error?: Error & { readonly code?: string }) => {
       if (this.#hurried && hangUps.has(error?.code)) owner?.hungUp();
@@ -52,6 +66,7 @@ export class PodClient extends Client {
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#owner?.dispatching();
+    if (handler instanceof PodRequest) handler.client = this;
     if (super.dispatch(options, handler) || !this.#isBusy) return true;
     this.#awaitsDrain = true;
     return false;
@@ -62,7 +77,21 @@ export class PodClient extends Client {
    * undici tells of that only at the end of the turn.
    */
   get isFreeBeforeDrain(): boolean {
-    if (!this.#awaitsDrain || connectedSymbol === undefined) return false;
+    return this.#awaitsDrain && this.#canWrite;
+  }
+
+  /** Whether it could write a request now, and its Pool knows. */
+  get isFree(): boolean {
+    return !this.#awaitsDrain && this.#canWrite;
+  }
+
+  /** The answer to a request that was sent on it is complete. */
+  answered(): void {
+    this.#owner?.answered(this);
+  }
+
+  get #canWrite(): boolean {
+    if (connectedSymbol === undefined || this.closed) return false;
     return this.#state[connectedSymbol] === true && !this.#isBusy;
   }
 

@@ -5,16 +5,23 @@ import { PodClient, type PodClientOwner } from './pod-client.js';
  * undici's Pool with one short cut, `dispatchRepeatable`. A Pool learns at the end of the turn that an answer is complete. A
  * caller whose answer has come usually sends the next request before that, and a Pool then opens another connection, or
  * queues the request when there are as many as there may be. With the short cut it goes out at once, on the connection
- * that has just become free: fewer connections are open, and none of the queueing, waking and searching is paid for.
+ * that has just become free: fewer connections are open, and none of the queueing, waking and searching is paid for. Where
+ * none has, the one that was used last is taken, without a search either: with turns in strict order the next request goes
+ * to another pod, whose answers come at other times, and its Pool would look through all that are busy.
  *
  * A server that hangs up behind its answers without saying so loses every such request. So only requests that are sent
  * again when they are lost take it, and the first one that is lost ends it for as long as the Pool lives. All others
  * (`dispatch`) get a connection that has rested since its last answer, as in any Pool of undici's.
  */
 export class PodPool extends Pool {
-  readonly #clients: PodClient[];
-  /** Where the search begins: behind the one found last. Answers mostly come in the order the requests went out. */
-  #next = 0;
+  /**
+   * Connections that had an answer of which undici has not told the Pool yet, and those it has told of; the latest last, so that
+   * few connections do the work and the rest stays idle. Some got a request by another way since: that shows when their turn comes.
+   */
+  readonly #answered: PodClient[] = [];
+  readonly #rested: PodClient[] = [];
+  /** How undici's Pool marks a client that waits for its drain. Undefined in a version that does it differently. */
+  readonly #needDrain: symbol | undefined;
   /** A request is on its way through the Pool, and no client has got it yet. */
   #entering = false;
   /** Requests that wait in the Pool: they were here first. */
@@ -22,26 +29,23 @@ export class PodPool extends Pool {
   #hurries = true;
 
   constructor(origin: URL, options: Pool.Options) {
-    const clients: PodClient[] = [];
     const owner: PodClientOwner = {
       dispatching: () => this.#dispatching(),
       hungUp: () => {
         this.#hurries = false;
       },
+      answered: (client) => this.#listAnswered(client),
+      rested: (client) => this.#listRested(client),
     };
     super(origin, {
       ...options,
-      factory: (own, clientOptions) => {
-        const client = new PodClient(own, clientOptions as Pool.Options, owner);
-        clients.push(client);
-        return client;
-      },
+      factory: (own, clientOptions) => new PodClient(own, clientOptions as Pool.Options, owner),
     });
-    this.#clients = clients;
-    // A Pool drops a client that could not connect.
+    this.#needDrain = Object.getOwnPropertySymbols(this).find(({ description }) => description === 'needDrain');
+    // A Pool drops a client that could not connect, and makes others.
     this.on('connectionError', (_origin, targets) => {
-      const index = clients.findIndex((client) => targets.includes(client));
-      if (index !== -1) clients.splice(index, 1);
+      drop(this.#answered, targets);
+      drop(this.#rested, targets);
     });
     // Emitted when nothing waits: whatever was refused on its way in is no longer counted then, either.
     this.on('drain', () => {
@@ -51,12 +55,18 @@ export class PodPool extends Pool {
 
   /** Sends a request that is sent again if it is lost. */
   dispatchRepeatable(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const free = this.#hurries && this.#queued === 0 ? this.#freeBeforeDrain() : undefined;
-    if (free !== undefined) {
-      // Once the Pool is closed its clients are, too, and refuse it themselves.
-      free.hurry(options, handler);
-      // The Pool, whose drain a caller would wait for, has not been asked: the next request may find that it is full.
-      return true;
+    // The Pool, whose drain a caller would wait for, is asked only if there is none: the next request may find that it is full.
+    if (this.#queued === 0) {
+      const answered = this.#hurries ? this.#takeAnswered() : undefined;
+      if (answered !== undefined) {
+        answered.hurry(options, handler);
+        return true;
+      }
+      const rested = this.#needDrain === undefined ? undefined : this.#takeRested();
+      if (rested !== undefined) {
+        this.#sendOn(rested, options, handler);
+        return true;
+      }
     }
     return this.dispatch(options, handler);
   }
@@ -69,18 +79,38 @@ export class PodPool extends Pool {
     return more;
   }
 
-  #freeBeforeDrain(): PodClient | undefined {
-    const clients = this.#clients;
-    const { length } = clients;
-    let index = this.#next;
-    for (let looked = 0; looked < length; looked++) {
-      index = index + 1 < length ? index + 1 : 0;
-      const client = clients[index] as PodClient;
-      if (!client.isFreeBeforeDrain) continue;
-      this.#next = index;
-      return client;
+  #listAnswered(client: PodClient): void {
+    if (client.isListedAnswered) return;
+    client.isListedAnswered = true;
+    this.#answered.push(client);
+  }
+
+  #listRested(client: PodClient): void {
+    if (client.isListedRested) return;
+    client.isListedRested = true;
+    this.#rested.push(client);
+  }
+
+  #takeAnswered(): PodClient | undefined {
+    for (let client = this.#answered.pop(); client !== undefined; client = this.#answered.pop()) {
+      client.isListedAnswered = false;
+      if (client.isFreeBeforeDrain) return client;
     }
     return undefined;
+  }
+
+  #takeRested(): PodClient | undefined {
+    for (let client = this.#rested.pop(); client !== undefined; client = this.#rested.pop()) {
+      client.isListedRested = false;
+      if (client.isFree) return client;
+    }
+    return undefined;
+  }
+
+  /** What the Pool does with the client it has found. */
+  #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
+    if (client.dispatch(options, handler)) this.#listRested(client);
+    else (client as unknown as Record<symbol, unknown>)[this.#needDrain as symbol] = true;
   }
 
   /** A client gets a request: the one that is entering, or one that was queued. */
@@ -88,6 +118,11 @@ export class PodPool extends Pool {
     if (this.#entering) this.#entering = false;
     else if (this.#queued > 0) this.#queued--;
   }
+}
+
+function drop(clients: PodClient[], targets: readonly Dispatcher[]): void {
+  const index = clients.findIndex((client) => targets.includes(client));
+  if (index !== -1) clients.splice(index, 1);
 }
 
 /** Sends a request to a pod, over a connection that is used again at once if the request is sent again when it is lost. */

@@ -1,8 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 import { buildConnector, Dispatcher } from 'undici';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { PodClient, PodRequest } from '../../../src/adapter/undici/pod-client.js';
 import { PodPool } from '../../../src/adapter/undici/pod-pool.js';
+import { until } from '../../support/until.js';
 
 /** Requests the server has had, by path, and the number of the connection each came on. */
 let seen: { path: string; connection: number }[];
@@ -33,10 +35,26 @@ const origin = (): URL => new URL(`http://127.0.0.1:${(server.address() as Addre
 const open = (count: number): void => {
   pool = new PodPool(origin(), { connections: count });
 };
+/** Passes on what it is told, in either form of undici's, and says when the answer is complete. */
+function telling(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
+  const request = new (class extends PodRequest {})();
+  return new Proxy(request, {
+    get(target, name) {
+      if (name in target) return Reflect.get(target, name);
+      const own = Reflect.get(handler, name);
+      if (typeof own !== 'function') return own;
+      return (...values: unknown[]) => {
+        if (name === 'onComplete' || name === 'onResponseEnd') request.client?.answered();
+        return own.apply(handler, values);
+      };
+    },
+  }) as Dispatcher.DispatchHandler;
+}
+
 /** Sends requests as those that are sent again if they are lost. */
 class Repeatables extends Dispatcher {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    return pool.dispatchRepeatable(options, handler);
+    return pool.dispatchRepeatable(options, telling(handler));
   }
 }
 const repeatables = new Repeatables();
@@ -75,6 +93,58 @@ describe('the Pool of a pod', () => {
     );
     expect(seen).toHaveLength(60);
     expect(connections).toHaveLength(3);
+  });
+
+  it('keeps using the connections it used last, and lets the others idle', async () => {
+    open(8);
+    await Promise.all(['/a', '/b', '/c', '/d', '/e'].map(get));
+    expect(connections).toHaveLength(5);
+    const rest = (): Promise<void> => new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    await rest();
+    seen.length = 0;
+    for (let round = 0; round < 10; round++) {
+      await Promise.all(['/f', '/g'].map(get));
+      await rest();
+    }
+    expect(seen).toHaveLength(20);
+    expect(new Set(seen.map(({ connection }) => connection)).size).toBe(2);
+    expect(connections).toHaveLength(5);
+  });
+
+  it('looks at no other connection to find the one a request goes out on', async () => {
+    open(32);
+    const answers: (() => void)[] = [];
+    serve = (_request, response) => answers.push(() => response.end('ok'));
+    const held = Array.from({ length: 20 }, () => get('/held'));
+    await until('all are being served', () => answers.length === 20);
+    serve = (_request, response) => response.end('ok');
+    await get('/');
+    const asked = vi.spyOn(PodClient.prototype, 'isFreeBeforeDrain', 'get');
+    for (let count = 0; count < 10; count++) await get('/');
+    expect(asked).toHaveBeenCalledTimes(10);
+    asked.mockRestore();
+    for (const answer of answers) answer();
+    await Promise.all(held);
+    expect(connections).toHaveLength(21);
+  });
+
+  it('gives a connection that rests to one request only, whichever way the next one comes', async () => {
+    open(8);
+    await get('/');
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)));
+    await Promise.all([get('/a'), post('/b'), get('/c'), post('/d')]);
+    expect(new Set(seen.slice(1).map(({ connection }) => connection)).size).toBe(4);
+  });
+
+  it('leaves out connections the server closed while they rested', async () => {
+    open(8);
+    await Promise.all(['/a', '/b', '/c'].map(get));
+    let closed = 0;
+    pool.on('disconnect', () => closed++);
+    server.closeIdleConnections();
+    await until('the connections are closed', () => closed === 3);
+    await Promise.all(['/d', '/e', '/f'].map(get));
+    expect(seen.map(({ path }) => path).sort()).toEqual(['/a', '/b', '/c', '/d', '/e', '/f']);
   });
 
   it('lets nobody pass those who wait for a connection', async () => {
