@@ -84,6 +84,9 @@ const clients: Readonly<Record<string, (tls: Ask, limits?: Limits) => Client>> =
     };
   },
 };
+/** What has just answered may not be free for the next request yet. */
+const idle = (): Promise<void> =>
+  until('its connection is idle', () => orders.balancer.snapshot().endpoints[0]?.inFlight === 0);
 /** Ends all connections as a pod does whose keep-alive time is over. */
 const hangUp = async (): Promise<void> => {
   for (const socket of sockets) socket.end();
@@ -105,6 +108,7 @@ for (const [name, open] of Object.entries(clients)) {
           return settings(endpoint);
         });
         expect(await orders.ask()).toBe('first');
+        await idle();
         current = client('second');
         expect(await orders.ask()).toBe('first');
         await hangUp();
