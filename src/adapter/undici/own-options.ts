@@ -46,8 +46,8 @@ function ownRecord(record: unknown): unknown {
   if (typeof record !== 'object' || record === null) return record;
   const own: Record<string, unknown> = { ...record };
   for (const name in own) {
-    // Nearly every value is a string.
-    if (typeof own[name] === 'object') own[name] = ownValue(own[name]);
+    // Nearly every value is a string. What somebody put on Object.prototype is no header.
+    if (typeof own[name] === 'object' && Object.hasOwn(own, name)) own[name] = ownValue(own[name]);
   }
   return own;
 }
@@ -56,8 +56,12 @@ function ownValue(value: unknown): unknown {
   return Array.isArray(value) ? value.slice() : value;
 }
 
-/** Whether undici iterates over headers of this form, and does not take their properties for headers. */
+/**
+ * Whether undici iterates over headers of this form, and does not take their properties for headers. An iterator that
+ * somebody put on Object.prototype makes no difference.
+ */
 function isIterated(headers: object): headers is Iterable<unknown> {
+  if (isPlain(headers) && !Object.hasOwn(headers, Symbol.iterator)) return false;
   return typeof (headers as Partial<Iterable<unknown>>)[Symbol.iterator] === 'function';
 }
 

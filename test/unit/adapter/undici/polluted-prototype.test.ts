@@ -1,0 +1,21 @@
+import { afterEach, expect, it } from 'vitest';
+import { ownOptions } from '../../../../src/adapter/undici/own-options.js';
+
+const prototype = Object.prototype as unknown as Record<PropertyKey, unknown>;
+afterEach(() => {
+  delete prototype[Symbol.iterator];
+  delete prototype['x-evil'];
+});
+
+const sent = (headers: object): unknown => ownOptions({ path: '/', method: 'GET', headers: headers as never }).headers;
+
+it('headers of a plain object are sent as they are, whatever iterator there is on Object.prototype', () => {
+  prototype[Symbol.iterator] = function* () {};
+  const headers = sent({ hello: 'world' });
+  expect(Object.keys(headers as object)).toEqual(['hello']);
+});
+
+it('what is on Object.prototype becomes no header', () => {
+  prototype['x-evil'] = ['a', 'b'];
+  expect(Object.keys(sent({ hello: 'world' }) as object)).toEqual(['hello']);
+});
