@@ -277,9 +277,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   /** Who gets the next calls, if that is not for the picker to say among all. */
   #first(): readonly Subchannel<C>[] {
     const { first } = this.#pool;
-    // Whoever comes when all are connected meets all of them.
-    if (this.#callers === 0 && !this.#isOpening()) first.end();
     const { waiting } = first;
+    // Whoever comes when all are connected meets all of them. But once one of the drawn has had a call, the other gets the next: a
+    // picker that carries on among all would lead on from the first in the same way for every client.
+    if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
+      first.end();
+      return [];
+    }
     return waiting.every(({ state }) => state === 'ready') ? waiting : [];
   }
 

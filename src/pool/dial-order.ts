@@ -32,6 +32,7 @@ export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], 
 export class FirstDrawn<C> {
   /** Those who may be among them, the first drawn at the end, where little is moved when one is taken out. */
   #order: Subchannel<C>[] = [];
+  #isHalfServed = false;
 
   /** Nothing is connected, and these are being connected to, in this order, after those of whom was told before. */
   add(newcomers: readonly Newcomer<C>[]): void {
@@ -42,6 +43,11 @@ export class FirstDrawn<C> {
   /** The start is over. */
   end(): void {
     if (this.#order.length > 0) this.#order = [];
+  }
+
+  /** Whether one of the drawn has had a call, and another has not; as of the last `waiting`. */
+  get isHalfServed(): boolean {
+    return this.#isHalfServed;
   }
 
   /** Those that have had no call yet, connecting or ready, at most two. */
@@ -58,6 +64,7 @@ export class FirstDrawn<C> {
       drawn++;
       if (subchannel.started === 0) waiting.push(subchannel);
     }
+    this.#isHalfServed = waiting.length > 0 && waiting.length < drawn;
     return waiting;
   }
 }

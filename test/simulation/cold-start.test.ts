@@ -100,8 +100,23 @@ function spread(served: readonly number[], pods: number): { readonly most: numbe
   const calls = new Array<number>(pods).fill(0);
   for (const pod of served) calls[pod] = (calls[pod] as number) + 1;
   const mean = served.length / pods;
-  // Three and a half standard deviations: of as many draws as there are pods in all cases here, hardly one would be above.
-  return { most: Math.max(...calls) / mean, byLot: 1 + 3.5 * Math.sqrt((pods - 1) / served.length) };
+  return { most: Math.max(...calls) / mean, byLot: mostByLot(served.length, 1 / pods) / mean };
+}
+
+/** What a pod that is drawn with probability `share` each time gets more of in one of 10,000 cases only. */
+function mostByLot(draws: number, share: number): number {
+  const mean = draws * share;
+  // The normal distribution is right for many; of few the binomial one has the longer tail.
+  if (mean > 100) return mean + 3.72 * Math.sqrt(mean * (1 - share));
+  let probability = (1 - share) ** draws;
+  let above = 1 - probability;
+  let most = 0;
+  while (above > 1e-4) {
+    probability *= ((draws - most) / (most + 1)) * (share / (1 - share));
+    most++;
+    above -= probability;
+  }
+  return most;
 }
 
 const pickers: readonly [string, Pick<Start, 'picker' | 'load'>][] = [
