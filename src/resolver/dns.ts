@@ -27,30 +27,30 @@ import { staticEndpoints } from './static.js';
 /** How DNS is asked, whatever the name. */
 export interface DnsSettings {
   /** Name servers as `ip` or `ip:port`. @defaultValue those of the machine */
-  readonly servers?: readonly string[];
+  readonly servers?: readonly string[] | undefined;
   /** Time for the first try, in ms; each further try doubles it (D8). @defaultValue 2000 */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
   /** How often each question is put to each name server at most. @defaultValue 2 */
-  readonly tries?: number;
+  readonly tries?: number | undefined;
   /** Time for a whole look, all questions and tries together, in ms. @defaultValue 5000 */
-  readonly deadlineMs?: number;
+  readonly deadlineMs?: number | undefined;
   /** Time between looks where no TTL tells it, in ms; like a TTL, from 1 s to 30 s (D4). @defaultValue 5000 */
-  readonly intervalMs?: number;
+  readonly intervalMs?: number | undefined;
   /**
    * "No such name" empties the set when a second answer says so this much later, in ms: one alone may be a name server
    * that has just started (D7). 0 = believe the first. @defaultValue 5000
    */
-  readonly emptyAgreementMs?: number;
+  readonly emptyAgreementMs?: number | undefined;
   /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
-  readonly allowAddresses?: AllowAddresses;
+  readonly allowAddresses?: AllowAddresses | undefined;
   /** The cluster's domain. @defaultValue from resolv.conf, else 'cluster.local' */
-  readonly clusterDomain?: string;
+  readonly clusterDomain?: string | undefined;
   /** Namespace of a name of one label. @defaultValue this pod's */
-  readonly namespace?: string;
+  readonly namespace?: string | undefined;
   /** Where the two above are read from. For tests. */
-  readonly clusterFiles?: ClusterFiles;
+  readonly clusterFiles?: ClusterFiles | undefined;
   /** Makes what asks the name servers. For tests, or for another way to ask. */
-  readonly client?: DnsClientFactory;
+  readonly client?: DnsClientFactory | undefined;
 }
 
 /** Options of `dns`. */

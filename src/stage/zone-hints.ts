@@ -35,9 +35,9 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
 /** Where a process runs, from environment variables that its manifest fills through the downward API. */
 export interface TopologySource {
   /** Filled from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
-  readonly zoneVariable?: string;
+  readonly zoneVariable?: string | undefined;
   /** Filled from `spec.nodeName`. @defaultValue 'NODE_NAME' */
-  readonly nodeVariable?: string;
+  readonly nodeVariable?: string | undefined;
   /** @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }

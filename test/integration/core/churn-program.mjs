@@ -3,7 +3,7 @@
  *
  *   node --expose-gc churn-program.mjs [adds]
  */
-import { getEventListeners } from 'node:events';
+import { getEventListeners, setMaxListeners } from 'node:events';
 import { createBalancer, createEndpoint, outcomes } from 'evenkeel';
 import { FakeClock, seededRng, settle } from 'evenkeel/testing';
 
@@ -47,6 +47,8 @@ const resolver = {
 };
 // A signal as long-lived as the process, as servers have one for their shutdown.
 const { signal } = new AbortController();
+// Forty callers wait on it at a time.
+setMaxListeners(0, signal);
 let warned = 0;
 const observer = { subchannelChanged() {}, warned: () => warned++ };
 const balancer = createBalancer({ resolver, transport, clock, rng: seededRng(1), observer, waitTimeoutMs: 1_000 });
@@ -59,7 +61,8 @@ async function round(number) {
   listener.update(endpoints);
   await settle();
   const calls = Array.from({ length: 40 }, () => balancer.acquire({ signal }).catch(() => undefined));
-  await settle();
+  // The first calls wait a moment for more than one connection.
+  await clock.advanceAsync(20);
   const all = [outcomes.success, outcomes.reset, outcomes.cancelled, outcomes.notConnected];
   for (const [i, call] of calls.entries()) (await call)?.end(all[i % all.length]);
   await clock.advanceAsync(31_000);

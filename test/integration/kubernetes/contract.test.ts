@@ -12,6 +12,10 @@ resolverContract({
     const api = await createApiServer({ rng: seededRng(1) });
     api.slices.put(sliceObject('s1', 'aR bR'));
     const clock = new FakeClock();
+    api.services.put({
+      metadata: { name: 'orders', namespace: 'shop' },
+      spec: { ports: [{ name: 'http', port: 80 }] },
+    });
     return {
       resolver: endpointSlices({ namespace: 'shop', service: 'orders', port: 'http', apiServer: api.url }),
       context: { clock, rng: seededRng(2), observer: {} },

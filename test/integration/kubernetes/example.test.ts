@@ -32,7 +32,7 @@ describe('examples/kubernetes', () => {
     const { code, output } = await run('examples/kubernetes/main.js');
     expect(output).toMatch(/^three pods +orders-1 +\d+ +orders-2 +\d+ +orders-3 +\d+$/m);
     expect(output).toMatch(/^orders-2 is not ready +orders-1 +\d+ +orders-3 +\d+$/m);
-    expect(output).toContain('1 list, 1 watch, 0 requests for the Service');
+    expect(output).toContain('1 list, 1 watch, 1 requests for the Service');
     expect(code).toBe(0);
   });
 });

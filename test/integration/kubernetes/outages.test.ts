@@ -304,6 +304,10 @@ describe('bad streams over sockets', () => {
 
   it('case 47: a list after a reconnect is empty: the set is empty', async () => {
     const { api, service } = await inStep();
+    api.services.put({
+      metadata: { name: 'orders', namespace: 'shop' },
+      spec: { ports: [{ name: 'http', port: 80 }] },
+    });
     api.slices.delete('s1', 'shop');
     api.disturb({ error: 410 });
     await service.pass('the empty set', seen(service, ''));
