@@ -34,7 +34,8 @@ const open = async (options: DispatcherOptions = {}): Promise<void> => {
 };
 const optionsWith = (options: DispatcherOptions): DispatcherOptions =>
   watched((attempt) => attempts.push(attempt), pods, {
-    retry: { statuses: [502, 503, 504] },
+    // Twelve retries at once are more than the budget of six calls.
+    retry: { statuses: [502, 503, 504], budget: { minPerSecond: 100 } },
     ...options,
   });
 const get = async (path: string, method = 'GET'): Promise<{ status: number; pod: unknown; text: string }> => {
