@@ -1,6 +1,7 @@
 import { endpointAddress } from '../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { EvenkeelError } from '../errors.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import { outcomeAtDeadline } from './deadline-outcome.js';
@@ -17,7 +18,7 @@ export class CallDeadline<C> {
   readonly #limitMs: number;
   readonly #timer: Timer;
   readonly #caller: AbortSignal | undefined;
-  readonly #onAbort = (): void => this.#controller.abort(this.#caller?.reason);
+  readonly #callerAborted = (): void => this.#controller.abort(this.#caller?.reason);
   /** The attempt under way. */
   #lease: Lease<C> | undefined;
   /** Addresses of attempts that ended. */
@@ -31,8 +32,8 @@ export class CallDeadline<C> {
     this.#caller = caller;
     this.#timer = deadline(clock, () => this.#miss(), limitMs);
     this.#timer.ref();
-    if (caller?.aborted) this.#onAbort();
-    else caller?.addEventListener('abort', this.#onAbort, { once: true });
+    if (caller?.aborted) this.#callerAborted();
+    else onAbort(caller, this.#callerAborted);
   }
 
   get signal(): AbortSignal {
@@ -43,16 +44,16 @@ export class CallDeadline<C> {
   async race<T>(lease: Lease<C>, used: T | Promise<T>): Promise<T> {
     this.#lease = lease;
     const { signal } = this;
-    let onAbort = (): void => {};
+    let aborted = (): void => {};
     const over = new Promise<never>((_, reject) => {
-      onAbort = () => reject(signal.reason);
-      if (signal.aborted) onAbort();
-      else signal.addEventListener('abort', onAbort, { once: true });
+      aborted = () => reject(signal.reason);
+      if (signal.aborted) aborted();
+      else onAbort(signal, aborted);
     });
     try {
       return await Promise.race([used, over]);
     } finally {
-      signal.removeEventListener('abort', onAbort);
+      offAbort(signal, aborted);
       this.#lease = undefined;
       this.#before.push(endpointAddress(lease.endpoint));
     }
@@ -66,7 +67,7 @@ export class CallDeadline<C> {
 
   close(): void {
     this.#timer.cancel();
-    this.#caller?.removeEventListener('abort', this.#onAbort);
+    offAbort(this.#caller, this.#callerAborted);
   }
 
   #miss(): void {

@@ -1,4 +1,5 @@
 import { type EvenkeelError, isEvenkeelError } from '../errors.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 
 interface Waiter {
@@ -28,16 +29,16 @@ export class StartGate {
     if (this.#state === 'open') return;
     if (isEvenkeelError(this.#state)) throw this.#state;
     let timer: Timer | undefined;
-    let onAbort: (() => void) | undefined;
+    let aborted: (() => void) | undefined;
     try {
       await new Promise<void>((resolve, reject) => {
         const waiter = { resolve, reject };
         this.#waiters.add(waiter);
-        onAbort = () => {
+        aborted = () => {
           this.#waiters.delete(waiter);
           reject(signal?.reason);
         };
-        signal?.addEventListener('abort', onAbort, { once: true });
+        onAbort(signal, aborted);
         timer = this.#clock.timer(
           () => {
             this.#waiters.delete(waiter);
@@ -49,7 +50,7 @@ export class StartGate {
       });
     } finally {
       timer?.cancel();
-      if (onAbort !== undefined) signal?.removeEventListener('abort', onAbort);
+      if (aborted !== undefined) offAbort(signal, aborted);
     }
   }
 

@@ -1,5 +1,6 @@
 import { EvenkeelError } from '../errors.js';
 import type { Subchannel } from '../pool/subchannel.js';
+import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
 import type { Lease } from './lease.js';
@@ -81,7 +82,7 @@ export class WaitingRoom<C> {
         reject,
       };
       waiter.timer.ref();
-      signal?.addEventListener('abort', waiter.onAbort, { once: true });
+      onAbort(signal, waiter.onAbort);
       this.#waiters.add(waiter);
     });
   }
@@ -146,7 +147,7 @@ export class WaitingRoom<C> {
 
   #leave(waiter: Waiter<C>): boolean {
     waiter.timer.cancel();
-    waiter.request.signal?.removeEventListener('abort', waiter.onAbort);
+    offAbort(waiter.request.signal, waiter.onAbort);
     const left = this.#waiters.delete(waiter);
     if (this.#waiters.size === 0) this.#further = undefined;
     return left;

@@ -1,3 +1,5 @@
+import { offAbort, onAbort } from './abort-listeners.js';
+
 /** A `close` that may be called again and again: it finishes once, and cuts when any of the signals given aborts. */
 export class Closing {
   readonly #finish: () => Promise<void>;
@@ -20,8 +22,8 @@ export class Closing {
     if (signal?.aborted) this.#cut();
     else if (signal !== undefined) {
       const cut = this.#cut;
-      signal.addEventListener('abort', cut, { once: true });
-      void closed.then(() => signal.removeEventListener('abort', cut));
+      onAbort(signal, cut);
+      void closed.then(() => offAbort(signal, cut));
     }
     return closed;
   }

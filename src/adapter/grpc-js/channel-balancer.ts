@@ -1,5 +1,5 @@
 import { type Balancer, type BalancerSnapshot, EvenkeelError } from '../../index.js';
-import { checkKeys, noCounts } from '../kit/index.js';
+import { checkKeys, noCounts, offAbort, onAbort } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
 /** What watches and closes the balancing of one channel; `channelOptions({ onBalancer })` hands it out. */
@@ -130,14 +130,14 @@ export class ChannelPresence implements ChannelBalancer {
   #awake(signal: AbortSignal | undefined): Promise<void> {
     return new Promise((resolve, reject) => {
       const resume = (): void => {
-        signal?.removeEventListener('abort', onAbort);
+        offAbort(signal, aborted);
         resolve();
       };
-      const onAbort = (): void => {
+      const aborted = (): void => {
         this.#waiters.delete(resume);
         reject(signal?.reason);
       };
-      signal?.addEventListener('abort', onAbort, { once: true });
+      onAbort(signal, aborted);
       this.#waiters.add(resume);
       if (!this.#channel.wake()) this.#resume();
     });

@@ -22,6 +22,7 @@ export {
 export type { EndedAttempt } from '../../retry/ended-attempt.js';
 export type { RetryPolicy } from '../../retry/retry-policy.js';
 export { type Attempt, TriedEndpoints } from '../../retry/tried-endpoints.js';
+export { offAbort, onAbort } from '../../runtime/abort-listeners.js';
 export {
   checkBoolean,
   checkFunction,

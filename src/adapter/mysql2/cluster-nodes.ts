@@ -1,6 +1,6 @@
 import type { PoolOptions } from 'mysql2';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../index.js';
-import { optionError } from '../kit/index.js';
+import { offAbort, onAbort, optionError } from '../kit/index.js';
 import { checkRestores } from './check-restores.js';
 import { type AnyPoolCluster, ClusterFace } from './cluster-face.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
@@ -83,9 +83,12 @@ export class ClusterNodes implements Transport<ClusterNode> {
     const cut = (): void => {
       for (const node of this.#leaving()) node.cut();
     };
-    signal.addEventListener('abort', cut, { once: true });
-    if (signal.aborted) cut();
-    else void this.left().then(() => signal.removeEventListener('abort', cut));
+    if (signal.aborted) {
+      cut();
+      return;
+    }
+    onAbort(signal, cut);
+    void this.left().then(() => offAbort(signal, cut));
   }
 
   #leaving(): ClusterNode[] {

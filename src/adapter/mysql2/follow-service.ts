@@ -6,7 +6,7 @@ import {
   type Observer,
   outcomes,
 } from '../../index.js';
-import { checkKeys } from '../kit/index.js';
+import { checkKeys, offAbort, onAbort } from '../kit/index.js';
 import type { AnyPoolCluster } from './cluster-face.js';
 import type { ClusterNode } from './cluster-node.js';
 import { ClusterNodes } from './cluster-nodes.js';
@@ -127,13 +127,13 @@ class Follower implements ServiceFollower {
     return new Promise((resolve, reject) => {
       const over = (settle: () => void) => (): void => {
         this.#waiting.delete(changed);
-        signal?.removeEventListener('abort', aborted);
+        offAbort(signal, aborted);
         settle();
       };
       const changed = over(resolve);
       const aborted = over(() => reject(signal?.reason));
       this.#waiting.add(changed);
-      signal?.addEventListener('abort', aborted);
+      onAbort(signal, aborted);
       if (signal?.aborted) aborted();
     });
   }

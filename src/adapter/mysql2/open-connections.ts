@@ -1,4 +1,5 @@
 import type { PoolConnection } from 'mysql2/promise';
+import { offAbort, onAbort } from '../kit/index.js';
 import type { Queryable } from './queryable.js';
 import type { Service } from './service.js';
 
@@ -57,15 +58,15 @@ async function firstAttempts(service: Service, count: number, signal: AbortSigna
 async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return promise;
   signal.throwIfAborted();
-  let onAbort = (): void => {};
+  let cut = (): void => {};
   const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason);
-    signal.addEventListener('abort', onAbort, { once: true });
+    cut = () => reject(signal.reason);
+    onAbort(signal, cut);
   });
   try {
     return await Promise.race([promise, aborted]);
   } finally {
     promise.catch(() => {});
-    signal.removeEventListener('abort', onAbort);
+    offAbort(signal, cut);
   }
 }

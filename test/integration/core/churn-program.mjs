@@ -3,7 +3,7 @@
  *
  *   node --expose-gc churn-program.mjs [adds]
  */
-import { getEventListeners, setMaxListeners } from 'node:events';
+import { getEventListeners } from 'node:events';
 import { createBalancer, createEndpoint, outcomes } from 'evenkeel';
 import { FakeClock, seededRng, settle } from 'evenkeel/testing';
 
@@ -45,10 +45,8 @@ const resolver = {
     return { refresh() {}, close() {} };
   },
 };
-// A signal as long-lived as the process, as servers have one for their shutdown.
+// A signal as long-lived as the process, as servers have one for their shutdown. Forty callers wait on it at a time.
 const { signal } = new AbortController();
-// Forty callers wait on it at a time.
-setMaxListeners(0, signal);
 let warned = 0;
 const observer = { subchannelChanged() {}, warned: () => warned++ };
 const balancer = createBalancer({ resolver, transport, clock, rng: seededRng(1), observer, waitTimeoutMs: 1_000 });
