@@ -57,6 +57,11 @@ export function isDialError(error: Error): boolean {
   return dialErrors.has(error);
 }
 
+/** Whether `error` says that the endpoint speaks none of the versions of HTTP that were offered: nothing else is wrong with it. */
+export function isProtocolError(error: Error & { readonly code?: unknown }): boolean {
+  return error.code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';
+}
+
 /** Finds the address of an endpoint behind another name; over TLS nothing else can be put in its place. */
 function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
   return (host, { all }, found) => {
@@ -135,11 +140,13 @@ export function dialler(
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
       settled = true;
-      if (error !== undefined) explain(error, endpoint);
       timer.cancel();
       asking?.cancel();
-      // That of a function says nothing of the endpoint.
-      if (error !== undefined && !isAskedError(error) && !isPodLeftError(error)) dialErrors.add(error);
+      if (error !== undefined) {
+        explain(error, endpoint, allowH2);
+        // That of a function says nothing of the endpoint.
+        if (!isAskedError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
+      }
       dialled(error, socket);
     };
     /** @param first What `dial` returned. */
@@ -206,8 +213,12 @@ export function dialler(
 const NO_TLS: ReadonlySet<unknown> = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
 
 /** Says what the likeliest mistake is where the library below has only its own words. The code stays. */
-function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint): void {
-  if (!NO_TLS.has(error.code)) return;
+function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint, allowH2: boolean): void {
   const address = endpointAddress(endpoint);
+  if (isProtocolError(error)) {
+    const speaks = allowH2 ? 'speaks neither HTTP/2 nor HTTP/1.1' : 'does not speak HTTP/1.1, most likely HTTP/2 only';
+    error.message = `${address} ${speaks} (${error.message.trim()})`;
+  }
+  if (!NO_TLS.has(error.code)) return;
   error.message = `${address} does not speak TLS, most likely plain HTTP; use http:// (${error.message.trim()})`;
 }

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
 import { isAskedError } from '../kit/index.js';
-import type { Dialled } from './dial.js';
+import { type Dialled, isProtocolError } from './dial.js';
 import { dialLeftError, isPodLeftError } from './pod-left.js';
 import { PodSockets } from './pod-sockets.js';
 
@@ -102,17 +102,23 @@ export class PodLink {
     this.#capacityChanged = changed;
   }
 
-  /** Opens a socket for a request that waits for it. Fails with `dialLeftError` if the pod has left, or leaves meanwhile. */
-  dial(dialled: Dialled): void {
+  /**
+   * Opens a socket for a request that waits for it. Fails with `dialLeftError` if the pod has left, or leaves meanwhile.
+   *
+   * @param dial How, where not as all others.
+   */
+  dial(dialled: Dialled, dial?: (dialled: Dialled) => Socket): void {
     const receivedBefore = this.sockets.received;
     const socket = this.sockets.connect((error, opened) => {
       // Not what was opened: TLS may have come on top of what was dialled.
       this.#awaited.delete(socket);
       // First, so that whoever repeats the request elsewhere finds this pod judged already.
       if (error === undefined) this.#accepted();
-      else if (!isPodLeftError(error)) this.#refused(error, this.sockets.received > receivedBefore);
+      else if (!isPodLeftError(error) && !isProtocolError(error)) {
+        this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
+      }
       dialled(error, opened);
-    });
+    }, dial);
     this.#awaited.add(socket);
     if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
   }
@@ -205,9 +211,10 @@ export class PodLink {
   /**
    * The pod took no further connection. It is gone if no other is left. If others are, it is shutting down (its
    * listener is closed, what it has it finishes), unless they still brought bytes during the probe: then only its
-   * backlog is full, or our own machine is at its limit, and more connections would make that worse.
+   * backlog is full, or our own machine is at its limit, and more connections would make that worse. With `crowds` it is
+   * then held to those it has.
    */
-  #refused(error: Error, receiving: boolean): void {
+  #refused(error: Error, receiving: boolean, crowds = true): void {
     if (this.#closing) return;
     if (this.sockets.open === 0) {
       // Also while others connect: callers who have nowhere else to go could keep it so for ever.
@@ -216,6 +223,7 @@ export class PodLink {
     }
     const code = (error as NodeJS.ErrnoException).code ?? '';
     if (isAskedError(error) || LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
+      if (!crowds) return;
       this.#setCapacity(this.sockets.open);
       this.#crowdedTimer?.cancel();
       this.#crowdedTimer = this.#parts.clock.timer(() => this.#accepted(), CROWDED_MS);

@@ -42,9 +42,13 @@ export class PodSockets {
     return received;
   }
 
-  /** Opens one for a request that waits for it. */
-  connect(dialled: Dialled): Socket {
-    const socket = this.#dial((error, opened) => {
+  /**
+   * Opens one for a request that waits for it.
+   *
+   * @param dial How, where not as all others.
+   */
+  connect(dialled: Dialled, dial: (dialled: Dialled) => Socket = this.#dial): Socket {
+    const socket = dial((error, opened) => {
       this.#connecting.delete(socket);
       // TLS over a socket that was dialled plain takes its place.
       if (error !== undefined || opened !== socket) this.#sockets.delete(socket);

@@ -48,16 +48,24 @@ export class DeferredEnds {
   }
 }
 
-/** A Pool that begins nothing while the end of its session is known and not told yet: it would be sent to nobody. */
+/**
+ * A Pool that begins nothing while the end of its session is known and not told yet: it would be sent to nobody.
+ *
+ * What HTTP/2 must not carry (`allowH2: false` in its options) goes to `http1`, as by undici's Agent. undici says so of a
+ * WebSocket the server does not open over HTTP/2, and of all that comes from the fetch of Node.
+ */
 export class SessionPool extends Pool {
+  readonly http1: Pool;
   readonly #ends: DeferredEnds;
 
-  constructor(origin: URL | string, options: Pool.Options, ends: DeferredEnds) {
+  constructor(origin: URL | string, options: Pool.Options, ends: DeferredEnds, http1: Pool) {
     super(origin, options);
     this.#ends = ends;
+    this.http1 = http1;
   }
 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
+    if ((options as { readonly allowH2?: unknown }).allowH2 === false) return this.http1.dispatch(options, handler);
     if (!this.#ends.pending) return super.dispatch(options, handler);
     const own = ownOptions(options);
     afterPendingIo(() => void super.dispatch(own, handler));

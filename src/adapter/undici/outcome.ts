@@ -14,6 +14,9 @@ export function rawHeader(headers: unknown, wanted: string): string | undefined 
   return undefined;
 }
 
+/** What undici says of a WebSocket over HTTP/2 to a server that does not offer them (RFC 8441); it has no code of its own. */
+const NO_EXTENDED_CONNECT = 'HTTP/2: Extended CONNECT protocol not supported by server';
+
 /** Errors that end a request after it may have been sent, by code; those of the system are the core's to tell. */
 const byCode: Readonly<Record<string, Outcome>> = {
   UND_ERR_HEADERS_TIMEOUT: outcomes.timeout,
@@ -58,6 +61,8 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
   if (isPodLeftError(error) || isRefusedError(error)) return outcomes.notStarted;
   const code = codeOf(error);
   if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
+  // The caller has to ask otherwise, as undici's WebSocket does; nothing was sent, and nothing is wrong with the pod.
+  if (code === 'UND_ERR_INFO' && error.message === NO_EXTENDED_CONNECT) return outcomes.cancelled;
   const known = byCode[code] ?? outcomeOfSystemError(code);
   if (known !== undefined) return known;
   // llhttp's verdicts on what the pod sent.

@@ -81,6 +81,7 @@ const names = [
   'idempotent',
   'blocking',
   'upgrade',
+  'allowH2',
   'headersTimeout',
   'bodyTimeout',
   'reset',

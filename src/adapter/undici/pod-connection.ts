@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { type buildConnector, errors, type Pool } from 'undici';
+import { type Dialled, dialler } from '../http/dial.js';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
@@ -40,12 +41,18 @@ function isMultiplexed(socket: Socket): boolean {
  */
 class PoolUser implements PodUser<Pool> {
   readonly handle: Pool;
+  /** `handle` and what it hands some requests on to. */
+  readonly #pools: readonly Pool[];
   readonly #parts: PodConnectionParts;
   readonly #link: PodLink;
   /** Over HTTP/2 only. */
   readonly #silence: SilenceWatch | undefined;
   /** Of sockets over HTTP/2. */
   readonly #ends = new DeferredEnds();
+  /** Sockets over HTTP/2 that are in use. */
+  readonly #sessions = new Set<Socket>();
+  /** Bytes received on those that are closed by now. */
+  #receivedBefore = 0;
   readonly #wasCut: Promise<void>;
   #settleCut!: () => void;
 
@@ -55,14 +62,23 @@ class PoolUser implements PodUser<Pool> {
     this.#wasCut = new Promise((resolve) => {
       this.#settleCut = resolve;
     });
-    const { connections, pool, dial } = parts;
+    const { connections, pool, dial, endpoint } = parts;
     const connect: buildConnector.connector = (_options, supplied) => this.#supply(supplied as Supplied);
     if (!multiplexed) {
       this.handle = new PodPool(dial.origin, { ...pool, connect, connections });
+      this.#pools = [this.handle];
       return;
     }
+    const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
+    const http1 = new PodPool(dial.origin, {
+      ...pool,
+      allowH2: false,
+      connections,
+      connect: (_options, supplied) => this.#dialForPool(supplied as Supplied, dialHttp1),
+    });
     const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
-    this.handle = new SessionPool(dial.origin, { ...pool, connect, connections: 1, factory }, this.#ends);
+    this.handle = new SessionPool(dial.origin, { ...pool, connect, connections: 1, factory }, this.#ends, http1);
+    this.#pools = [this.handle, http1];
     this.#silence = this.#watchSilence();
   }
 
@@ -76,7 +92,8 @@ class PoolUser implements PodUser<Pool> {
   async finish(): Promise<void> {
     // undici never tells the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
     // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
-    await Promise.race([this.handle.close().catch(() => {}), this.#wasCut]);
+    const closed = Promise.all(this.#pools.map((pool) => pool.close().catch(() => {})));
+    await Promise.race([closed, this.#wasCut]);
     // Upgraded connections are the pool's no longer, but they still are ours.
     await this.#link.finished();
     this.#silence?.close();
@@ -84,19 +101,36 @@ class PoolUser implements PodUser<Pool> {
 
   cut(): void {
     const error = new errors.ClientDestroyedError();
-    void this.handle.destroy(error).catch(() => {});
+    for (const pool of this.#pools) void pool.destroy(error).catch(() => {});
     this.#link.sockets.destroyAll(error);
     this.#settleCut();
   }
 
   #watchSilence(): SilenceWatch {
-    const { sockets } = this.#link;
-    const inUse = (): boolean => sockets.open > (sockets.hasSpare ? 1 : 0);
     return new SilenceWatch(
       this.#parts.clock,
-      () => (inUse() ? sockets.received : undefined),
-      (silentMs) => sockets.destroyAll(new errors.SocketError(`no answer to an HTTP/2 PING for ${silentMs} ms`)),
+      () => (this.#sessions.size > 0 ? this.#received : undefined),
+      (silentMs) => {
+        const error = new errors.SocketError(`no answer to an HTTP/2 PING for ${silentMs} ms`);
+        for (const socket of this.#sessions) socket.destroy(error);
+        this.#link.sockets.dropSpare();
+      },
     );
+  }
+
+  get #received(): number {
+    let received = this.#receivedBefore;
+    for (const { bytesRead } of this.#sessions) received += bytesRead;
+    return received;
+  }
+
+  #addSession(socket: Socket): void {
+    this.#sessions.add(socket);
+    socket.once('close', () => {
+      this.#sessions.delete(socket);
+      this.#receivedBefore += socket.bytesRead;
+    });
+    this.#ends.delay(socket);
   }
 
   /** The pool wants a socket: the spare one, or a new one. It must not be called back before it has returned. */
@@ -113,16 +147,16 @@ class PoolUser implements PodUser<Pool> {
   }
 
   #hand(socket: Socket, supplied: Supplied): void {
-    if (isMultiplexed(socket)) this.#ends.delay(socket);
+    if (isMultiplexed(socket)) this.#addSession(socket);
     else holdEnd(socket);
     supplied(null, socket);
   }
 
-  #dialForPool(supplied: Supplied): void {
+  #dialForPool(supplied: Supplied, dial?: (dialled: Dialled) => Socket): void {
     this.#link.dial((error, socket) => {
       if (error === undefined) this.#hand(socket, supplied);
       else supplied(error, null);
-    });
+    }, dial);
   }
 }
 

@@ -6,6 +6,7 @@ import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
+import { SessionPool } from './deferred-end.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
 import { PING_MS } from './silence-watch.js';
 
@@ -134,19 +135,24 @@ export class PodTransport implements Transport<Pool> {
     const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
     this.#connections.set(connection.handle, connection);
     void connection.closed.then(() => this.#connections.delete(connection.handle));
-    this.#opened(connection.handle);
+    for (const pool of poolsOf(connection.handle)) this.#opened(pool);
     return connection;
   }
 
   /** Of the connections that are open. */
   get pools(): Iterable<Pool> {
-    return this.#connections.keys();
+    return [...this.#connections.keys()].flatMap(poolsOf);
   }
 
   /** A request on `pool` died with its socket. */
   lost(pool: Pool, error: Error): void {
     this.#connections.get(pool)?.lost(error);
   }
+}
+
+/** A pod's pool and what it hands some requests on to. */
+function poolsOf(handle: Pool): Pool[] {
+  return handle instanceof SessionPool ? [handle, handle.http1] : [handle];
 }
 
 function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {

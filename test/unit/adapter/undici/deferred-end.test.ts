@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import type { Pool } from 'undici';
+import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { DeferredEnds, SessionPool } from '../../../../src/adapter/undici/deferred-end.js';
 
@@ -52,7 +52,7 @@ describe('the end of a socket that is told late', () => {
       events.push('connect');
       supplied(new Error('enough'), null);
     };
-    const pool = new SessionPool('http://orders.shop:8080', { connect }, ends);
+    const pool = new SessionPool('http://orders.shop:8080', { connect }, ends, new Pool('http://orders.shop:8080'));
     socket.emit('end');
     const answers = [1, 2].map(async (id) => {
       await pool.request({ path: '/', method: 'POST', body: 'once' }).catch(() => events.push(`answer ${id}`));
