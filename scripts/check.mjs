@@ -98,7 +98,7 @@ async function run(check, quiet) {
 
 /** What to count for a check. A test file that does not even load counts as one failure. */
 function totals(check, ok, report) {
-  if (!check.project) return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [] };
+  if (!check.project) return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [], notJudged: [] };
   try {
     const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'));
     const cases = testResults.flatMap((file) => file.assertionResults);
@@ -107,9 +107,11 @@ function totals(check, ok, report) {
       passed: numPassedTests,
       failed: Math.max(numFailedTests, ok ? 0 : 1),
       skipped,
+      // What a test says that this machine, busy as it was, could not show.
+      notJudged: cases.flatMap(({ fullName, meta }) => (meta.notJudged ?? []).map((what) => `${fullName}: ${what}`)),
     };
   } catch {
-    return { passed: 0, failed: 1, skipped: [] };
+    return { passed: 0, failed: 1, skipped: [], notJudged: [] };
   }
 }
 
@@ -123,13 +125,14 @@ function groupsOf(cases) {
   return [...groups].map(([heading, names]) => (names.length === 1 ? names[0] : `${heading} (${names.length} tests)`));
 }
 
-function printResult({ name, ok, seconds, passed, failed, skipped, project, output }, quiet) {
+function printResult({ name, ok, seconds, passed, failed, skipped, notJudged, project, output }, quiet) {
   const count = project || passed + failed > 1 ? `  ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}` : '';
   const left = skipped.length > 0 ? `, ${skipped.length} not run` : '';
   console.log(
     `${ok ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${`${seconds.toFixed(1)} s`.padStart(8)}${count}${left}`,
   );
   for (const line of groupsOf(skipped)) console.log(`          not run: ${line}`);
+  for (const line of notJudged) console.log(`          not judged, the machine is busy: ${line}`);
   if (!ok && quiet) console.log(`${output.trimEnd()}\n`);
 }
 

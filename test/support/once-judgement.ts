@@ -1,0 +1,181 @@
+/**
+ * What a run of `npm start -- --once` shows. On a quiet machine everything counts. A run that says itself that its clients
+ * were kept waiting shows less: what it does not show is named, never passed over.
+ */
+import { type Ended, severalAddresses } from './playground.js';
+
+/** What came of looking at a run. */
+export interface Judgement {
+  /** What evenkeel did not keep; empty where it kept all that was judged. */
+  readonly broken: readonly string[];
+  /** What this machine could not show; empty on a quiet one. */
+  readonly notJudged: readonly string[];
+  /** Whether the run ended too early, or lost too much, to show anything of evenkeel. */
+  readonly showsNothing: boolean;
+}
+
+/** The machine a run was on. */
+export interface Machine {
+  /** Processes that want to run, per core, over the last minute. */
+  readonly loadPerCore: number;
+}
+
+export interface JudgeOptions {
+  /** Of `--picker`. @defaultValue p2c */
+  readonly picker?: 'round-robin';
+}
+
+/** One client in one phase, as the table shows it. */
+export interface Row {
+  readonly phase: string;
+  readonly client: string;
+  readonly requests: number;
+  readonly errors: number;
+  readonly maxOverMean: number;
+  readonly perPod: readonly number[];
+}
+
+const PHASES = ['start, steady', 'scale up', 'kill -9', 'rolling update'];
+
+export type Protocol = 'HTTP' | 'gRPC';
+const CLIENTS: Readonly<Record<Protocol, readonly string[]>> = {
+  HTTP: ['ordinary', 'evenkeel'],
+  gRPC: ['ordinary', 'round-robin', 'evenkeel'],
+};
+const PROTOCOLS = Object.keys(CLIENTS) as Protocol[];
+
+/** What a run says when its clients did not get to send in time. */
+const BUSY = 'this machine is busy: a client sent up to';
+
+/** What it says when it sends fewer requests than it would on another machine. */
+const LOWERED = 'this machine is busy with other things';
+
+/** What a request is lost by when nobody got to run in time. */
+const OUT_OF_TIME = /\d+ × (no answer in 3 s|not sent, too many in flight|DEADLINE_EXCEEDED)(, )?/g;
+
+/** What a run ends with when something was not there in time: pods, clients, connections, answers. */
+const GAVE_UP =
+  /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|no connection to every pod|never ended|no answer in|DEADLINE_EXCEEDED).*/;
+
+/** More processes than this that want to run, per core: then a time-out says nothing of what it waited for. */
+const CROWDED = 4;
+
+/** The rows under a protocol's name, read as a person does: columns where the ruler has its dashes. */
+export function readTable(stdout: string, protocol: Protocol): Row[] {
+  const all = stdout.split('\n');
+  const lines = all.slice(all.indexOf(protocol));
+  const rulerAt = lines.findIndex((line) => /^-+( {2}-+)+$/.test(line));
+  const columns = [...(lines[rulerAt] ?? '').matchAll(/-+/g)].map(({ index, 0: dashes }) => [
+    index,
+    index + dashes.length,
+  ]);
+  let phase = '';
+  return lines.slice(rulerAt + 1, lines.indexOf('', rulerAt)).map((line) => {
+    const cells = columns.map(([from, to], column) =>
+      line.slice(from, column === columns.length - 1 ? undefined : to).trim(),
+    );
+    phase = cells[0] || phase;
+    return {
+      phase,
+      client: cells[1] ?? '',
+      requests: Number(cells[2]),
+      errors: Number(cells[5]),
+      maxOverMean: Number(cells[6]),
+      perPod: (cells[7] ?? '').split(/\s+/).map(Number),
+    };
+  });
+}
+
+export function judgeRun(ended: Ended, machine: Machine, options: JudgeOptions = {}): Judgement {
+  const said = `${ended.stderr}\n${ended.stdout}`;
+  const isBusy = said.includes(BUSY);
+  const [gaveUp] = GAVE_UP.exec(ended.stderr) ?? [];
+  if (ended.code === 1 && gaveUp !== undefined) {
+    const excused = isBusy || said.includes(LOWERED) || machine.loadPerCore > CROWDED;
+    return excused
+      ? { broken: [], notJudged: [`everything: ${gaveUp}`], showsNothing: true }
+      : { broken: [gaveUp], notJudged: [], showsNothing: false };
+  }
+  // What the run itself holds against evenkeel, a line each.
+  const held = ended.stderr.split('\n').filter((line) => /^(HTTP|gRPC), /.test(line));
+  const excused = isBusy && ended.code === 1 ? held.filter(isTheMachines) : [];
+  const broken = held.filter((line) => !excused.includes(line));
+  if (ended.code !== 0 && held.length === 0) broken.push(`it ended with ${ended.code}, and does not say why`);
+  const notJudged = excused.map((line) => `of the machine's making: ${line}`);
+  if (isBusy) {
+    notJudged.push('how many requests each client was sent', 'how evenly evenkeel spread them');
+    if (options.picker === undefined) notJudged.push('how many pods the other gRPC clients left idle');
+  }
+  const excusedPhases = excused.filter((line) => line.includes(' lost ')).map(phaseOf);
+  for (const protocol of PROTOCOLS) {
+    const rows = readTable(ended.stdout, protocol);
+    broken.push(...missing(rows, protocol), ...lost(rows, protocol, said, excusedPhases));
+    if (!isBusy) broken.push(...uneven(rows, protocol, options, said.includes(LOWERED)));
+  }
+  return { broken, notJudged, showsNothing: excused.length > 0 };
+}
+
+/** Whether a line of the verdict tells of time that ran out, or of the unevenness that makes. */
+const isTheMachines = (line: string): boolean =>
+  line.includes('max/mean') || /\(\)$/.test(line.replace(OUT_OF_TIME, ''));
+
+/** Such as `HTTP, kill -9`. */
+const phaseOf = (line: string): string => line.slice(0, line.indexOf(': '));
+
+/** Rows and columns the table does not have. */
+function missing(rows: readonly Row[], protocol: Protocol): string[] {
+  const clients = CLIENTS[protocol].filter((name) => name !== 'round-robin' || severalAddresses);
+  const wanted = PHASES.flatMap((phase) => clients.map((client) => `${phase}: ${client}`));
+  const found = rows.map(({ phase, client }) => `${phase}: ${client}`);
+  if (wanted.join() !== found.join()) return [`${protocol}: the table has ${found.join(', ') || 'no rows'}`];
+  return rows
+    .filter(({ phase, perPod }) => perPod.length !== (phase === PHASES[0] ? 3 : 5))
+    .map(({ phase, client, perPod }) => `${protocol}, ${phase}: ${client} has ${perPod.length} pods`);
+}
+
+/** Requests evenkeel lost, by the table alone. */
+function lost(rows: readonly Row[], protocol: Protocol, said: string, excused: readonly string[]): string[] {
+  // What the run itself does not hold against evenkeel: kill -9 in the middle of an answer.
+  if (said.includes('its answer had begun')) return [];
+  return rows
+    .filter(({ client, errors, phase }) => {
+      return client === 'evenkeel' && errors !== 0 && !excused.includes(`${protocol}, ${phase}`);
+    })
+    .map(({ phase, errors }) => `${protocol}, ${phase}: the table says that evenkeel lost ${errors}`);
+}
+
+/** What the numbers of a table say of how requests were spread, where they were sent and answered in time. */
+function uneven(rows: readonly Row[], protocol: Protocol, { picker }: JudgeOptions, isLowered: boolean): string[] {
+  const broken: string[] = [];
+  for (const phase of PHASES) {
+    const own = rows.filter((row) => row.phase === phase);
+    const [ordinary, evenkeel] = [own[0], own.at(-1)];
+    if (ordinary === undefined || evenkeel === undefined) continue;
+    const expect = (holds: boolean, what: string): void => {
+      if (!holds) broken.push(`${protocol}, ${phase}: ${what}`);
+    };
+    // Each client is a process of its own, and is told of a border between two phases 60 ms ahead. One that was kept from
+    // running for almost 200 ms, which is not yet called busy, takes 140 ms of its 120/s to the wrong side: 17 of 600.
+    const apart = Math.abs(evenkeel.requests - ordinary.requests);
+    expect(apart <= 2 + 0.03 * ordinary.requests, `the clients were sent ${apart} requests more or less`);
+    const answered = evenkeel.perPod.reduce((sum, count) => sum + count, 0);
+    expect(answered > (isLowered ? 50 : 120), `${answered} requests are too few to say something`);
+    const mean = answered / evenkeel.perPod.length;
+    // Drawn by chance they differ by some 1/sqrt(n); turns differ by a request. The table has two digits.
+    const limit =
+      picker === 'round-robin' ? Math.max(1.01, (mean + 1) / mean) : Math.max(1.05, 1 + 4 / Math.sqrt(mean));
+    expect(evenkeel.maxOverMean <= limit + 0.005, `max/mean is ${evenkeel.maxOverMean}, above ${limit.toFixed(3)}`);
+    const counted = Math.max(...evenkeel.perPod) / mean;
+    expect(Math.abs(counted - evenkeel.maxOverMean) < 0.05, `max/mean is ${counted.toFixed(2)} by its own counts`);
+    if (picker !== undefined || phase !== 'scale up') continue;
+    // Pods that came later get nothing, or next to nothing, from connections that were there before.
+    expect(ordinary.maxOverMean > evenkeel.maxOverMean, 'the ordinary client is as even as evenkeel');
+    if (protocol !== 'gRPC') continue;
+    const idle = (name: string): number | undefined =>
+      own.find(({ client }) => client === name)?.perPod.filter((count) => count === 0).length;
+    expect(idle('ordinary') === 4, `pick_first left ${idle('ordinary')} pods idle, not 4`);
+    if (severalAddresses) expect(idle('round-robin') === 2, `round_robin left ${idle('round-robin')} pods idle, not 2`);
+    expect(idle('evenkeel') === 0, `evenkeel left ${idle('evenkeel')} pods idle`);
+  }
+  return broken;
+}
