@@ -15,6 +15,8 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const dist = join(root, 'dist');
 /** Run as programs of their own by tests and the playground; not part of the package's interface. */
 const programs = ['./dist/testing/servers/dns-server-main.js'];
+/** Runs before the peer is loaded that its importer imports: a chunk of its own, which `sideEffects` of package.json names. */
+const checkVersion = /\/check-version\.ts$/;
 const cache = join(root, 'node_modules', '.cache', 'evenkeel');
 const stamp = join(cache, 'dist-sources');
 
@@ -50,11 +52,13 @@ export async function bundle(input, dir) {
     external: [/^node:/, ...Object.keys(manifest().peerDependencies).map((peer) => new RegExp(`^${peer}(/|$)`))],
     platform: 'node',
     tsconfig: 'tsconfig.json',
+    treeshake: { moduleSideEffects: (id) => checkVersion.test(id) },
   });
   await bundled.write({
     dir,
     format: 'esm',
     entryFileNames: '[name].js',
+    codeSplitting: { includeDependenciesRecursively: false, groups: [{ test: checkVersion, name: 'check-version' }] },
     chunkFileNames: ({ name }) => `shared/${name === 'src' ? 'core' : name}.js`,
     minify: false,
     minifyInternalExports: false,

@@ -29,17 +29,21 @@ export class Consumer {
     this.folder = folder;
   }
 
-  /** @param links Packages of this repository's node_modules it has as well. */
-  static async create(tarball: string, links: readonly string[] = []): Promise<Consumer> {
+  /** @param links Packages of this repository's node_modules it has as well; a pair has another name there than here. */
+  static async create(
+    tarball: string,
+    links: readonly (string | readonly [name: string, here: string])[] = [],
+  ): Promise<Consumer> {
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-consumer-'));
     await writeFile(join(folder, 'package.json'), JSON.stringify({ name: 'consumer', private: true, type: 'module' }));
     const flags = ['--offline', '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel=error'];
     const installed = await runProgram('npm', ['install', ...flags, tarball], folder);
     if (installed.code !== 0) throw new Error(`npm install failed:\n${installed.stderr}`);
-    for (const name of links) {
+    for (const given of links) {
+      const [name, here] = typeof given === 'string' ? [given, given] : given;
       const link = join(folder, 'node_modules', name);
       await mkdir(dirname(link), { recursive: true });
-      await symlink(join(root, 'node_modules', name), link, 'junction');
+      await symlink(join(root, 'node_modules', here), link, 'junction');
     }
     return new Consumer(folder);
   }

@@ -1,3 +1,6 @@
+// First: what follows imports undici.
+import './check-version.js';
+
 export type { CallOptions } from './call-options.js';
 export { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
