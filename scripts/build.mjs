@@ -93,7 +93,7 @@ function keepPublicTypes(folder) {
   const keep = (file) => {
     if (kept.has(file)) return;
     kept.add(file);
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from |import\()["'](\.[^"']+)\.js["']/g)) {
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from |import[ (])["'](\.[^"']+)\.js["']/g)) {
       keep(join(dirname(file), `${path}.d.ts`));
     }
   };
