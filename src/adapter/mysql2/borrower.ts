@@ -10,5 +10,8 @@ export interface Borrower {
   notLent(error: EvenkeelError, why: NotLent): void;
 }
 
-/** `full`: the server gives no further connection but works on those it gave. `unresponsive`: it does not answer. */
-export type NotLent = 'refused' | 'full' | 'unresponsive';
+/**
+ * `full`: the server gives no further connection but works on those it gave. `unresponsive`: it does not answer. `left`: it is no
+ * longer in the Service, and no connection was ready.
+ */
+export type NotLent = 'refused' | 'full' | 'unresponsive' | 'left';

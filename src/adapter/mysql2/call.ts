@@ -12,6 +12,9 @@ import type { Session, SessionHolder } from './session.js';
 import { queryTimeout } from './session-errors.js';
 import { isWhole, type Statement } from './statement.js';
 
+/** So often a call moves on because its server left before it had a connection; from then on each move costs as a retry does. */
+const MAX_MOVES = 100;
+
 /** What a call is to end in: the answer to a statement, or a connection for a caller to keep for a while. */
 export type Task =
   | { readonly kind: 'statement'; readonly statement: Statement; readonly done: Answer; readonly reader?: RowReader }
@@ -33,6 +36,8 @@ export class Call implements Borrower, SessionHolder {
   /** The time-out of the statement, from here to its answer, in ms. */
   readonly #timeoutMs: number;
   #attempt = 0;
+  /** Attempts that ended because the server left, before anything was sent. */
+  #moves = 0;
   /** The retry budget knows of this call. */
   #counted = false;
   #lease: Lease<Pool> | undefined;
@@ -114,7 +119,8 @@ export class Call implements Borrower, SessionHolder {
       lease.end(outcomes.notStarted);
       this.#attempt--;
       this.#wait(undefined);
-    } else if (why === 'unresponsive') this.#attemptFailed(lease, outcomes.timeout, outcomes.notStarted, error);
+    } else if (why === 'left' && this.#moves < MAX_MOVES) this.#moveOn(lease, error);
+    else if (why === 'unresponsive') this.#attemptFailed(lease, outcomes.timeout, outcomes.notStarted, error);
     else this.#attemptFailed(lease, outcomes.notConnected, outcomes.notConnected, error);
   }
 
@@ -205,7 +211,7 @@ export class Call implements Borrower, SessionHolder {
         outcome: safe,
         idempotent: this.#isIdempotent(lease),
         answered: this.#isAnswering,
-        tried: this.#attempt,
+        tried: this.#attempt - this.#moves,
       });
     this.#report(lease, outcome, retrying, error);
     if (!retrying) {
@@ -217,14 +223,28 @@ export class Call implements Borrower, SessionHolder {
     this.#wait(error);
   }
 
+  /** Its server left, and it was not tried there: nothing the retry rules would count, or the budget pay for. */
+  #moveOn(lease: Lease<Pool>, error: EvenkeelError): void {
+    this.#moves++;
+    lease.end(outcomes.notStarted);
+    this.#route.serviceOf(lease).balancer.retries.moved();
+    this.#report(lease, outcomes.notStarted, true, error);
+    this.#tried ??= new TriedEndpoints();
+    this.#tried.add(lease, outcomes.notStarted);
+    this.#wait(error, true);
+  }
+
   #isIdempotent(lease: Lease<Pool>): boolean {
     const task = this.#task;
     if (task.kind === 'checkout') return false;
     return task.statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
 
-  /** Waits for a server; with `failure`, the error of the attempt before, for one to try again on. */
-  #wait(failure: Error | undefined): void {
+  /**
+   * Waits for a server; with `failure`, the error of the attempt before, for one to try again on. `moved`: the attempt did not
+   * fail, so if no server can be had that is what the caller is told.
+   */
+  #wait(failure: Error | undefined, moved = false): void {
     const waiting = new AbortController();
     this.#waiting = waiting;
     const acquire = async (): Promise<Lease<Pool>> => {
@@ -244,7 +264,7 @@ export class Call implements Borrower, SessionHolder {
       },
       (error) => {
         this.#waiting = undefined;
-        this.#fail(failure ?? error);
+        this.#fail(moved ? error : (failure ?? error));
       },
     );
   }

@@ -24,6 +24,11 @@ export interface ServerConnectionParts {
   readonly opened: (pool: Pool) => void;
 }
 
+/** One wait of a borrower, who may wait here again later. */
+interface Waiting {
+  readonly borrower: Borrower;
+}
+
 /** How long a server may take to hang up, or to answer a reset, in ms. */
 const PATIENCE_MS = 1_000;
 
@@ -54,6 +59,10 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     () => this.#cut(),
   );
   #allClosed: (() => void) | undefined;
+  /** Who waits for a handshake, a ping, or the answer of a function. */
+  readonly #waiting = new Set<Waiting>();
+  /** Its endpoint is not in the Service at the moment. */
+  #left = false;
   /** mysql2 had no connection for who asked last, and opens none: he waits for one of the others. */
   #isQueued = false;
   #settleClosed!: (error: Error | undefined) => void;
@@ -109,14 +118,36 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   /** Lends a session that is fit for use. */
   borrow(borrower: Borrower): void {
+    if (this.#left && !this.#hasIdle) {
+      this.clock.defer(() => borrower.notLent(this.#leftError(), 'left'));
+      return;
+    }
+    let waiting: Waiting | undefined;
     const isAtHand = this.#take((error, session) => {
-      if (session === undefined) {
+      if (waiting !== undefined && !this.#waiting.delete(waiting)) {
+        // It has gone to another server.
+        if (session === undefined) this.#refused(error);
+        else session.release(undefined);
+      } else if (session === undefined) {
         const refusal = this.#refused(error);
         borrower.notLent(refusal, this.#cap.isCrowded && this.#open > 0 ? 'full' : 'refused');
       } else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
       else this.#validate(session, borrower);
     });
-    if (!isAtHand) borrower.waits();
+    if (!isAtHand) waiting = this.#waits(borrower);
+  }
+
+  /** The server left the Service: statements that wait here go to another one at once. */
+  left(): void {
+    this.#left = true;
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const { borrower } of waiting) borrower.notLent(this.#leftError(), 'left');
+  }
+
+  /** It is back. */
+  returned(): void {
+    this.#left = false;
   }
 
   /** Opens a connection if there is none, and puts it in the pool. */
@@ -262,21 +293,39 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   /** A connection that was idle for long may be dead without anybody knowing. */
   #validate(session: Session, borrower: Borrower): void {
+    if (this.#left) {
+      session.release(undefined);
+      borrower.notLent(this.#leftError(), 'left');
+      return;
+    }
     const { validateTimeoutMs } = this.#parts.settings;
-    borrower.waits();
+    const waiting = this.#waits(borrower);
     session.ping(validateTimeoutMs, (error, late) => {
+      // If not it has gone to another server.
+      const stillWaits = this.#waiting.delete(waiting);
       if (error === undefined && session.isAlive) {
-        borrower.lent(session);
+        if (stillWaits) borrower.lent(session);
+        else session.release(undefined);
         return;
       }
       session.kill(error ?? new Error('the connection was lost'));
-      if (!late) {
-        this.borrow(borrower);
-        return;
-      }
-      this.#killStale();
-      borrower.notLent(error as EvenkeelError, 'unresponsive');
+      if (late) this.#killStale();
+      if (!stillWaits) return;
+      if (late) borrower.notLent(error as EvenkeelError, 'unresponsive');
+      else this.borrow(borrower);
     });
+  }
+
+  #waits(borrower: Borrower): Waiting {
+    const waiting = { borrower };
+    this.#waiting.add(waiting);
+    borrower.waits();
+    return waiting;
+  }
+
+  #leftError(): EvenkeelError {
+    const what = `${this.address} left the Service before the statement was sent`;
+    return new EvenkeelError('EVENKEEL_CONNECT', what, { endpoint: this.address });
   }
 
   /** A server that does not answer on one idle connection will not do so on the others. */
