@@ -59,7 +59,7 @@ export interface ResolvedFollowOptions {
   readonly balancing: Omit<BalancerOptions<never>, 'transport' | 'observer'>;
 }
 
-/** Defaults of the numeric options; see `docs/reference/options.md`. */
+/** Defaults of the numeric options; see `docs/reference/options-mysql.md`. */
 export const followDefaults: { readonly drainTimeoutMs: number } = Object.freeze({ drainTimeoutMs: 30_000 });
 
 const names: readonly (keyof FollowServiceOptions)[] = [

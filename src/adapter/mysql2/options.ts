@@ -78,7 +78,7 @@ export interface ServerSettings {
   readonly dial: DialOptions;
 }
 
-/** Defaults of the options above; see `docs/reference/options.md`. */
+/** Defaults of the options above; see `docs/reference/options-mysql.md`. */
 export const mysql2Defaults: {
   readonly connectionLimit: number;
   readonly idleTimeout: number;

@@ -61,7 +61,7 @@ export interface ServiceAgentOptions extends ServiceInterceptorOptions {
   readonly webSocket?: WebSocketOptions | undefined;
 }
 
-/** Defaults of the numeric options; see `docs/reference/options.md`. */
+/** Defaults of the numeric options; see `docs/reference/options-http.md`. */
 export const serviceAgentDefaults: {
   readonly idleTimeoutMs: number;
   readonly maxServices: number;

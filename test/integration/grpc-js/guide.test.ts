@@ -7,7 +7,7 @@ import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../sup
 const example = fileURLToPath(new URL('../../../examples/grpc', import.meta.url));
 const programs = guidePrograms('grpc');
 const expected: Readonly<Record<string, RegExp>> = {
-  'Two words in front of what you have': /^paid\n$/,
+  'Create a client': /^paid\n$/,
   Options: /^\[\s*\{ address: '127\.0\.0\.1:\d+', state: '\w+', inFlight: 0 \}\s*\]\n$/,
   'Retries and hedging': /^paid\n$/,
   'Waiting and errors':

@@ -8,7 +8,7 @@ const programs = guidePrograms('testing-your-app');
 const expected: Readonly<
   Record<string, { readonly prints: RegExp; readonly versions?: Readonly<Record<string, string>> }>
 > = {
-  nock: { prints: /^200 \{ id: 42 \}\n$/, versions: { nock: '20', nock15: '22.20' } },
+  '# Testing your app': { prints: /^200 \{ id: 42 \}\n$/, versions: { nock: '20', nock15: '22.20' } },
   msw: { prints: /^200 \{ id: 42 \}\n$/, versions: { msw2: '20', msw: '22.12' } },
   MockAgent: { prints: /^200 \{ id: 42 \}\n$/ },
   'A real server': { prints: /^200 42\n$/ },

@@ -5,11 +5,11 @@ import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from
 import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 
 const example = fileURLToPath(new URL('../../../examples/mysql', import.meta.url));
-const programs = guidePrograms('mysql');
+const programs = ['mysql', 'mysql-orms', 'mysql-pool-cluster'].flatMap(guidePrograms);
 const expected: Readonly<Record<string, RegExp>> = {
-  'Ten lines that work': /^70\n$/,
+  Query: /^70\n$/,
   'Roles: one primary, several replicas': /^100\n$/,
-  'Transactions, and whatever else belongs to one session': /^booked\n$/,
+  'Transactions and other session state': /^booked\n$/,
   Retries: /^100\n$/,
   'Waiting and errors': /^EVENKEEL_CONNECT all 3 servers refuse us: .*127\.0\.0\.1:\d+.*Access denied for user 'shop'/,
   'Rows one by one': /^50500\n$/,
@@ -18,7 +18,7 @@ const expected: Readonly<Record<string, RegExp>> = {
   Kysely: /^\{ price: 70 \}\n$/,
   Drizzle: /^\[ \{ price: 10 \} \]\n$/,
   Sequelize: /^30 70\n$/,
-  'followService: your own PoolCluster': /^70\n$/,
+  'Follow a Service': /^70\n$/,
 };
 
 const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });

@@ -4,9 +4,9 @@ import { buildPackage, guidePrograms, outputOfModule } from '../../support/progr
 
 const programs = guidePrograms('http');
 const expected: Readonly<Record<string, readonly RegExp[]>> = {
-  'A dispatcher for `fetch`, `undici.request` and everything that takes one': [/^200 \{.*42/s, /200 \{.*43/s],
-  'A `fetch` of its own': [/^200\n200\n$/],
-  'What it repeats, and what it does not': [/\/v1\/orders/],
+  'A dispatcher': [/^200 \{.*42/s, /200 \{.*43/s],
+  'A dedicated `fetch`': [/^200\n200\n$/],
+  'What is retried': [/\/v1\/orders/],
   'Sticky routing': [/^200\n$/],
   'Waiting, errors, aborts': [/^TimeoutError\n/, /state: 'ready', inFlight: 0/, /EVENKEEL_CLOSED\n$/],
 };

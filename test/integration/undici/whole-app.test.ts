@@ -18,7 +18,7 @@ it('examples/whole-app: plain fetch reaches every pod of both Services, and the 
 describe('docs/guide/whole-app.md', () => {
   const programs = guidePrograms('whole-app');
   const expected: Readonly<Record<string, RegExp>> = {
-    'Seeing it':
+    'Inspecting it':
       /^200\n200\nhttp:\/\/orders\.shop:8080 ready 1\norders\.shop\.svc\.cluster\.local\. true undefined\n\[ 'http:\/\/orders\.shop:8080' \]\n$/,
     'An Agent you already have': /^200 \{.*"pod":"pod".*\/v1\/orders\/42/,
   };

@@ -3,8 +3,8 @@ import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
-describe('docs/reference/options.md, createAgent', () => {
-  const table = optionRows(sectionOf(textOf('docs/reference/options.md'), '`createAgent`'));
+describe('docs/reference/options-http.md, createAgent', () => {
+  const table = optionRows(sectionOf(textOf('docs/reference/options-http.md'), '`createAgent`'));
 
   /** Options an interface declares, with the default its comments name. */
   const declared = (file: string, type: string): [string, string | undefined][] => {

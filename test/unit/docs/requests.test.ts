@@ -2,14 +2,16 @@ import { describe, expect, it } from 'vitest';
 import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
 import { callOptionNames, callRules } from '../../../src/adapter/undici/call-options.js';
 import { hedgeDefaults } from '../../../src/adapter/undici/hedging.js';
+import { undiciConnectionOptionNames, undiciTransport } from '../../../src/adapter/undici/transport.js';
 import { webSocketDefaults, webSocketLimits } from '../../../src/adapter/undici/web-socket.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
 const page = (name: string): string => textOf(`docs/reference/${name}.md`);
-const rows = optionRows(sectionOf(page('options'), '`createDispatcher` and `createFetch`'));
+const source = textOf('src/adapter/undici/transport.ts');
+const rows = optionRows(sectionOf(page('options-http'), '`createDispatcher` and `createFetch`'));
 
-describe('the options of requests in docs/reference/options.md', () => {
+describe('the options of requests in docs/reference/options-http.md', () => {
   it('are those of the source, with their defaults', () => {
     expect(rows.map(({ name }) => name).filter((name) => !name.includes('.'))).toEqual([
       ...callOptionNames,
@@ -39,6 +41,32 @@ describe('the options of requests in docs/reference/options.md', () => {
       expect([min - step, min === 0 ? step : min, max, max + step].map(takes)).toEqual([false, true, true, false]);
     },
   );
+});
+
+describe('the options of connections in docs/reference/options-http.md', () => {
+  const table = optionRows(sectionOf(page('options-http'), 'Connections of `createDispatcher`'));
+
+  it('are those of the source, in its order, with their defaults', () => {
+    expect(table.map(({ name }) => name)).toEqual(undiciConnectionOptionNames);
+    for (const { name, byDefault } of table) {
+      const [, comment = ''] = new RegExp(`/\\*\\*((?:(?!\\*/)[^])*)\\*/\\s*readonly ${name}\\?`).exec(source) ?? [];
+      const number = /@defaultValue (\d+)/.exec(comment)?.[1];
+      expect(/^\d+/.exec(byDefault)?.[0], name).toBe(number);
+    }
+  });
+
+  it.each(table.filter(({ range }) => range !== ''))('$name takes $range', ({ name, range }) => {
+    const takes = (value: number): boolean => {
+      try {
+        undiciTransport({ origin: 'http://orders.shop', [name]: value });
+        return true;
+      } catch {
+        return false;
+      }
+    };
+    const [min, max] = (/\d+/g[Symbol.match](range) ?? []).map(Number) as [number, number];
+    expect([min - 1, min, max, max + 1, min + 0.5].map(takes)).toEqual([false, true, true, false, false]);
+  });
 });
 
 describe('EVENKEEL_DEADLINE in docs/reference/errors.md', () => {

@@ -3,9 +3,9 @@ import { createServiceAgent, serviceAgentDefaults } from '../../../src/adapter/u
 import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/service-options.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
-describe('docs/reference/options.md, createServiceAgent', () => {
+describe('docs/reference/options-http.md, createServiceAgent', () => {
   const table = optionRows(
-    sectionOf(textOf('docs/reference/options.md'), '`createServiceAgent` and `serviceInterceptor`'),
+    sectionOf(textOf('docs/reference/options-http.md'), '`createServiceAgent` and `serviceInterceptor`'),
   );
 
   it('has every option', () => {

@@ -415,8 +415,8 @@ describe('followService', () => {
   });
 });
 
-describe('docs/reference/options.md', () => {
-  const page = readFileSync(new URL('../../../../docs/reference/options.md', import.meta.url), 'utf8');
+describe('docs/reference/options-mysql.md', () => {
+  const page = readFileSync(new URL('../../../../docs/reference/options-mysql.md', import.meta.url), 'utf8');
   const [, section = ''] = page.split('\n## `followService`');
   const rows = section.split('\n').filter((line) => line.startsWith('| `'));
   const names = rows.flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`(\w+)`/g)].map(([, name]) => name));

@@ -1,0 +1,108 @@
+import { cp, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
+import { join, relative } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { Consumer, runProgram } from '../support/consumer.js';
+
+const root = join(import.meta.dirname, '../..');
+const { peerDependencies, devDependencies } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8'));
+
+/** What a page's blocks need besides the packages installed here. */
+interface Needs {
+  /** Files the blocks import, from the repository. */
+  readonly files?: readonly string[];
+  /** Packages that are not installed here: everything imported from them has type `any`. */
+  readonly untyped?: readonly string[];
+}
+
+const needs: Readonly<Record<string, Needs>> = {
+  'docs/guide/grpc.md': { files: ['examples/grpc/orders.js'] },
+  'docs/guide/mysql-orms.md': { untyped: ['typeorm'] },
+};
+
+/** A page's blocks of TypeScript and JavaScript, and the line of the page each begins on. */
+function blocksOf(text: string): { readonly language: 'ts' | 'js'; readonly line: number; readonly code: string }[] {
+  return [...text.matchAll(/^ *```(ts|js|typescript|javascript|mjs)\b.*\n([\s\S]*?)^ *```/gm)].map(
+    ([, language = '', code = ''], index, all) => ({
+      language: language.startsWith('t') ? 'ts' : 'js',
+      line: text.slice(0, all[index]?.index).split('\n').length + 1,
+      code,
+    }),
+  );
+}
+
+async function markdownFiles(): Promise<string[]> {
+  const found: string[] = [];
+  for (const place of ['.', 'docs', 'examples']) {
+    const recursive = place !== '.';
+    for (const entry of await readdir(join(root, place), { recursive, withFileTypes: true })) {
+      const path = join(entry.parentPath, entry.name);
+      if (entry.isFile() && entry.name.endsWith('.md') && !path.includes('node_modules')) found.push(path);
+    }
+  }
+  return found.map((path) => relative(root, path)).sort();
+}
+
+/**
+ * Errors that mean that a program does not run: no such name, module or export. In JavaScript, which declares no types,
+ * only these count. TypeScript must compile without any error.
+ */
+const broken = new Set([2304, 2305, 2306, 2307, 2459, 2460, 2552, 2581, 2613, 2614, 2724, 18004]);
+
+const pages = (
+  await Promise.all(
+    (await markdownFiles()).map(async (page) => ({ page, blocks: blocksOf(await readFile(join(root, page), 'utf8')) })),
+  )
+).filter(({ blocks }) => blocks.length > 0);
+
+let consumer: Consumer;
+/** The compiler's errors, by page. */
+const errors = new Map<string, string[]>();
+
+beforeAll(async () => {
+  const peers = Object.keys(peerDependencies).filter((peer) => peer in devDependencies);
+  const installed = Object.keys(devDependencies).filter((name) => !peers.includes(name));
+  consumer = await Consumer.create(inject('tarball'), ['undici-types', ...peers, ...installed]);
+  const compilerOptions = {
+    module: 'NodeNext',
+    target: 'ES2022',
+    lib: ['ES2023', 'ESNext.Disposable'],
+    types: ['node'],
+    strict: true,
+    allowJs: true,
+    checkJs: true,
+    moduleDetection: 'force',
+    skipLibCheck: true,
+    noEmit: true,
+  };
+  await writeFile(join(consumer.folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['pages'] }));
+  for (const { page, blocks } of pages) {
+    const folder = join(consumer.folder, 'pages', page);
+    await mkdir(folder, { recursive: true });
+    const { files = [], untyped = [] } = needs[page] ?? {};
+    for (const file of files) await cp(join(root, file), join(folder, file.replace(/.*\//, '')));
+    if (untyped.length > 0) {
+      const declarations = untyped.map((name) => `declare module '${name}';`).join('\n');
+      await writeFile(join(consumer.folder, 'pages', `${page.replaceAll(/\W/g, '-')}.d.ts`), declarations);
+    }
+    for (const { language, line, code } of blocks) await writeFile(join(folder, `${line}.${language}`), code);
+  }
+  const tsc = join(root, 'node_modules/typescript/bin/tsc');
+  const { stdout } = await runProgram(process.execPath, [tsc, '-p', '.', '--pretty', 'false'], consumer.folder);
+  for (const line of stdout.split('\n')) {
+    const [, page = '', first = '', language, at = '', code = '', message] =
+      /^pages\/(.+\.md)\/(\w+)\.(ts|js)\((\d+),\d+\): error TS(\d+): (.*)$/.exec(line) ?? [];
+    if (message === undefined || (language === 'js' && !broken.has(Number(code)))) continue;
+    errors.set(page, [...(errors.get(page) ?? []), `${page}:${Number(first) + Number(at) - 1} ${message}`]);
+  }
+});
+afterAll(() => consumer?.remove());
+
+test('there are pages with code', () => {
+  expect(pages.length).toBeGreaterThan(10);
+});
+
+describe.each(pages)('$page', ({ page, blocks }) => {
+  test(`its ${blocks.length} blocks of code are complete`, () => {
+    expect(errors.get(page) ?? []).toEqual([]);
+  });
+});
