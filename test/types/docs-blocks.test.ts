@@ -16,6 +16,7 @@ interface Needs {
 
 const needs: Readonly<Record<string, Needs>> = {
   'docs/guide/grpc.md': { files: ['examples/grpc/orders.js'] },
+  'docs/guide/retries.md': { files: ['examples/any-protocol/line-transport.js'] },
   'docs/guide/mysql-orms.md': { untyped: ['typeorm'] },
 };
 
