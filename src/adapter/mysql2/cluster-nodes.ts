@@ -4,6 +4,7 @@ import { offAbort, onAbort, optionError } from '../kit/index.js';
 import { checkRestores } from './check-restores.js';
 import { type AnyPoolCluster, ClusterFace } from './cluster-face.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
+import { FirstNodes } from './first-nodes.js';
 import type { ResolvedFollowOptions } from './follow-options.js';
 
 /** Logs in to a server and out again; rejects when it cannot. After an abort nothing may stay open. */
@@ -14,6 +15,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
   readonly #options: ResolvedFollowOptions;
   readonly #logIn: LogIn;
   readonly #owner: ClusterNodeOwner;
+  readonly #first: FirstNodes;
   readonly #byId = new Map<string, ClusterNode>();
   /** Those who wait until no node is leaving. */
   readonly #waiting = new Set<() => void>();
@@ -26,6 +28,8 @@ export class ClusterNodes implements Transport<ClusterNode> {
   constructor(cluster: AnyPoolCluster, options: ResolvedFollowOptions, logIn: LogIn) {
     this.#options = options;
     this.#logIn = logIn;
+    const { clock, rng, connectTimeoutMs } = options;
+    this.#first = new FirstNodes(clock, rng, connectTimeoutMs);
     const face = new ClusterFace(cluster);
     this.#owner = {
       cluster: face,
@@ -55,7 +59,9 @@ export class ClusterNodes implements Transport<ClusterNode> {
     const node = new ClusterNode(id, endpoint, this.#optionsFor(endpoint), this.#owner);
     this.#isFit ??= checkRestores(this.#owner.cluster);
     await this.#isFit;
-    await this.#probe(node, signal);
+    const beganMs = this.#options.clock.now();
+    await this.#first.during(this.#probe(node, signal));
+    if (this.#byId.size === 0) await this.#first.turn(beganMs);
     // Looked up again: a pod's successor of the same name comes while the pod itself leaves.
     await this.#idFree(id, endpoint, signal);
     signal.throwIfAborted();

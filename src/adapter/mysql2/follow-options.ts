@@ -7,10 +7,12 @@ import {
   type Endpoint,
   type Observer,
   type PoolOptions,
+  poolDefaults,
   type Resolver,
   type Rng,
   type StageFactory,
   systemClock,
+  systemRng,
 } from '../../index.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../kit/index.js';
 import type { AnyPoolCluster } from './cluster-face.js';
@@ -55,6 +57,9 @@ export interface ResolvedFollowOptions {
   readonly drainTimeoutMs: number;
   readonly observer: Observer;
   readonly clock: Clock;
+  readonly rng: Rng;
+  /** Of one attempt, in ms. */
+  readonly connectTimeoutMs: number;
   /** For `createBalancer`, which checks these itself. */
   readonly balancing: Omit<BalancerOptions<never>, 'transport' | 'observer'>;
 }
@@ -87,8 +92,8 @@ export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowSer
     if (typeof found !== 'function') throw optionError('cluster', 'a PoolCluster of mysql2 3.12 or later', cluster);
   }
   checkKeys('options', options, names);
-  const { resolver, node, id = ({ key }) => key, stages = [conditions()], pool = {}, observer = {}, rng } = options;
-  const { clock = systemClock } = options;
+  const { resolver, node, id = ({ key }) => key, stages = [conditions()], pool = {}, observer = {} } = options;
+  const { clock = systemClock, rng = systemRng } = options;
   checkFunction('node', node);
   checkFunction('id', id);
   if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
@@ -104,6 +109,8 @@ export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowSer
     }),
     observer,
     clock,
+    rng,
+    connectTimeoutMs: pool.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
     balancing: {
       resolver,
       stages: [...stages, leaveOutStandby],
@@ -112,7 +119,7 @@ export function resolveFollowOptions(cluster: AnyPoolCluster, options: FollowSer
       startTimeoutMs,
       waitTimeoutMs: startTimeoutMs,
       clock,
-      ...(rng !== undefined && { rng }),
+      rng,
     },
   };
 }

@@ -15,6 +15,7 @@ import { balancerDefaults } from '../../../../src/balancer/balancer-options.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
+import { seededRng } from '../../../../src/testing/seeded-rng.js';
 import { FakePoolCluster } from '../../../support/fake-pool-cluster.js';
 
 const a = createEndpoint({ address: '10.0.0.1', port: 3306, uid: 'a' });
@@ -57,6 +58,62 @@ function setUp({
 }
 
 describe('a node of a cluster that follows a Service', () => {
+  it('is the first that is added as often as any other, whichever server takes log-ins fastest', async () => {
+    const endpoints = ['10.0.0.1', '10.0.0.2', '10.0.0.3'].map((address) => createEndpoint({ address, port: 3306 }));
+    const first = new Map<string, number>();
+    const rng = seededRng(1);
+    for (let process = 1; process <= 300; process++) {
+      const { cluster, clock, nodes } = setUp({
+        rng,
+        logIn: async ({ host }) => {
+          // The further down the list, the later.
+          const lateMs = 20 * (Number(host?.at(-1)) - 1);
+          if (lateMs > 0) await new Promise<void>((resolve) => clock.timer(resolve, lateMs));
+        },
+      });
+      const connecting = Promise.all(endpoints.map((endpoint) => nodes.connect(endpoint, never)));
+      // The cluster is looked at first.
+      await turns();
+      await clock.advanceAsync(100);
+      await connecting;
+      const [key = ''] = cluster.nodes.keys();
+      first.set(key, (first.get(key) ?? 0) + 1);
+    }
+    // 100 each; the standard deviation is 8.2.
+    for (const { key } of endpoints) expect(Math.abs((first.get(key) ?? 0) - 100)).toBeLessThan(33);
+  });
+
+  it('waits 200 ms at most for others to be added first, and never so long that its own attempt times out', async () => {
+    for (const [connectTimeoutMs, waitMs] of [
+      [2_000, 200],
+      [100, 90],
+    ] as const) {
+      const { cluster, clock, nodes } = setUp({
+        pool: { connectTimeoutMs },
+        logIn: ({ host }) => (host === '10.0.0.1' ? Promise.resolve() : new Promise(() => {})),
+      });
+      void nodes.connect(b, never);
+      const connecting = nodes.connect(a, never);
+      await turns();
+      await clock.advanceAsync(waitMs - 1);
+      expect(cluster.nodes.size).toBe(0);
+      await clock.advanceAsync(1);
+      await connecting;
+      expect([...cluster.nodes.keys()]).toEqual([a.key]);
+    }
+  });
+
+  it('is added at once when all others are refused, and where there are nodes', async () => {
+    const { cluster, clock, nodes } = setUp({
+      logIn: ({ host }) => (host === '10.0.0.2' ? Promise.reject(new Error('refused')) : Promise.resolve()),
+    });
+    const [added, refused] = await Promise.allSettled([nodes.connect(a, never), nodes.connect(b, never)]);
+    expect([added.status, refused.status]).toEqual(['fulfilled', 'rejected']);
+    await nodes.connect(createEndpoint({ address: '10.0.0.3', port: 3306 }), never);
+    expect(cluster.nodes.size).toBe(2);
+    expect(clock.timers).toBe(0);
+  });
+
   it('is added once its server takes the log-in, with the options and the address of its endpoint', async () => {
     const seen: PoolOptions[] = [];
     const { cluster, nodes } = setUp({
