@@ -104,6 +104,7 @@ class DiscoveryWatch implements Resolution {
     const { host, port, slices, dns, sliceGraceMs } = this.#options;
     try {
       this.#names = await clusterNames(dns);
+      if (this.#closed) return;
       const parsed = parseServiceHost(host);
       const foreign = parsed?.domain !== undefined && parsed.domain !== this.#names.domain;
       if (parsed === undefined || foreign) return this.#descend({ kind: 'no-service' });

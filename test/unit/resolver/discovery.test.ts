@@ -535,5 +535,5 @@ it('close before anything has begun', async () => {
   const starting = watch();
   resolution.close();
   await starting;
-  expect([slices.watchers, clock.timers, listener.events.length]).toEqual([0, 0, 0]);
+  expect([asked.length, slices.watchers, clock.timers, listener.events.length]).toEqual([0, 0, 0, 0]);
 });
