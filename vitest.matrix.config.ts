@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 import { alias } from './vitest.config.js';
 
@@ -13,7 +14,8 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
   resolve: { alias: [...peers, ...alias] },
   test: {
     include: ['test/integration/**/*.test.ts'],
-    fileParallelism: false,
+    // As in vitest.config.ts.
+    maxWorkers: 2 * availableParallelism(),
     testTimeout: 120_000,
     hookTimeout: 120_000,
   },

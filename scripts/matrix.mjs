@@ -128,17 +128,23 @@ async function run({ node, name, folders, peer, version, proofOf }) {
     });
     child.on('close', resolve);
   });
-  const tests = /^\s*Tests\s+(.*)$/m.exec(output)?.[1] ?? 'no tests';
-  const seconds = ((performance.now() - started) / 1000).toFixed(1);
-  console.log(
-    `${code === 0 ? 'ok    ' : 'FAILED'}  Node ${node}  ${name.padEnd(23)} ${seconds.padStart(6)} s  ${tests}`,
-  );
+  const tests = /^\s*Tests\s+(.*)$/m.exec(output)?.[1] ?? '';
+  const counts = ['passed', 'failed', 'skipped'].map((what) => new RegExp(`(\\d+) ${what}`).exec(tests)?.[1] ?? '0');
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  // A row of a table in Markdown; a file that did not even load is no failed test.
+  const cells = [`Node ${node}`, name, ...counts, `${seconds} s`, commit, code === 0 ? 'ok' : 'FAILED'];
+  console.log(`| ${cells.join(' | ')} |`);
   if (code !== 0) console.log(output.trimEnd());
   else if (proofOf) for (const [figures] of output.matchAll(/^.*: requests .*$/gm)) console.log(`        ${figures}`);
   return code === 0;
 }
 
+const git = spawnSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' });
+const commit = git.status === 0 ? git.stdout.trim() : 'no commit';
+
 let failed = 0;
+console.log('| Node | with | passed | failed | skipped | duration | commit | |');
+console.log('|---|---|---|---|---|---|---|---|');
 for (const cell of chosen) if (!(await run(cell))) failed++;
 console.log(`${chosen.length - failed} passed, ${failed} failed`);
 process.exitCode = failed === 0 ? 0 : 1;

@@ -5,7 +5,9 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-const files = ['rollout', 'keep-alive', 'chaos'].map((name) => `test/integration/node-http/${name}.test.ts`);
+const files = ['rollout', 'held-rollout', 'keep-alive', 'chaos'].map(
+  (name) => `test/integration/node-http/${name}.test.ts`,
+);
 const { status } = spawnSync(
   process.execPath,
   ['node_modules/vitest/vitest.mjs', 'run', '--project=integration', ...files],

@@ -14,7 +14,7 @@ import { type Send, Tally, Traffic } from '../undici/support/traffic.js';
 import { running, send } from './support/request.js';
 import { over } from './support/traffic.js';
 
-const PODS = PROOF ? 10 : 4;
+const PODS = PROOF ? 10 : 3;
 const CALLERS = PROOF ? 64 : 24;
 const ROLLS = PROOF ? 3 : 1;
 const LIMIT_MS = 180_000;

@@ -130,6 +130,12 @@ describe('a pod that leaves while a connection to it opens', () => {
       await leave();
       expect(await answer).toBe('staying');
       resolver.update(leaving.endpoint);
+      // Until the set is applied the other one is picked, and may have sent the request by then.
+      await until('the other has left', () =>
+        orders.balancer
+          .snapshot()
+          .endpoints.every(({ state, key }) => key.includes(String(leaving.port)) === (state !== 'draining')),
+      );
       const later = podOf(orders.request({ path: '/', method: 'POST', body: 'later' }));
       leaving.thaw();
       expect(await later).toBe('leaving');

@@ -8,7 +8,18 @@ import { spawn } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('../../..', import.meta.url));
-const all = ['rollout', 'streams', 'drain', 'kill', 'keep-alive', 'recycled-address', 'newcomer', 'faults', 'chaos'];
+const all = [
+  'rollout',
+  'held-rollout',
+  'streams',
+  'drain',
+  'kill',
+  'keep-alive',
+  'recycled-address',
+  'newcomer',
+  'faults',
+  'chaos',
+];
 const wanted = process.argv.slice(2);
 const unknown = wanted.filter((name) => !all.includes(name));
 if (unknown.length > 0) {

@@ -1,9 +1,10 @@
 import type { ObserverEvents } from '../../../../src/observe/observer.js';
 import { createCertificate } from '../../../../src/testing/servers/api-server-certificate.js';
 import { Cluster } from './cluster.js';
+import { PROOF } from './proof.js';
 import { type Send, Tally } from './traffic.js';
 
-const PODS = 4;
+const PODS = PROOF ? 4 : 2;
 /** Requests at a steady pace, whatever becomes of the answers. */
 const EVERY_MS = 10;
 /** More at once than there are connections, so that some have to be opened. */
