@@ -141,11 +141,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
     checkKeys('acquire', options, acquireOptionNames);
-    return this.claim(options);
-  }
-
-  /** `acquire` with options that are known to fit: each attempt of `run` asks. */
-  async claim(options: AcquireOptions<C>): Promise<Lease<C>> {
     const { key, avoid, signal } = options;
     signal?.throwIfAborted();
     const lease = this.#pickInTurn(options);

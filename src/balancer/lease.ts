@@ -1,9 +1,13 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { type Outcome, usableOutcome } from '../endpoint/outcome.js';
+import type { Observer } from '../observe/observer.js';
 import type { Subchannel } from '../pool/subchannel.js';
+import type { RetryPolicy } from '../retry/retry-policy.js';
 
 /** What a lease reports to. */
 export interface LeaseOwner<C> {
+  readonly retries: RetryPolicy;
+  readonly observer: Observer;
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void;
   /** A lease was ended with this, which is no outcome; returns what is taken in its place. */
   misused(value: unknown): Outcome;
@@ -29,6 +33,16 @@ export class Lease<C> {
 
   get endpoint(): Endpoint {
     return this.subchannel.endpoint;
+  }
+
+  /** What may be repeated, and what pays for it: of the balancer it came from. */
+  get retries(): RetryPolicy {
+    return this.#owner.retries;
+  }
+
+  /** The observer of the balancer it came from. */
+  get observer(): Observer {
+    return this.#owner.observer;
   }
 
   /** Whether the first byte of the answer came. */

@@ -1,10 +1,7 @@
 import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
-import { notify, type Observer, observes } from '../observe/observer.js';
-import type { RetryPolicy } from '../retry/retry-policy.js';
-import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
-import type { AcquireOptions } from './acquire-options.js';
+import { type AttemptedCall, type AttemptSource, Attempts } from './attempts.js';
 import { CallDeadline } from './call-deadline.js';
 import { classifyError } from './classify.js';
 import type { Lease } from './lease.js';
@@ -36,14 +33,10 @@ const runOptionNames: readonly (keyof RunOptions)[] = ['signal', 'key', 'idempot
 const MAX_DEADLINE_MS = 86_400_000;
 
 /** What `runCall` needs of a balancer. */
-export interface CallRunner<C> {
+export interface CallRunner<C> extends AttemptSource<C> {
   readonly clock: Clock;
   /** Of the resolver, for messages. */
   readonly name: string;
-  readonly retries: RetryPolicy;
-  readonly observer: Observer;
-  /** `acquire` with options that are known to fit. */
-  claim(options: AcquireOptions<C>): Promise<Lease<C>>;
 }
 
 /** What a call does with an endpoint. The signal is there if the call has a signal or a deadline. */
@@ -56,79 +49,84 @@ export async function runCall<C, T>(balancer: CallRunner<C>, use: Use<C, T>, opt
   const { deadlineMs, signal, idempotent, classify } = options;
   checkBoolean('idempotent', idempotent, false);
   if (classify !== undefined) checkFunction('classify', classify);
-  if (deadlineMs === undefined) return attempts(balancer, use, options, undefined);
+  if (deadlineMs === undefined) return start(balancer, use, options, undefined);
   const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });
   const limit = new CallDeadline<C>(balancer.clock, balancer.name, limitMs, signal);
   try {
-    return await attempts(balancer, use, { ...options, signal: limit.signal }, limit);
+    return await start(balancer, use, { ...options, signal: limit.signal }, limit);
   } finally {
     limit.close();
   }
 }
 
-async function attempts<C, T>(
+function start<C, T>(
   balancer: CallRunner<C>,
   use: Use<C, T>,
   options: RunOptions,
   limit: CallDeadline<C> | undefined,
 ): Promise<T> {
-  const { signal, key, idempotent = false, classify = classifyError } = options;
-  const { retries } = balancer;
-  let tried: TriedEndpoints<C> | undefined;
-  let failure: unknown;
-  retries.started();
-  for (let attempt = 1; ; attempt++) {
-    const lease = await balancer.claim({ key, avoid: tried?.avoid, signal });
-    if (signal?.aborted || tried?.allows(lease) === false) {
-      lease.end(outcomes.notStarted);
-      throw signal?.aborted ? signal.reason : failure;
-    }
+  return new Promise((resolve, reject) => {
+    new RunningCall(balancer, { use, options, limit, resolve, reject }).begin();
+  });
+}
+
+/** One `run`: who it is for, and what ends it. */
+interface RunParts<C, T> {
+  readonly use: Use<C, T>;
+  readonly options: RunOptions;
+  readonly limit: CallDeadline<C> | undefined;
+  readonly resolve: (result: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+class RunningCall<C, T> implements AttemptedCall<C> {
+  readonly signal: AbortSignal | undefined;
+  readonly #parts: RunParts<C, T>;
+  readonly #attempts: Attempts<C>;
+
+  constructor(source: AttemptSource<C>, parts: RunParts<C, T>) {
+    this.#parts = parts;
+    this.signal = parts.options.signal;
+    this.#attempts = new Attempts(source, this, parts.options.key);
+  }
+
+  begin(): void {
+    if (this.signal?.aborted) this.fail(this.signal.reason);
+    else if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  send(lease: Lease<C>): void {
+    void this.#use(lease);
+  }
+
+  fail(error: unknown): void {
+    this.#parts.reject(error);
+  }
+
+  async #use(lease: Lease<C>): Promise<void> {
+    const { use, limit, resolve, options } = this.#parts;
     try {
-      const used = use(lease.handle, lease, signal);
+      const used = use(lease.handle, lease, this.signal);
       const result = await (limit === undefined ? used : limit.race(lease, used));
-      lease.end(outcomes.success);
-      report(balancer, lease, attempt, false, undefined);
-      return result;
+      this.#attempts.end(outcomes.success);
+      resolve(result);
     } catch (error) {
-      const isOver = signal?.aborted === true;
-      lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, classify));
+      const isOver = this.signal?.aborted === true;
+      if (isOver) this.#attempts.stop();
+      lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, options.classify));
+      const { answered } = lease;
       // `use` may have ended it before, and knows best.
       const outcome = lease.outcome as Outcome;
-      const retrying =
-        !isOver && retries.allows({ outcome, idempotent, answered: lease.answered, tried: attempt, error });
-      report(balancer, lease, attempt, retrying, error);
-      if (!retrying) throw error;
-      failure = error;
-      tried ??= new TriedEndpoints();
-      tried.add(lease, outcome);
-      // If the endpoint lost its connection just now, it hears of that next; only then is it clear who is left.
-      await undefined;
+      this.#attempts.fail({ outcome, error, idempotent: options.idempotent === true, answered });
     }
   }
 }
 
 /** The lease must end whatever `classify` does. */
-function outcomeOf(error: unknown, classify: (error: unknown) => Outcome): Outcome {
+function outcomeOf(error: unknown, classify: (error: unknown) => Outcome = classifyError): Outcome {
   try {
     return usableOutcome(classify(error)) ?? outcomes.protocol;
   } catch {
     return outcomes.protocol;
   }
-}
-
-function report<C>(
-  { observer }: CallRunner<C>,
-  { endpoint, outcome }: Lease<C>,
-  attempt: number,
-  retrying: boolean,
-  error: unknown,
-): void {
-  if (!observes(observer, 'attemptEnded')) return;
-  notify(observer, 'attemptEnded', {
-    endpoint,
-    outcome: outcome as Outcome,
-    attempt,
-    retrying,
-    ...(error !== undefined && { error }),
-  });
 }

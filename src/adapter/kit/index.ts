@@ -1,6 +1,13 @@
 /**
  * For authors of adapters: what the adapters of evenkeel share. Unstable: a minor version may change it, and the changelog says so.
  */
+export {
+  type AttemptedCall,
+  type AttemptSource,
+  Attempts,
+  type AttemptTally,
+  reportAttempt,
+} from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
 export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
 export { LatencyQuantile } from '../../balancer/latency-quantile.js';

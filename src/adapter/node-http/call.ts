@@ -1,5 +1,6 @@
 import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
@@ -7,13 +8,12 @@ import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import {
+  type AttemptedCall,
+  Attempts,
   loadReportHeader,
-  notify,
-  observes,
   outcomeAtDeadline,
   type SharedTimer,
   type Timed,
-  TriedEndpoints,
 } from '../kit/index.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
 import { outcomeOfBroken } from './outcome.js';
@@ -38,18 +38,12 @@ export interface CallOwner {
  * often as the retry budget pays for it; from then on it is Node's, and only watched: no listener of ours changes what
  * happens when the caller has none.
  */
-export class Call implements SocketSeeker, Timed {
+export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
   readonly #owner: CallOwner;
-  readonly #key: string | undefined;
-  #lease: Lease<PodAgent> | undefined;
-  #attempt = 0;
-  /** Where it was tried; undefined before the first retry. */
-  #tried: TriedEndpoints<PodAgent> | undefined;
+  readonly #attempts: Attempts<PodAgent>;
   /** While it has no socket. */
   #pending: PendingRequest | undefined;
-  /** Ends the waiting for a pod. */
-  #waiting: AbortController | undefined;
   /** It has its socket, or failed, or its caller gave it up: it wants none any more. */
   #settled = false;
   /** When it has to be over, if it has to. */
@@ -59,7 +53,7 @@ export class Call implements SocketSeeker, Timed {
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
     this.request = request;
-    this.#key = key;
+    this.#attempts = new Attempts(owner.balancer, this, key);
   }
 
   get wanted(): boolean {
@@ -71,7 +65,7 @@ export class Call implements SocketSeeker, Timed {
   }
 
   get podLeft(): boolean {
-    return this.#lease?.subchannel.state === 'draining';
+    return this.lease?.subchannel.state === 'draining';
   }
 
   /** The request has until `deadline`; to be said before it begins. */
@@ -87,29 +81,44 @@ export class Call implements SocketSeeker, Timed {
     const { origin } = this.#owner;
     const { delayMs: limitMs } = this.#deadline as SharedTimer;
     const { method } = request;
-    const error = deadlineError({ origin, method, limitMs, running: [this], tried: this.#tried });
+    const error = deadlineError({ origin, method, limitMs, running: [this], tried: this.#attempts.tried });
     // The answer's readers hear of it as well, if there is one; both ways end in the socket.
     (responseOf(request) ?? request).destroy(error);
   }
 
   /** Where it went. */
   get lease(): Lease<PodAgent> | undefined {
-    return this.#lease;
+    return this.#attempts.lease;
   }
 
   /** How far it has come, for people. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
-    if (this.#lease === undefined) return 'waiting';
+    const { lease } = this;
+    if (lease === undefined) return 'waiting';
     if (!this.#settled) return 'connecting';
-    return this.#isAnswered(this.#lease) ? 'answered' : 'sent';
+    return this.#isAnswered(lease) ? 'answered' : 'sent';
   }
 
   begin(): void {
-    const { balancer } = this.#owner;
-    balancer.retries.started();
-    const lease = balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
-    if (lease === undefined) this.#wait(undefined);
-    else this.#seek(lease);
+    if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  send(lease: Lease<PodAgent>): void {
+    lease.handle.serve(this);
+    this.#hold();
+  }
+
+  fail(error: unknown): void {
+    if (!this.#settled) this.#settle(error as Error);
+  }
+
+  waits(): void {
+    this.#owner.waits(this.request);
+    this.#hold();
+  }
+
+  waited(): void {
+    this.#owner.served(this.request);
   }
 
   served(): void {
@@ -119,75 +128,21 @@ export class Call implements SocketSeeker, Timed {
     // All may be told more than once: `once` costs more than that.
     this.request.on(errorMonitor, (error: Error) => this.#over(error));
     this.request.on('close', () => this.#over(undefined));
-    this.request.on('information', () => this.#lease?.progressed());
+    this.request.on('information', () => this.lease?.progressed());
   }
 
   refused(error: Error): void {
-    const lease = this.#lease as Lease<PodAgent>;
-    const dialled = isDialError(error);
-    const outcome = dialled ? outcomes.notConnected : outcomes.notStarted;
-    const { retries } = this.#owner.balancer;
-    lease.end(outcome);
-    const { method } = this.request;
-    const ended = { outcome, idempotent: true, answered: false, tried: this.#attempt, method, error };
-    // It was not tried on a pod that left: nothing the retry rules would count, or the budget pay for.
-    if (!dialled) retries.moved();
-    const retrying = !dialled || retries.allows(ended);
-    this.#report(lease, outcome, retrying, error);
-    if (retrying) this.#moveOn(lease, error);
-    else this.#fail(error);
-  }
-
-  #seek(lease: Lease<PodAgent>): void {
-    this.#lease = lease;
-    this.#attempt++;
-    lease.handle.serve(this);
-    this.#hold();
-  }
-
-  #moveOn(failed: Lease<PodAgent>, error: Error): void {
-    this.#lease = undefined;
-    this.#tried ??= new TriedEndpoints();
-    // Either way its pod is of use again only over another connection.
-    this.#tried.add(failed, outcomes.notConnected);
-    const { avoid } = this.#tried;
-    const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
-    if (lease !== undefined && !avoid.has(lease.subchannel)) {
-      this.#seek(lease);
-      return;
-    }
-    lease?.end(outcomes.notStarted);
-    this.#wait(error);
-  }
-
-  /** Waits for a pod; with `failure`, the error of the attempt before, for one to try again on. */
-  #wait(failure: Error | undefined): void {
-    const { balancer } = this.#owner;
-    const giveUp = new AbortController();
-    this.#waiting = giveUp;
-    this.#owner.waits(this.request);
-    this.#hold();
-    const acquire = async (): Promise<Lease<PodAgent>> => {
-      // A pod that failed just now is taken out within this turn; only then is it clear who is left.
-      if (failure !== undefined) await undefined;
-      return balancer.acquire({ key: this.#key, avoid: this.#tried?.avoid, signal: giveUp.signal });
-    };
-    acquire().then(
-      (lease) => {
-        this.#owner.served(this.request);
-        this.#waiting = undefined;
-        if (!this.#settled && this.#tried?.allows(lease) !== false) {
-          this.#seek(lease);
-          return;
-        }
-        lease.end(outcomes.notStarted);
-        if (failure !== undefined) this.#fail(failure);
-      },
-      (error: Error) => {
-        this.#owner.served(this.request);
-        this.#fail(failure ?? error);
-      },
-    );
+    const untried = !isDialError(error);
+    this.#attempts.fail({
+      outcome: untried ? outcomes.notStarted : outcomes.notConnected,
+      // Either way its pod is of use again only over another connection.
+      repeatAs: outcomes.notConnected,
+      error,
+      untried,
+      idempotent: true,
+      answered: false,
+      method: this.request.method,
+    });
   }
 
   /** From here on the caller may give up before there is a socket. */
@@ -200,16 +155,9 @@ export class Call implements SocketSeeker, Timed {
   #abandoned(): void {
     if (this.#settled) return;
     this.#settle(undefined);
-    this.#waiting?.abort();
-    const lease = this.#lease;
-    if (lease === undefined) return;
-    const outcome = this.#outcomeOfAbort(lease);
-    lease.end(outcome);
-    this.#report(lease, outcome, false, undefined);
-  }
-
-  #fail(error: Error): void {
-    if (!this.#settled) this.#settle(error);
+    this.#attempts.stop();
+    const { lease } = this;
+    if (lease !== undefined) this.#attempts.end(this.#outcomeOfAbort(lease));
   }
 
   #settle(error: Error | undefined): void {
@@ -221,28 +169,22 @@ export class Call implements SocketSeeker, Timed {
 
   /** The request is over, in one way or another. */
   #over(error: Error | undefined): void {
-    const lease = this.#lease;
+    const { lease } = this;
     if (lease === undefined) return;
-    this.#lease = undefined;
     this.#deadline?.cancel();
     const response = responseOf(this.request);
     const { socket } = this.request;
     if (response !== undefined) lease.progressed();
     if (response !== undefined && socket !== null && lease.handle.isDetached(socket)) {
-      // The connection is the caller's own from now on; it stays a call on the pod until it is closed.
-      const outcome = answerOutcome(response);
-      const answeredMs = this.#owner.clock.now() - lease.startedMs;
-      const over = (): void => this.#end(lease, outcome, undefined, answeredMs);
-      if (socket.destroyed) over();
-      else socket.once('close', over);
+      this.#detached(response, socket);
       return;
     }
     if (response?.complete) {
-      this.#end(lease, answerOutcome(response), error);
+      this.#attempts.end(answerOutcome(response), { error });
       return;
     }
     if (this.#isLate) {
-      this.#end(lease, this.#outcomeOfAbort(lease), error);
+      this.#attempts.end(this.#outcomeOfAbort(lease), { error });
       return;
     }
     const endedByPod = socket?.readableEnded === true;
@@ -252,10 +194,23 @@ export class Call implements SocketSeeker, Timed {
     if (error !== undefined && outcome.cause === 'reset' && isPlain) {
       explainSilentEnd(error, lease.endpoint, socket.bytesRead);
     }
-    this.#end(lease, outcome, error);
+    this.#attempts.end(outcome, { error });
     if (outcome.cause !== 'reset') return;
     const unanswered = response === undefined && this.request.reusedSocket;
     lease.handle.lost(error ?? new Error('the pod ended the connection'), unanswered);
+  }
+
+  /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
+  #detached(response: IncomingMessage, socket: Socket): void {
+    const attempts = this.#attempts;
+    const lease = attempts.conclude() as Lease<PodAgent>;
+    const latencyMs = this.#owner.clock.now() - lease.startedMs;
+    const closed = (): void => {
+      lease.end(answerOutcome(response), latencyMs);
+      attempts.report(lease);
+    };
+    if (socket.destroyed) closed();
+    else socket.once('close', closed);
   }
 
   #isAnswered(lease: Lease<PodAgent>): boolean {
@@ -267,18 +222,6 @@ export class Call implements SocketSeeker, Timed {
     if (!this.#isLate) return outcomes.cancelled;
     const { delayMs } = this.#deadline as SharedTimer;
     return outcomeAtDeadline(this.#owner.clock.now() - lease.startedMs, delayMs, this.#isAnswered(lease));
-  }
-
-  #end(lease: Lease<PodAgent>, outcome: Outcome, error: Error | undefined, latencyMs?: number): void {
-    lease.end(outcome, latencyMs);
-    this.#report(lease, outcome, false, error);
-  }
-
-  #report(lease: Lease<PodAgent>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
-    const { observer } = this.#owner.balancer;
-    if (!observes(observer, 'attemptEnded')) return;
-    const { endpoint } = lease;
-    notify(observer, 'attemptEnded', { endpoint, outcome, attempt: this.#attempt, retrying, error });
   }
 }
 

@@ -90,7 +90,7 @@ export class CallV1 extends Call {
   }
 
   onError(error: Error): void {
-    this.failed(error);
+    this.attemptFailed(error);
   }
 
   onBodySent(chunk: unknown): void {

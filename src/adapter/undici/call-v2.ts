@@ -161,7 +161,7 @@ export class CallV2 extends Call implements Dispatcher.DispatchController {
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.failed(error);
+    this.attemptFailed(error);
   }
 
   onBodySent(chunk: unknown): void {

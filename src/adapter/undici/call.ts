@@ -3,14 +3,20 @@ import { type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { isPodLeftError } from '../http/pod-left.js';
 import { explainSilentEnd } from '../http/silent-end.js';
-import { notify, observes, outcomeAtDeadline, type SharedTimer, type Timed, TriedEndpoints } from '../kit/index.js';
+import {
+  type AttemptedCall,
+  Attempts,
+  type AttemptTally,
+  outcomeAtDeadline,
+  type SharedTimer,
+  type Timed,
+} from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
 import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
-import { waitForEndpoint } from './endpoint-wait.js';
 import { outcomeOfError } from './outcome.js';
 import { PodRequest } from './pod-client.js';
-import { isGivenUpError, MAX_MOVES, podLeftError } from './pod-left.js';
+import { isGivenUpError, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
 import { isRefusedError } from './refused-stream.js';
 import { unsentTeller } from './unsent-request.js';
@@ -23,23 +29,16 @@ import { isBodyError } from './watched-body.js';
  * The caller hears of its start at once, so that he can abort at every stage: while we wait for an endpoint, while a
  * socket opens, between two attempts. He then hears of exactly one end.
  */
-export abstract class Call extends PodRequest implements Timed {
+export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Timed {
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
-  readonly #key: string | undefined;
-  /** The attempt under way; also one whose caller gave up while undici had it queued, until undici lets go of it. */
-  #lease: Lease<Pool> | undefined;
-  #attempt = 0;
-  /** Attempts that went elsewhere before anything was sent, because their pod had left or was given up. */
-  #moves = 0;
-  /** Where this call was tried; undefined before the first retry. */
-  protected tried: TriedEndpoints<Pool> | undefined;
+  protected readonly attempts: Attempts<Pool>;
   /** When the whole call has to be over, if it has to. */
   #deadline: SharedTimer | undefined;
-  /** Ends the waiting for an endpoint. */
-  #waiting: AbortController | undefined;
   /** Tells those who trace requests that it fails, while undici does not know of it. */
   #tellUnsent: ((error: Error) => void) | undefined;
+  /** Hears the body fail while the call waits. */
+  #bodyFailed: ((error: Error) => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
   /** A part of the answer, a 1xx included, has come. */
@@ -52,11 +51,16 @@ export abstract class Call extends PodRequest implements Timed {
   /** The caller's reason for giving up. */
   protected abortReason: Error | undefined;
 
-  constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined) {
+  constructor(
+    owner: CallOwner,
+    options: Dispatcher.DispatchOptions,
+    key: string | undefined,
+    hedging?: { readonly tally: AttemptTally<Pool>; readonly isHedge: boolean },
+  ) {
     super();
     this.#owner = owner;
     this.#options = options;
-    this.#key = key;
+    this.attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
   /** Tells the caller that his request begins; he may abort from within. */
@@ -76,29 +80,34 @@ export abstract class Call extends PodRequest implements Timed {
     try {
       this.announce();
     } catch (error) {
-      this.#finish(error as Error);
+      this.fail(error);
     }
-    if (this.done) return true;
-    this.#owner.balancer.retries.started();
-    return this.start();
+    return this.done || this.start();
   }
 
-  /** Makes the first attempt. False when it has to wait for an endpoint. */
-  protected start(): boolean {
-    const lease = this.#owner.balancer.pick(this.#key === undefined ? undefined : { key: this.#key });
-    if (lease === undefined) return this.#waitFirst();
-    this.send(lease);
-    return true;
+  /** Makes the first attempt, on `lease` if there is one. False when it has to wait for an endpoint. */
+  start(lease?: Lease<Pool>): boolean {
+    if (this.attempts.begin(lease)) return true;
+    // It need not wait for what undici would refuse there.
+    const options = this.#options;
+    const refusal = refusalOf(options);
+    if (refusal !== undefined) {
+      this.fail(refusal);
+      return true;
+    }
+    this.#tellUnsent = unsentTeller(this.#owner.origin, options);
+    this.attempts.wait();
+    return false;
   }
 
-  /** Where the attempt under way went. */
+  /** Where the attempt under way went; also of one whose caller gave up while undici had it queued. */
   get lease(): Lease<Pool> | undefined {
-    return this.#lease;
+    return this.attempts.lease;
   }
 
   /** How far the attempt under way has come, for people. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
-    if (this.#lease === undefined) return 'waiting';
+    if (this.lease === undefined) return 'waiting';
     if (!this.#sent) return 'connecting';
     return this.#answered ? 'answered' : 'sent';
   }
@@ -108,14 +117,16 @@ export abstract class Call extends PodRequest implements Timed {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
     if (this.#sent) this.interrupt(this.abortReason);
-    else this.#finish(this.abortReason);
+    else this.fail(this.abortReason);
   }
 
   /** Its deadline. */
   timedOut(): void {
     const { origin } = this.#owner;
     const { method } = this.#options;
-    this.abort(deadlineError({ origin, method, limitMs: this.limitMs as number, running: [this], tried: this.tried }));
+    this.abort(
+      deadlineError({ origin, method, limitMs: this.limitMs as number, running: [this], tried: this.attempts.tried }),
+    );
   }
 
   /**
@@ -123,7 +134,7 @@ export abstract class Call extends PodRequest implements Timed {
    * this throws undici fails the attempt with; it has then written nothing, and leaves the body and the socket alone.
    */
   protected began(): void {
-    const lease = this.#lease;
+    const { lease } = this;
     // Its address may be another's in a moment.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
@@ -133,7 +144,7 @@ export abstract class Call extends PodRequest implements Timed {
   protected responded(): void {
     if (this.#answered) return;
     this.#answered = true;
-    this.#lease?.progressed();
+    this.lease?.progressed();
   }
 
   /** The head of the final answer came, and says something other than a plain success. */
@@ -148,112 +159,103 @@ export abstract class Call extends PodRequest implements Timed {
 
   /** The answer is complete; or as much of it as anybody wants, and the call goes on elsewhere. */
   protected completed(retrying = false): void {
-    const lease = this.#conclude();
-    if (lease === undefined) return;
+    this.#over();
     this.client?.answered();
-    lease.end(this.#verdict);
-    this.#report(lease, this.#verdict, retrying, undefined);
+    if (retrying) this.attempts.end(this.#verdict, { retrying });
+    else this.attempts.end(this.#verdict);
   }
 
   /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
   protected upgraded(status: number, socket: { once(event: 'close', listener: () => void): unknown }): void {
-    const lease = this.#conclude();
+    this.#over();
+    const { attempts } = this;
+    const lease = attempts.conclude();
     if (lease === undefined) return;
     lease.progressed();
     const outcome = status >= 500 ? outcomes.status : outcomes.success;
     socket.once('close', () => {
       lease.end(outcome);
-      this.#report(lease, outcome, false, undefined);
+      attempts.report(lease);
     });
   }
 
-  /** The caller hears nothing more of us. The lease of the attempt under way is to be ended. */
-  #conclude(): Lease<Pool> | undefined {
-    const lease = this.#lease;
-    this.#lease = undefined;
+  /** The caller hears nothing more of us. */
+  #over(): void {
     this.#sent = false;
     this.done = true;
     this.#deadline?.cancel();
-    return lease;
   }
 
   /** The attempt failed; another may follow elsewhere. */
-  protected failed(error: Error): void {
-    const lease = this.#lease;
+  protected attemptFailed(error: Error): void {
+    const { lease } = this;
     if (lease === undefined) {
       // What the caller's own code threw when it was told of the end.
       this.deliver(error);
       return;
     }
-    this.#lease = undefined;
+    const sent = this.#sent;
+    this.#sent = false;
     const isOurs = this.#isOurs(error);
-    const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, this.#sent);
-    lease.end(outcome);
+    const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, sent);
     if (outcome.cause === 'reset') {
       this.#owner.lost(lease.handle, error);
       const { socket } = error as errors.SocketError;
       if (this.#owner.origin.startsWith('http:')) explainSilentEnd(error, lease.endpoint, socket?.bytesRead);
     }
-    const retrying = !this.done && this.mayRepeat(outcome, error);
-    this.#sent = false;
-    this.#report(lease, outcome, retrying, error);
-    if (retrying) this.#repeat(lease, outcome, error);
-    else this.#finish((isOurs ? undefined : this.#owner.destroyedBy) ?? error);
+    this.attempts.fail({
+      outcome,
+      error,
+      repeatable: this.mayRepeat(sent),
+      idempotent: isRepeatable(this.#options, lease.retries),
+      answered: this.#answered,
+      untried: isPodLeftError(error) || (!sent && isGivenUpError(error)),
+      refused: isRefusedError(error),
+      method: this.#options.method,
+    });
   }
 
-  protected send(lease: Lease<Pool>): void {
-    this.#lease = lease;
+  /** Whether there is still something to send. */
+  protected mayRepeat(sent: boolean): boolean {
+    const options = this.#options;
+    if (this.abortReason !== undefined || bodyOf(options)?.destroyed === true) return false;
+    // The pod did nothing of it, but it was sent.
+    return !sent || hasLastingBody(options);
+  }
+
+  send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
-    this.#attempt = this.nextAttempt(this.#attempt);
-    const { retries } = this.#owner.balancer;
+    const { retries } = lease;
     // A second attempt takes no more chances.
-    const isRepeated = this.#attempt === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
+    const isRepeated = this.attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     dispatchTo(lease.handle, this.#options, this as Dispatcher.DispatchHandler, isRepeated);
   }
 
-  /** The number of the attempt that follows `attempt`, from 1. */
-  protected nextAttempt(attempt: number): number {
-    return attempt + 1;
+  waits(): void {
+    this.#owner.waits();
+    // undici watches the body only while it has the request: nobody else would hear it fail meanwhile.
+    this.#bodyFailed = (error) => this.abort(error);
+    bodyOf(this.#options)?.on('error', this.#bodyFailed);
   }
 
-  /** Attempts so far as the retry rules count them: without those that were only moved. */
-  protected get attemptsTried(): number {
-    return this.#attempt - this.#moves;
+  waited(): void {
+    if (this.#bodyFailed !== undefined) bodyOf(this.#options)?.off('error', this.#bodyFailed);
+    this.#owner.served();
   }
 
-  /** The attempt goes elsewhere without being counted. False: that was done too often. */
-  protected move(): boolean {
-    if (this.#moves >= MAX_MOVES) return false;
-    this.#moves++;
-    return true;
-  }
-
-  /** Whether an attempt of this call is a hedge. */
-  get isHedge(): boolean {
-    return false;
+  fail(error: unknown): void {
+    if (this.done) return;
+    this.done = true;
+    this.#deadline?.cancel();
+    this.attempts.stop();
+    const told = this.#isOurs(error as Error) ? (error as Error) : (this.#owner.destroyedBy ?? (error as Error));
+    this.#tellUnsent?.(told);
+    this.deliver(told);
   }
 
   /** How long the whole call may take, in ms. */
   protected get limitMs(): number | undefined {
     return this.#deadline?.delayMs;
-  }
-
-  /** Whether another attempt may follow the one that failed; if so it is paid for. */
-  protected mayRepeat(outcome: Outcome, error: Error): boolean {
-    if (outcome.kind === 'cancelled' || this.abortReason !== undefined) return false;
-    if (bodyOf(this.#options)?.destroyed === true) return false;
-    // The pod did nothing of it, but it was sent.
-    if (this.#sent && !hasLastingBody(this.#options)) return false;
-    // It was not tried there: nothing the retry rules would count, or the budget pay for.
-    const { retries } = this.#owner.balancer;
-    const untried = isPodLeftError(error) || (!this.#sent && isGivenUpError(error));
-    if (untried && this.move()) {
-      retries.moved();
-      return true;
-    }
-    const { method } = this.#options;
-    const idempotent = isRepeatable(this.#options, retries);
-    return retries.allows({ outcome, idempotent, answered: this.#answered, tried: this.attemptsTried, method, error });
   }
 
   /** Whether an attempt that failed with `error` did so by the caller's doing, or at his deadline. */
@@ -267,76 +269,5 @@ export abstract class Call extends PodRequest implements Timed {
     const { limitMs } = this;
     if (limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
     return outcomeAtDeadline(this.#owner.clock.now() - startedMs, limitMs, this.#answered);
-  }
-
-  #repeat(failed: Lease<Pool>, outcome: Outcome, error: Error): void {
-    this.tried ??= new TriedEndpoints();
-    this.tried.add(failed, outcome);
-    if (isRefusedError(error)) this.tried.refused(failed);
-    const { avoid } = this.tried;
-    const lease = this.#owner.balancer.pick({ key: this.#key, avoid });
-    if (lease !== undefined && !avoid.has(lease.subchannel)) {
-      this.send(lease);
-      return;
-    }
-    lease?.end(outcomes.notStarted);
-    this.#wait(error);
-  }
-
-  /** Waits for its first endpoint, unless undici would refuse it there. */
-  #waitFirst(): boolean {
-    const options = this.#options;
-    const refusal = refusalOf(options);
-    if (refusal !== undefined) {
-      this.#finish(refusal);
-      return true;
-    }
-    this.#tellUnsent = unsentTeller(this.#owner.origin, options);
-    this.#wait(undefined);
-    return false;
-  }
-
-  /** Waits for an endpoint; with `failure`, the error of the attempt before, for one to try again on. */
-  #wait(failure: Error | undefined): void {
-    const { tried } = this;
-    this.#waiting = waitForEndpoint({
-      owner: this.#owner,
-      key: this.#key,
-      tried,
-      body: bodyOf(this.#options),
-      isRepeat: failure !== undefined,
-      bodyFailed: (error) => this.abort(error),
-      got: (lease) => {
-        this.#waiting = undefined;
-        if (!this.done && tried?.allows(lease) !== false) {
-          this.send(lease);
-          return;
-        }
-        lease.end(outcomes.notStarted);
-        if (failure !== undefined) this.#finish(failure);
-      },
-      failed: (error) => {
-        this.#waiting = undefined;
-        this.#finish(this.#owner.destroyedBy ?? failure ?? error);
-      },
-    });
-  }
-
-  #finish(error: Error): void {
-    if (this.done) return;
-    this.done = true;
-    this.#deadline?.cancel();
-    this.#waiting?.abort();
-    this.#tellUnsent?.(error);
-    this.deliver(error);
-  }
-
-  #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
-    const { observer } = this.#owner.balancer;
-    if (!observes(observer, 'attemptEnded')) return;
-    const { endpoint } = lease;
-    const attempt = this.#attempt;
-    const hedged = this.isHedge;
-    notify(observer, 'attemptEnded', { endpoint, outcome, attempt, retrying, ...(hedged && { hedged }), error });
   }
 }

@@ -1,15 +1,15 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import type { Lease, Outcome } from '../../index.js';
+import type { Outcome } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { loadReportHeader, type SharedTimers, type TriedEndpoints } from '../kit/index.js';
+import { type AttemptTally, loadReportHeader, type SharedTimers } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import type { HandlerV2 } from './call-v2.js';
 import { withRawHeaders } from './raw-headers.js';
 
 /** What the attempts of one call have in common. */
-export interface HedgedAttemptOwner {
+export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly owner: CallOwner;
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
@@ -17,14 +17,7 @@ export interface HedgedAttemptOwner {
   readonly handler: HandlerV2;
   /** The controller the caller has. */
   readonly controller: Dispatcher.DispatchController;
-  readonly tried: TriedEndpoints<Pool>;
   readonly limitMs: number | undefined;
-  /** Attempts made, over all attempts. */
-  attempts: number;
-  /** Of those, how many the retry rules count. */
-  readonly attemptsTried: number;
-  /** An attempt goes elsewhere without being counted. False: that was done too often. */
-  move(): boolean;
   /** Whether no other attempt is under way. */
   isAlone(attempt: HedgedAttempt): boolean;
   /** The head of a final answer came. True: the caller gets it. False: nobody does. */
@@ -51,7 +44,7 @@ const DISCARDED_MS = 1_000;
  * Its answer goes to the caller, or nowhere.
  */
 export class HedgedAttempt extends Call {
-  readonly #isHedge: boolean;
+  readonly isHedge: boolean;
   readonly #of: HedgedAttemptOwner;
   #controller: Dispatcher.DispatchController | undefined;
   /** Bytes of the answer that were thrown away; undefined while it is the caller's, or none. */
@@ -59,17 +52,9 @@ export class HedgedAttempt extends Call {
   #discarding: { cancel(): void } | undefined;
 
   constructor(of: HedgedAttemptOwner, isHedge: boolean) {
-    super(of.owner, of.options, of.key);
+    super(of.owner, of.options, of.key, { tally: of, isHedge });
     this.#of = of;
-    this.tried = of.tried;
-    this.#isHedge = isHedge;
-  }
-
-  /** Makes its first attempt; on `lease`, if there is one. False when it has to wait for an endpoint. */
-  override start(lease?: Lease<Pool>): boolean {
-    if (lease === undefined) return super.start();
-    this.send(lease);
-    return true;
+    this.isHedge = isHedge;
   }
 
   get controller(): Dispatcher.DispatchController | undefined {
@@ -86,28 +71,12 @@ export class HedgedAttempt extends Call {
     this.#controller?.abort(reason);
   }
 
-  protected override nextAttempt(): number {
-    return ++this.#of.attempts;
-  }
-
-  protected override get attemptsTried(): number {
-    return this.#of.attemptsTried;
-  }
-
-  protected override move(): boolean {
-    return this.#of.move();
-  }
-
-  override get isHedge(): boolean {
-    return this.#isHedge;
-  }
-
   protected override get limitMs(): number | undefined {
     return this.#of.limitMs;
   }
 
-  protected override mayRepeat(outcome: Outcome, error: Error): boolean {
-    return this.#of.isAlone(this) && super.mayRepeat(outcome, error);
+  protected override mayRepeat(sent: boolean): boolean {
+    return this.#of.isAlone(this) && super.mayRepeat(sent);
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -175,7 +144,7 @@ export class HedgedAttempt extends Call {
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     if (this.#discarded === undefined) {
-      this.failed(error);
+      this.attemptFailed(error);
       return;
     }
     // What became of the rest says nothing more of the pod than its head did.

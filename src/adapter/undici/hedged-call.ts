@@ -6,7 +6,6 @@ import type { CallOwner } from './call-owner.js';
 import type { HandlerV2 } from './call-v2.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
 import type { Hedging } from './hedging.js';
-import { MAX_MOVES } from './pod-left.js';
 import { RelayedController } from './relayed-controller.js';
 
 /** What the hedged calls of one dispatcher share. */
@@ -38,9 +37,9 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   readonly key: string | undefined;
   readonly handler: HandlerV2;
   readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
-  attempts = 0;
-  #moves = 0;
-  /** Branches that may still answer. */
+  made = 0;
+  moves = 0;
+  /** Those that may still answer. */
   #attempts: readonly HedgedAttempt[] = [];
   /** The one whose answer the caller gets. */
   #winner: HedgedAttempt | undefined;
@@ -104,16 +103,6 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
     return this.#deadline?.delayMs;
   }
 
-  get attemptsTried(): number {
-    return this.attempts - this.#moves;
-  }
-
-  move(): boolean {
-    if (this.#moves >= MAX_MOVES) return false;
-    this.#moves++;
-    return true;
-  }
-
   isAlone(attempt: HedgedAttempt): boolean {
     return this.#attempts.every((other) => other === attempt || other.lease === undefined);
   }
@@ -162,7 +151,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
     const { retries } = this.owner.balancer;
     if (!retries.looksAtAnswers) return false;
     const { method } = this.options;
-    const tried = this.attemptsTried;
+    const tried = this.made - this.moves;
     const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, status, header };
     if (!this.isAlone(attempt)) {
       if (!retries.wants(ended)) return false;
@@ -221,7 +210,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
     const { retries } = this.owner.balancer;
     const leases = this.#attempts.flatMap(({ lease }) => lease ?? []);
     // Who waits for a pod would not get two.
-    if (leases.length === 0 || !retries.allowsHedge(this.attemptsTried)) return undefined;
+    if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
     const other = this.#pickOther();
     if (other === undefined) retries.refund();

@@ -2,12 +2,6 @@ import { errors } from 'undici';
 import type { Endpoint } from '../../index.js';
 import { asPodLeftError, podLeftMessage } from '../http/pod-left.js';
 
-/**
- * So often a call moves on because its pod left before it was sent. That many pods do not leave under one request: from
- * then on each move counts, and costs, as any repetition.
- */
-export const MAX_MOVES = 100;
-
 /** What undici fails an attempt with that must not be sent any more, because its pod has left the Service. */
 export function podLeftError(endpoint: Endpoint): Error {
   return asPodLeftError(new errors.SocketError(podLeftMessage(endpoint)));

@@ -1,0 +1,297 @@
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { notify, observes } from '../observe/observer.js';
+import type { RetryPolicy } from '../retry/retry-policy.js';
+import { TriedEndpoints } from '../retry/tried-endpoints.js';
+import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import type { Lease } from './lease.js';
+
+/** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
+export interface AttemptSource<C> {
+  pick(options?: PickOptions<C>): Lease<C> | undefined;
+  acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
+  /** Whose budget a call deposits in as it begins. Undefined: that of the first endpoint it goes to. */
+  readonly retries: RetryPolicy | undefined;
+}
+
+/** What a protocol brings to a call: how an attempt is sent, and what to do when none succeeds. */
+export interface AttemptedCall<C> {
+  /** Sends an attempt. Its end is told to the call's `Attempts` by `end`, `fail` or `giveBack`. */
+  send(lease: Lease<C>): void;
+  /** No attempt is under way, and none follows. Also called after `stop`. */
+  fail(error: unknown): void;
+  /** The call waits for an endpoint; it waits no more. */
+  waits?(): void;
+  waited?(): void;
+  /** Ends the waiting, as `stop` does. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
+  readonly waitTimeoutMs?: number | undefined;
+}
+
+/** What the attempts of one call have in common, those that run side by side (hedges) included. */
+export interface AttemptTally<C> {
+  /** Attempts made. */
+  made: number;
+  /** Of those, the ones that moved on because nothing had been tried where they were. */
+  moves: number;
+  /** Where the call was tried. Undefined before the first failure. */
+  tried: TriedEndpoints<C> | undefined;
+}
+
+/** How an attempt failed, and what speaks for and against another. */
+export interface FailedAttempt {
+  /** For the endpoint's load and stages, and for the observer. */
+  readonly outcome: Outcome;
+  readonly error: unknown;
+  /** The outcome as far as repeating goes, where that is another. @defaultValue `outcome` */
+  readonly repeatAs?: Outcome;
+  /** Whether the call may be done twice without harm. */
+  readonly idempotent: boolean;
+  /** Whether any part of an answer reached the caller. */
+  readonly answered: boolean;
+  /** Whether there is still something to send: a body, say. @defaultValue true */
+  readonly repeatable?: boolean;
+  /** Nothing was tried: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
+  readonly untried?: boolean;
+  /** The endpoint refused it unprocessed: it may be asked once more where there is no other. @defaultValue false */
+  readonly refused?: boolean;
+  /** The HTTP method, where there is one. */
+  readonly method?: string;
+}
+
+/** What the observer hears about an attempt that ended. */
+export interface AttemptReport {
+  /** From 1. */
+  readonly attempt: number;
+  /** Whether another is to follow or runs. @defaultValue false */
+  readonly retrying?: boolean;
+  /** Whether it ran beside an earlier one. @defaultValue false */
+  readonly hedged?: boolean;
+  readonly error?: unknown;
+}
+
+/** Tells the observer that the attempt of a lease that has ended is over: the one place that does. */
+export function reportAttempt<C>(
+  lease: Lease<C>,
+  { attempt, retrying = false, hedged = false, error }: AttemptReport,
+): void {
+  const { observer, endpoint } = lease;
+  if (!observes(observer, 'attemptEnded')) return;
+  notify(observer, 'attemptEnded', {
+    endpoint,
+    outcome: lease.outcome as Outcome,
+    attempt,
+    retrying,
+    ...(hedged && { hedged }),
+    ...(error !== undefined && { error }),
+  });
+}
+
+/** What may be said of an attempt's end. */
+export interface AttemptEnd {
+  readonly error?: unknown;
+  /** How long the endpoint took to answer, in ms, where that is not the time the attempt lasted. */
+  readonly latencyMs?: number | undefined;
+  /** Another attempt follows, or runs beside it. */
+  readonly retrying?: boolean;
+}
+
+const nothingToSay: AttemptEnd = Object.freeze({});
+
+/**
+ * A call moves on this often because nothing was tried where it was. That many pods do not leave under one call: from then
+ * on each move counts, and costs, as a retry does.
+ */
+const MAX_MOVES = 100;
+
+/**
+ * One call through its attempts, for every protocol: it picks an endpoint or waits for one, has the protocol send the
+ * attempt, ends the lease, asks the retry policy, moves on or repeats elsewhere, and tells the observer.
+ *
+ * A hedged call has one of these for each attempt that runs beside others, with one tally.
+ */
+export class Attempts<C> implements AttemptTally<C> {
+  made = 0;
+  moves = 0;
+  tried: TriedEndpoints<C> | undefined = undefined;
+  readonly #source: AttemptSource<C>;
+  readonly #call: AttemptedCall<C>;
+  readonly #key: string | undefined;
+  readonly #shared: AttemptTally<C> | undefined;
+  readonly #isHedge: boolean;
+  #lease: Lease<C> | undefined = undefined;
+  #number = 0;
+  #waiting: AbortController | undefined = undefined;
+  /** What the call fails with if no attempt follows: the error of the last one. */
+  #failure: unknown = undefined;
+  #stopped = false;
+
+  constructor(
+    source: AttemptSource<C>,
+    call: AttemptedCall<C>,
+    key: string | undefined,
+    hedging?: { readonly tally: AttemptTally<C>; readonly isHedge: boolean },
+  ) {
+    this.#source = source;
+    this.#call = call;
+    this.#key = key;
+    this.#shared = hedging?.tally;
+    this.#isHedge = hedging?.isHedge ?? false;
+  }
+
+  /** The attempt under way. */
+  get lease(): Lease<C> | undefined {
+    return this.#lease;
+  }
+
+  /** The number of the attempt under way, or of the last, from 1. */
+  get number(): number {
+    return this.#number;
+  }
+
+  get isWaiting(): boolean {
+    return this.#waiting !== undefined;
+  }
+
+  /** No attempt follows. */
+  get isStopped(): boolean {
+    return this.#stopped;
+  }
+
+  get tally(): AttemptTally<C> {
+    return this.#shared ?? this;
+  }
+
+  /** Makes the first attempt, on `given` if there is a lease already. False: no endpoint can take it now; `wait` for one. */
+  begin(given?: Lease<C>): boolean {
+    if (this.#shared === undefined) this.#source.retries?.started();
+    const lease = given ?? this.#source.pick(this.#key === undefined ? undefined : { key: this.#key });
+    if (lease === undefined) return false;
+    this.#send(lease);
+    return true;
+  }
+
+  /** Makes the next attempt once there is an endpoint for it. If there is none, the call fails. */
+  wait(): void {
+    const waiting = new AbortController();
+    this.#waiting = waiting;
+    const call = this.#call;
+    call.waits?.();
+    this.#acquire(waiting.signal).then(
+      (lease) => {
+        this.#waiting = undefined;
+        call.waited?.();
+        const aborted = call.signal?.aborted === true;
+        if (!this.#stopped && !aborted && this.tally.tried?.allows(lease) !== false) {
+          this.#send(lease);
+          return;
+        }
+        lease.end(outcomes.notStarted);
+        call.fail(aborted ? call.signal?.reason : this.#failure);
+      },
+      (error) => {
+        this.#waiting = undefined;
+        call.waited?.();
+        call.fail(call.signal?.aborted === true ? error : (this.#failure ?? error));
+      },
+    );
+  }
+
+  /** The caller gives up: no attempt follows, and the waiting ends. The attempt under way is the protocol's to end. */
+  stop(reason?: unknown): void {
+    this.#stopped = true;
+    this.#waiting?.abort(reason);
+  }
+
+  /** The attempt under way ended, and the call with it. */
+  end(outcome: Outcome, end: AttemptEnd = nothingToSay): void {
+    const lease = this.conclude();
+    if (lease === undefined) return;
+    lease.end(outcome, end.latencyMs);
+    this.report(lease, end);
+  }
+
+  /** The call is over, but its lease is not: whoever gets it has to end it, and to `report` it. */
+  conclude(): Lease<C> | undefined {
+    const lease = this.#lease;
+    this.#lease = undefined;
+    this.#stopped = true;
+    return lease;
+  }
+
+  report(lease: Lease<C>, { error, retrying = false }: AttemptEnd = nothingToSay): void {
+    if (!observes(lease.observer, 'attemptEnded')) return;
+    reportAttempt(lease, { attempt: this.#number, retrying, hedged: this.#isHedge, error });
+  }
+
+  /** The attempt under way failed. Another one follows, now or after a wait, or the call fails with its error. */
+  fail(failed: FailedAttempt): void {
+    const lease = this.#lease as Lease<C>;
+    this.#lease = undefined;
+    lease.end(failed.outcome);
+    const { error } = failed;
+    const retrying = !this.#stopped && this.#mayRepeat(lease, failed);
+    this.report(lease, { error, retrying });
+    if (!retrying) {
+      this.#call.fail(error);
+      return;
+    }
+    this.#failure = error;
+    const { tally } = this;
+    tally.tried ??= new TriedEndpoints();
+    tally.tried.add(lease, failed.repeatAs ?? failed.outcome);
+    if (failed.refused) tally.tried.refused(lease);
+    const { avoid } = tally.tried;
+    const next = this.#source.pick({ key: this.#key, avoid });
+    if (next !== undefined && !avoid.has(next.subchannel)) {
+      this.#send(next);
+      return;
+    }
+    next?.end(outcomes.notStarted);
+    this.wait();
+  }
+
+  /** The endpoint of the attempt under way cannot take it: no attempt was made, and the call waits for it or another. */
+  giveBack(): void {
+    this.#lease?.end(outcomes.notStarted);
+    this.#lease = undefined;
+    this.tally.made--;
+    this.wait();
+  }
+
+  /** Attempts as the retry rules count them. */
+  get counted(): number {
+    const { made, moves } = this.tally;
+    return made - moves;
+  }
+
+  #send(lease: Lease<C>): void {
+    const { tally } = this;
+    if (tally.made === 0 && this.#source.retries === undefined) lease.retries.started();
+    this.#number = ++tally.made;
+    this.#lease = lease;
+    this.#call.send(lease);
+  }
+
+  async #acquire(stopped: AbortSignal): Promise<Lease<C>> {
+    const avoid = this.tally.tried?.avoid;
+    // An endpoint that failed just now is taken out within this turn; only then is it clear which are left.
+    if (avoid !== undefined) await undefined;
+    const { signal = stopped, waitTimeoutMs: timeoutMs } = this.#call;
+    return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs });
+  }
+
+  /** Whether another attempt may follow; if so it is paid for. */
+  #mayRepeat({ retries }: Lease<C>, failed: FailedAttempt): boolean {
+    const { idempotent, answered, method, error, repeatAs: outcome = failed.outcome } = failed;
+    if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;
+    const { tally } = this;
+    if (failed.untried && tally.moves < MAX_MOVES) {
+      tally.moves++;
+      retries.moved();
+      return true;
+    }
+    const tried = this.counted;
+    return retries.allows({ outcome, idempotent, answered, tried, error, ...(method !== undefined && { method }) });
+  }
+}
