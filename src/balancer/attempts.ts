@@ -63,6 +63,8 @@ export interface FailedAttempt {
 export interface AttemptReport {
   /** From 1. */
   readonly attempt: number;
+  /** How it ended, where its lease goes on for a while. @defaultValue how the lease ended */
+  readonly outcome?: Outcome;
   /** Whether another is to follow or runs. @defaultValue false */
   readonly retrying?: boolean;
   /** Whether it ran beside an earlier one. @defaultValue false */
@@ -70,16 +72,14 @@ export interface AttemptReport {
   readonly error?: unknown;
 }
 
-/** Tells the observer that the attempt of a lease that has ended is over: the one place that does. */
-export function reportAttempt<C>(
-  lease: Lease<C>,
-  { attempt, retrying = false, hedged = false, error }: AttemptReport,
-): void {
+/** Tells the observer that the attempt of a lease is over: the one place that does. */
+export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
   const { observer, endpoint } = lease;
   if (!observes(observer, 'attemptEnded')) return;
+  const { attempt, outcome = lease.outcome as Outcome, retrying = false, hedged = false, error } = report;
   notify(observer, 'attemptEnded', {
     endpoint,
-    outcome: lease.outcome as Outcome,
+    outcome,
     attempt,
     retrying,
     ...(hedged && { hedged }),
@@ -89,6 +89,7 @@ export function reportAttempt<C>(
 
 /** What may be said of an attempt's end. */
 export interface AttemptEnd {
+  readonly outcome?: Outcome;
   readonly error?: unknown;
   /** How long the endpoint took to answer, in ms, where that is not the time the attempt lasted. */
   readonly latencyMs?: number | undefined;
@@ -219,9 +220,9 @@ export class Attempts<C> implements AttemptTally<C> {
     return lease;
   }
 
-  report(lease: Lease<C>, { error, retrying = false }: AttemptEnd = nothingToSay): void {
+  report(lease: Lease<C>, end: AttemptEnd = nothingToSay): void {
     if (!observes(lease.observer, 'attemptEnded')) return;
-    reportAttempt(lease, { attempt: this.#number, retrying, hedged: this.#isHedge, error });
+    reportAttempt(lease, { ...end, attempt: this.#number, hedged: this.#isHedge });
   }
 
   /** The attempt under way failed. Another one follows, now or after a wait, or the call fails with its error. */
@@ -236,7 +237,8 @@ export class Attempts<C> implements AttemptTally<C> {
       this.#call.fail(error);
       return;
     }
-    this.#failure = error;
+    // What only moved on has not failed: if there is no other endpoint, that is what the call fails with.
+    if (!failed.untried) this.#failure = error;
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
     tally.tried.add(lease, failed.repeatAs ?? failed.outcome);

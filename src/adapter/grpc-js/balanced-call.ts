@@ -1,6 +1,6 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Clock, type Lease, type Observer, type Outcome, outcomes, type Subchannel } from '../../index.js';
-import { notify } from '../kit/index.js';
+import { type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { observes, reportAttempt } from '../kit/index.js';
 import type { Leaf } from './leaf.js';
 import { loadReportOf } from './load-report.js';
 import { outcomeOf } from './outcome.js';
@@ -94,7 +94,6 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 
 /** What an attempt tells its policy. */
 export interface AttemptOwner {
-  readonly observer: Observer;
   /** Whether anything may want the load a server reports with its answers. */
   readonly readsReports: boolean;
   /** A call ended: a waiting one may begin. */
@@ -117,8 +116,8 @@ export class Attempt implements experimental.PickResult {
   #ended = false;
   /** Another attempt was made; grpc-js may make it before it tells of this one's end. */
   #followed = false;
-  /** A failure not told of yet: whether another attempt follows shows only later. */
-  #failure: { readonly outcome: Outcome; readonly error: object } | undefined;
+  #error: object | undefined;
+  #reported = false;
 
   constructor(call: BalancedCall, lease: Lease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
     this.#call = call;
@@ -141,13 +140,13 @@ export class Attempt implements experimental.PickResult {
   another(): void {
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
-    this.#tell();
+    this.#report();
   }
 
   /** The call is over: a pick that was never used is given back, a failure had no attempt after it. */
   callEnded(): void {
     this.#end(outcomes.notStarted);
-    this.#tell();
+    this.#report();
   }
 
   #finished(code: statusCode, details: string, metadata: Metadata): void {
@@ -161,14 +160,14 @@ export class Attempt implements experimental.PickResult {
         ? outcomes.success
         : outcomeOf({ code, details, metadata, quiet }, report);
     // No Error: its stack would be grpc-js's, and in an outage there are thousands a second.
-    if (outcome.kind === 'failure') this.#failure = { outcome, error: { code: statusCode[code], details } };
+    if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
     else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
     let latencyMs: number | undefined;
     // The end of the only answer is its arrival. A stream lasts as long as it is wanted; how fast it began is known, or not.
     if (answered && messages !== 1) latencyMs = answeredMs - this.lease.startedMs;
     else if (outcome.kind === 'cancelled' && quiet) latencyMs = 0;
     this.#end(outcome, latencyMs);
-    if (this.#followed) this.#tell();
+    if (this.#followed) this.#report();
   }
 
   #end(outcome: Outcome, latencyMs?: number): void {
@@ -186,16 +185,12 @@ export class Attempt implements experimental.PickResult {
     return number;
   }
 
-  #tell(): void {
-    const failure = this.#failure;
-    if (failure === undefined) return;
-    this.#failure = undefined;
-    notify(this.#owner.observer, 'attemptEnded', {
-      endpoint: this.lease.endpoint,
-      outcome: failure.outcome,
-      attempt: this.#number,
-      retrying: this.#followed,
-      error: failure.error,
-    });
+  /** Whether another attempt follows shows only when there is one, or when the call is over. */
+  #report(): void {
+    const { lease } = this;
+    if (!this.#ended || this.#reported) return;
+    this.#reported = true;
+    if (!observes(lease.observer, 'attemptEnded')) return;
+    reportAttempt(lease, { attempt: this.#number, retrying: this.#followed, error: this.#error });
   }
 }

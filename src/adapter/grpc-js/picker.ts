@@ -60,7 +60,7 @@ export class BalancerPicker implements experimental.Picker {
       return hashKey(metadata) ?? undefined;
     } catch (error) {
       // What is thrown here would surface in whoever started the call, or in a timer.
-      notify(this.#owner.observer, 'warned', { message: 'hashKey threw; the call has no key', error });
+      notify(this.#balancer.observer, 'warned', { message: 'hashKey threw; the call has no key', error });
       return undefined;
     }
   }
@@ -69,7 +69,7 @@ export class BalancerPicker implements experimental.Picker {
     const refusal = this.#admission.refusal ?? this.#admission.wait();
     if (refusal === undefined) return queued;
     const waits = metadata.getOptions().waitForReady === true && !refusal.final;
-    if (!waits) notify(this.#owner.observer, 'refused', { error: refusal.error });
+    if (!waits) notify(this.#balancer.observer, 'refused', { error: refusal.error });
     return refusal.result();
   }
 }

@@ -132,10 +132,6 @@ class Running implements RunningPolicy, AttemptOwner {
     return this.#admission.waiting;
   }
 
-  get observer(): Observer {
-    return this.balancer.observer;
-  }
-
   roomMade(): void {
     if (this.#admission.waiting > 0) this.#schedule();
   }

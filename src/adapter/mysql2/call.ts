@@ -1,9 +1,9 @@
 import type { Pool, PoolConnection } from 'mysql2';
 import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Timer } from '../../index.js';
-import { TriedEndpoints } from '../kit/index.js';
+import { type AttemptedCall, Attempts } from '../kit/index.js';
 import { AcquireTimeout } from './acquire-timeout.js';
 import type { Borrower, NotLent } from './borrower.js';
-import { Checkout, reportAttempt } from './checkout.js';
+import { Checkout } from './checkout.js';
 import { readOnlyOutcome, type Verdict, verdictOf } from './outcome.js';
 import type { Answer } from './pending-statement.js';
 import type { Route } from './route.js';
@@ -11,9 +11,6 @@ import type { RowReader } from './running-statement.js';
 import type { Session, SessionHolder } from './session.js';
 import { queryTimeout } from './session-errors.js';
 import { isWhole, type Statement } from './statement.js';
-
-/** So often a call moves on because its server left before it had a connection; from then on each move costs as a retry does. */
-const MAX_MOVES = 100;
 
 /** What a call is to end in: the answer to a statement, or a connection for a caller to keep for a while. */
 export type Task =
@@ -25,31 +22,23 @@ export type Task =
     };
 
 /**
- * One call over all its attempts: picks a server, borrows a connection, runs the statement or hands the connection out,
- * reports how it went, and goes elsewhere with what is safe to repeat. `done` is called exactly once, never before
- * `begin` has returned.
+ * One call over all its attempts: each borrows a connection of a server, and runs the statement on it or hands it out.
+ * `done` is called exactly once, never before `begin` has returned.
  */
-export class Call implements Borrower, SessionHolder {
+export class Call implements AttemptedCall<Pool>, Borrower, SessionHolder {
   readonly #route: Route;
   readonly #task: Task;
-  readonly #key: string | undefined;
+  readonly #attempts: Attempts<Pool>;
   /** The time-out of the statement, from here to its answer, in ms. */
   readonly #timeoutMs: number;
-  #attempt = 0;
-  /** Attempts that ended because the server left, before anything was sent. */
-  #moves = 0;
-  /** The retry budget knows of this call. */
-  #counted = false;
-  #lease: Lease<Pool> | undefined;
+  /** Of the session the statement was given; it lasts until that is free again. */
+  #held: Lease<Pool> | undefined;
   /** While the statement runs on it. */
   #session: Session | undefined;
   /** How the attempt under way ended. */
   #outcome: Outcome = outcomes.success;
-  #tried: TriedEndpoints<Pool> | undefined;
   /** Rows of the answer were handed out. */
   #isAnswering = false;
-  /** Ends the waiting for a server. */
-  #waiting: AbortController | undefined;
   /** Unset while a connection was always at hand, as it mostly is. */
   #acquireTimeout: AcquireTimeout | undefined;
   #statementTimer: Timer | undefined;
@@ -58,7 +47,7 @@ export class Call implements Borrower, SessionHolder {
   constructor(route: Route, task: Task) {
     this.#route = route;
     this.#task = task;
-    this.#key = task.kind === 'statement' ? task.statement.key : task.key;
+    this.#attempts = new Attempts(route, this, task.kind === 'statement' ? task.statement.key : task.key);
     this.#timeoutMs =
       task.kind === 'statement'
         ? (task.statement.timeoutMs ?? route.first.settings.queryTimeoutMs)
@@ -70,24 +59,39 @@ export class Call implements Borrower, SessionHolder {
       this.#statementTimer = this.#route.first.clock.timer(() => this.#tookTooLong(), this.#timeoutMs);
       this.#statementTimer.ref();
     }
-    const lease = this.#route.pick(this.#key, undefined);
-    if (lease === undefined) this.#wait(undefined);
-    else this.#use(lease);
+    if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  send(lease: Lease<Pool>): void {
+    const service = this.#route.serviceOf(lease);
+    this.#acquireTimeout?.picked();
+    const server = service.transport.serverOf(lease.handle);
+    if (server !== undefined) {
+      server.borrow(this);
+      return;
+    }
+    const error = new EvenkeelError('EVENKEEL_CONNECT', `${lease.endpoint.key} is not connected to`);
+    service.clock.defer(() => this.notLent(error, 'refused'));
+  }
+
+  get waitTimeoutMs(): number {
+    return this.#time.restMs;
   }
 
   lent(session: Session): void {
-    const lease = this.#lease as Lease<Pool>;
+    const lease = this.#attempts.lease as Lease<Pool>;
+    this.#held = lease;
     if (this.#done) {
       // The caller has been told by now that it took too long.
-      this.#outcome = outcomes.cancelled;
-      session.release(this);
+      session.release(undefined);
       return;
     }
     this.#acquireTimeout?.answered(true);
     const task = this.#task;
     if (task.kind === 'checkout') {
-      this.#finish(null);
-      session.checkOut(new Checkout(this.#route.serviceOf(lease), lease, this.#attempt));
+      this.#finish();
+      this.#attempts.conclude();
+      session.checkOut(new Checkout(lease, this.#attempts.number));
       task.done(null, session.connection);
       return;
     }
@@ -100,28 +104,20 @@ export class Call implements Borrower, SessionHolder {
     } catch (error) {
       // What the caller asks for cannot be sent: nobody else could do it, either.
       this.#session = undefined;
-      this.#outcome = outcomes.cancelled;
-      session.release(this);
-      this.#report(lease, outcomes.cancelled, false, error as Error);
-      this.#fail(error as Error);
+      this.#end(session, outcomes.cancelled, error);
+      this.fail(error);
     }
   }
 
   notLent(error: EvenkeelError, why: NotLent): void {
-    const lease = this.#lease as Lease<Pool>;
-    if (this.#done) {
-      lease.end(outcomes.cancelled);
-      return;
-    }
+    // If it is over, it took too long: its lease has ended.
+    if (this.#done) return;
     this.#acquireTimeout?.answered(false);
-    if (why === 'full' && this.#time.restMs > 0) {
-      // No attempt: the next of its connections that is given back will do, or one of another server.
-      lease.end(outcomes.notStarted);
-      this.#attempt--;
-      this.#wait(undefined);
-    } else if (why === 'left' && this.#moves < MAX_MOVES) this.#moveOn(lease, error);
-    else if (why === 'unresponsive') this.#attemptFailed(lease, outcomes.timeout, outcomes.notStarted, error);
-    else this.#attemptFailed(lease, outcomes.notConnected, outcomes.notConnected, error);
+    // The next of its connections that is given back will do, or one of another server.
+    if (why === 'full' && this.#time.restMs > 0) this.#attempts.giveBack();
+    else if (why === 'left') this.#attemptFailed(outcomes.notStarted, outcomes.notStarted, error, true);
+    else if (why === 'unresponsive') this.#attemptFailed(outcomes.timeout, outcomes.notStarted, error);
+    else this.#attemptFailed(outcomes.notConnected, outcomes.notConnected, error);
   }
 
   /** A handshake or a ping is under way: it counts as waiting. */
@@ -131,23 +127,7 @@ export class Call implements Borrower, SessionHolder {
 
   /** The session is free again, or gone. */
   released(): void {
-    this.#lease?.end(this.#outcome);
-  }
-
-  #use(lease: Lease<Pool>): void {
-    const service = this.#route.serviceOf(lease);
-    if (!this.#counted) service.balancer.retries.started();
-    this.#counted = true;
-    this.#attempt++;
-    this.#lease = lease;
-    this.#acquireTimeout?.picked();
-    const server = service.transport.serverOf(lease.handle);
-    if (server !== undefined) {
-      server.borrow(this);
-      return;
-    }
-    const error = new EvenkeelError('EVENKEEL_CONNECT', `${lease.endpoint.key} is not connected to`);
-    service.clock.defer(() => this.notLent(error, 'refused'));
+    this.#held?.end(this.#outcome);
   }
 
   /** Hands out the rows as they come. From here on the time-out is for the time in which nothing comes. */
@@ -174,22 +154,20 @@ export class Call implements Borrower, SessionHolder {
   #answered(session: Session, error: Error | null, rows: unknown, fields: unknown): void {
     if (this.#session !== session) return; // timed out meanwhile
     this.#session = undefined;
-    const lease = this.#lease as Lease<Pool>;
     if (!error) {
-      this.#outcome = outcomes.success;
-      session.release(this);
-      this.#report(lease, outcomes.success, false, undefined);
-      this.#finish(null);
+      this.#end(session, outcomes.success);
+      this.#finish();
       (this.#task.done as Answer)(null, rows, fields);
       return;
     }
     const verdict = verdictOf(error);
-    this.#outcome = verdict.outcome;
+    const lease = this.#attempts.lease as Lease<Pool>;
     if (!verdict.usable) session.kill(error);
     else if (verdict.discard) session.discard();
-    session.release(this);
+    // Not told when it is free: the lease ends now.
+    session.release(undefined);
     const safe = this.#isRefusedUnsent(verdict, lease) ? outcomes.notStarted : verdict.outcome;
-    this.#attemptFailed(lease, verdict.outcome, safe, error);
+    this.#attemptFailed(verdict.outcome, safe, error);
   }
 
   /** A writer that has become read-only refuses a statement as a whole; of several in one, the first may have been done. */
@@ -201,72 +179,24 @@ export class Call implements Borrower, SessionHolder {
     return writable && isOne && this.#task.kind === 'statement' && isWhole(this.#task.statement);
   }
 
-  /** `outcome` is for the stages and the load, `safe` says whether it may be repeated. */
-  #attemptFailed(lease: Lease<Pool>, outcome: Outcome, safe: Outcome, error: Error): void {
-    lease.end(outcome);
-    const { balancer } = this.#route.serviceOf(lease);
-    const retrying =
-      !this.#done &&
-      balancer.retries.allows({
-        outcome: safe,
-        idempotent: this.#isIdempotent(lease),
-        answered: this.#isAnswering,
-        tried: this.#attempt - this.#moves,
-      });
-    this.#report(lease, outcome, retrying, error);
-    if (!retrying) {
-      this.#fail(error);
-      return;
-    }
-    this.#tried ??= new TriedEndpoints();
-    this.#tried.add(lease, safe);
-    this.#wait(error);
+  /** The attempt succeeded, or never was one: its lease lasts until the session is free. */
+  #end(session: Session, outcome: Outcome, error?: unknown): void {
+    this.#outcome = outcome;
+    const lease = this.#attempts.conclude() as Lease<Pool>;
+    session.release(this);
+    this.#attempts.report(lease, { outcome, error });
   }
 
-  /** Its server left, and it was not tried there: nothing the retry rules would count, or the budget pay for. */
-  #moveOn(lease: Lease<Pool>, error: EvenkeelError): void {
-    this.#moves++;
-    lease.end(outcomes.notStarted);
-    this.#route.serviceOf(lease).balancer.retries.moved();
-    this.#report(lease, outcomes.notStarted, true, error);
-    this.#tried ??= new TriedEndpoints();
-    this.#tried.add(lease, outcomes.notStarted);
-    this.#wait(error, true);
+  /** `outcome` is for the stages and the load, `safe` says whether it may be repeated. */
+  #attemptFailed(outcome: Outcome, safe: Outcome, error: Error, untried = false): void {
+    const idempotent = this.#isIdempotent(this.#attempts.lease as Lease<Pool>);
+    this.#attempts.fail({ outcome, repeatAs: safe, error, untried, idempotent, answered: this.#isAnswering });
   }
 
   #isIdempotent(lease: Lease<Pool>): boolean {
     const task = this.#task;
     if (task.kind === 'checkout') return false;
     return task.statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
-  }
-
-  /**
-   * Waits for a server; with `failure`, the error of the attempt before, for one to try again on. `moved`: the attempt did not
-   * fail, so if no server can be had that is what the caller is told.
-   */
-  #wait(failure: Error | undefined, moved = false): void {
-    const waiting = new AbortController();
-    this.#waiting = waiting;
-    const acquire = async (): Promise<Lease<Pool>> => {
-      // A server that failed just now is taken out within this turn; only then is it clear who is left.
-      if (failure !== undefined) await undefined;
-      return this.#route.acquire(this.#key, this.#tried?.avoid, waiting, this.#time.restMs);
-    };
-    acquire().then(
-      (lease) => {
-        this.#waiting = undefined;
-        if (!this.#done && this.#tried?.allows(lease) !== false) {
-          this.#use(lease);
-          return;
-        }
-        lease.end(outcomes.notStarted);
-        if (failure !== undefined) this.#fail(failure);
-      },
-      (error) => {
-        this.#waiting = undefined;
-        this.#fail(moved ? error : (failure ?? error));
-      },
-    );
   }
 
   get #time(): AcquireTimeout {
@@ -277,59 +207,48 @@ export class Call implements Borrower, SessionHolder {
 
   /** A server was picked, but a connection could not be had in time. */
   #obtainedNothing(): void {
-    const lease = this.#lease as Lease<Pool>;
+    const { endpoint } = this.#attempts.lease as Lease<Pool>;
     const { limitMs } = this.#time;
-    const address = endpointAddress(lease.endpoint);
+    const address = endpointAddress(endpoint);
     const error = new EvenkeelError('EVENKEEL_NOT_READY', `no connection to ${address} within ${limitMs} ms`, {
       endpoint: address,
     });
-    this.#gaveUp(lease, limitMs, error);
-    this.#fail(error);
+    this.#gaveUp(limitMs, error);
   }
 
   /** No connection came from a server within `limitMs`: its failure, if it had half of that time or more to itself. */
-  #gaveUp(lease: Lease<Pool>, limitMs: number, error: Error): void {
+  #gaveUp(limitMs: number, error: Error): void {
     const outcome = this.#time.spentMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
-    lease.end(outcome);
-    this.#report(lease, outcome, false, error);
+    this.#attempts.end(outcome, { error });
+    this.fail(error);
   }
 
   /** The statement's own time is over, wherever it stands. */
   #tookTooLong(): void {
+    const { lease } = this.#attempts;
+    const error = queryTimeout(lease && endpointAddress(lease.endpoint), this.#timeoutMs);
     const session = this.#session;
-    const lease = this.#lease;
-    if (session === undefined || lease === undefined) {
-      const where = lease === undefined || this.#waiting !== undefined ? undefined : endpointAddress(lease.endpoint);
-      this.#waiting?.abort();
-      const error = queryTimeout(where, this.#timeoutMs);
-      if (this.#waiting === undefined && lease !== undefined) this.#gaveUp(lease, this.#timeoutMs, error);
-      this.#fail(error);
-      return;
+    if (lease === undefined) this.fail(error);
+    else if (session === undefined) this.#gaveUp(this.#timeoutMs, error);
+    else {
+      this.#session = undefined;
+      // First, so that the connection is not used again: whatever the server still sends on it belongs to this statement.
+      session.kill(error);
+      this.#attempts.end(outcomes.timeout, { error });
+      this.fail(error);
     }
-    const error = queryTimeout(endpointAddress(lease.endpoint), this.#timeoutMs);
-    this.#session = undefined;
-    // First, so that the connection is not used again: whatever the server still sends on it belongs to this statement.
-    session.kill(error);
-    lease.end(outcomes.timeout);
-    this.#report(lease, outcomes.timeout, false, error);
-    this.#fail(error);
   }
 
-  #fail(error: Error): void {
+  fail(error: unknown): void {
     if (this.#done) return;
-    this.#finish(error);
-    this.#task.done(error);
+    this.#finish();
+    this.#attempts.stop();
+    this.#task.done(error as Error);
   }
 
-  #finish(_error: Error | null): void {
+  #finish(): void {
     this.#done = true;
     this.#statementTimer?.cancel();
     this.#acquireTimeout?.stop();
-  }
-
-  #report(lease: Lease<Pool>, outcome: Outcome, retrying: boolean, error: Error | undefined): void {
-    const attempt = this.#attempt;
-    const report = { attempt, outcome, retrying, ...(error !== undefined && { error }) };
-    reportAttempt(this.#route.serviceOf(lease), lease, report);
   }
 }

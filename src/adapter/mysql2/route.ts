@@ -1,20 +1,22 @@
 import type { Pool } from 'mysql2';
-import { EvenkeelError, isEvenkeelError, type Lease, outcomes } from '../../index.js';
-import type { TriedEndpoints } from '../kit/index.js';
+import {
+  type AcquireOptions,
+  EvenkeelError,
+  isEvenkeelError,
+  type Lease,
+  outcomes,
+  type PickOptions,
+} from '../../index.js';
+import type { AttemptSource, RetryPolicy } from '../kit/index.js';
 import type { Service } from './service.js';
 
 /** In which order the services a pattern names are asked. Within a service its picker decides. */
 export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
-type Avoid = TriedEndpoints<Pool>['avoid'] | undefined;
-
 /** Where the calls of one name (a service, or a pattern over several) may go. */
-export interface Route {
+export interface Route extends AttemptSource<Pool> {
   /** For what has to be said before a service is chosen. */
   readonly first: Service;
-  pick(key: string | undefined, avoid: Avoid): Lease<Pool> | undefined;
-  /** Waits for a server until `waiting` is aborted, or there is nothing to wait for. */
-  acquire(key: string | undefined, avoid: Avoid, waiting: AbortController, timeoutMs: number): Promise<Lease<Pool>>;
   /** Whose endpoint it is. */
   serviceOf(lease: Lease<Pool>): Service;
 }
@@ -27,13 +29,16 @@ export class SingleRoute implements Route {
     this.first = service;
   }
 
-  pick(key: string | undefined, avoid: Avoid): Lease<Pool> | undefined {
-    const { balancer } = this.first;
-    return key === undefined && avoid === undefined ? balancer.pick() : balancer.pick({ key, avoid });
+  get retries(): RetryPolicy {
+    return this.first.balancer.retries;
   }
 
-  acquire(key: string | undefined, avoid: Avoid, waiting: AbortController, timeoutMs: number): Promise<Lease<Pool>> {
-    return acquireFrom(this.first, key, avoid, waiting, timeoutMs);
+  pick(options?: PickOptions<Pool>): Lease<Pool> | undefined {
+    return this.first.balancer.pick(options);
+  }
+
+  acquire(options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
+    return acquireFrom(this.first, options);
   }
 
   serviceOf(): Service {
@@ -47,6 +52,7 @@ export class SingleRoute implements Route {
  */
 export class JoinedRoute implements Route {
   readonly first: Service;
+  readonly retries: undefined = undefined;
   readonly #services: readonly Service[];
   readonly #selector: ServiceSelector;
   readonly #draw: () => number;
@@ -59,13 +65,14 @@ export class JoinedRoute implements Route {
     this.#draw = draw;
   }
 
-  pick(key: string | undefined, avoid: Avoid): Lease<Pool> | undefined {
+  pick(options: PickOptions<Pool> = {}): Lease<Pool> | undefined {
+    const { avoid } = options;
     const { length } = this.#services;
     const start = this.#start(length);
     let avoided: Lease<Pool> | undefined;
     for (let step = 0; step < length; step++) {
       const service = this.#services[(start + step) % length] as Service;
-      const lease = service.balancer.pick({ key, avoid });
+      const lease = service.balancer.pick(options);
       if (lease === undefined) continue;
       if (avoid?.has(lease.subchannel) !== true) {
         avoided?.end(outcomes.notStarted);
@@ -78,24 +85,19 @@ export class JoinedRoute implements Route {
     return avoided;
   }
 
-  async acquire(
-    key: string | undefined,
-    avoid: Avoid,
-    waiting: AbortController,
-    timeoutMs: number,
-  ): Promise<Lease<Pool>> {
-    const atOnce = this.pick(key, avoid);
+  async acquire(options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
+    const atOnce = this.pick(options);
     if (atOnce !== undefined) return atOnce;
-    const { signal } = waiting;
+    const { signal } = options;
     const limits = this.#services.map(() => new AbortController());
     const stop = (): void => {
-      for (const limit of limits) limit.abort(signal.reason);
+      for (const limit of limits) limit.abort(signal?.reason);
     };
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
+    signal?.addEventListener('abort', stop, { once: true });
+    if (signal?.aborted) stop();
     let winner: Lease<Pool> | undefined;
     const waits = this.#services.map(async (service, index) => {
-      const lease = await acquireFrom(service, key, avoid, limits[index] as AbortController, timeoutMs);
+      const lease = await acquireFrom(service, { ...options, signal: limits[index]?.signal });
       // Two may be served at the same moment.
       if (winner !== undefined) lease.end(outcomes.notStarted);
       winner ??= lease;
@@ -105,10 +107,10 @@ export class JoinedRoute implements Route {
     try {
       return await Promise.any(waits);
     } catch (error) {
-      signal.throwIfAborted();
+      signal?.throwIfAborted();
       throw worst((error as AggregateError).errors);
     } finally {
-      signal.removeEventListener('abort', stop);
+      signal?.removeEventListener('abort', stop);
     }
   }
 
@@ -127,18 +129,21 @@ export class JoinedRoute implements Route {
 /** Waits for a server of one service, but not where every one of them refuses us. */
 async function acquireFrom(
   { balancer, authenticationFailures }: Service,
-  key: string | undefined,
-  avoid: Avoid,
-  waiting: AbortController,
-  timeoutMs: number,
+  options: AcquireOptions<Pool>,
 ): Promise<Lease<Pool>> {
   const { refusal } = authenticationFailures;
   if (refusal !== undefined) throw refusal;
-  const stop = authenticationFailures.listen((error) => waiting.abort(error));
+  const { signal } = options;
+  const ended = new AbortController();
+  const stop = authenticationFailures.listen((error) => ended.abort(error));
+  const onAbort = (): void => ended.abort(signal?.reason);
+  if (signal?.aborted) onAbort();
+  else signal?.addEventListener('abort', onAbort, { once: true });
   try {
-    return await balancer.acquire({ key, avoid, signal: waiting.signal, timeoutMs });
+    return await balancer.acquire({ ...options, signal: ended.signal });
   } finally {
     stop();
+    signal?.removeEventListener('abort', onAbort);
   }
 }
 

@@ -18,14 +18,10 @@ function world() {
   const clock = new FakeClock();
   const history = new MethodHistory();
   const told: Partial<ObserverEvents['attemptEnded']>[] = [];
-  const owner = {
-    observer: {
-      attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) =>
-        told.push(rest),
-    },
-    readsReports: true,
-    roomMade: () => {},
+  const observer = {
+    attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) => told.push(rest),
   };
+  const owner = { readsReports: true, roomMade: () => {} };
   let ready = true;
   const leaf = {
     streams: 0,
@@ -45,6 +41,10 @@ function world() {
       handle: connection,
       subchannel: {},
       endpoint: {},
+      observer,
+      get outcome() {
+        return ended?.outcome;
+      },
       startedMs: clock.now(),
       progressed: () => {
         answered = true;
@@ -215,5 +215,18 @@ describe('observers', () => {
     attempt(made);
     first.attempt.onCallEnded?.(status.UNAVAILABLE, 'Connection dropped', new Metadata());
     expect(told).toEqual([{ outcome: { kind: 'failure', cause: 'reset' }, attempt: 1, retrying: true }]);
+  });
+
+  it('hear of an attempt that succeeded, and of one that was given back', () => {
+    const { call, attempt, told, lose } = world();
+    const made = call();
+    const first = attempt(made);
+    lose();
+    first.attempt.another();
+    attempt(made).end(status.OK);
+    expect(told).toEqual([
+      { outcome: { kind: 'not-started' }, attempt: 1, retrying: true },
+      { outcome: { kind: 'success' }, attempt: 2, retrying: false },
+    ]);
   });
 });
