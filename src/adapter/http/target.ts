@@ -30,10 +30,3 @@ export function resolverOf(origin: URL): Resolver | string {
   if (isIP(host) !== 0 || /(^|\.)localhost$/.test(host)) return staticEndpoints([{ address: host, port }]);
   return `${origin.hostname}:${port}`;
 }
-
-/** Those of `names` that `from` has. */
-export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
-  const picked: Partial<T> = {};
-  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
-  return picked as Pick<T, K>;
-}

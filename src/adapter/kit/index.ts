@@ -45,3 +45,6 @@ export type { Complete } from '../../runtime/complete.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';
 export { applyStages } from '../../stage/stage.js';
+export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
+export { type OpenSocketOptions, openSocket } from './open-socket.js';
+export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';

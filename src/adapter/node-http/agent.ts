@@ -11,8 +11,8 @@ import {
 } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
-import { originMatcher, pickNames, resolverOf } from '../http/target.js';
-import { balancingOptionNames, checkFunction, checkKeys, optionError } from '../kit/index.js';
+import { originMatcher, resolverOf } from '../http/target.js';
+import { balancingOptionNames, checkFunction, checkKeys, optionError, pickNames } from '../kit/index.js';
 import { AgentCore } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type RequestOptions, takesRequests } from './node-agent.js';

@@ -11,9 +11,9 @@ import {
 import { tlsName } from '../http/dial.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { originMatcher, pickNames, resolverOf } from '../http/target.js';
+import { originMatcher, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
-import { asError, balancingOptionNames, checkFunction, checkKeys, SharedTimers } from '../kit/index.js';
+import { asError, balancingOptionNames, checkFunction, checkKeys, pickNames, SharedTimers } from '../kit/index.js';
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { CallV1, type HandlerV1 } from './call-v1.js';

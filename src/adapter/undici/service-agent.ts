@@ -1,7 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, EvenkeelError, poolDefaults } from '../../index.js';
-import { pickNames } from '../http/target.js';
-import { checkKeys } from '../kit/index.js';
+import { checkKeys, pickNames } from '../kit/index.js';
 import { checkRuntime } from './check-runtime.js';
 import { bindMethods, EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, refuse } from './fallback.js';

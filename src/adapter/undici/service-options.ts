@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { type Clock, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
-import { checkClusterDomain, pickNames } from '../http/target.js';
+import { checkClusterDomain } from '../http/target.js';
 import {
   balancingOptionNames,
   checkBalancingOptions,
@@ -8,6 +8,7 @@ import {
   checkKeys,
   checkNumber,
   optionError,
+  pickNames,
   type ServiceRule,
 } from '../kit/index.js';
 import { callRules } from './call-options.js';

@@ -1,0 +1,103 @@
+import type { Socket } from 'node:net';
+import type { Connection } from '../../pool/transport.js';
+import { Closing } from '../../runtime/closing.js';
+
+/** What a connection is made of. */
+export interface ConnectionParts<C> {
+  /** What a lease hands to its caller. */
+  readonly handle: C;
+  /** Calls at once. @defaultValue Infinity */
+  readonly capacity?: number | undefined;
+  /** Lets what runs finish, then closes. The connection's `ended` is called when it has. */
+  readonly finish: () => void;
+  /** Ends what runs, and closes. */
+  readonly cut: () => void;
+  /** Asks the other side whether it is alive; rejects when it is not. @defaultValue none */
+  readonly ping?: ((signal: AbortSignal) => Promise<void>) | undefined;
+}
+
+/** A `Connection` that its adapter tells what happens: it has `ended`, it `leaves`, it carries more or less than before. */
+export class OpenConnection<C> implements Connection<C> {
+  readonly handle: C;
+  readonly closed: Promise<Error | undefined>;
+  readonly leaving: Promise<void>;
+  readonly ping?: (signal: AbortSignal) => Promise<void>;
+  #capacity: number;
+  #changed: () => void = () => {};
+  #settleClosed!: (error: Error | undefined) => void;
+  #settleLeaving!: () => void;
+  readonly #closing: Closing;
+  #isEnded = false;
+
+  constructor({ handle, capacity = Number.POSITIVE_INFINITY, finish, cut, ping }: ConnectionParts<C>) {
+    this.handle = handle;
+    this.#capacity = capacity;
+    if (ping !== undefined) this.ping = ping;
+    this.closed = new Promise((resolve) => {
+      this.#settleClosed = resolve;
+    });
+    this.leaving = new Promise((resolve) => {
+      this.#settleLeaving = resolve;
+    });
+    const whileOpen = (act: () => void) => (): void => {
+      if (!this.#isEnded) act();
+    };
+    const finishOnce = whileOpen(finish);
+    this.#closing = new Closing(async () => {
+      finishOnce();
+      await this.closed;
+    }, whileOpen(cut));
+  }
+
+  get capacity(): number {
+    return this.#capacity;
+  }
+
+  /** Calls at once, from now on. */
+  carries(capacity: number): void {
+    if (capacity === this.#capacity) return;
+    this.#capacity = capacity;
+    this.#changed();
+  }
+
+  watchCapacity(changed: () => void): void {
+    this.#changed = changed;
+  }
+
+  /** The other side takes no new call on it; running ones finish. */
+  leaves(): void {
+    this.#settleLeaving();
+  }
+
+  /** It is closed: with the error that ended it, or without one for an orderly end. Only the first time counts. */
+  ended(error?: Error): void {
+    this.#isEnded = true;
+    this.#settleClosed(error);
+  }
+
+  close(signal?: AbortSignal): Promise<void> {
+    return this.#closing.close(signal);
+  }
+}
+
+/**
+ * The connection of a protocol that runs over one socket of its own. It closes by `finish` (by default the socket is ended
+ * once what was written has been sent, and the other side closes when it has answered), is cut by destroying the socket,
+ * and has ended when the socket is closed.
+ */
+export function socketConnection<C>(
+  socket: Socket,
+  parts: Pick<ConnectionParts<C>, 'handle' | 'capacity' | 'ping'> & { readonly finish?: (() => void) | undefined },
+): OpenConnection<C> {
+  const connection = new OpenConnection<C>({
+    ...parts,
+    finish: parts.finish ?? (() => socket.end()),
+    cut: () => socket.destroy(),
+  });
+  let failure: Error | undefined;
+  socket.on('error', (error) => {
+    failure ??= error;
+  });
+  socket.once('close', () => connection.ended(failure));
+  return connection;
+}

@@ -1,0 +1,60 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
+import { type Endpoint, endpointAddress } from '../../endpoint/endpoint.js';
+import { asError } from '../../errors.js';
+
+/** How a socket to an endpoint is opened. */
+export interface OpenSocketOptions {
+  /** The Service's name: what TLS sends and checks, whichever pod answers. Needed with `tls`. @defaultValue none */
+  readonly host?: string | undefined;
+  /** Settings of Node's `tls.connect`; without them the socket is plain. @defaultValue none */
+  readonly tls?: ConnectionOptions | undefined;
+  /** After how long without traffic the system asks whether the other side is there, in ms. @defaultValue 60000 */
+  readonly keepAliveMs?: number | undefined;
+}
+
+/**
+ * Opens a socket to an endpoint, over TLS if asked to. Rejects with what went wrong, or with the reason of `signal`; after
+ * that nothing is open. Errors later on are the business of whoever uses the socket: it has to listen for `error`.
+ */
+export function openSocket(
+  endpoint: Endpoint,
+  signal: AbortSignal,
+  { host = endpoint.address, tls, keepAliveMs = 60_000 }: OpenSocketOptions = {},
+): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const { address, port } = endpoint;
+    const to = { host: address, ...(port !== undefined && { port }) };
+    const socket =
+      tls === undefined
+        ? connectTcp({ ...to, port: Number(port), noDelay: true })
+        : connectTls({
+            // The certificate must name the Service, not the pod that is dialled.
+            checkServerIdentity: (_dialled, certificate) => checkServerIdentity(tls.servername ?? host, certificate),
+            ...(isIP(host) === 0 && { servername: host }),
+            ...tls,
+            ...to,
+          });
+    const settle = (error: Error | undefined): void => {
+      signal.removeEventListener('abort', aborted);
+      socket.off('error', failed).off('close', closed).off(opened, open);
+      if (error === undefined) {
+        socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
+        resolve(socket);
+        return;
+      }
+      // Whatever it says after this is of no interest, and must not end the process.
+      socket.on('error', () => {});
+      socket.destroy();
+      reject(error);
+    };
+    const opened = tls === undefined ? 'connect' : 'secureConnect';
+    const open = (): void => settle(undefined);
+    const failed = (error: Error): void => settle(error);
+    const closed = (): void => settle(new Error(`${endpointAddress(endpoint)} closed while connecting`));
+    const aborted = (): void => settle(asError(signal.reason));
+    socket.once(opened, open).once('error', failed).once('close', closed);
+    signal.addEventListener('abort', aborted, { once: true });
+  });
+}

@@ -1,0 +1,58 @@
+import { type Balancer, createBalancer } from '../../balancer/balancer.js';
+import { type BalancingOptions, balancingOptionNames } from '../../balancer/balancer-options.js';
+import type { Transport } from '../../pool/transport.js';
+import type { ServiceHost } from '../../resolver/cluster-domain.js';
+import { parseTarget } from '../../resolver/target-grammar.js';
+import { checkKeys, optionError } from '../../runtime/check.js';
+
+/** A Service by the name its clients know it by, whichever pod answers. */
+export interface ServiceName {
+  /** For TLS, and for whatever else a protocol says of where it connects. */
+  readonly host: string;
+  /** Undefined where the target names a port by its name. */
+  readonly port: number | undefined;
+}
+
+/** The host and port of a target string such as `broker.shop:5672`; of a static list, the first. Throws EVENKEEL_OPTION. */
+export function serviceName(target: unknown): ServiceName {
+  if (typeof target !== 'string') throw optionError('target', 'a target such as broker.shop:5672', target);
+  const parsed = parseTarget(target);
+  if (parsed.kind === 'static') {
+    const [first] = parsed.endpoints;
+    return { host: String(first?.address), port: first?.port };
+  }
+  const { port } = parsed;
+  const host = parsed.kind === 'kubernetes' ? serviceHost(parsed.service) : parsed.host;
+  return { host, port: typeof port === 'number' ? port : undefined };
+}
+
+function serviceHost({ service, namespace, domain }: ServiceHost): string {
+  if (namespace === undefined) return service;
+  return domain === undefined ? `${service}.${namespace}` : `${service}.${namespace}.svc.${domain}`;
+}
+
+/**
+ * The balancer of an adapter: over the endpoints of `target`, unless `options.resolver` finds others. Throws
+ * EVENKEEL_OPTION for a target or an option that does not fit, and for one that neither `BalancingOptions` nor `ownNames` has.
+ */
+export function serviceBalancer<C>(
+  target: unknown,
+  options: BalancingOptions,
+  ownNames: readonly string[],
+  transport: (service: ServiceName) => Transport<C>,
+): Balancer<C> {
+  const service = serviceName(target);
+  checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
+  return createBalancer({
+    ...pickNames(options, balancingOptionNames),
+    resolver: options.resolver ?? (target as string),
+    transport: transport(service),
+  });
+}
+
+/** Those of `names` that `from` has. */
+export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
+  const picked: Partial<T> = {};
+  for (const name of names) if (from[name] !== undefined) picked[name] = from[name];
+  return picked as Pick<T, K>;
+}

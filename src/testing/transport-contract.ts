@@ -1,0 +1,225 @@
+import { strict as assert } from 'node:assert';
+import { getEventListeners } from 'node:events';
+import { promises as timers } from 'node:timers';
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Connection, Transport } from '../pool/transport.js';
+
+/** A transport and the other side of its connections, as the suite needs them. One is opened per test. */
+export interface TransportWorld<C> {
+  readonly transport: Transport<C>;
+  /** It accepts. */
+  readonly endpoint: Endpoint;
+  /** Nobody listens there. */
+  readonly refusing: Endpoint;
+  /** It neither accepts nor refuses, or accepts and never finishes the handshake. */
+  readonly hanging: Endpoint;
+  /** How many connections are open, seen from the other side where there is one. */
+  open(): number;
+  /** Ends all of them from the other side: in order, or as a crash does. */
+  end(how: 'cleanly' | 'badly'): void;
+  /** Begins a call that goes on until it is finished or cut; resolves when it has begun. `ended` settles with how. */
+  call(handle: C): Promise<{ readonly ended: Promise<'finished' | 'cut'>; finish(): void }>;
+  /** Ends the world itself; with nothing left open. */
+  close(): void | Promise<void>;
+}
+
+/** How a test runner takes tests: vitest, Jest, mocha and node:test do. */
+export interface TestRunner {
+  readonly describe: (name: string, body: () => void) => unknown;
+  readonly it: (name: string, body: () => Promise<void>) => unknown;
+}
+
+/** What the suite has to know of a transport. */
+export interface TransportContract<C> {
+  readonly name: string;
+  open(): TransportWorld<C> | Promise<TransportWorld<C>>;
+  /** Whether a connection that the other side ends in order while nothing runs on it goes on existing (a pool of sockets). */
+  readonly outlivesCleanEnd?: boolean;
+  /** Whether calls run on after a close that cuts: their client alone could end them (gRPC). */
+  readonly callsOutliveCut?: boolean;
+}
+
+/**
+ * What every transport promises (`Transport`, `Connection`), as tests for any runner: for authors of adapters.
+ * @example
+ * import { describe, it } from 'node:test';
+ * transportContract({ describe, it }, { name: 'lines', open: () => lineWorld() });
+ */
+export function transportContract<C>(
+  { describe, it }: TestRunner,
+  { name, open, outlivesCleanEnd = false, callsOutliveCut = false }: TransportContract<C>,
+): void {
+  const inWorld = (test: (world: TransportWorld<C>) => Promise<void>) => async (): Promise<void> => {
+    const world = await open();
+    try {
+      await test(world);
+      await until('nothing is left open', () => world.open() === 0);
+    } finally {
+      await world.close();
+    }
+  };
+  const never = new AbortController().signal;
+
+  describe(`the transport contract: ${name}`, () => {
+    it(
+      'delivers a connection that can carry a call, and listens to the signal no more',
+      inWorld(async ({ transport, endpoint, open: opened, call }) => {
+        const limit = new AbortController();
+        const connection = await transport.connect(endpoint, limit.signal);
+        await until('one is open', () => opened() === 1);
+        assert(connection.capacity > 0);
+        assert.equal(await isPending(connection.closed), true);
+        assert.equal(getEventListeners(limit.signal, 'abort').length, 0);
+        const { ended, finish } = await call(connection.handle);
+        finish();
+        assert.equal(await ended, 'finished');
+        await connection.close();
+      }),
+    );
+
+    it(
+      'rejects with an Error where nobody listens',
+      inWorld(async ({ transport, refusing }) => {
+        await assert.rejects(transport.connect(refusing, never), Error);
+      }),
+    );
+
+    it(
+      'rejects when the signal has aborted before',
+      inWorld(async ({ transport, endpoint }) => {
+        await assert.rejects(transport.connect(endpoint, AbortSignal.abort()));
+      }),
+    );
+
+    it(
+      'rejects when the signal aborts while it connects, and leaves nothing open',
+      inWorld(async ({ transport, hanging, endpoint }) => {
+        for (const to of [hanging, endpoint]) {
+          const limit = new AbortController();
+          const opening = transport.connect(to, limit.signal);
+          limit.abort();
+          await assert.rejects(opening);
+          assert.equal(getEventListeners(limit.signal, 'abort').length, 0);
+        }
+      }),
+    );
+
+    it(
+      'closes: closed settles cleanly, again and again it is no error',
+      inWorld(async ({ transport, endpoint, open: opened }) => {
+        const connection = await transport.connect(endpoint, never);
+        await Promise.all([connection.close(), connection.close()]);
+        assert.equal(await connection.closed, undefined);
+        await connection.close();
+        await connection.close(AbortSignal.abort());
+        await until('it is closed', () => opened() === 0);
+      }),
+    );
+
+    it(
+      'lets a running call finish before it closes',
+      inWorld(async ({ transport, endpoint, call }) => {
+        const connection = await transport.connect(endpoint, never);
+        const { ended, finish } = await call(connection.handle);
+        const closing = connection.close();
+        assert.equal(await isPending(closing), true);
+        finish();
+        assert.equal(await ended, 'finished');
+        await closing;
+        assert.equal(await connection.closed, undefined);
+      }),
+    );
+
+    it(
+      'cuts what runs when the signal of close aborts, at once or later',
+      inWorld(async ({ transport, endpoint, call }) => {
+        for (const limit of [AbortSignal.abort(), undefined]) {
+          const connection = await transport.connect(endpoint, never);
+          const { ended, finish } = await call(connection.handle);
+          const controller = new AbortController();
+          const closing = connection.close(limit ?? controller.signal);
+          controller.abort();
+          if (!callsOutliveCut) assert.equal(await ended, 'cut');
+          await closing;
+          await connection.closed;
+          if (callsOutliveCut) finish();
+        }
+      }),
+    );
+
+    it(
+      'takes a second close that cuts what the first lets finish',
+      inWorld(async ({ transport, endpoint, call }) => {
+        const connection = await transport.connect(endpoint, never);
+        const { ended, finish } = await call(connection.handle);
+        const first = connection.close();
+        await connection.close(AbortSignal.abort());
+        if (!callsOutliveCut) assert.equal(await ended, 'cut');
+        await first;
+        if (callsOutliveCut) finish();
+      }),
+    );
+
+    it(
+      'tells of an end brought about by the other side, once, and can be closed afterwards',
+      inWorld(async ({ transport, endpoint, end, call }) => {
+        const connection = await transport.connect(endpoint, never);
+        const { ended } = await call(connection.handle);
+        end('badly');
+        assert.equal(await ended, 'cut');
+        if (!outlivesCleanEnd) {
+          const first = await connection.closed;
+          assert.equal(await connection.closed, first);
+        }
+        await connection.close();
+        await connection.closed;
+      }),
+    );
+
+    if (!outlivesCleanEnd) {
+      it(
+        'tells a clean end from a bad one',
+        inWorld(async ({ transport, endpoint, end }) => {
+          const clean = await transport.connect(endpoint, never);
+          end('cleanly');
+          assert.equal(await clean.closed, undefined);
+          const bad = await transport.connect(endpoint, never);
+          end('badly');
+          assert((await bad.closed) instanceof Error);
+        }),
+      );
+    }
+
+    it(
+      'keeps connections apart',
+      inWorld(async ({ transport, endpoint, open: opened, call }) => {
+        const [one, other] = (await Promise.all([
+          transport.connect(endpoint, never),
+          transport.connect(endpoint, never),
+        ])) as [Connection<C>, Connection<C>];
+        await until('both are open', () => opened() === 2);
+        await one.close();
+        await until('one is left', () => opened() === 1);
+        const { ended, finish } = await call(other.handle);
+        finish();
+        assert.equal(await ended, 'finished');
+        await other.close();
+      }),
+    );
+  });
+}
+
+/** Whether a promise has not settled after what is under way in this process had its turn. */
+async function isPending(promise: Promise<unknown>): Promise<boolean> {
+  const pending = Symbol('pending');
+  return (await Promise.race([promise, timers.setImmediate(pending)])) === pending;
+}
+
+/** For states only the other side can bring about. The limit guards against hanging; it says nothing about speed. */
+async function until(what: string, condition: () => boolean, timeoutMs = 30_000): Promise<void> {
+  const end = performance.now() + timeoutMs;
+  while (!condition()) {
+    if (performance.now() > end) throw new Error(`waited ${timeoutMs} ms, but not so: ${what}`);
+    await timers.setTimeout(5);
+  }
+}
