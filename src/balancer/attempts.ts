@@ -123,7 +123,8 @@ export class Attempts<C> implements AttemptTally<C> {
   #lease: Lease<C> | undefined = undefined;
   #number = 0;
   #waiting: AbortController | undefined = undefined;
-  /** What the call fails with if no attempt follows: the error of the last one. */
+  /** The error of the last attempt; of the last one that was more than a move. */
+  #error: unknown = undefined;
   #failure: unknown = undefined;
   #stopped = false;
 
@@ -188,7 +189,7 @@ export class Attempts<C> implements AttemptTally<C> {
           return;
         }
         lease.end(outcomes.notStarted);
-        call.fail(aborted ? call.signal?.reason : this.#failure);
+        call.fail(aborted ? call.signal?.reason : (this.#failure ?? this.#error));
       },
       (error) => {
         this.#waiting = undefined;
@@ -237,6 +238,7 @@ export class Attempts<C> implements AttemptTally<C> {
       this.#call.fail(error);
       return;
     }
+    this.#error = error;
     // What only moved on has not failed: if there is no other endpoint, that is what the call fails with.
     if (!failed.untried) this.#failure = error;
     const { tally } = this;
