@@ -37,8 +37,9 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 240_000 }),
       project('integration', ['test/integration/**/*.test.ts'], {
         exclude: ['test/integration/package/**', 'test/integration/playground/**'],
-        // Each file starts processes of its own and waits for them about half of its time.
-        maxWorkers: 2 * cores,
+        // Each file starts processes of its own and waits for them about half of its time. There are ports for eight
+        // (test/support/free-port.mjs).
+        maxWorkers: Math.min(2 * cores, 8),
         sequence: { groupOrder: 1 },
         testTimeout: 120_000,
         hookTimeout: 120_000,

@@ -12,6 +12,7 @@ import { ResolveError } from '../../../src/errors.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
@@ -390,13 +391,20 @@ describe('a process', () => {
   const otherVersion = '@grpc/grpc-js' in JSON.parse(process.env.EVENKEEL_PEERS ?? '{}');
 
   // The package as it is built has the installed grpc-js for its peer.
-  it.skipIf(otherVersion)('with an idle channel ends by itself', async () => {
-    await build();
-    await pods.start(2);
-    const program = fileURLToPath(new URL('support/one-call.mjs', import.meta.url));
-    const { stdout } = await run(process.execPath, [program, JSON.stringify(pods.endpoints)], { timeout: 30_000 });
-    expect(JSON.parse(stdout)).toEqual({ text: 'hello', state: 'ready', alive: [] });
-  });
+  it.skipIf(otherVersion)(
+    titleOf(
+      'with an idle channel ends by itself',
+      !otherVersion,
+      'the package as it is built has the installed grpc-js',
+    ),
+    async () => {
+      await build();
+      await pods.start(2);
+      const program = fileURLToPath(new URL('support/one-call.mjs', import.meta.url));
+      const { stdout } = await run(process.execPath, [program, JSON.stringify(pods.endpoints)], { timeout: 30_000 });
+      expect(JSON.parse(stdout)).toEqual({ text: 'hello', state: 'ready', alive: [] });
+    },
+  );
 });
 
 describe('two copies of grpc-js', () => {
