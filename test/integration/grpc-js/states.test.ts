@@ -175,7 +175,7 @@ describe('limits', () => {
     await pods.start(2);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
-      maxStreamsPerConnection: 2,
+      maxConcurrentStreams: 2,
       picker: roundRobin(),
       waitTimeoutMs: 600_000,
     });
@@ -201,7 +201,7 @@ describe('limits', () => {
     await pods.start(1);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
-      maxStreamsPerConnection: 1,
+      maxConcurrentStreams: 1,
       maxWaiting: 2,
       waitTimeoutMs: 1_000,
     });
@@ -234,8 +234,8 @@ describe('limits', () => {
     await pods.start(2);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
-      connectionsPerPod: 3,
-      maxStreamsPerConnection: 2,
+      connections: 3,
+      maxConcurrentStreams: 2,
     });
     await connected(balancer, 2);
     await until('all are open', () => balancer.snapshot().endpoints.every(({ capacity }) => capacity === 6));
