@@ -230,7 +230,11 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   }
 
   #deliver(error: Error): void {
-    if (this.handler.onResponseError === undefined) throw error;
-    this.handler.onResponseError(this, error);
+    try {
+      if (this.handler.onResponseError === undefined) throw error;
+      this.handler.onResponseError(this, error);
+    } catch (thrown) {
+      this.owner.handlerThrew(thrown);
+    }
   }
 }

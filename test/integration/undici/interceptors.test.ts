@@ -220,3 +220,42 @@ describe('serviceInterceptor', () => {
     await agent.close();
   });
 });
+
+describe('createDispatcher, asked without an origin', () => {
+  const more = (orders: undici.Dispatcher, path: string) => orders.request({ path, method: 'GET' });
+
+  it.skipIf(!has('cache')).each(['one after the other', 'composed in two steps'])(
+    'interceptors.cache: what may be kept is asked for once (%s)',
+    async (how) => {
+      for (const pod of pods.all) await pod.behave({ headers: { 'cache-control': 'max-age=600' } });
+      const orders = createDispatcher(origin, { resolver: resolver() });
+      const cache = undici.interceptors.cache();
+      const composed =
+        how === 'composed in two steps'
+          ? orders.compose([cache]).compose(undici.interceptors.dump())
+          : orders.compose(cache, undici.interceptors.dump());
+      const before = await pods.total('requests');
+      for (let request = 0; request < 3; request++) {
+        const { body } = await more(composed, '/kept');
+        await body.dump();
+      }
+      expect((await pods.total('requests')) - before).toBe(1);
+      // One for another host is kept apart, and asked for there.
+      await outside.behave({ headers: { 'cache-control': 'max-age=600' } });
+      const there = { origin: `http://127.0.0.1:${outside.port}`, path: '/kept', method: 'GET' } as const;
+      const { headers } = await composed.request(there);
+      expect(headers['x-pod']).toBe('outside');
+      await orders.close();
+    },
+  );
+
+  it('what is no request fails as undici says it', async () => {
+    const orders = createDispatcher(origin, { resolver: resolver() });
+    const composed = orders.compose((dispatch) => (options, handler) => dispatch(options, handler));
+    for (const nothing of [null, undefined, 'a text']) {
+      await expect(composed.request(nothing as never)).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
+    }
+    expect(() => orders.compose('none' as never)).toThrow(TypeError);
+    await orders.close();
+  });
+});
