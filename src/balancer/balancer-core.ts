@@ -223,7 +223,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   misused(value: unknown): Outcome {
     const error = optionError('the outcome', 'an outcome such as outcomes.success', value);
-    this.#warnings.warn('a lease was ended with what is no outcome', error);
+    this.#warnings.warn('a lease was ended with something that is not an outcome', error);
     return outcomes.cancelled;
   }
 

@@ -77,7 +77,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     if (name === 'retry') {
       throw new EvenkeelError(
         'EVENKEEL_OPTION',
-        'a gRPC channel has no option "retry": calls are repeated as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
+        'a gRPC channel has no option "retry": calls are retried as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
       );
     }
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
