@@ -231,14 +231,14 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     dispatchTo(lease.handle, this.#options, this as Dispatcher.DispatchHandler, isRepeated);
   }
 
-  waits(): void {
+  waitBegan(): void {
     this.#owner.waits();
     // undici watches the body only while it has the request: nobody else would hear it fail meanwhile.
     this.#bodyFailed = (error) => this.abort(error);
     bodyOf(this.#options)?.on('error', this.#bodyFailed);
   }
 
-  waited(): void {
+  waitEnded(): void {
     if (this.#bodyFailed !== undefined) bodyOf(this.#options)?.off('error', this.#bodyFailed);
     this.#owner.served();
   }
