@@ -14,9 +14,14 @@ export interface ConnectionParts<C> {
   readonly cut: () => void;
   /** Asks the other side whether it is alive; rejects when it is not. @defaultValue none */
   readonly ping?: ((signal: AbortSignal) => Promise<void>) | undefined;
+  /** The first call begins, or the last one ended, as `callBegins` and `callEnds` tell. @defaultValue none */
+  readonly busy?: ((isBusy: boolean) => void) | undefined;
 }
 
-/** A `Connection` that its adapter tells what happens: it has `ended`, it `leaves`, it carries more or less than before. */
+/**
+ * A `Connection` that its adapter tells what happens: it has `ended`, it `leaves`, it carries more or less than before.
+ * An adapter that tells of every call on it (`callBegins`, `callEnds`) need not count them: `close` waits for the last.
+ */
 export class OpenConnection<C> implements Connection<C> {
   readonly handle: C;
   readonly closed: Promise<Error | undefined>;
@@ -27,10 +32,15 @@ export class OpenConnection<C> implements Connection<C> {
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
   readonly #closing: Closing;
+  readonly #busy: ((isBusy: boolean) => void) | undefined;
+  #running = 0;
+  /** Since `close`, until the last call has ended. */
+  #finish: (() => void) | undefined;
   #isEnded = false;
 
-  constructor({ handle, capacity = Number.POSITIVE_INFINITY, finish, cut, ping }: ConnectionParts<C>) {
+  constructor({ handle, capacity = Number.POSITIVE_INFINITY, finish, cut, ping, busy }: ConnectionParts<C>) {
     this.handle = handle;
+    this.#busy = busy;
     this.#capacity = capacity;
     if (ping !== undefined) this.ping = ping;
     this.closed = new Promise((resolve) => {
@@ -42,9 +52,9 @@ export class OpenConnection<C> implements Connection<C> {
     const whileOpen = (act: () => void) => (): void => {
       if (!this.#isEnded) act();
     };
-    const finishOnce = whileOpen(finish);
     this.#closing = new Closing(async () => {
-      finishOnce();
+      this.#finish = whileOpen(finish);
+      this.#finishIfIdle();
       await this.closed;
     }, whileOpen(cut));
   }
@@ -64,6 +74,23 @@ export class OpenConnection<C> implements Connection<C> {
     this.#changed = changed;
   }
 
+  /** Calls that run, of those the adapter told of. */
+  get running(): number {
+    return this.#running;
+  }
+
+  /** A call begins. */
+  callBegins(): void {
+    if (this.#running++ === 0) this.#busy?.(true);
+  }
+
+  /** A call that began has ended. */
+  callEnds(): void {
+    if (--this.#running > 0) return;
+    this.#busy?.(false);
+    this.#finishIfIdle();
+  }
+
   /** The other side takes no new call on it; running ones finish. */
   leaves(): void {
     this.#settleLeaving();
@@ -78,12 +105,20 @@ export class OpenConnection<C> implements Connection<C> {
   close(signal?: AbortSignal): Promise<void> {
     return this.#closing.close(signal);
   }
+
+  #finishIfIdle(): void {
+    if (this.#running > 0) return;
+    const finish = this.#finish;
+    this.#finish = undefined;
+    finish?.();
+  }
 }
 
 /**
  * The connection of a protocol that runs over one socket of its own. It closes by `finish` (by default the socket is ended
  * once what was written has been sent, and the other side closes when it has answered), is cut by destroying the socket,
- * and has ended when the socket is closed.
+ * and has ended when the socket is closed. Once it has been told of calls, the process stays alive for it only while one
+ * runs; before the first, whether it does is up to the socket (`unref`).
  */
 export function socketConnection<C>(
   socket: Socket,
@@ -93,6 +128,10 @@ export function socketConnection<C>(
     ...parts,
     finish: parts.finish ?? (() => socket.end()),
     cut: () => socket.destroy(),
+    busy: (isBusy) => {
+      if (isBusy) socket.ref();
+      else socket.unref();
+    },
   });
   let failure: Error | undefined;
   socket.on('error', (error) => {

@@ -2,10 +2,13 @@
  * For authors of adapters: what the adapters of evenkeel share. Unstable: a minor version may change it, and the changelog says so.
  */
 export {
+  type AttemptEnd,
   type AttemptedCall,
+  type AttemptReport,
   type AttemptSource,
   Attempts,
   type AttemptTally,
+  type FailedAttempt,
   reportAttempt,
 } from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
@@ -19,7 +22,6 @@ export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 export { asError } from '../../errors.js';
 export { loadReportHeader, parseLoadReport } from '../../load/orca.js';
 export { notify, observes } from '../../observe/observer.js';
-export { markLasting } from '../../pool/lasting-error.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
 export {
   type ServiceHostSnapshot,

@@ -15,7 +15,7 @@ export interface OpenSocketOptions {
 
 /**
  * Opens a socket to an endpoint, over TLS if asked to. Rejects with what went wrong, or with the reason of `signal`; after
- * that nothing is open. Errors later on are the business of whoever uses the socket: it has to listen for `error`.
+ * that nothing is open. The process stays alive for the socket once it is open, not while it connects. Errors later on are the business of whoever uses the socket: it has to listen for `error`.
  */
 export function openSocket(
   endpoint: Endpoint,
@@ -40,7 +40,7 @@ export function openSocket(
       signal.removeEventListener('abort', aborted);
       socket.off('error', failed).off('close', closed).off(opened, open);
       if (error === undefined) {
-        socket.setNoDelay(true).setKeepAlive(true, keepAliveMs);
+        socket.setNoDelay(true).setKeepAlive(true, keepAliveMs).ref();
         resolve(socket);
         return;
       }
@@ -54,6 +54,8 @@ export function openSocket(
     const failed = (error: Error): void => settle(error);
     const closed = (): void => settle(new Error(`${endpointAddress(endpoint)} closed while connecting`));
     const aborted = (): void => settle(asError(signal.reason));
+    // Nobody waits for the socket itself: the call that waits for an endpoint keeps the process alive.
+    socket.unref();
     socket.once(opened, open).once('error', failed).once('close', closed);
     signal.addEventListener('abort', aborted, { once: true });
   });
