@@ -15,7 +15,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     include: ['test/integration/**/*.test.ts'],
     // As in vitest.config.ts.
-    maxWorkers: Math.min(2 * availableParallelism(), 8),
+    maxWorkers: 2 * availableParallelism(),
     testTimeout: 120_000,
     hookTimeout: 120_000,
   },

@@ -279,9 +279,4 @@ if (graceMs !== undefined) {
     }, graceMs);
   });
 }
-const sayTaken = ({ code }) => process.send({ taken: code });
-server.once('error', sayTaken);
-server.listen({ port, backlog, host: listenAt }, () => {
-  server.off('error', sayTaken);
-  process.send({ listening: server.address().port });
-});
+server.listen({ port, backlog, host: listenAt }, () => process.send({ listening: server.address().port }));

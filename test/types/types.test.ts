@@ -13,6 +13,7 @@ const installed: Record<string, readonly string[]> = {
   kubernetes: ['@types/node', 'undici-types'],
   mysql2: ['@types/node', 'undici-types', 'mysql2'],
   'node-http': ['@types/node', 'undici-types'],
+  rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
   undici: ['@types/node', 'undici-types', 'undici'],
 };
 

@@ -11,7 +11,7 @@ import {
 import type { ChannelBalancer } from './channel-balancer.js';
 
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
-export type CallKey = (metadata: Metadata) => string | null | undefined;
+export type HashKey = (metadata: Metadata) => string | null | undefined;
 
 /** Options of grpc-js it has types for. */
 type KnownGrpcOptions = {
@@ -29,14 +29,14 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
    * @defaultValue none: calls have no affinity
    */
-  readonly key?: string | CallKey | undefined;
+  readonly hashKey?: string | HashKey | undefined;
   /** Connections kept open to each pod; a call goes to the one with the fewest calls. @defaultValue 1 */
-  readonly connections?: number | undefined;
+  readonly connectionsPerPod?: number | undefined;
   /**
    * Calls at once on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
    * further calls then go to another pod, or wait for any pod, rather than behind the limit of one. @defaultValue Infinity
    */
-  readonly maxConcurrentStreams?: number | undefined;
+  readonly maxStreamsPerConnection?: number | undefined;
   /**
    * The service name that health checks ask for (grpc.health.v1), over the connection calls use. Asked only when a stage
    * wants to know. A server without that service counts as healthy. @defaultValue '' (the server as a whole)
@@ -52,16 +52,16 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
 export interface ResolvedGrpcOptions {
   /** For `createBalancer`. */
   readonly balancing: BalancingOptions;
-  readonly key: CallKey | undefined;
-  readonly connections: number;
-  readonly maxConcurrentStreams: number;
+  readonly hashKey: HashKey | undefined;
+  readonly connectionsPerPod: number;
+  readonly maxStreamsPerConnection: number;
   readonly healthService: string;
   readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
 }
 
-const ownNames = ['key', 'connections', 'maxConcurrentStreams', 'healthService', 'onBalancer'] as const;
+const ownNames = ['hashKey', 'connectionsPerPod', 'maxStreamsPerConnection', 'healthService', 'onBalancer'] as const;
 
 /** Whether grpc-js itself reads the option. */
 export function isGrpcOption(name: string): boolean {
@@ -77,7 +77,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     if (name === 'retry') {
       throw new EvenkeelError(
         'EVENKEEL_OPTION',
-        'a gRPC channel has no option "retry": calls are retried as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
+        'a gRPC channel has no option "retry": calls are repeated as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
       );
     }
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
@@ -87,22 +87,23 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     balancing[name] = value;
   }
   checkBalancingOptions(balancing);
-  const { key, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
+  const { hashKey, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
   if (typeof healthService !== 'string') throw optionError('healthService', 'the name of a service', healthService);
   if (onBalancer !== undefined) checkFunction('onBalancer', onBalancer);
   return {
     balancing,
-    key: resolveKey(key),
-    connections: checkNumber('connections', options.connections, 1, {
+    hashKey: resolveHashKey(hashKey),
+    connectionsPerPod: checkNumber('connectionsPerPod', options.connectionsPerPod, 1, {
       min: 1,
       max: 100,
       integer: true,
     }),
-    maxConcurrentStreams: checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, Number.POSITIVE_INFINITY, {
-      min: 1,
-      integer: true,
-      infinite: true,
-    }),
+    maxStreamsPerConnection: checkNumber(
+      'maxStreamsPerConnection',
+      options.maxStreamsPerConnection,
+      Number.POSITIVE_INFINITY,
+      { min: 1, integer: true, infinite: true },
+    ),
     healthService,
     onBalancer,
     clock,
@@ -110,13 +111,13 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   };
 }
 
-function resolveKey(key: string | CallKey | undefined): CallKey | undefined {
-  if (key === undefined || typeof key === 'function') return key;
-  if (typeof key !== 'string' || !/^[0-9a-z_.-]+$/i.test(key)) {
-    throw optionError('key', 'the name of a metadata entry, or a function', key);
+function resolveHashKey(hashKey: string | HashKey | undefined): HashKey | undefined {
+  if (hashKey === undefined || typeof hashKey === 'function') return hashKey;
+  if (typeof hashKey !== 'string' || !/^[0-9a-z_.-]+$/i.test(hashKey)) {
+    throw optionError('hashKey', 'the name of a metadata entry, or a function', hashKey);
   }
   return (metadata) => {
-    const [value] = metadata.get(key);
+    const [value] = metadata.get(hashKey);
     return value === undefined ? undefined : value.toString();
   };
 }

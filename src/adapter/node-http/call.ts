@@ -112,12 +112,12 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     if (!this.#settled) this.#settle(error as Error);
   }
 
-  waitBegan(): void {
+  waits(): void {
     this.#owner.waits(this.request);
     this.#hold();
   }
 
-  waitEnded(): void {
+  waited(): void {
     this.#owner.served(this.request);
   }
 

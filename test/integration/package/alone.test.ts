@@ -31,7 +31,9 @@ const doors: string[] = Object.keys(manifest.exports)
 const fitted = Object.keys(manifest.peerDependencies)
   .map((peer): [string, string] => [peer.split('/').at(-1) ?? peer, peer])
   .filter(([door]) => doors.includes(door));
-const free = doors.filter((door) => !fitted.some(([name]) => name === door));
+/** Doors that need several. */
+const needsSeveral: [string, string[]][] = [['rsocket', ['rsocket-core', 'rsocket-tcp-client']]];
+const free = doors.filter((door) => ![...fitted, ...needsSeveral].some(([name]) => name === door));
 
 describe('installed without any peer', () => {
   let consumer: Consumer;
@@ -77,12 +79,19 @@ describe('installed without any peer', () => {
     expect(stdout).toMatch(/^ERR_MODULE_NOT_FOUND /);
     expect(stdout).toContain(`Cannot find package '${peer}'`);
   });
+
+  test.each(needsSeveral)("./%s fails with Node's own message, which names one of %s", async (door, peers) => {
+    const source = `import('evenkeel/${door}').catch((error) => console.log(error.code, error.message));`;
+    const { stdout } = await consumer.run('peer.mjs', source);
+    expect(stdout).toMatch(/^ERR_MODULE_NOT_FOUND /);
+    expect(peers.some((peer) => stdout.includes(`Cannot find package '${peer}'`))).toBe(true);
+  });
 });
 
-describe.each(fitted)('./%s installed with %s alone', (door, peer) => {
+describe.each([...fitted, ...needsSeveral])('./%s installed with %s alone', (door, peers) => {
   let consumer: Consumer;
   beforeAll(async () => {
-    consumer = await Consumer.create(inject('tarball'), [peer]);
+    consumer = await Consumer.create(inject('tarball'), [peers].flat());
   });
   afterAll(() => consumer.remove());
 

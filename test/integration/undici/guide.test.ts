@@ -23,10 +23,7 @@ it('has the programs expected here', () => {
 });
 
 it.each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
-  // What is told of a request that hangs is about its pod, not about how long a busy machine takes to connect.
-  const program = source
-    .replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`)
-    .replace('try {', 'await fetchOrders.balancer.ready();\ntry {');
+  const program = source.replaceAll('orders.shop:8080', `127.0.0.1:${pod.port}`);
   const stdout = await outputOfModule(program);
   for (const pattern of expected[heading] ?? []) expect(stdout).toMatch(pattern);
 });

@@ -1,0 +1,240 @@
+import type { Socket } from 'node:net';
+import {
+  type ClientTransport,
+  type ConnectionFrameHandler,
+  type ConnectorConfig,
+  ErrorCodes,
+  Flags,
+  FrameTypes,
+  type KeepAliveFrame,
+  type LeaseFrame,
+  type Outbound,
+  type RSocket,
+  RSocketConnector,
+} from 'rsocket-core';
+import { TcpClientTransport } from 'rsocket-tcp-client';
+import type { Endpoint, Timer, Transport } from '../../index.js';
+import { afterPendingIo, asError, type OpenConnection, openSocket, socketConnection } from '../kit/index.js';
+import type { ConnectionSettings } from './options.js';
+
+type ConnectionFrame = Parameters<ConnectionFrameHandler['handle']>[0];
+
+/** A lease as large and long as the library reckons with: the balancer alone keeps to what servers grant. */
+const unlimited = { requestCount: Number.MAX_SAFE_INTEGER, ttl: Number.MAX_SAFE_INTEGER };
+
+/** Opens RSocket connections over TCP or TLS. `host` is the Service's name, for TLS. */
+export function rsocketTransport(settings: ConnectionSettings, host: string): Transport<PodRSocket> {
+  const { tls, clock } = settings;
+  return {
+    async connect(endpoint: Endpoint, signal: AbortSignal) {
+      const socket = await openSocket(endpoint, signal, tls === undefined ? {} : { host, tls });
+      return new PodRSocket(socket, settings, clock.now()).open(signal);
+    },
+  };
+}
+
+/** The RSocket to one pod: what the library makes of a socket, with its connection frames read here. */
+export class PodRSocket {
+  readonly connection: OpenConnection<PodRSocket>;
+  readonly #socket: Socket;
+  readonly #settings: ConnectionSettings;
+  #requester!: RSocket;
+  #frames!: Outbound;
+  #library!: ConnectionFrameHandler;
+  #isOpen = true;
+  /** When the last keep-alive frame came. */
+  #heardMs: number;
+  #beat: Timer | undefined;
+  /** Who waits for the answers to keep-alive frames, by their data. */
+  readonly #pings = new Map<string, (error?: Error) => void>();
+  #pinged = 0;
+  /** Requests the server still takes, where it says. */
+  #granted = 0;
+  #leaseEnds: Timer | undefined;
+
+  constructor(socket: Socket, settings: ConnectionSettings, nowMs: number) {
+    this.#socket = socket;
+    this.#settings = settings;
+    this.#heardMs = nowMs;
+    this.connection = socketConnection<PodRSocket>(socket, {
+      handle: this,
+      capacity: settings.lease ? 0 : Number.POSITIVE_INFINITY,
+      ping: (signal) => this.#ping(signal),
+      finish: () => {
+        this.#requester.close();
+        // The library reads no more: the end of the other side would not come through.
+        socket.resume();
+      },
+    });
+    // Until a call runs, nothing here keeps the process alive.
+    socket.unref();
+    socket.once('close', () => this.#closed());
+  }
+
+  /** Whether a request that is sent now reaches the socket. */
+  get isOpen(): boolean {
+    return this.#isOpen;
+  }
+
+  /** Begins the protocol. Rejects when the server refuses it, or with the reason of `signal`. */
+  async open(signal: AbortSignal): Promise<OpenConnection<PodRSocket>> {
+    const { setup, fragmentation, responder, lease, clock } = this.#settings;
+    const config: ConnectorConfig = { setup, fragmentation, responder, transport: this.#transport() };
+    try {
+      this.#requester = await new RSocketConnector(lease ? { ...config, lease: {} } : config).connect();
+      // Its timers keep the process alive, and time is the balancer's: what they do is done here.
+      this.#library.pause();
+      // Nothing answers a SETUP frame that is accepted. A keep-alive frame is answered only after that.
+      await this.#ping(signal);
+    } catch (error) {
+      this.#socket.destroy();
+      throw (await this.connection.closed) ?? error;
+    }
+    this.#beat = clock.timer(() => this.#keepAlive(), setup.keepAlive);
+    return this.connection;
+  }
+
+  /** What sends requests. Whoever does tells of each stream: `streamBegins`, `streamEnds`. */
+  get requester(): RSocket {
+    return this.#requester;
+  }
+
+  streamBegins(): void {
+    this.#granted--;
+    this.connection.callBegins();
+  }
+
+  streamEnds(): void {
+    this.connection.callEnds();
+    this.#carry();
+  }
+
+  pushMetadata(metadata: Buffer): void {
+    this.#frames.send({ type: FrameTypes.METADATA_PUSH, streamId: 0, flags: Flags.METADATA, metadata });
+  }
+
+  #transport(): ClientTransport {
+    // It waits for `connect`, which has happened.
+    const socketCreator = (): Socket => {
+      queueMicrotask(() => this.#socket.emit('connect'));
+      return this.#socket;
+    };
+    const tcp = new TcpClientTransport({ connectionOptions: { port: 0 }, socketCreator });
+    return {
+      connect: (makeStreams) =>
+        tcp.connect((outbound) => {
+          // Before its streams hear of the end: what is begun while they do must not get this connection.
+          outbound.onClose((error) => this.#ends(error));
+          const streams = makeStreams(outbound);
+          this.#frames = streams.connectionOutbound;
+          return {
+            connectionOutbound: streams.connectionOutbound,
+            createRequestStream: (handler) => streams.createRequestStream(handler),
+            connectionInbound: (library) => {
+              this.#library = library;
+              streams.connectionInbound(this.#readFrames(library));
+            },
+            handleRequestStream: (handler) => streams.handleRequestStream(handler),
+            handle: (frame) => streams.handle(frame),
+            close: (error) => streams.close(error),
+          };
+        }),
+    };
+  }
+
+  #readFrames(library: ConnectionFrameHandler): ConnectionFrameHandler {
+    return {
+      handle: (frame) => this.#read(frame, library),
+      close: (error) => library.close(error),
+      pause: () => library.pause(),
+      resume: () => library.resume(),
+    };
+  }
+
+  #read(frame: ConnectionFrame, library: ConnectionFrameHandler): void {
+    if (frame.type === FrameTypes.KEEPALIVE) this.#hear(frame);
+    else if (frame.type === FrameTypes.LEASE && this.#settings.lease) {
+      library.handle({ ...frame, ...unlimited });
+      this.#lease(frame);
+    } else if (frame.type === FrameTypes.METADATA_PUSH) this.#pushed(frame.metadata);
+    // It ends when the streams on it have; the library would cut them.
+    else if (frame.type === FrameTypes.ERROR && frame.code === ErrorCodes.CONNECTION_CLOSE) this.connection.leaves();
+    else library.handle(frame);
+  }
+
+  #pushed(metadata: Buffer | null | undefined): void {
+    const ignored = { onComplete: () => {}, onError: () => {} };
+    this.#settings.responder.metadataPush?.(metadata ?? Buffer.alloc(0), ignored);
+  }
+
+  #lease({ requestCount, ttl }: LeaseFrame): void {
+    this.#granted = requestCount;
+    this.#leaseEnds?.cancel();
+    this.#leaseEnds = this.#settings.clock.timer(() => {
+      this.#granted = 0;
+      this.#carry();
+    }, ttl);
+    this.#carry();
+  }
+
+  /** Calls at once: those that run, and those the server takes besides. */
+  #carry(): void {
+    if (this.#settings.lease) this.connection.carries(this.connection.running + Math.max(0, this.#granted));
+  }
+
+  #hear({ flags, data }: KeepAliveFrame): void {
+    this.#heardMs = this.#settings.clock.now();
+    if (Flags.hasRespond(flags)) this.#sendKeepAlive(Flags.NONE, data);
+    else if (data?.length) this.#pings.get(data.toString('latin1'))?.();
+  }
+
+  #sendKeepAlive(flags: number, data: Buffer | null | undefined): void {
+    this.#frames.send({ type: FrameTypes.KEEPALIVE, streamId: 0, flags, data, lastReceivedPosition: 0 });
+  }
+
+  #keepAlive(): void {
+    const { clock, setup } = this.#settings;
+    const leftMs = this.#heardMs + setup.lifetime - clock.now();
+    if (leftMs > 0) {
+      this.#sendKeepAlive(Flags.RESPOND, undefined);
+      this.#beat = clock.timer(() => this.#keepAlive(), Math.min(setup.keepAlive, leftMs));
+      return;
+    }
+    // If it was this process that stood still, a frame may be waiting to be read.
+    const heardMs = this.#heardMs;
+    afterPendingIo(() => {
+      if (this.#heardMs !== heardMs) this.#keepAlive();
+      else this.#socket.destroy(new Error(`no keep-alive frame for ${setup.lifetime} ms`));
+    });
+  }
+
+  #ping(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      const data = String(++this.#pinged);
+      const settle = (error?: Error): void => {
+        this.#pings.delete(data);
+        signal.removeEventListener('abort', aborted);
+        if (error === undefined) resolve();
+        else reject(error);
+      };
+      const aborted = (): void => settle(asError(signal.reason));
+      signal.addEventListener('abort', aborted, { once: true });
+      this.#pings.set(data, settle);
+      this.#sendKeepAlive(Flags.RESPOND, Buffer.from(data, 'latin1'));
+    });
+  }
+
+  /** The library is done with the connection: an orderly end, one by the server, or a frame it cannot read. */
+  #ends(error: Error | undefined): void {
+    this.#isOpen = false;
+    if (error !== undefined && !this.#socket.destroyed) this.#socket.destroy(error);
+  }
+
+  #closed(): void {
+    this.#isOpen = false;
+    this.#beat?.cancel();
+    this.#leaseEnds?.cancel();
+    for (const settle of [...this.#pings.values()]) settle(new Error('the connection was closed'));
+  }
+}

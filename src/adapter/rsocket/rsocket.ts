@@ -1,0 +1,326 @@
+import type {
+  Cancellable,
+  OnExtensionSubscriber,
+  OnNextSubscriber,
+  OnTerminalSubscriber,
+  Payload,
+  Requestable,
+  RSocket,
+} from 'rsocket-core';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import {
+  type AttemptedCall,
+  Attempts,
+  asError,
+  checkBoolean,
+  checkKeys,
+  checkNumber,
+  checkString,
+  type FailedAttempt,
+  optionError,
+  serviceBalancer,
+} from '../kit/index.js';
+import { type PodRSocket, rsocketTransport } from './connection.js';
+import { connectionSettings, type RSocketOptions, rsocketOptionNames } from './options.js';
+import { failedStream, GuardedSide, type Request, type Side, Stream, type StreamOwner } from './outcome.js';
+
+/** Options of one call. */
+export interface CallOptions {
+  /** For hash pickers: calls with one key go to one pod. @defaultValue none */
+  readonly key?: string | undefined;
+}
+
+/** Options of `requestResponse`. */
+export interface RequestResponseOptions extends CallOptions {
+  /** Whether the request may be sent twice: then it is repeated if its connection is lost before the answer. @defaultValue false */
+  readonly idempotent?: boolean | undefined;
+}
+
+type Receiver = OnTerminalSubscriber & OnNextSubscriber & OnExtensionSubscriber;
+
+/** An RSocket that sends every request to one of the pods of a Service. */
+export interface ServiceRSocket extends RSocket, AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<unknown>;
+  /** Completes when the request has been given to a connection; whether it arrives nobody knows. */
+  fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
+  requestResponse(
+    payload: Payload,
+    receiver: Receiver,
+    options?: RequestResponseOptions,
+  ): Cancellable & OnExtensionSubscriber;
+  requestStream(
+    payload: Payload,
+    initialRequestN: number,
+    receiver: Receiver,
+    options?: CallOptions,
+  ): Requestable & Cancellable & OnExtensionSubscriber;
+  requestChannel(
+    payload: Payload,
+    initialRequestN: number,
+    isCompleted: boolean,
+    receiver: Side,
+    options?: CallOptions,
+  ): Side;
+  /** Goes to one pod, as every request does. */
+  metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void;
+  /** Takes no new request and lets those that run finish, for at most `pool.drainTimeoutMs`; with an error they are cut. */
+  close(error?: Error): Promise<void>;
+}
+
+/**
+ * Makes an RSocket for one Service, to be used like one the library's `RSocketConnector` opens: it keeps a connection to
+ * each pod and picks a pod for every request. Must be closed.
+ *
+ * @param target Such as `orders.shop:7000`.
+ * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @example
+ * const orders = createRSocket('orders.shop:7000');
+ * orders.requestResponse({ data: Buffer.from('42') }, receiver, { idempotent: true });
+ */
+export function createRSocket(target: string, options: RSocketOptions = {}): ServiceRSocket {
+  checkKeysOf(options);
+  const settings = connectionSettings(options);
+  const balancer = serviceBalancer(target, options, rsocketOptionNames, ({ host }) => rsocketTransport(settings, host));
+  return new BalancedRSocket(balancer, settings.clock);
+}
+
+function checkKeysOf(options: unknown): void {
+  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+}
+
+class BalancedRSocket implements ServiceRSocket {
+  readonly balancer: Balancer<PodRSocket>;
+  readonly #clock: Clock;
+  #closed: Promise<void> | undefined;
+  readonly #closeCallbacks: ((error?: Error) => void)[] = [];
+
+  constructor(balancer: Balancer<PodRSocket>, clock: Clock) {
+    this.balancer = balancer;
+    this.#clock = clock;
+  }
+
+  fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable {
+    return this.#call('fireAndForget', payload, receiver, options);
+  }
+
+  requestResponse(payload: Payload, receiver: Receiver, options?: RequestResponseOptions): Call {
+    return this.#call('requestResponse', payload, receiver, options);
+  }
+
+  requestStream(payload: Payload, initialRequestN: number, receiver: Receiver, options?: CallOptions): Call {
+    return this.#call('requestStream', payload, receiver, options, checkRequestN(initialRequestN));
+  }
+
+  requestChannel(
+    payload: Payload,
+    initialRequestN: number,
+    isCompleted: boolean,
+    receiver: Side,
+    options?: CallOptions,
+  ): Call {
+    return this.#call('requestChannel', payload, receiver, options, checkRequestN(initialRequestN), isCompleted);
+  }
+
+  metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void {
+    this.#call('metadataPush', { data: null, metadata }, receiver, options);
+  }
+
+  close(error?: Error): Promise<void> {
+    const closing = this.balancer.close(error === undefined ? {} : { signal: AbortSignal.abort(error) });
+    this.#closed ??= closing.then(() => {
+      for (const callback of this.#closeCallbacks.splice(0)) callback(error);
+    });
+    return closing;
+  }
+
+  onClose(callback: (error?: Error) => void): void {
+    if (this.#closed === undefined) this.#closeCallbacks.push(callback);
+    else void this.#closed.then(() => callback());
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  #call(
+    type: Request['type'],
+    payload: Payload,
+    receiver: OnTerminalSubscriber,
+    options: RequestResponseOptions | undefined,
+    requestN = 0,
+    isCompleted = true,
+  ): Call {
+    if (typeof receiver !== 'object' || receiver === null) throw optionError('receiver', 'an object', receiver);
+    if (options !== undefined)
+      checkKeys('options', options, type === 'requestResponse' ? ['key', 'idempotent'] : ['key']);
+    const { key, idempotent } = options ?? {};
+    if (key !== undefined) checkString('key', key);
+    const request = {
+      type,
+      // It may be sent later, or again: the caller may have changed its object by then.
+      payload: { ...payload },
+      requestN,
+      isCompleted,
+      idempotent: checkBoolean('idempotent', idempotent, false),
+    };
+    const call = new Call(this.balancer, request, receiver as Side, this.#clock, key);
+    call.begin();
+    return call;
+  }
+}
+
+const MAX_REQUEST_N = 0x7fffffff;
+
+function checkRequestN(value: number): number {
+  return checkNumber('initialRequestN', value, 1, { min: 1, max: MAX_REQUEST_N, integer: true });
+}
+
+/** One call over all its attempts. Its caller holds it: the side of the stream that sends. */
+class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
+  readonly receiver: Side;
+  readonly #attempts: Attempts<PodRSocket>;
+  readonly #request: Request;
+  readonly #clock: Clock;
+  #stream: Stream | undefined;
+  /** Extension frames that came before the first answer: the stream may begin later, or again. */
+  readonly #extensions: Parameters<Side['onExtension']>[] = [];
+  #answeredMs: number | undefined;
+  /** Its caller gave up, or has heard how it failed. */
+  #isOver = false;
+
+  constructor(balancer: Balancer<PodRSocket>, request: Request, receiver: Side, clock: Clock, key: string | undefined) {
+    this.receiver = new GuardedSide(receiver, () => this.cancel());
+    this.#attempts = new Attempts(balancer, this, key);
+    this.#request = request;
+    this.#clock = clock;
+  }
+
+  begin(): void {
+    if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  // To its attempts.
+
+  send({ handle }: Lease<PodRSocket>): void {
+    const request = this.#request;
+    if (!handle.isOpen) {
+      this.#fail(outcomes.notStarted, new Error('the connection was closed'), { untried: true });
+      return;
+    }
+    try {
+      if (request.type === 'metadataPush') {
+        handle.pushMetadata(request.payload.metadata as Buffer);
+        this.succeeded();
+        this.receiver.onComplete();
+        return;
+      }
+      const stream = new Stream(handle, request, this);
+      this.#stream = stream;
+      stream.begin(request);
+      for (const extension of this.#extensions) stream.sender.onExtension(...extension);
+    } catch (error) {
+      this.#attempts.end(outcomes.notStarted, { error });
+      this.fail(error);
+    }
+  }
+
+  fail(error: unknown): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.receiver.onError(asError(error));
+  }
+
+  // To its stream.
+
+  answered(): void {
+    this.#answeredMs ??= this.#clock.now();
+    this.#attempts.lease?.progressed();
+  }
+
+  succeeded(): void {
+    const { type } = this.#request;
+    const lease = this.#attempts.conclude();
+    if (lease === undefined) return;
+    // Nothing came back, so nothing is known of the pod.
+    const isSentOnly = type === 'fireAndForget' || type === 'metadataPush';
+    const isStream = type !== 'requestResponse' && this.#answeredMs !== undefined;
+    const latencyMs = isStream ? (this.#answeredMs as number) - lease.startedMs : undefined;
+    lease.end(isSentOnly ? outcomes.cancelled : outcomes.success, latencyMs);
+    this.#attempts.report(lease, { outcome: outcomes.success });
+  }
+
+  failed(error: Error): void {
+    const { outcome, refused } = failedStream(error);
+    if (outcome.kind === 'success') {
+      this.#attempts.end(outcome, { error });
+      this.fail(error);
+    } else this.#fail(outcome, error, refused ? { repeatAs: outcomes.notStarted, refused } : {});
+  }
+
+  #fail(outcome: Outcome, error: Error, more: Partial<FailedAttempt>): void {
+    const { idempotent, type } = this.#request;
+    const answered = this.#attempts.lease?.answered === true;
+    // What the caller of a channel has sent meanwhile is gone.
+    const repeatable = type !== 'requestChannel' || more.untried === true;
+    this.#attempts.fail({ outcome, error, idempotent, answered, repeatable, ...more });
+  }
+
+  // To its caller.
+
+  request(n: number): void {
+    const request = this.#request;
+    if (this.#answeredMs === undefined && n > 0) request.requestN = Math.min(request.requestN + n, MAX_REQUEST_N);
+    this.#running?.sender.request(n);
+  }
+
+  cancel(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#attempts.stop();
+    const stream = this.#running;
+    if (stream === undefined) {
+      if (!this.#request.isCompleted && this.#stream === undefined) this.receiver.cancel();
+      return;
+    }
+    // Ended before the library says so: it calls back.
+    stream.abandon();
+    stream.sender.cancel();
+    this.#attempts.end(outcomes.cancelled);
+  }
+
+  onNext(payload: Payload, isLast: boolean): void {
+    const stream = this.#stream;
+    if (stream === undefined)
+      throw new Error('a channel sends what request(n) asked for, and nothing was asked for yet');
+    if (stream.isOver) return;
+    stream.sender.onNext(payload, isLast);
+    if (isLast) stream.endRequest();
+  }
+
+  onComplete(): void {
+    this.#request.isCompleted = true;
+    const stream = this.#running;
+    stream?.sender.onComplete();
+    stream?.endRequest();
+  }
+
+  onError(error: Error): void {
+    if (this.#isOver) return;
+    this.#attempts.stop();
+    const stream = this.#running;
+    stream?.abandon();
+    stream?.sender.onError(error);
+    this.#attempts.end(outcomes.cancelled, { error });
+    if (this.#stream?.answerEnded !== true) this.fail(error);
+  }
+
+  onExtension(...extension: Parameters<Side['onExtension']>): void {
+    if (this.#answeredMs === undefined) this.#extensions.push(extension);
+    this.#running?.sender.onExtension(...extension);
+  }
+
+  get #running(): Stream | undefined {
+    return this.#stream?.isOver === false ? this.#stream : undefined;
+  }
+}

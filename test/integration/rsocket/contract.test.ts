@@ -1,0 +1,71 @@
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { type PodRSocket, rsocketTransport } from '../../../src/adapter/rsocket/connection.js';
+import { connectionSettings } from '../../../src/adapter/rsocket/options.js';
+import { Stream } from '../../../src/adapter/rsocket/outcome.js';
+import { createEndpoint } from '../../../src/endpoint/endpoint.js';
+import { transportContract } from '../../contract/transport.js';
+import { refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { RSocketPod } from '../../support/rsocket-pods.js';
+import { until } from '../../support/until.js';
+
+transportContract<PodRSocket>({
+  name: 'rsocketTransport',
+  open: async () => {
+    const pod = await RSocketPod.start();
+    // Accepts, and never answers the SETUP frame.
+    const accepted = new Set<Socket>();
+    const silent = createServer((socket) => {
+      accepted.add(
+        socket
+          .on('error', () => {})
+          .once('close', () => accepted.delete(socket))
+          .resume(),
+      );
+    });
+    await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve));
+    let held = 0;
+    return {
+      transport: rsocketTransport(connectionSettings({}), 'orders.shop'),
+      endpoint: createEndpoint(pod.endpoint),
+      refusing: createEndpoint(await refusingEndpoint()),
+      hanging: createEndpoint({ address: '127.0.0.1', port: (silent.address() as AddressInfo).port }),
+      open: () => pod.stats.open + accepted.size,
+      end: (how) => void pod.command(how === 'cleanly' ? 'end' : 'reset'),
+      call: async (handle) => {
+        let over = (_how: 'finished' | 'cut'): void => {};
+        const ended = new Promise<'finished' | 'cut'>((resolve) => {
+          over = resolve;
+        });
+        const request = {
+          type: 'requestResponse',
+          payload: { data: Buffer.from('hang') },
+          requestN: 0,
+          isCompleted: true,
+          idempotent: false,
+        } as const;
+        const nothing = () => {};
+        const receiver = {
+          onNext: () => over('finished'),
+          onError: nothing,
+          onComplete: nothing,
+          onExtension: nothing,
+          request: nothing,
+          cancel: nothing,
+        };
+        const before = held++;
+        new Stream(handle, request, {
+          receiver,
+          answered: nothing,
+          succeeded: nothing,
+          failed: () => over('cut'),
+        }).begin(request);
+        await until('the pod has it', () => pod.stats.data.length > before);
+        return { ended, finish: () => void pod.command('release') };
+      },
+      close: async () => {
+        await pod[Symbol.asyncDispose]();
+        silent.close();
+      },
+    };
+  },
+});
