@@ -28,6 +28,9 @@ const cores = availableParallelism();
  */
 const pure = { maxWorkers: cores, isolate: false };
 
+/** A cluster under load in each, which they judge. */
+const underLoad = ['test/integration/playground/once.test.ts', 'test/integration/playground/page.test.ts'];
+
 // Time-outs of tests guard against hanging, for machines several times as slow as a quiet one; they say nothing about speed.
 const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
@@ -36,15 +39,16 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('contract', ['test/contract/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
       project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 240_000 }),
       project('integration', ['test/integration/**/*.test.ts'], {
-        exclude: ['test/integration/package/**', 'test/integration/playground/**'],
-        // Each file starts processes of its own and waits for them about half of its time.
-        maxWorkers: 2 * cores,
+        exclude: ['test/integration/package/**', ...underLoad],
+        // Each file starts processes of its own and waits for them about half of its time. There are ports for eight
+        // (test/support/free-port.mjs).
+        maxWorkers: Math.min(2 * cores, 8),
         sequence: { groupOrder: 1 },
         testTimeout: 120_000,
         hookTimeout: 120_000,
       }),
-      project('playground', ['test/integration/playground/**/*.test.ts'], {
-        // A cluster under load in each: one at a time.
+      project('playground', underLoad, {
+        // One at a time.
         fileParallelism: false,
         sequence: { groupOrder: 2 },
         testTimeout: 120_000,

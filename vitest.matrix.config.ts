@@ -15,7 +15,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
   test: {
     include: ['test/integration/**/*.test.ts'],
     // As in vitest.config.ts.
-    maxWorkers: 2 * availableParallelism(),
+    maxWorkers: Math.min(2 * availableParallelism(), 8),
     testTimeout: 120_000,
     hookTimeout: 120_000,
   },

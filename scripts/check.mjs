@@ -93,25 +93,31 @@ async function run(check, quiet) {
   });
   clearTimeout(limit);
   const seconds = (performance.now() - started) / 1000;
-  return { ...check, ok: code === 0, seconds, output, ...totals(check, code === 0, report) };
+  const result = { ...check, seconds, output, ...totals(check, code === 0, report) };
+  return { ...result, ok: code === 0 && result.unexplained.length === 0 };
 }
+
+/** A test that does not run has a title that says why (test/support/title-of.ts), or fails the check. */
+const SAYS_WHY = /\((skipped: |not run, )|is not installed/;
 
 /** What to count for a check. A test file that does not even load counts as one failure. */
 function totals(check, ok, report) {
-  if (!check.project) return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [], notJudged: [] };
+  if (!check.project) return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [], unexplained: [], notJudged: [] };
   try {
     const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'));
     const cases = testResults.flatMap((file) => file.assertionResults);
     const skipped = cases.filter(({ status }) => status === 'pending' || status === 'skipped');
+    const unexplained = skipped.filter(({ fullName, meta }) => !SAYS_WHY.test(fullName) && !meta.notJudged?.length);
     return {
       passed: numPassedTests,
-      failed: Math.max(numFailedTests, ok ? 0 : 1),
+      failed: Math.max(numFailedTests + unexplained.length, ok ? 0 : 1),
       skipped,
+      unexplained,
       // What a test says that this machine, busy as it was, could not show.
       notJudged: cases.flatMap(({ fullName, meta }) => (meta.notJudged ?? []).map((what) => `${fullName}: ${what}`)),
     };
   } catch {
-    return { passed: 0, failed: 1, skipped: [], notJudged: [] };
+    return { passed: 0, failed: 1, skipped: [], unexplained: [], notJudged: [] };
   }
 }
 
@@ -125,13 +131,14 @@ function groupsOf(cases) {
   return [...groups].map(([heading, names]) => (names.length === 1 ? names[0] : `${heading} (${names.length} tests)`));
 }
 
-function printResult({ name, ok, seconds, passed, failed, skipped, notJudged, project, output }, quiet) {
+function printResult({ name, ok, seconds, passed, failed, skipped, unexplained, notJudged, project, output }, quiet) {
   const count = project || passed + failed > 1 ? `  ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}` : '';
   const left = skipped.length > 0 ? `, ${skipped.length} not run` : '';
   console.log(
     `${ok ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${`${seconds.toFixed(1)} s`.padStart(8)}${count}${left}`,
   );
   for (const line of groupsOf(skipped)) console.log(`          not run: ${line}`);
+  for (const { fullName } of unexplained) console.log(`          not run, and does not say why: ${fullName}`);
   for (const line of notJudged) console.log(`          not judged, the machine is busy: ${line}`);
   if (!ok && quiet) console.log(`${output.trimEnd()}\n`);
 }

@@ -3,14 +3,14 @@
  *
  * - `EVENKEEL_NO_ENDPOINTS`: the Service is known to have no usable endpoint.
  * - `EVENKEEL_NOT_READY`: endpoints exist or may exist, but none could take the call within the waiting time.
- * - `EVENKEEL_QUEUE_FULL`: more callers wait already than the waiting room holds.
- * - `EVENKEEL_DEADLINE`: an operation with a deadline of its own did not finish in time.
+ * - `EVENKEEL_QUEUE_FULL`: too many callers are already waiting.
+ * - `EVENKEEL_DEADLINE`: an operation with its own deadline did not finish in time.
  * - `EVENKEEL_CONNECT`: no connection to an endpoint could be opened.
- * - `EVENKEEL_RESOLVE`: the endpoints could not be found out.
- * - `EVENKEEL_FORBIDDEN`: the Kubernetes API refuses us what we need; the message names verb and resource.
- * - `EVENKEEL_PORT_AMBIGUOUS`: a port number fits several ports of the Service; the message lists their names.
+ * - `EVENKEEL_RESOLVE`: the endpoints could not be determined.
+ * - `EVENKEEL_FORBIDDEN`: the Kubernetes API denies a permission; the message names verb and resource.
+ * - `EVENKEEL_PORT_AMBIGUOUS`: a port number matches several ports of the Service; the message lists their names.
  * - `EVENKEEL_CLOSED`: the balancer was closed.
- * - `EVENKEEL_OPTION`: an option or target string is wrong; the message names it and the bad value.
+ * - `EVENKEEL_OPTION`: an option or target string is invalid; the message names it and the value.
  */
 export const errorCodes = [
   'EVENKEEL_NO_ENDPOINTS',
@@ -33,16 +33,16 @@ const brand: unique symbol = Symbol.for('evenkeel.error') as never;
 
 /** What an error may carry besides its message. */
 export interface EvenkeelErrorDetails {
-  /** What went wrong underneath. */
+  /** The underlying error. */
   readonly cause?: unknown | undefined;
   /** The endpoint concerned, as `address:port`. */
   readonly endpoint?: string | undefined;
 }
 
-/** The one base class of all errors evenkeel throws. Tell them apart by `code`. */
+/** The base class of all errors evenkeel throws. Check `code` to tell them apart. */
 export class EvenkeelError extends Error {
   readonly code: ErrorCode;
-  /** The endpoint concerned, as `address:port`; `undefined` when none is. */
+  /** The endpoint concerned, as `address:port`; `undefined` if there is none. */
   readonly endpoint: string | undefined;
 
   constructor(code: ErrorCode, message: string, details: EvenkeelErrorDetails = {}) {
@@ -54,7 +54,7 @@ export class EvenkeelError extends Error {
   }
 }
 
-/** True for errors of evenkeel, also of another copy of it; with `code`, only for that code. */
+/** True for errors of evenkeel, including another copy of it; with `code`, only for that code. */
 export function isEvenkeelError<Code extends ErrorCode = ErrorCode>(
   value: unknown,
   code?: Code,
@@ -63,9 +63,9 @@ export function isEvenkeelError<Code extends ErrorCode = ErrorCode>(
   return code === undefined || (value as EvenkeelError).code === code;
 }
 
-/** Why a resolver could not say which endpoints exist. */
+/** Why a resolver could not determine which endpoints exist. */
 export class ResolveError extends EvenkeelError {
-  /** True if retrying cannot help before somebody changes something (a permission, a name, an option). */
+  /** True if retrying cannot help until somebody changes something (a permission, a name, an option). */
   readonly permanent: boolean;
 
   constructor(
@@ -81,14 +81,14 @@ export class ResolveError extends EvenkeelError {
   }
 }
 
-/** True for errors of resolvers, also of another copy of evenkeel. */
+/** True for resolver errors, including those of another copy of evenkeel. */
 export function isResolveError(value: unknown): value is ResolveError {
   return isEvenkeelError(value) && value.name === 'ResolveError';
 }
 
-/** Any value as an Error, for causes that may be anything. */
+/** Converts any thrown value to an Error. */
 export function asError(value: unknown): Error {
-  // Not by instanceof alone: test runners and vm contexts have an Error of their own.
+  // instanceof is not enough: test runners and vm contexts have their own Error.
   if (value instanceof Error || Object.prototype.toString.call(value) === '[object Error]') return value as Error;
   return new Error(typeof value === 'string' ? value : `not an Error: ${typeof value}`, { cause: value });
 }

@@ -20,8 +20,8 @@ export interface AttemptedCall<C> {
   /** No attempt is under way, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
   /** The call waits for an endpoint; it waits no more. */
-  waits?(): void;
-  waited?(): void;
+  waitBegan?(): void;
+  waitEnded?(): void;
   /** Ends the waiting, as `stop` does. */
   readonly signal?: AbortSignal | undefined;
   /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
@@ -178,11 +178,11 @@ export class Attempts<C> implements AttemptTally<C> {
     const waiting = new AbortController();
     this.#waiting = waiting;
     const call = this.#call;
-    call.waits?.();
+    call.waitBegan?.();
     this.#acquire(waiting.signal).then(
       (lease) => {
         this.#waiting = undefined;
-        call.waited?.();
+        call.waitEnded?.();
         const aborted = call.signal?.aborted === true;
         if (!this.#stopped && !aborted && this.tally.tried?.allows(lease) !== false) {
           this.#send(lease);
@@ -193,7 +193,7 @@ export class Attempts<C> implements AttemptTally<C> {
       },
       (error) => {
         this.#waiting = undefined;
-        call.waited?.();
+        call.waitEnded?.();
         call.fail(call.signal?.aborted === true ? error : (this.#failure ?? error));
       },
     );

@@ -17,7 +17,7 @@ import { EndpointFeed } from './endpoint-feed.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
-import { closedError, misconnectedError, noEndpointsError, notReadyError, notStartedError } from './refusals.js';
+import { closedError, noEndpointsError, notReadyError, notStartedError, refusedByAllError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
@@ -111,8 +111,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         this.#rebuilds.reconsider();
         this.#feed.refresh();
         if (this.#room.size === 0) return;
-        const mistake = misconnectedError(this.#feed, this.#pool);
-        if (mistake !== undefined) this.#room.fail(mistake);
+        const refusal = refusedByAllError(this.#feed, this.#pool);
+        if (refusal !== undefined) this.#room.fail(refusal);
       },
     });
     try {
@@ -223,7 +223,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   misused(value: unknown): Outcome {
     const error = optionError('the outcome', 'an outcome such as outcomes.success', value);
-    this.#warnings.warn('a lease was ended with what is no outcome', error);
+    this.#warnings.warn('a lease was ended with something that is not an outcome', error);
     return outcomes.cancelled;
   }
 
@@ -332,13 +332,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     timer?.cancel();
   }
 
-  /** Why waiting would be in vain, if it would. */
+  /** Why a call need not wait, if it need not. */
   #refusal(): EvenkeelError | undefined {
     if (this.#closing.hasBegun) return closedError();
     if (this.#empty && !this.#options.waitForEndpoints) return noEndpointsError(this.#feed);
     const { error, endpoints } = this.#feed;
     if (endpoints === undefined) return error?.permanent ? error : undefined;
-    return misconnectedError(this.#feed, this.#pool);
+    return refusedByAllError(this.#feed, this.#pool);
   }
 
   #waitedInVain(timeoutMs: number): EvenkeelError {

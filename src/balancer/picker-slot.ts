@@ -114,7 +114,7 @@ export class PickerSlot<C> {
   }
 
   #standIn(set: PickSet<C>, error: unknown): Picker<C> {
-    this.#warnings.warn('the picker threw; p2c stands in', error);
+    this.#warnings.warn('the picker threw; p2c replaces it', error);
     this.#picker = p2c()(set, undefined, { rng: this.#rng });
     return this.#picker;
   }

@@ -1,4 +1,5 @@
 import { EvenkeelError, isEvenkeelError } from '../errors.js';
+import { isLasting } from '../pool/lasting-error.js';
 import type { Pool } from '../pool/pool.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
@@ -43,39 +44,27 @@ export function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: nu
 }
 
 /**
- * Errors of TLS that say what is set up wrong, on one side or the other: nobody needs to wait for it to pass. Connecting goes
- * on, so that calls are served again soon after it was put right.
+ * Why no call need wait: every endpoint refuses to be connected to until somebody changes something (`markLasting`).
+ * Undefined while any may yet take a call.
  */
-const MISTAKES: ReadonlySet<unknown> = new Set([
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'CERT_SIGNATURE_FAILURE',
-  'CERT_UNTRUSTED',
-  'CERT_HAS_EXPIRED',
-  'CERT_NOT_YET_VALID',
-  'ERR_SSL_WRONG_VERSION_NUMBER',
-  'ERR_SSL_PACKET_LENGTH_TOO_LONG',
-]);
-
-/** Why no endpoint can be connected to before somebody changes something; undefined while any may yet take a call. */
-export function misconnectedError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
+export function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
   let last: EvenkeelError | undefined;
   for (const { subchannel, weight } of pool.members) {
     if (weight <= 0) continue;
     const { state, lastError } = subchannel;
-    const { code } = (lastError?.cause ?? {}) as { readonly code?: unknown };
-    if (state === 'ready' || !isEvenkeelError(lastError, 'EVENKEEL_CONNECT') || !MISTAKES.has(code)) return undefined;
+    if (state === 'ready' || !isEvenkeelError(lastError, 'EVENKEEL_CONNECT') || !isLasting(lastError.cause)) {
+      return undefined;
+    }
     last = lastError;
   }
   if (last === undefined) return undefined;
-  const details = { cause: last, ...(last.endpoint !== undefined && { endpoint: last.endpoint }) };
-  return new EvenkeelError(
-    'EVENKEEL_NOT_READY',
-    `${feed.name}: no endpoint can be connected to (${last.message})`,
-    details,
-  );
+  const { cause, endpoint, message } = last;
+  // A function of the application that fails is the application's to mend.
+  if (isEvenkeelError(cause, 'EVENKEEL_OPTION')) {
+    return new EvenkeelError('EVENKEEL_OPTION', cause.message, { cause: cause.cause });
+  }
+  return new EvenkeelError('EVENKEEL_CONNECT', `${feed.name}: no endpoint can be connected to (${message})`, {
+    cause,
+    ...(endpoint !== undefined && { endpoint }),
+  });
 }

@@ -45,7 +45,7 @@ export class StageChain {
         const tracker = stage.track?.(endpoint);
         if (tracker !== undefined) trackers.push(tracker);
       } catch (error) {
-        this.#warnings.warn('a stage threw when it was to track an endpoint', error);
+        this.#warnings.warn('a stage threw when it was asked to track an endpoint', error);
       }
     }
     return trackers;

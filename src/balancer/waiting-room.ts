@@ -61,7 +61,7 @@ export class WaitingRoom<C> {
     const { clock, limit } = this.#owner;
     const { signal, timeoutMs } = request;
     if (this.#waiters.size >= limit) {
-      const message = `${limit} callers wait for an endpoint already (maxWaiting)`;
+      const message = `${limit} callers are already waiting for an endpoint (maxWaiting)`;
       return Promise.reject(new EvenkeelError('EVENKEEL_QUEUE_FULL', message));
     }
     if (signal?.aborted) return Promise.reject(signal.reason);

@@ -30,10 +30,10 @@ export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome
     return { outcome: 'fine', summary: `${many}, found by asking DNS for ${external}` };
   }
   if (api?.watch.state === 'forbidden' && api.list.state === 'allowed') {
-    return degraded('changes are noticed late: EndpointSlices may be listed, and not watched');
+    return degraded('changes are noticed late: EndpointSlices may be listed but not watched');
   }
   if (api?.watch.state === 'failed') return degraded('changes are noticed late: EndpointSlices cannot be watched');
-  if (use.mode === 'name') return degraded('only through one address for all pods, which is second best');
+  if (use.mode === 'name') return degraded('only through one address for all pods');
   if (use.mode === 'dns' && api !== undefined) return degraded('through DNS; EndpointSlices would be better');
   if (parsed.kind === 'dns' && facts.dns?.kind === 'cluster-ip') {
     return degraded('DNS names only the cluster IP, where kube-proxy picks a pod once per connection');

@@ -74,7 +74,7 @@ function hintLine({ kind, hinted, of, names }: HintFacts): Line {
   const some = names.slice(0, MAX_LISTED).join(', ') + (names.length > MAX_LISTED ? ', …' : '');
   return hinted === of
     ? note(`${kind} hints on all ready pods (${some}): followed by the stage topologyHints`)
-    : note(`${kind} hints on ${hinted} of ${of} ready pods (${some}): not followed by anybody, since all need one`);
+    : note(`${kind} hints on ${hinted} of ${of} ready pods (${some}): ignored, because every pod needs one`);
 }
 
 /** What the name servers said; `spare`: nothing depends on it at the moment. */
@@ -110,8 +110,8 @@ function answerLine(parsed: Target, question: string, { records, ttl, error, too
 const dnsErrors: Readonly<Record<string, string>> = {
   ENOTFOUND: 'no such name',
   ENODATA: 'no record of this kind',
-  ESERVFAIL: 'the name server could not look',
-  EREFUSED: 'the name server refuses the question',
+  ESERVFAIL: 'the name server could not answer',
+  EREFUSED: 'the name server refuses the query',
   ECONNREFUSED: 'no name server listens',
   ETIMEOUT: 'no answer',
   ECANCELLED: 'no answer in time',
@@ -124,10 +124,9 @@ export function useLines(facts: Facts): Line[] {
   const external = externalNameOf(facts);
   // Why it stands there is told above, question by question.
   const isLate = facts.api?.list.state === 'allowed' && facts.api.watch.state !== 'allowed';
-  if (mode === 'slices' && isLate) lines.push(warn('its EndpointSlices are listed from time to time, and not watched'));
+  if (mode === 'slices' && isLate) lines.push(warn('its EndpointSlices are listed from time to time, not watched'));
   else if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));
-  else if (external !== undefined && endpoints?.length)
-    lines.push(note(`DNS is asked again and again for ${external}`));
+  else if (external !== undefined && endpoints?.length) lines.push(note(`DNS is queried repeatedly for ${external}`));
   else if ((mode === 'dns' || mode === 'name') && endpoints?.length) lines.push(note(modeMeaning[mode]));
   if (endpoints === undefined) {
     for (const error of errors) lines.push(fail(error));
@@ -136,9 +135,7 @@ export function useLines(facts: Facts): Line[] {
     lines.push(fail('no endpoint'));
   } else if (isSlots(endpoints)) {
     const [first] = endpoints as readonly [Endpoint];
-    lines.push(
-      note(`${first.address}:${first.port}, over ${endpoints.length} connections that are replaced by and by`),
-    );
+    lines.push(note(`${first.address}:${first.port}, over ${endpoints.length} connections that are replaced in turn`));
   } else {
     lines.push(...endpoints.slice(0, MAX_LISTED).map(endpointLine));
     if (endpoints.length > MAX_LISTED) lines.push(note(`and ${endpoints.length - MAX_LISTED} more`));

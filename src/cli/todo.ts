@@ -20,7 +20,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   if (external !== undefined && use.mode !== 'slices' && use.endpoints?.length) {
     // No right and no change of the Service would make it better.
     return refused
-      ? [`See whether ${external} listens on that port, and whether a network policy lets this pod out.`]
+      ? [`Check whether ${external} listens on that port, and whether a network policy lets this pod out.`]
       : [];
   }
   if (
@@ -34,7 +34,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
       `DNS does not know the pods' ports, so ${port} was tried on them: name the port, or use the pods' own number.`,
     );
   } else if (refused) {
-    todo.push('See whether the pods listen on that port, and whether a network policy lets this pod reach them.');
+    todo.push('Check whether the pods listen on that port, and whether a network policy lets this pod reach them.');
   }
   if (api?.object !== null && !use.endpoints?.length) todo.push(...nameToCheck(parsed, facts));
   if (api?.list.state === 'forbidden' || api?.watch.state === 'forbidden') {
@@ -47,7 +47,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   } else if (api !== undefined && api.list.state === 'not-asked' && parsed.kind !== 'dns') {
     const elsewhere =
       'Run this where the application runs, in a pod with a service account, or name an API server or kubeconfig.';
-    todo.push(api.reason === noPod ? elsewhere : `Put this right: ${api.reason}`);
+    todo.push(api.reason === noPod ? elsewhere : `Fix this: ${api.reason}`);
   } else if (api?.list.state === 'failed') {
     todo.push(
       `Find out why ${api.server} cannot be reached from here: a network policy, a proxy, or the API server itself.`,
@@ -56,7 +56,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   if (api?.object === null) {
     todo.push(`Check the name: kubectl get services -n ${api.namespace}`);
   } else if (api?.slices !== undefined && api.slices.count > 0 && api.slices.ready === 0) {
-    todo.push(`See why no pod is ready: kubectl describe pods -n ${api.namespace}`);
+    todo.push(`Find out why no pod is ready: kubectl describe pods -n ${api.namespace}`);
   }
   const names = api?.slices?.ports ?? [];
   if (typeof port === 'string' && names.length > 0 && !names.includes(port)) {

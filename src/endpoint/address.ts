@@ -1,13 +1,13 @@
 import { isIP, isIPv6, SocketAddress } from 'node:net';
 
 /**
- * An IP address as text in one canonical form (S4): lower-case, compressed IPv6, IPv4-mapped IPv6 as IPv4,
- * IPv4 without leading zeros. Anything that is no IP address (a host name) is returned in lower case.
+ * An IP address as text in one canonical form (S4): lower-case, compressed IPv6, IPv4-mapped IPv6 as IPv4, IPv4 without leading
+ * zeros. Anything else (a host name) is returned in lower case.
  */
 export function normalizeAddress(address: string): string {
   const text = address.trim().toLowerCase();
   if (isIPv6(text)) {
-    // A link-local address is of no use without the interface it names (RFC 4007).
+    // A link-local address is useless without the interface it names (RFC 4007).
     const zone = /%.*$/.exec(address.trim())?.[0] ?? '';
     const canonical = new SocketAddress({ address: text, family: 'ipv6' }).address;
     const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/.exec(canonical);

@@ -2,19 +2,19 @@ import { asError, EvenkeelError } from '../errors.js';
 import { type Endpoint, endpointAddress } from './endpoint.js';
 
 /**
- * A value, or a function that is asked for it at each new connection: what it returns may change while the process lives
- * (certificates that are renewed, tokens that last a while).
+ * A value, or a function called for each new connection whose result may change over time (certificates that are renewed,
+ * tokens that expire).
  */
 export type Asked<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
 
 const askedErrors = new WeakSet<Error>();
 
-/** Whether `error` is of a function that was asked: it says nothing about an endpoint. */
+/** Whether `error` comes from such a function, and so says nothing about an endpoint. */
 export function isAskedError(error: Error): boolean {
   return askedErrors.has(error);
 }
 
-/** What is wrong with the function given as the option `name`: EVENKEEL_OPTION. Values are in no message. */
+/** What is wrong with the function given as the option `name`: EVENKEEL_OPTION. Messages contain no values. */
 export function askedError(name: string, endpoint: Endpoint, why: string, cause?: unknown): EvenkeelError {
   const error = new EvenkeelError('EVENKEEL_OPTION', `the function given as "${name}" ${why}`, {
     cause,
@@ -25,8 +25,8 @@ export function askedError(name: string, endpoint: Endpoint, why: string, cause?
 }
 
 /**
- * Asks the function given as the option `name`; `check` may throw for an answer that does not fit. What any of them throws
- * or rejects with comes as EVENKEEL_OPTION. An answer that is no promise is there at once.
+ * Calls the function passed as the option `name`; `check` may throw for an invalid result. Anything either of them throws or
+ * rejects with becomes EVENKEEL_OPTION. A result that is not a promise is returned synchronously.
  */
 export function ask<T, R>(
   name: string,
@@ -45,7 +45,7 @@ export function ask<T, R>(
   }
 }
 
-/** Whether an answer is still to come. */
+/** Whether the result is a promise. */
 export function isPromise<T>(answer: T | Promise<T>): answer is Promise<T> {
   return typeof (answer as { readonly then?: unknown } | null | undefined)?.then === 'function';
 }

@@ -1,4 +1,4 @@
-/** A typed name for extra metadata of an endpoint. Two keys with one name are two keys. */
+/** A typed name for extra metadata of an endpoint. Two keys with the same name are different keys. */
 export interface AttributeKey<T> {
   readonly name: string;
   /** Only for the type checker; never set. */

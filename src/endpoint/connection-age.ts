@@ -1,7 +1,7 @@
 import { type AttributeKey, attributeKey } from './attributes.js';
 
 /**
- * How old a connection to this endpoint may become, in ms on average, ± 50 %, where that is less than the pool's own
- * `maxConnectionAgeMs`. For addresses behind which somebody else picks per connection, such as a cluster IP.
+ * Mean maximum age of a connection to this endpoint, in ms, ± 50 %, if that is less than the pool's `maxConnectionAgeMs`. For
+ * addresses behind which something else picks per connection, such as a cluster IP.
  */
 export const endpointConnectionAgeMs: AttributeKey<number> = attributeKey('connection age');

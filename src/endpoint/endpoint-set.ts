@@ -3,13 +3,13 @@ import type { Endpoint } from './endpoint.js';
 /** One endpoint as the stages see it. */
 export interface EndpointEntry {
   readonly endpoint: Endpoint;
-  /** Share of picks against the others. 0 = standby: stay connected, do not pick. */
+  /** Share of picks relative to the others. 0 = standby: stay connected, do not pick. */
   readonly weight: number;
-  /** A stage (health, outlier ejection) takes it for broken. Panic, the last stage, decides what that means. */
+  /** A stage (health, outlier ejection) considers it broken. Panic, the last stage, decides what that means. */
   readonly suspect: boolean;
-  /** It meets an ejection criterion, but as many as allowed are suspect already: it is used, and counts towards panic. */
+  /** It meets an ejection criterion, but the maximum number is already suspect: it is used, and counts towards panic. */
   readonly overLimit?: true;
-  /** It was suspect and gets one call at a time until one has succeeded. Each round counts up by one. */
+  /** It was suspect and gets one call at a time until one succeeds. Each round increments it. */
   readonly probation?: number;
 }
 

@@ -8,13 +8,13 @@ export interface Cell {
   readonly at: number;
 }
 
-/** For loads that know nothing beyond what is in flight. */
+/** For loads that know only what is in flight. */
 export const noCell: Cell = { numbers: new Float64Array(0), at: 0 };
 
 /**
- * Room for what a load knows about each endpoint. As fields of an object fractions are objects of their own, each
- * somewhere on the heap; with thousands of endpoints a pick would mostly wait for them. Here those of one endpoint lie
- * side by side. A cell is never used twice: its array goes when the last of its endpoints has gone.
+ * Storage for what a load knows about each endpoint. As fields of an object, fractions are separate heap objects, and with
+ * thousands of endpoints a pick would mostly wait for memory. Here the numbers of one endpoint are adjacent. A cell is never
+ * reused: its array is freed with the last of its endpoints.
  */
 export class Cells {
   readonly #fields: number;

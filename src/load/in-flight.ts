@@ -9,10 +9,10 @@ export const inFlight = (...none: []): LoadFactory => {
   return () => new RuledLoad(inFlightRule, noCell);
 };
 
-/** What subchannels count by themselves: they need not ask it. */
+/** Subchannels count this themselves and need not ask. */
 export const inFlightRule: LoadRule = {
   decays: false,
   end() {},
-  // Counts the call to come, so that idle endpoints do not tie at 0 and weights still matter.
+  // Includes the next call, so that idle endpoints do not tie at 0 and weights still matter.
   value: (_numbers, _at, calls) => calls + 1,
 };

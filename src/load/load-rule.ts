@@ -3,20 +3,19 @@ import type { Cell } from './cells.js';
 import type { Load } from './load.js';
 
 /**
- * How a load reckons. Written once for all endpoints: what is known of one lies in `numbers` from `at` on, and how many
- * calls it has in flight is counted by its subchannel. So a pick that compares thousands of endpoints reads only what it
- * compares.
+ * How a load is computed, shared by all endpoints: the numbers of one endpoint are in `numbers` from `at` on, and its
+ * subchannel counts its calls in flight. So a pick that compares thousands of endpoints reads only what it compares.
  */
 export interface LoadRule {
   /** As `Load.decays`. */
   readonly decays: boolean;
-  /** As `Load.start`; absent where a beginning changes only what is in flight. */
+  /** As `Load.start`; absent if the start of a call changes only what is in flight. */
   start?(nowMs: number): void;
   /** As `Load.end`. */
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * In place of `end` where the time the call took says nothing, since our own event loop stood still; absent where nothing
-   * is to be done then.
+   * Called instead of `end` if the call's duration means nothing because our own event loop was blocked; absent if there is
+   * nothing to do.
    */
   endUnmeasured?(startedMs: number, nowMs: number): void;
   /** As `Load.value`. */
@@ -25,12 +24,12 @@ export interface LoadRule {
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
 }
 
-/** One endpoint's load by a rule. A subchannel makes it follow its own count and then works with the rule itself. */
+/** One endpoint's load by a rule. A subchannel connects it to its own count and then uses the rule directly. */
 export class RuledLoad implements Load {
   readonly rule: LoadRule;
   readonly numbers: Float64Array;
   readonly at: number;
-  /** What counts the calls in flight: itself, while nobody else does. */
+  /** What counts the calls in flight: this object, until something else does. */
   #calls: { readonly inFlight: number } = this;
   inFlight = 0;
 
@@ -44,7 +43,7 @@ export class RuledLoad implements Load {
     return this.rule.decays;
   }
 
-  /** From now on `calls` counts what is in flight, and this hears of no call. */
+  /** From now on `calls` counts what is in flight, and this object is not told of calls. */
   follow(calls: { readonly inFlight: number }): void {
     this.#calls = calls;
   }
@@ -67,7 +66,7 @@ export class RuledLoad implements Load {
   }
 }
 
-/** A load that was plugged in, as the rule of its endpoint. */
+/** Adapts a custom load to a rule for its endpoint. */
 export class PluggedInRule implements LoadRule {
   readonly #load: Load;
 
@@ -87,7 +86,7 @@ export class PluggedInRule implements LoadRule {
     this.#load.end(startedMs, nowMs, outcome);
   }
 
-  /** It may count what is in flight, so it has to hear of the end. */
+  /** It may count what is in flight, so it must be told of the end. */
   endUnmeasured(startedMs: number, nowMs: number): void {
     this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }

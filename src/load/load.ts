@@ -2,20 +2,20 @@ import type { Outcome } from '../endpoint/outcome.js';
 
 /** How busy one endpoint is, as a comparable number. Lives with its subchannel, so it survives new sets and pickers. */
 export interface Load {
-  /** True if `value` changes with time alone; pickers that keep an order then have to look again. */
+  /** True if `value` changes over time by itself; pickers that keep an order must then recheck it. */
   readonly decays: boolean;
-  /** A call begins. */
+  /** A call starts. */
   start(nowMs: number): void;
   /**
-   * A call that began at `startedMs` ended. One whose time says nothing, since our own event loop stood still, ends as
+   * A call that started at `startedMs` ended. If its duration means nothing because our own event loop was blocked, it ends as
    * `not-started`.
    */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
-  /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Best a whole number. */
+  /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Preferably an integer. */
   value(nowMs: number): number;
   /**
-   * How many calls per second the endpoint could bear, against others with the same load metric; undefined = it does
-   * not know. What `weightedRoundRobin` multiplies weights by.
+   * How many calls per second the endpoint could handle, relative to others with the same load; undefined = unknown.
+   * `weightedRoundRobin` multiplies weights by it.
    */
   rate?(nowMs: number): number | undefined;
 }

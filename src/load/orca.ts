@@ -15,16 +15,16 @@ const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>
   rpsFractional: 'rpsFractional',
   eps: 'eps',
 });
-/** A header longer than this is not read: no server's report is. */
+/** A longer header is ignored: no server's report is that long. */
 const MAX_LENGTH = 4_096;
 const MAX_NAMED_METRICS = 64;
 
 type Draft = { -readonly [Field in keyof LoadReport]: LoadReport[Field] };
 
 /**
- * Reads the value of an `endpoint-load-metrics` header: `TEXT cpu_utilization=0.3, rps_fractional=12,
- * named_metrics.queue=0.7`, `JSON {"cpu_utilization": 0.3}`, or either without its word in front. What it does not
- * know is skipped; undefined when nothing useful is left. Never throws.
+ * Reads the value of an `endpoint-load-metrics` header: `TEXT cpu_utilization=0.3, rps_fractional=12, named_metrics.queue=0.7`,
+ * `JSON {"cpu_utilization": 0.3}`, or either without its prefix. Unknown fields are skipped; undefined if nothing useful is
+ * left. Never throws.
  */
 export function parseLoadReport(header: string): LoadReport | undefined {
   if (header.length > MAX_LENGTH) return undefined;

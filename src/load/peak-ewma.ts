@@ -6,36 +6,38 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `peakEwma`. */
 export interface PeakEwmaOptions {
-  /** Over how long old latencies fade to a third, in ms. @defaultValue 10000 */
+  /** Time in which old latencies fade to a third, in ms. @defaultValue 10000 */
   readonly decayMs?: number | undefined;
-  /** What a call is taken to last on an endpoint that has answered none yet and is working on one, in ms. @defaultValue 1000 */
+  /**
+   * Assumed duration of a call on an endpoint that has not answered one yet and is working on one, in ms. @defaultValue 1000
+   */
   readonly initialMs?: number | undefined;
 }
 
-/** How much one call moves the share of failures: 16 calls in a row move it by 64 %. */
+/** How much one call changes the failure ratio: 16 calls in a row change it by 64 %. */
 const FAILURE_STEP = 1 / 16;
-/** Failures make an endpoint at most this many times as costly. */
+/** Failures make an endpoint at most this many times as expensive. */
 const MAX_PENALTY = 100;
-/** Scores are whole numbers, since others would be boxed on the path of every pick: hundredths of a millisecond. */
+/** Scores are integers (hundredths of a millisecond), because fractions would be boxed at every pick. */
 const UNITS_PER_MS = 100;
 const MAX_UNITS = 2 ** 31 - 1;
-/** Below this latencies are not told apart; idle endpoints fade to it. In units. */
+/** Latencies below this are equal; idle endpoints fade to it. In units. */
 const FLOOR = 2;
-/** An endpoint that has never been tried is cheaper than any other: its first call is how it is measured. In units. */
+/** An endpoint that has never been tried is cheaper than any other, so that its first call can measure it. In units. */
 const UNTRIED = 1;
-/** Stands for calls that took no time at all: 0 means that none has ended. */
+/** Stands for calls that took no time: 0 means that none has ended. */
 const MIN_LATENCY_MS = 1e-6;
 
 /**
- * Latency times calls in flight. A slower answer raises the estimate at once to what it took, a faster one lowers it
- * with time, so an endpoint is left quickly and trusted again slowly. What was not heard of for long fades, so that
- * everyone is tried again.
+ * Latency times calls in flight. A slower response raises the estimate to its duration immediately, a faster one lowers it
+ * gradually, so an endpoint is avoided quickly and trusted again slowly. Without news the estimate fades, so that every
+ * endpoint is tried again.
  *
- * A failure never improves the score, however fast it came: it raises the share of failures the score is multiplied by
- * (as 1 / (1 − share)², at most × 100). Pushback is a failure as any; what a `Retry-After` asks for is the stage
- * `pushback`'s to give, which also knows when too many ask. A call its caller gave up on raises the estimate if it had
- * lasted longer, and never lowers it. Of an endpoint that never answered one call at a time is expected back: it is the
- * cheapest while idle and costs `initialMs` per call while busy.
+ * A failure never improves the score, however fast it was: it raises the failure ratio, by which the score is multiplied (as 1
+ * / (1 − ratio)², at most × 100). Pushback counts as any failure; `Retry-After` is honored by the stage `pushback`, which also
+ * knows when too many endpoints ask. A call its caller abandoned raises the estimate if it lasted longer, and never lowers it.
+ * An endpoint that has never answered gets one call at a time: it is the cheapest while idle and costs `initialMs` per call
+ * while busy.
  * Source: the Peak EWMA of Finagle.
  */
 export const peakEwma = (options: PeakEwmaOptions = {}): LoadFactory => {
@@ -47,16 +49,16 @@ export const peakEwma = (options: PeakEwmaOptions = {}): LoadFactory => {
   return () => new RuledLoad(rule, cells.take());
 };
 
-// The numbers of one endpoint, by their place in its cell.
-/** What a call takes, in ms; 0 = none has ended. */
+// Offsets in an endpoint's cell.
+/** Duration of a call, in ms; 0 = none has ended. */
 const LATENCY = 0;
-/** When the latency and the share of failures were last brought up to date. */
+/** When the latency and the failure ratio were last updated. */
 const UPDATED = 1;
 /** Share of recent calls that failed, 0 to 1. */
 const FAILING = 2;
 const FIELDS = 3;
 
-/** Up to here the first terms of the series are exp(−x) to within 3 in 10 million, at a fifth of its price. */
+/** Up to here the first terms of the series equal exp(−x) to within 3 in 10 million, at a fifth of its cost. */
 const SERIES_UP_TO = 0.05;
 
 class PeakEwmaRule implements LoadRule {
@@ -75,7 +77,7 @@ class PeakEwmaRule implements LoadRule {
     const latencyMs = numbers[at + LATENCY] as number;
     const kept = this.#kept(nowMs - (numbers[at + UPDATED] as number));
     if (latencyMs === 0) {
-      // An endpoint that was tried and gave no answer is no longer the cheapest.
+      // An endpoint that was tried without a response is no longer the cheapest.
       numbers[at + LATENCY] = kind === 'success' ? sampleMs : Math.max(sampleMs, this.#initialMs);
       numbers[at + UPDATED] = nowMs;
     } else if (kind === 'success') {
@@ -108,18 +110,18 @@ class PeakEwmaRule implements LoadRule {
   }
 
   #failed(numbers: Float64Array, at: number, nowMs: number): void {
-    // Nothing good was heard since the last update: what was learnt then does not fade.
+    // There was no success since the last update, so what was learned does not fade.
     numbers[at + UPDATED] = nowMs;
     const before = numbers[at + FAILING] as number;
     const failing = before + (1 - before) * FAILURE_STEP;
     numbers[at + FAILING] = failing;
-    // What only fails is taken to be as slow as what is not known: endpoints that all fail then look alike.
+    // An endpoint that only fails counts as slow as an unknown one, so that endpoints which all fail look alike.
     const latencyMs = numbers[at + LATENCY] as number;
     const missingMs = this.#initialMs - latencyMs;
     if (missingMs > 0) numbers[at + LATENCY] = latencyMs + missingMs * FAILURE_STEP * failing * failing;
   }
 
-  /** Which share of the past still counts after `passedMs`. */
+  /** The share of the past that still counts after `passedMs`. */
   #kept(passedMs: number): number {
     const passed = passedMs / this.#decayMs;
     if (passed > SERIES_UP_TO) return Math.exp(-passed);

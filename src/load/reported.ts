@@ -6,48 +6,50 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `reported`. */
 export interface ReportedOptions {
-  /** How long a report is believed, in ms. @defaultValue 180000 */
+  /** How long a report is valid, in ms. @defaultValue 180000 */
   readonly expireAfterMs?: number | undefined;
-  /** How long the first reports of an endpoint are not used for its rate: caches fill, code compiles. In ms. @defaultValue 10000 */
+  /**
+   * How long the first reports of an endpoint are ignored for its rate, while caches fill and code compiles. In ms.
+   * @defaultValue 10000
+   */
   readonly blackoutMs?: number | undefined;
-  /** How much each error per call adds to the utilisation. @defaultValue 1 */
+  /** How much each error per call adds to the utilization. @defaultValue 1 */
   readonly errorPenalty?: number | undefined;
-  /** A named metric to use instead of the utilisations. @defaultValue none */
+  /** A named metric to use instead of the utilizations. @defaultValue none */
   readonly metric?: string | undefined;
 }
 
-/** How busy an endpoint is while hardly any has reported. */
+/** Assumed utilization while almost no endpoint has reported. */
 const UNKNOWN_UTILIZATION = 0.5;
-/** Nobody counts as less busy than this: close to 0 small differences would be large ratios. */
+/** No endpoint counts as less busy than this: close to 0, small differences would be large ratios. */
 const MIN_UTILIZATION = 0.05;
-/** Values are whole numbers: per mille of utilisation. */
+/** Values are integers: per mille of utilization. */
 const UNITS = 1_000;
 /** Up to here they are; above they may be boxed. */
 const MAX_WHOLE = 2 ** 31;
-/** Large enough for any metric, small enough to reckon with. */
+/** Large enough for any metric, small enough to compute with. */
 const MAX_COST = 1e300;
 /**
- * How far from the usual one report is believed. An endpoint that claims to be idle (a bug, or malice) must not draw all
- * calls: from a client that makes one at a time any endpoint would that costs less than two thirds of the others. Claims to be
- * busy cost nobody but who makes them.
+ * How far from the median a report may be. An endpoint that claims to be idle (by mistake or on purpose) must not attract all
+ * calls: from a client that makes one call at a time, any endpoint would that costs less than two thirds of the others. A claim
+ * to be busy harms only the endpoint itself.
  */
 const LEAST_OF_USUAL = 0.7;
 const MOST_OF_USUAL = 10;
-/** So many of those that reported last say what is usual. */
+/** The median is that of this many latest reporters. */
 const MAX_REPORTERS = 1_024;
-/** How often that is looked at, in ms; at every newcomer while there are fewer than `FEW`. */
+/** How often the median is updated, in ms; at every new reporter while there are fewer than `FEW`. */
 const SURVEY_MS = 1_000;
 const FEW = 16;
 
 /**
- * What servers say of their own load (ORCA), times calls in flight here: the report tells of all clients, the calls
- * tell at once. Utilisation is the application's own word, else the CPU's. With `weightedRoundRobin`, an endpoint's rate
- * is its calls per second over its utilisation.
+ * The load servers report (ORCA), times calls in flight here: the report covers all clients, the calls react immediately. The
+ * application's utilization is used, otherwise the CPU's. With `weightedRoundRobin`, an endpoint's rate is its calls per second
+ * divided by its utilization.
  *
- * What one endpoint says is not taken for more than a hint: nobody counts as less busy than 0.7 times the usual (the median
- * of the endpoints), at most as many errors are believed as calls, and what is not finite is dropped. An endpoint without a
- * report counts as usual.
- * Reports come with outcomes; `parseLoadReport` reads the header.
+ * A report is only a hint: no endpoint counts as less busy than 0.7 times the median of the endpoints, at most as many errors
+ * as calls are believed, and values that are not finite are dropped. An endpoint without a report counts as the median. Reports
+ * arrive with outcomes; `parseLoadReport` reads the header.
  * Source: gRFC A58 (weighted_round_robin), its defaults included; ORCA (xds.data.orca.v3).
  */
 export const reported = (options: ReportedOptions = {}): LoadFactory => {
@@ -64,17 +66,17 @@ export const reported = (options: ReportedOptions = {}): LoadFactory => {
 
 // The numbers of one endpoint, by their place in its cell.
 const UTILIZATION = 0;
-/** Until when the last report is believed; 0 = there was none. */
+/** Until when the last report is valid; 0 = there was none. */
 const VALID_UNTIL = 1;
-/** Calls per second over utilisation; 0 = not reported. */
+/** Calls per second divided by utilization; 0 = not reported. */
 const RATE = 2;
-/** When the reports that are believed without a gap began. */
+/** When the uninterrupted sequence of valid reports began. */
 const SINCE = 3;
-/** Its place among the reporters, from 1; 0: it has none. */
+/** Its position among the reporters, from 1; 0 = none. */
 const PLACE = 4;
 const FIELDS = 5;
 
-/** A measure as it may be reckoned with, 0 for what is none: a report may come from anybody, by any way. */
+/** A usable value, or 0 for an invalid one: reports are untrusted input. */
 function measured(value: unknown): number {
   return typeof value === 'number' && value > 0 && value < Number.POSITIVE_INFINITY ? value : 0;
 }
@@ -85,12 +87,12 @@ class ReportedRule implements LoadRule {
   readonly #blackoutMs: number;
   readonly #errorPenalty: number;
   readonly #metric: string | undefined;
-  /** How busy endpoints usually are, and how far from that one is believed to be. */
+  /** The median utilization, and how far from it a report may be. */
   #usual = UNKNOWN_UTILIZATION;
   #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
   #most = Number.POSITIVE_INFINITY;
   readonly #reporters: Cell[] = [];
-  /** Whose place in `#reporters` the next newcomer takes, once all are taken. */
+  /** The position in `#reporters` that the next new reporter takes once all are taken. */
   #oldest = 0;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -109,7 +111,7 @@ class ReportedRule implements LoadRule {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
     const utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
     const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
-    // A metric in bytes, say, may not fit: cut to 32 bits it could be the least of all.
+    // A metric in bytes, say, may not fit: truncated to 32 bits it could become the smallest.
     return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
   }
 
@@ -135,7 +137,7 @@ class ReportedRule implements LoadRule {
     if (nowMs - this.#surveyedAtMs >= SURVEY_MS || (isNew && this.#reporters.length < FEW)) this.#survey(nowMs);
   }
 
-  /** What it says of its utilisation, undefined if that is nothing. */
+  /** Its reported utilization; undefined if there is none. */
   #said(report: LoadReport): number | undefined {
     const said: unknown =
       this.#metric === undefined
@@ -164,11 +166,12 @@ class ReportedRule implements LoadRule {
       if (nowMs < (numbers[at + VALID_UNTIL] as number)) said.push(numbers[at + UTILIZATION] as number);
     }
     const isKnown = said.length > 1;
-    // Of an even number the larger: where only two report, one that claims to be idle must not say what is usual.
+    // For an even number the larger of the two middle ones: if only two report, one that claims to be idle must not set the
+    // median.
     const median = said.sort((a, b) => a - b)[said.length >> 1] as number;
     this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
     this.#least = this.#usual * LEAST_OF_USUAL;
-    // In what unit a metric is only several can tell.
+    // A metric's unit is unknown until several have reported.
     this.#most = isKnown ? this.#usual * MOST_OF_USUAL : Number.POSITIVE_INFINITY;
   }
 }

@@ -59,7 +59,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     if (this.#over) return;
     this.#end(false);
     const address = endpointAddress(this.#parts.endpoint);
-    this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was called off`));
+    this.#limit?.abort(new EvenkeelError('EVENKEEL_CLOSED', `connecting to ${address} was canceled`));
   }
 
   #delivered(connection: Connection<C>): void {

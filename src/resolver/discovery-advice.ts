@@ -11,7 +11,7 @@ export type Finding =
   | { readonly kind: 'watching' }
   /** Asked, and no answer yet. */
   | { readonly kind: 'silent' }
-  /** The host is no name of a Service of this cluster. */
+  /** The host is not the name of a Service of this cluster. */
   | { readonly kind: 'no-service' }
   /** The API server knows no slice of it. */
   | { readonly kind: 'absent' }
@@ -53,10 +53,10 @@ export function adviceFor(standing: Standing): { readonly reason: string; readon
 
 /** What a lower mode means. */
 export const modeMeaning: Readonly<Record<'dns' | 'name', string>> = {
-  dns: 'DNS is asked again and again for the pods behind it',
+  dns: 'DNS is queried repeatedly for the pods behind it',
   name:
     'DNS names one address for all pods, so kube-proxy picks a pod when a connection opens: several connections are kept ' +
-    'and replaced every minute or so, which is second best',
+    'and replaced about every minute',
 };
 
 const noSuchName = 'DNS has no such name: there is no such Service, or none of its pods is ready';
@@ -72,9 +72,9 @@ export function whyNoSlices(finding: Finding): string {
     case 'silent':
       return 'the API server has not answered yet';
     case 'no-service':
-      return 'this is no name of a Service in this cluster';
+      return 'this is not the name of a Service in this cluster';
     case 'absent':
-      return 'the API server shows no EndpointSlice of it';
+      return 'the API server has no EndpointSlice of it';
     case 'missing':
       return finding.error.message;
     case 'unavailable':

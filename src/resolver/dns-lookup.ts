@@ -79,7 +79,7 @@ async function askAddresses(
   const found = await ask(type, name, query);
   if (typeof found === 'string') return found;
   const usable = found.filter(({ address }) => isIP(address) !== 0);
-  if (usable.length === 0) throw new ResolveError(`the answer of DNS for ${type} ${name} holds no IP address`);
+  if (usable.length === 0) throw new ResolveError(`the answer of DNS for ${type} ${name} contains no IP address`);
   return usable;
 }
 
@@ -205,8 +205,8 @@ async function ask<T>(
 }
 
 const meanings: Readonly<Record<string, string>> = {
-  ESERVFAIL: 'the name server could not look',
-  EREFUSED: 'the name server refuses the question',
+  ESERVFAIL: 'the name server could not answer',
+  EREFUSED: 'the name server refuses the query',
   ECONNREFUSED: 'no name server listens',
   ETIMEOUT: 'the name server is silent',
   ECANCELLED: 'the name server is silent',

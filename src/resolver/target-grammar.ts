@@ -39,7 +39,7 @@ export function parseTarget(value: string): Target {
     case 'kubernetes': {
       const { host, port } = hostAndPort(value, rest, shapes.kubernetes);
       const service = parseServiceHost(host);
-      if (service === undefined) throw targetError(value, shapes.kubernetes, `"${host}" is no name of a Service`);
+      if (service === undefined) throw targetError(value, shapes.kubernetes, `"${host}" is not the name of a Service`);
       return { kind: 'kubernetes', service, port };
     }
     case 'static':

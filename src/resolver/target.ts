@@ -87,7 +87,7 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
 }
 
 /** Why there is no first mode on a laptop. */
-export const noPod = 'this is no pod with a service account';
+export const noPod = 'this is not a pod with a service account';
 
 type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
 

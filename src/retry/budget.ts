@@ -2,9 +2,9 @@ import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Complete } from '../runtime/complete.js';
 
-/** How many retries the traffic may carry. */
+/** How many retries are allowed in relation to traffic. */
 export interface RetryBudgetOptions {
-  /** Share of calls that may be repeated, from 0 to 1. @defaultValue 0.2 */
+  /** Share of calls that may be retried, from 0 to 1. @defaultValue 0.2 */
   readonly ratio?: number | undefined;
   /** Retries per second that are always allowed, so that clients with little traffic can retry too. @defaultValue 10 */
   readonly minPerSecond?: number | undefined;
@@ -22,16 +22,16 @@ export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<R
   };
 }
 
-/** What calls and time deposited is good for about this long, in ms. */
+/** Deposits expire after about this long, in ms. */
 const KEPT_MS = 10_000;
-/** It holds at least this many retries, so that a lost connection with many calls on it does not use it up at once. */
+/** It holds at least this many retries, so that one lost connection with many calls does not use it up. */
 const MIN_LIMIT = 100;
 
 /**
- * Keeps retries a bounded share of the traffic: without it, a struggling Service gets several times its load at the
- * worst moment. A token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond`, a retry withdraws one.
- * It holds what ten seconds of the latest traffic deposit, plus 100: enough for all calls of a pod that dies, too little
- * for an hour of calm to end in a storm.
+ * Limits retries to a share of the traffic: without it, a struggling Service gets several times its load at the worst moment. A
+ * token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond`, a retry withdraws one. It holds what ten
+ * seconds of recent traffic deposit, plus 100: enough for all calls of a dying pod, but an hour of calm does not save up for a
+ * storm.
  * Source: the retry budgets of Finagle and Tower.
  */
 export class RetryBudget {
@@ -40,12 +40,12 @@ export class RetryBudget {
   readonly #clock: Clock;
   #tokens: number;
   #limit: number;
-  /** Calls since `#updatedMs`: depositing must cost nothing, so it only counts. */
+  /** Calls since `#updatedMs`: depositing must be cheap, so it only counts. */
   #calls = 0;
   /** Calls before that. */
   #callsBefore = 0;
   #updatedMs: number;
-  /** For the rate of calls: a span of at least `KEPT_MS`. */
+  /** To compute the call rate: a period of at least `KEPT_MS`. */
   #spanCalls = 0;
   #spanSinceMs: number;
 
@@ -60,17 +60,17 @@ export class RetryBudget {
     this.#spanSinceMs = this.#updatedMs;
   }
 
-  /** Calls begun since the start. */
+  /** Calls started since creation. */
   get calls(): number {
     return this.#callsBefore + this.#calls;
   }
 
-  /** A call began. */
+  /** A call started. */
   deposit(): void {
     this.#calls++;
   }
 
-  /** Whether a retry may be made; if so it is paid for. */
+  /** Whether a retry is allowed; if so, withdraws its token. */
   withdraw(): boolean {
     this.#settle();
     if (this.#tokens < 1) return false;
@@ -78,7 +78,7 @@ export class RetryBudget {
     return true;
   }
 
-  /** The retry paid for last could not be made. */
+  /** The retry paid for last could not be made: returns its token. */
   refund(): void {
     this.#tokens = Math.min(this.#limit, this.#tokens + 1);
   }

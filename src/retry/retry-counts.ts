@@ -1,24 +1,24 @@
 import type { OutcomeCause } from '../endpoint/outcome.js';
 import type { EndedAttempt } from './ended-attempt.js';
 
-/** Why an attempt was followed by another: how it failed, or that nothing of it was sent. */
+/** Why an attempt was followed by another: how it failed, or that it was never sent. */
 export type RetryReason = OutcomeCause | 'not-started';
 
-/** What became of the calls of one balancer that are repeated by its rules. All numbers only grow. */
+/** Retries and hedges of one balancer. All numbers only grow. */
 export interface RetryCounts {
-  /** Calls begun. */
+  /** Calls started. */
   readonly calls: number;
-  /** Attempts another was to follow elsewhere (`retrying` of `attemptEnded`), by how they ended. */
+  /** Attempts that another was to follow on another endpoint (`retrying` of `attemptEnded`), by how they ended. */
   readonly retries: Readonly<Record<RetryReason, number>>;
-  /** Attempts that were begun beside one that took long. */
+  /** Attempts started beside a slow one. */
   readonly hedges: number;
-  /** Of those, how many brought the answer the caller got. */
+  /** Those whose response the caller got. */
   readonly hedgesWon: number;
-  /** How often a retry or hedge was wanted and the budget did not pay for it. */
+  /** How often the budget did not cover a retry or hedge. */
   readonly overBudget: number;
 }
 
-/** No more than an addition each, and only where a call does not simply succeed. */
+/** Each costs an addition, and only if a call does not simply succeed. */
 export class RetryCounter {
   readonly retries: Record<RetryReason, number> = {
     'not-started': 0,
@@ -35,6 +35,6 @@ export class RetryCounter {
 }
 
 export function retryReason({ outcome, status }: EndedAttempt): RetryReason {
-  // `retry.when` may also give up an answer the rules find nothing wrong with.
+  // `retry.when` may also discard a response that the rules would accept.
   return outcome.cause ?? (status === undefined ? 'not-started' : 'status');
 }

@@ -3,27 +3,27 @@ import type { Complete } from '../runtime/complete.js';
 import { type RetryBudgetOptions, resolveRetryBudget } from './budget.js';
 import type { RetryCandidate } from './ended-attempt.js';
 
-/** Which attempts are made again, elsewhere. */
+/** Which attempts are retried on another endpoint. */
 export interface RetryOptions {
-  /** Attempts per call at most, the first and hedges included; 1 = no retries. @defaultValue 3 */
+  /** Maximum attempts per call, including the first and hedges; 1 = no retries. @defaultValue 3 */
   readonly maxAttempts?: number | undefined;
-  /** What pays for them, over all calls of a balancer. @defaultValue a fifth of the calls, and 10 per second */
+  /** Limits retries over all calls of a balancer. @defaultValue a fifth of the calls, and 10 per second */
   readonly budget?: RetryBudgetOptions | undefined;
   /**
-   * HTTP: statuses, 400 to 599, of answers that are given up for that of another endpoint, such as `[502, 503, 504]`.
-   * Only of requests that may be sent twice. If no further attempt can be made the caller gets the answer as it is.
+   * HTTP: response statuses, 400 to 599, that are retried on another endpoint, such as `[502, 503, 504]`. Only for requests
+   * that may be sent twice. If no further attempt is possible the caller gets the response.
    * @defaultValue none
    */
   readonly statuses?: readonly number[] | undefined;
   /**
-   * HTTP: methods of requests that may be sent twice. To name POST here is to say that the servers do a POST that comes
-   * twice only once, for instance by an idempotency key.
+   * HTTP: methods of requests that may be sent twice. Listing POST states that the servers process a repeated POST only once,
+   * for example with an idempotency key.
    * @defaultValue GET, HEAD, OPTIONS, TRACE, PUT, DELETE
    */
   readonly methods?: readonly string[] | undefined;
   /**
-   * Decides about each attempt that can be repeated, in place of the rules; `usual` is what they say. HTTP: also about
-   * answers with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
+   * Decides about each attempt that can be retried, instead of the rules; `usual` is what they would do. HTTP: also about
+   * responses with a status of 400 or above. If it throws, or returns anything but true or false, `usual` holds.
    * @defaultValue the rules
    */
   readonly when?: ((attempt: RetryCandidate) => boolean) | undefined;
@@ -38,7 +38,7 @@ export interface ResolvedRetryOptions {
   readonly when: ((attempt: RetryCandidate) => boolean) | undefined;
 }
 
-/** `methods` are those that may be done twice without harm. Source: RFC 9110, 9.2.2. */
+/** `methods` are those that may safely run twice. Source: RFC 9110, 9.2.2. */
 export const retryDefaults: {
   readonly maxAttempts: number;
   readonly statuses: readonly number[];
@@ -74,7 +74,7 @@ function checkStatuses(statuses: unknown): readonly number[] {
   );
 }
 
-/** A token (RFC 9110, 5.6.2); case counts, and methods that are known are in upper case. */
+/** A token (RFC 9110, 5.6.2); case matters, and known methods are upper case. */
 const METHOD = /^[A-Z!#$%&'*+.^_`|~0-9-]+$/;
 
 function checkMethods(methods: unknown): readonly string[] {

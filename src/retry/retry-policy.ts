@@ -7,13 +7,13 @@ import { RetryCounter, type RetryCounts, type RetryReason, retryReason } from '.
 import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } from './retry-options.js';
 
 /**
- * By default only what is provably safe: calls never sent go elsewhere, idempotent ones whose connection died before any
- * answer too. Options add answers (`statuses`, `when`). All from one budget per balancer. The caller then avoids the
- * endpoints it has tried (`TriedEndpoints`).
+ * By default only what is provably safe is retried: calls that were never sent, and idempotent ones whose connection died
+ * before any response. Options add responses (`statuses`, `when`). One budget per balancer limits them all. The caller then
+ * avoids the endpoints it has tried (`TriedEndpoints`).
  */
 export class RetryPolicy {
   readonly maxAttempts: number;
-  /** Whether a call that may be sent twice is sent again if its connection dies: no option speaks against it. */
+  /** Whether a call that may be sent twice is sent again if its connection dies: no option forbids it. */
   readonly repeatsLost: boolean;
   readonly #options: ResolvedRetryOptions;
   readonly #budget: RetryBudget;
@@ -35,7 +35,7 @@ export class RetryPolicy {
     this.#warnings = warnings;
   }
 
-  /** Whether answers may be left for those of other endpoints; where not, an answer is final and nobody need ask. */
+  /** Whether responses may be discarded for another attempt; if not, a response is final without asking. */
   get looksAtAnswers(): boolean {
     return this.maxAttempts > 1 && (this.#statuses.size > 0 || this.#options.when !== undefined);
   }
@@ -45,44 +45,44 @@ export class RetryPolicy {
     return this.#methods.has(method);
   }
 
-  /** A call began: deposits its share in the budget. Once per call, not per attempt. */
+  /** A call started: deposits its share in the budget. Once per call, not per attempt. */
   started(): void {
     this.#budget.deposit();
   }
 
-  /** Whether this attempt may be followed by another; if so it is paid for. */
+  /** Whether this attempt may be followed by another; if so, pays for it. */
   allows(attempt: EndedAttempt): boolean {
     return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#pay(retryReason(attempt));
   }
 
-  /** Whether a call with `tried` attempts that still run may have one more beside them; if so it is paid for. */
+  /** Whether a call with `tried` running attempts may have one more; if so, pays for it. */
   allowsHedge(tried: number): boolean {
     return tried < this.maxAttempts && this.#pay('hedge');
   }
 
-  /** What was allowed last could not be done, no other endpoint had room: its price comes back. */
+  /** What was allowed last was not possible, because no other endpoint had capacity: refunds it. */
   refund(): void {
     this.#budget.refund();
     this.#count(this.#paid, -1);
   }
 
-  /** A call goes elsewhere that was not tried where it was: no retry the rules would know, and it costs nothing. */
+  /** A call moves to another endpoint without having been tried: this is not a retry by the rules, and costs nothing. */
   moved(): void {
     this.#counter.retries['not-started']++;
   }
 
-  /** The answer of a hedge is the caller's. */
+  /** The caller gets the response of a hedge. */
   hedgeWon(): void {
     this.#counter.hedgesWon++;
   }
 
-  /** What was made of the calls so far. */
+  /** Counts so far. */
   get counts(): RetryCounts {
     const { retries, hedges, hedgesWon, overBudget } = this.#counter;
     return { calls: this.#budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };
   }
 
-  /** Whether this attempt had better be followed by another, whatever it costs and however many there were. */
+  /** Whether this attempt should be followed by another, regardless of cost and number. */
   wants(attempt: EndedAttempt): boolean {
     const { outcome, idempotent, answered } = attempt;
     if (answered || outcome.kind === 'cancelled') return false;
@@ -95,7 +95,7 @@ export class RetryPolicy {
       if (typeof verdict === 'boolean') return verdict;
       throw optionError('retry.when()', 'true or false', verdict);
     } catch (error) {
-      this.#warnings?.warn('retry.when threw, or gave neither true nor false', error);
+      this.#warnings?.warn('retry.when threw, or returned neither true nor false', error);
       return usual;
     }
   }

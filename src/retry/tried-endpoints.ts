@@ -1,23 +1,23 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
-/** What a lease tells of where a call is to go. */
+/** The part of a lease that says where a call would go. */
 export interface Attempt<C> {
   readonly subchannel: Subchannel<C>;
   readonly handle: C;
 }
 
 /**
- * Where one call was tried. Made at its first failure; pass `avoid` to `pick` or `acquire` for the next attempt, then
- * ask `allows`: an avoided endpoint is picked all the same when no other can take the call.
+ * Where one call was tried. Made at its first failure; pass `avoid` to `pick` or `acquire` for the next attempt, then ask
+ * `allows`: an avoided endpoint is still picked if no other can take the call.
  */
 export class TriedEndpoints<C> {
   readonly #tried = new Set<Subchannel<C>>();
-  /** Endpoints that took no connection, each with the handle that was of no use. */
+  /** Endpoints that accepted no connection, each with the handle that was useless. */
   readonly #refusing = new Map<Subchannel<C>, C>();
-  /** Endpoints that refused the call once, of which they did nothing. */
+  /** Endpoints that refused the call once without processing it. */
   readonly #refused = new Set<Subchannel<C>>();
-  /** Endpoints that answered, or let the time pass: to ask them again is no retry elsewhere. */
+  /** Endpoints that answered or timed out: asking them again would not be a retry on another endpoint. */
   readonly #asked = new Set<Subchannel<C>>();
 
   get avoid(): ReadonlySet<Subchannel<C>> {
@@ -34,8 +34,8 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * The attempt, added before, was refused by the endpoint: over HTTP/2, after a repetition on another connection. It is
-   * asked once more where there is no other; each time costs connections.
+   * The endpoint refused the attempt (added before) even over another HTTP/2 connection. It is asked once more if there is no
+   * other endpoint, because each time costs connections.
    */
   refused({ subchannel }: Attempt<C>): void {
     if (this.#refused.has(subchannel)) this.#asked.add(subchannel);
@@ -43,9 +43,9 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * Whether the call may go there. Not where the endpoint itself failed it, and not where no connection could be opened:
-   * it would fail again at once. But a reused connection that died says little of its endpoint, and one that was
-   * connected to anew has earned another try.
+   * Whether the call may go there. Not if the endpoint itself failed it, and not if no connection could be opened, because it
+   * would fail again immediately. But a reused connection that died says little about its endpoint, and an endpoint that was
+   * reconnected deserves another try.
    */
   allows({ subchannel, handle }: Attempt<C>): boolean {
     if (this.#asked.has(subchannel)) return false;

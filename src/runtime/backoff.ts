@@ -8,7 +8,7 @@ export interface BackoffOptions {
   readonly factor: number;
   /** Longest pause before jitter, in ms. */
   readonly maxMs: number;
-  /** Share of the pause it is moved by at random, either way: 0.2 means ± 20 %. */
+  /** Random variation as a share of the pause: 0.2 means ± 20 %. */
   readonly jitterRatio: number;
 }
 

@@ -4,16 +4,16 @@ import { closestOf } from './did-you-mean.js';
 /** Bounds of a numeric option. */
 export interface NumberBounds {
   readonly min?: number;
-  /** As `min`, without the bound itself. */
+  /** Like `min`, but exclusive. */
   readonly above?: number;
   readonly max?: number;
   /** Whole numbers only. */
   readonly integer?: boolean;
-  /** Whether Infinity passes, also where there is a `max`. */
+  /** Whether Infinity is allowed, even if there is a `max`. */
   readonly infinite?: boolean;
 }
 
-/** An EVENKEEL_OPTION error that names the field, what was expected and what came. */
+/** An EVENKEEL_OPTION error that names the field, the expected value and the value given. */
 export function optionError(name: string, expected: string, value: unknown): EvenkeelError {
   return new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, got ${describe(value, name)}`);
 }
@@ -58,7 +58,7 @@ export function checkKeys(name: string, value: unknown, known: readonly string[]
   }
 }
 
-/** An EVENKEEL_OPTION error that names the key nobody knows, the one that was perhaps meant, and those that are known. */
+/** An EVENKEEL_OPTION error that names the unknown key, the one that was probably meant, and the known ones. */
 export function unknownOption(name: string, key: string, known: readonly string[]): EvenkeelError {
   const meant = closestOf(key, known);
   const hint = meant === undefined ? '' : ` (did you mean "${meant}"?)`;
@@ -66,7 +66,7 @@ export function unknownOption(name: string, key: string, known: readonly string[
   return new EvenkeelError('EVENKEEL_OPTION', message);
 }
 
-/** Throws EVENKEEL_OPTION if what takes no options was given some: they would be ignored. */
+/** Throws EVENKEEL_OPTION if options were passed to a function that takes none and would ignore them. */
 export function checkNoOptions(name: string, given: readonly unknown[]): void {
   if (given.every((value) => value === undefined)) return;
   throw new EvenkeelError('EVENKEEL_OPTION', `${name}() takes no options, got ${describe(given[0])}`);
@@ -87,15 +87,15 @@ function describeBounds({ min, above, max, integer, infinite }: NumberBounds): s
   return `${[kind, ...limits].join(' ')}${infinite ? ' or Infinity' : ''}`;
 }
 
-/** A string as messages show it: quoted, cut, and without what may be secret in it. */
+/** A string as messages show it: quoted, truncated, and without possible secrets. */
 export function quoted(value: string, maxLength: number): string {
   const shown = withoutSecrets(value);
   return JSON.stringify(shown.length > maxLength ? `${shown.slice(0, maxLength)}…` : shown);
 }
 
 /**
- * A text without what is a secret more often than not: user and password of a URL, what follows its "?" or "#", and what
- * an Authorization header or a PEM file holds. In time that grows with its length alone: the text may be anybody's.
+ * Removes likely secrets from a text: user and password of a URL, everything after its "?" or "#", and the content of an
+ * Authorization header or PEM file. Runs in linear time, because the text may come from anybody.
  */
 export function withoutSecrets(text: string): string {
   const end = text.lastIndexOf('@');
@@ -108,7 +108,7 @@ export function withoutSecrets(text: string): string {
   return extra === -1 || extra === shown.length - 1 ? shown : `${shown.slice(0, extra + 1)}…`;
 }
 
-/** Options whose very value is a secret, by the last part of their name; those that name a file are not. */
+/** Options whose value is a secret, by the last part of their name; options that name a file are not. */
 const secretName =
   /(credentials?|passw(or)?d\d?|passphrase|secret|token|auth|authorization|cookie|pfx|cert)$|(^|\.)key$/i;
 

@@ -2,22 +2,22 @@ import { AsyncResource } from 'node:async_hooks';
 
 /** A running timer. */
 export interface Timer {
-  /** Stops it; harmless when it has fired. */
+  /** Stops it; does nothing if it has fired. */
   cancel(): void;
-  /** Keeps the process alive until it fires, for timers a caller is waiting on. Timers do not by default. */
+  /** Keeps the process alive until it fires, for timers a caller waits for. By default timers do not. */
   ref(): void;
 }
 
 /**
- * The only source of time. Decisions use this monotonic clock, so jumps of the wall clock do nothing.
- * `evenkeel/testing` has one that tests steer.
+ * The only source of time. Decisions use this monotonic clock, so jumps of the wall clock have no effect. `evenkeel/testing`
+ * has one that tests control.
  */
 export interface Clock {
-  /** Milliseconds since an arbitrary moment; never goes back. */
+  /** Milliseconds since an arbitrary moment; never decreases. */
   now(): number;
   /** Calls `fn` once after `delayMs` (0 to 2^31 - 1), never synchronously. */
   timer(fn: () => void, delayMs: number): Timer;
-  /** Calls `fn` at the end of the present turn of the event loop, before any further I/O is handled. */
+  /** Calls `fn` at the end of the current turn of the event loop, before any further I/O is handled. */
   defer(fn: () => void): void;
 }
 
@@ -26,8 +26,8 @@ const MAX_DELAY_MS = 2 ** 31 - 1;
 const background = new AsyncResource('evenkeel');
 
 /**
- * Runs `fn` outside the async context (AsyncLocalStorage) of whoever calls. Connections and timers outlive the request
- * that happened to bring them about; they must not hold its context, nor appear in its trace.
+ * Runs `fn` outside the caller's async context (AsyncLocalStorage). Connections and timers outlive the request that happened to
+ * cause them; they must neither hold its context nor appear in its trace.
  */
 export function inBackground<T>(fn: () => T): T {
   return background.runInAsyncScope(fn);

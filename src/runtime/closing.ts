@@ -1,12 +1,12 @@
 import { offAbort, onAbort } from './abort-listeners.js';
 
-/** A `close` that may be called again and again: it finishes once, and cuts when any of the signals given aborts. */
+/** A `close` that may be called repeatedly: it finishes once, and cuts when any of the given signals aborts. */
 export class Closing {
   readonly #finish: () => Promise<void>;
   readonly #cut: () => void;
   #closed: Promise<void> | undefined;
 
-  /** `finish` lets what runs end and never rejects; `cut` ends it, also when `finish` is under way. */
+  /** `finish` lets running work end and never rejects; `cut` ends it, even while `finish` is pending. */
   constructor(finish: () => Promise<void>, cut: () => void) {
     this.#finish = finish;
     this.#cut = cut;
@@ -30,7 +30,7 @@ export class Closing {
 
   #begin(): Promise<void> {
     let finished = (): void => {};
-    // Before anything else: who hears of the end from within `finish` may call `close` again.
+    // Must come first: code that `finish` notifies may call `close` again.
     this.#closed = new Promise((resolve) => {
       finished = resolve;
     });

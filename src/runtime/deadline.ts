@@ -1,14 +1,13 @@
 import type { Clock, Timer } from './clock.js';
 
-/** A timer that fires this much too late tells of a stall of our own event loop, in ms. */
+/** A timer that fires this late indicates a stall of our own event loop. In ms. */
 const STALLED_MS = 50;
-/** How long what came in during the stall has to be handled first, in ms. */
+/** Time to handle what arrived during the stall, in ms. */
 const GRACE_MS = 100;
 
 /**
- * A timer for a time-out: calls `fn` after `delayMs`, once. After a stall of the event loop (a long computation, a
- * throttled container) all time-outs are due before any socket is looked at, though the answers lie there. A late
- * one therefore waits a moment longer.
+ * A timeout: calls `fn` once, after `delayMs`. After a stall of the event loop (a long computation, a throttled container) all
+ * timers are due before any socket is read, although responses have arrived. So a late timeout waits a moment longer.
  */
 export function deadline(clock: Clock, fn: () => void, delayMs: number): Timer {
   const dueMs = clock.now() + delayMs;

@@ -1,17 +1,16 @@
-/** Letters that may be wrong, per letter of a word: a word of three may have one, a word of two none. */
+/** Permitted wrong letters per letter of a word: one in a word of three, none in a word of two. */
 const WRONG_SHARE = 1 / 3;
 const MAX_WRONG = 3;
 
 /**
- * The word of `known` that was most likely meant by `word`; undefined if none looks like it. Case does not count. For
- * messages about errors only.
+ * The word of `known` that `word` most likely stands for; undefined if none is similar. Ignores case. For error messages only.
  */
 export function closestOf(word: string, known: readonly string[]): string | undefined {
   const limit = Math.min(MAX_WRONG, Math.floor(word.length * WRONG_SHARE));
   let closest: string | undefined;
   let fewest = limit + 1;
   for (const candidate of known) {
-    // What came may be of any length.
+    // The input may have any length.
     if (Math.abs(candidate.length - word.length) >= fewest) continue;
     const wrong = distance(word.toLowerCase(), candidate.toLowerCase());
     if (wrong >= fewest) continue;
@@ -22,7 +21,7 @@ export function closestOf(word: string, known: readonly string[]): string | unde
 }
 
 /**
- * How many letters of `a` must be put in, left out, replaced, or changed for their neighbour, to make `b`.
+ * How many letters must be inserted, removed, replaced or swapped with their neighbor to turn `a` into `b`.
  * Source: Damerau, A technique for computer detection and correction of spelling errors, CACM 7(3), 1964, in the form that
  * changes no letter twice.
  */

@@ -1,11 +1,11 @@
 /**
- * MurmurHash3 x86 32-bit of a text's UTF-8 bytes, as a signed whole number: an unsigned one would be boxed when it is
- * large. Allocates nothing. Fast and even, not for secrets: whoever can choose texts can choose collisions.
+ * MurmurHash3 x86 32-bit of a text's UTF-8 bytes, as a signed integer, because a large unsigned one would be boxed. Allocates
+ * nothing. Fast and even, but not for secrets: anyone who can choose texts can create collisions.
  * Source: Appleby, MurmurHash3 (public domain reference: "hello", seed 0 → 248bfa47).
  */
 export function hash32(text: string, seed = 0): number {
   let hash = seed | 0;
-  /** The block being filled, its bits so far, and bytes in all. */
+  /** The current block, its bits so far, and the total number of bytes. */
   let block = 0;
   let shift = 0;
   let bytes = 0;
@@ -50,7 +50,7 @@ export function hash32(text: string, seed = 0): number {
   return finish(hash ^ bytes);
 }
 
-/** Mixes two hashes into one, as even as either: for scores of pairs. Signed. */
+/** Mixes two hashes into one that is as even as either, for scores of pairs. Signed. */
 export function mix32(a: number, b: number): number {
   return finish(a ^ b);
 }

@@ -1,12 +1,12 @@
-/** The only source of chance. Tests and simulations pass a seeded one. */
+/** The only source of randomness. Tests and simulations pass a seeded one. */
 export interface Rng {
   /** Uniform in [0, 1). */
   next(): number;
 }
 
 /**
- * Real chance; not for secrets. `Math.random` seeds it and is not used per draw, since each of its numbers is an object
- * on the heap; this generator is inlined where it is called. Source: sfc32 (Doty-Humphrey, PractRand).
+ * Real randomness; not for secrets. `Math.random` only seeds it, because each of its numbers is an object on the heap; this
+ * generator is inlined where it is called. Source: sfc32 (Doty-Humphrey, PractRand).
  */
 export const systemRng: Rng = seededByRuntime();
 
@@ -37,7 +37,7 @@ export function between(rng: Rng, min: number, max: number): number {
   return min + (max - min) * rng.next();
 }
 
-/** `value` moved by up to ± `ratio` of itself, uniformly. */
+/** `value` changed by up to ± `ratio` of itself, uniformly. */
 export function jittered(rng: Rng, value: number, ratio: number): number {
   return value * (1 + ratio * (2 * rng.next() - 1));
 }

@@ -1,18 +1,18 @@
 import type { Clock, Timer } from './clock.js';
 import { deadline } from './deadline.js';
 
-/** What is told when its time has come. */
+/** Called when its time has come. */
 export interface Timed {
   timedOut(): void;
 }
 
-/** A timer that runs; it holds on to nothing once it has fired or was cancelled. */
+/** A running timer; it holds no reference once it has fired or was cancelled. */
 export interface SharedTimer {
   readonly delayMs: number;
   cancel(): void;
 }
 
-/** So many different delays are kept to the millisecond; further ones are rounded up by at most a sixteenth. */
+/** This many different delays are exact to the millisecond; further ones are rounded up by at most a sixteenth. */
 const EXACT_DELAYS = 64;
 const STEPS_PER_DOUBLING = 16;
 
@@ -45,7 +45,7 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** How many run: a leak shows here. Counts them one by one. */
+  /** How many are running, to detect leaks. Counts them one by one. */
   get running(): number {
     let running = 0;
     for (const queue of this.#queues.values()) running += queue.length;
@@ -64,13 +64,13 @@ function roundUp(delayMs: number): number {
   return Math.ceil(delayMs / step) * step;
 }
 
-/** Timers of one delay, in the order they were started, which is that in which they fall due: a ring with a head. */
+/** Timers of one delay in the order they were started, which is the order they are due in: a ring with a head. */
 class Queue {
   readonly delayMs: number;
   readonly #clock: Clock;
   readonly #emptied: () => void;
   readonly #head: Entry = new Entry(this, 0, undefined);
-  /** Runs while anything waits, and may outlast it: a timer is not stopped for a queue that is about to fill again. */
+  /** Runs while anything waits, and possibly longer: it is not worth stopping for a queue that is about to fill again. */
   #timer: Timer | undefined;
 
   constructor(clock: Clock, delayMs: number, emptied: () => void) {
@@ -125,7 +125,7 @@ class Queue {
 
 class Entry implements SharedTimer {
   readonly dueMs: number;
-  /** Undefined once it is over: whoever keeps the entry must not keep the call. */
+  /** Undefined once it is over: keeping the entry must not keep the call. */
   timed: Timed | undefined;
   previous: Entry = this;
   next: Entry = this;

@@ -1,13 +1,13 @@
 import type { Clock, Timer } from './clock.js';
 
-/** How often it looks, in ms. */
+/** How often it checks, in ms. */
 const TICK_MS = 250;
-/** A tick this much too late was held up by a stall; less is ordinary work. In ms. */
+/** A tick this late was delayed by a stall; less is ordinary work. In ms. */
 const STALLED_MS = 100;
 
 /**
- * Notices stalls of our own event loop (a long computation, a throttled container): calls that take long because of
- * one say nothing about their endpoints. Looks only while calls run.
+ * Detects stalls of our own event loop (a long computation, a throttled container). Calls that are slow because of a stall say
+ * nothing about their endpoints. Checks only while calls are running.
  */
 export class StallWatch {
   readonly #clock: Clock;
@@ -31,7 +31,9 @@ export class StallWatch {
     this.#running--;
   }
 
-  /** How long the last stall took, in ms, if it was not over by `sinceMs`; else 0. Also tells of one that ends just now. */
+  /**
+   * How long the last stall took, in ms, if it was not over by `sinceMs`; otherwise 0. Includes a stall that is just ending.
+   */
   stalledSince(sinceMs: number, nowMs: number): number {
     if (this.#timer !== undefined && nowMs - this.#dueMs >= STALLED_MS) return nowMs - this.#dueMs + TICK_MS;
     return this.#stalledUntilMs > sinceMs ? this.#stalledMs : 0;
@@ -48,7 +50,7 @@ export class StallWatch {
       const nowMs = this.#clock.now();
       const lateMs = nowMs - this.#dueMs;
       if (lateMs >= STALLED_MS) {
-        // It began at some moment after the tick before.
+        // It began some time after the previous tick.
         this.#stalledMs = lateMs + TICK_MS;
         this.#stalledUntilMs = nowMs;
       }

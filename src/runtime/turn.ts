@@ -1,8 +1,8 @@
 /**
- * Calls `fn` once the I/O that is waiting has been handled: what other sides have sent by now, the end of a connection
- * included, is known then. It runs in the async context of the caller.
+ * Calls `fn` once pending I/O has been handled, so that everything peers have sent by now is known, including the end of a
+ * connection. `fn` runs in the caller's async context.
  */
 export function afterPendingIo(fn: () => void): void {
-  // The first may come in the turn under way, whose I/O was collected before now; the second cannot.
+  // The first may run in the current turn, whose I/O was collected earlier; the second cannot.
   setImmediate(() => setImmediate(fn));
 }

@@ -213,6 +213,10 @@ export class ForkFixture implements HedgedCallOwner {
 
   waits(): void {}
   served(): void {}
+  handlerThrew(error: unknown): void {
+    throw error;
+  }
+
   lost(): void {}
 
   #pool(endpoint: Endpoint): Pool {

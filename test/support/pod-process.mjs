@@ -279,4 +279,9 @@ if (graceMs !== undefined) {
     }, graceMs);
   });
 }
-server.listen({ port, backlog, host: listenAt }, () => process.send({ listening: server.address().port }));
+const sayTaken = ({ code }) => process.send({ taken: code });
+server.once('error', sayTaken);
+server.listen({ port, backlog, host: listenAt }, () => {
+  server.off('error', sayTaken);
+  process.send({ listening: server.address().port });
+});

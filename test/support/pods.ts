@@ -58,6 +58,9 @@ export interface PodOptions {
   readonly maxAgeMs?: number;
 }
 
+/** A port that was free a moment ago may be somebody else's by the time the pod listens: another test run's, say. */
+const PORTS_TRIED = 5;
+
 const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));
 
 /** An HTTP server in a process of its own, on loopback. What its paths do: `pod-process.mjs`. */
@@ -87,14 +90,18 @@ export class Pod {
   static async start(options: PodOptions = {}): Promise<Pod> {
     const { name = 'pod', host = '127.0.0.1', command: [execPath = process.execPath, ...before] = [] } = options;
     const execArgv = execPath === process.execPath ? before : [...before, process.execPath];
-    // What is free elsewhere cannot be known here.
-    const wanted = options.port ?? (host.startsWith('127.') ? await freePort([host]) : 0);
-    const child = fork(program, [JSON.stringify({ ...options, name, port: wanted })], { execPath, execArgv });
-    const port = await new Promise<number>((resolve, reject) => {
-      child.once('message', (message: { listening: number }) => resolve(message.listening));
-      child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
-    });
-    return new Pod(name, host, port, child);
+    for (let left = options.port === undefined ? PORTS_TRIED : 1; ; left--) {
+      // What is free elsewhere cannot be known here.
+      const wanted = options.port ?? (host.startsWith('127.') ? await freePort([host]) : 0);
+      const child = fork(program, [JSON.stringify({ ...options, name, port: wanted })], { execPath, execArgv });
+      const port = await new Promise<number | undefined>((resolve, reject) => {
+        child.once('message', (message: { listening?: number }) => resolve(message.listening));
+        child.once('exit', (code) => reject(new Error(`${name} ended with ${code} before it listened`)));
+      });
+      if (port !== undefined) return new Pod(name, host, port, child);
+      child.kill('SIGKILL');
+      if (left <= 1) throw new Error(`${name}: port ${wanted} of ${host} is taken`);
+    }
   }
 
   get endpoint(): { readonly address: string; readonly port: number } {

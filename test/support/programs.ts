@@ -37,8 +37,12 @@ export async function outputOf(args: readonly string[], folder: string = root): 
 }
 
 /** The same for the source of a module. */
-export function outputOfModule(source: string, folder: string = root): Promise<string> {
-  return outputOf(['--input-type=module', '-e', source], folder);
+export function outputOfModule(
+  source: string,
+  folder: string = root,
+  nodeArgs: readonly string[] = [],
+): Promise<string> {
+  return outputOf([...nodeArgs, '--input-type=module', '-e', source], folder);
 }
 
 /**

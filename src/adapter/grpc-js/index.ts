@@ -1,3 +1,3 @@
 export { channelOptions, target } from './channel.js';
 export type { ChannelBalancer } from './channel-balancer.js';
-export type { GrpcOptions, HashKey } from './options.js';
+export type { CallKey, GrpcOptions } from './options.js';

@@ -11,7 +11,7 @@ import {
 import type { ChannelBalancer } from './channel-balancer.js';
 
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
-export type HashKey = (metadata: Metadata) => string | null | undefined;
+export type CallKey = (metadata: Metadata) => string | null | undefined;
 
 /** Options of grpc-js it has types for. */
 type KnownGrpcOptions = {
@@ -29,14 +29,14 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
    * @defaultValue none: calls have no affinity
    */
-  readonly hashKey?: string | HashKey | undefined;
+  readonly key?: string | CallKey | undefined;
   /** Connections kept open to each pod; a call goes to the one with the fewest calls. @defaultValue 1 */
-  readonly connectionsPerPod?: number | undefined;
+  readonly connections?: number | undefined;
   /**
    * Calls at once on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
    * further calls then go to another pod, or wait for any pod, rather than behind the limit of one. @defaultValue Infinity
    */
-  readonly maxStreamsPerConnection?: number | undefined;
+  readonly maxConcurrentStreams?: number | undefined;
   /**
    * The service name that health checks ask for (grpc.health.v1), over the connection calls use. Asked only when a stage
    * wants to know. A server without that service counts as healthy. @defaultValue '' (the server as a whole)
@@ -52,16 +52,16 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
 export interface ResolvedGrpcOptions {
   /** For `createBalancer`. */
   readonly balancing: BalancingOptions;
-  readonly hashKey: HashKey | undefined;
-  readonly connectionsPerPod: number;
-  readonly maxStreamsPerConnection: number;
+  readonly key: CallKey | undefined;
+  readonly connections: number;
+  readonly maxConcurrentStreams: number;
   readonly healthService: string;
   readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
 }
 
-const ownNames = ['hashKey', 'connectionsPerPod', 'maxStreamsPerConnection', 'healthService', 'onBalancer'] as const;
+const ownNames = ['key', 'connections', 'maxConcurrentStreams', 'healthService', 'onBalancer'] as const;
 
 /** Whether grpc-js itself reads the option. */
 export function isGrpcOption(name: string): boolean {
@@ -77,7 +77,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     if (name === 'retry') {
       throw new EvenkeelError(
         'EVENKEEL_OPTION',
-        'a gRPC channel has no option "retry": calls are repeated as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
+        'a gRPC channel has no option "retry": calls are retried as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
       );
     }
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
@@ -87,23 +87,22 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     balancing[name] = value;
   }
   checkBalancingOptions(balancing);
-  const { hashKey, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
+  const { key, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
   if (typeof healthService !== 'string') throw optionError('healthService', 'the name of a service', healthService);
   if (onBalancer !== undefined) checkFunction('onBalancer', onBalancer);
   return {
     balancing,
-    hashKey: resolveHashKey(hashKey),
-    connectionsPerPod: checkNumber('connectionsPerPod', options.connectionsPerPod, 1, {
+    key: resolveKey(key),
+    connections: checkNumber('connections', options.connections, 1, {
       min: 1,
       max: 100,
       integer: true,
     }),
-    maxStreamsPerConnection: checkNumber(
-      'maxStreamsPerConnection',
-      options.maxStreamsPerConnection,
-      Number.POSITIVE_INFINITY,
-      { min: 1, integer: true, infinite: true },
-    ),
+    maxConcurrentStreams: checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, Number.POSITIVE_INFINITY, {
+      min: 1,
+      integer: true,
+      infinite: true,
+    }),
     healthService,
     onBalancer,
     clock,
@@ -111,13 +110,13 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   };
 }
 
-function resolveHashKey(hashKey: string | HashKey | undefined): HashKey | undefined {
-  if (hashKey === undefined || typeof hashKey === 'function') return hashKey;
-  if (typeof hashKey !== 'string' || !/^[0-9a-z_.-]+$/i.test(hashKey)) {
-    throw optionError('hashKey', 'the name of a metadata entry, or a function', hashKey);
+function resolveKey(key: string | CallKey | undefined): CallKey | undefined {
+  if (key === undefined || typeof key === 'function') return key;
+  if (typeof key !== 'string' || !/^[0-9a-z_.-]+$/i.test(key)) {
+    throw optionError('key', 'the name of a metadata entry, or a function', key);
   }
   return (metadata) => {
-    const [value] = metadata.get(hashKey);
+    const [value] = metadata.get(key);
     return value === undefined ? undefined : value.toString();
   };
 }

@@ -3,7 +3,7 @@ import { type Balancer, outcomes, type PickOptions } from '../../index.js';
 import { notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
-import type { HashKey, ResolvedGrpcOptions } from './options.js';
+import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 
 const queued: experimental.PickResult = Object.freeze({
@@ -20,7 +20,7 @@ export class BalancerPicker implements experimental.Picker {
   readonly #admission: Admission;
   readonly #owner: AttemptOwner;
   readonly #options: ResolvedGrpcOptions;
-  readonly #hashKey: HashKey | undefined;
+  readonly #key: CallKey | undefined;
 
   constructor(
     balancer: Balancer<PodConnection>,
@@ -32,7 +32,7 @@ export class BalancerPicker implements experimental.Picker {
     this.#admission = admission;
     this.#owner = owner;
     this.#options = options;
-    this.#hashKey = options.hashKey;
+    this.#key = options.key;
   }
 
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
@@ -51,16 +51,16 @@ export class BalancerPicker implements experimental.Picker {
 
   #pickOptions(call: BalancedCall, metadata: Metadata): PickOptions<PodConnection> | undefined {
     const { tried } = call;
-    if (this.#hashKey === undefined) return tried === undefined ? undefined : { avoid: tried };
-    return { key: this.#keyOf(this.#hashKey, metadata), avoid: tried };
+    if (this.#key === undefined) return tried === undefined ? undefined : { avoid: tried };
+    return { key: this.#keyOf(this.#key, metadata), avoid: tried };
   }
 
-  #keyOf(hashKey: HashKey, metadata: Metadata): string | undefined {
+  #keyOf(key: CallKey, metadata: Metadata): string | undefined {
     try {
-      return hashKey(metadata) ?? undefined;
+      return key(metadata) ?? undefined;
     } catch (error) {
       // What is thrown here would surface in whoever started the call, or in a timer.
-      notify(this.#balancer.observer, 'warned', { message: 'hashKey threw; the call has no key', error });
+      notify(this.#balancer.observer, 'warned', { message: 'key threw; the call has no key', error });
       return undefined;
     }
   }

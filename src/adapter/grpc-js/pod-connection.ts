@@ -21,7 +21,7 @@ const REOPEN_MAX_MS = 30_000;
 const REOPEN_JITTER_RATIO = 0.2;
 
 /**
- * One pod as a channel knows it: the connections it keeps to it, one unless `connectionsPerPod` says more. The first is
+ * One pod as a channel knows it: the connections it keeps to it, one unless `connections` says more. The first is
  * opened at once, the others when it is ready.
  */
 export class PodConnection implements Connection<PodConnection> {

@@ -26,12 +26,12 @@ export class GrpcTransport implements Transport<PodConnection> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<PodConnection>> {
     signal.throwIfAborted();
     if (this.#released) throw new Error('the channel is idle or closed');
-    const { connectionsPerPod, maxStreamsPerConnection, healthService, clock, rng } = this.#options;
+    const { connections, maxConcurrentStreams, healthService, clock, rng } = this.#options;
     const connection = new PodConnection({
       endpoint,
       context: this.#context,
-      connections: connectionsPerPod,
-      maxStreams: maxStreamsPerConnection,
+      connections,
+      maxStreams: maxConcurrentStreams,
       healthService,
       clock,
       rng,

@@ -22,6 +22,7 @@ export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 export { asError } from '../../errors.js';
 export { loadReportHeader, parseLoadReport } from '../../load/orca.js';
 export { notify, observes } from '../../observe/observer.js';
+export { markLasting } from '../../pool/lasting-error.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
 export {
   type ServiceHostSnapshot,

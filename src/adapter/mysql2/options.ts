@@ -239,7 +239,7 @@ export function resolveServerSettings(
     throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
   }
   if (mysql.gracefulEnd === true && !knowsGracefulEnd()) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'gracefulEnd needs a newer mysql2: this one would pass it over');
+    throw new EvenkeelError('EVENKEEL_OPTION', 'gracefulEnd needs a newer mysql2: this one would ignore it');
   }
   const ssl = typeof options.ssl === 'function' ? undefined : resolveTls(options.ssl, host);
   if (ssl !== undefined) mysql.ssl = ssl;

@@ -93,3 +93,21 @@ export function verdictOf(error: unknown): Verdict {
   // … and when the connection was closed before.
   return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
 }
+
+/** Numbers by which a server refuses whoever logs in as we do. It will do so again until somebody changes that. */
+const REFUSED_LOG_INS: ReadonlySet<unknown> = new Set([
+  1044, // ER_DBACCESS_DENIED_ERROR
+  1045, // ER_ACCESS_DENIED_ERROR
+  1049, // ER_BAD_DB_ERROR
+  1130, // ER_HOST_NOT_PRIVILEGED
+  1251, // ER_NOT_SUPPORTED_AUTH_MODE
+  1698, // ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+  3118, // ER_ACCOUNT_HAS_BEEN_LOCKED (MySQL)
+  4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
+]);
+
+/** Whether a log-in failed because of who we are, or because a function of the application does not say who that is. */
+export function isRefusedLogIn(error: unknown): boolean {
+  if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return true;
+  return REFUSED_LOG_INS.has((error as { readonly errno?: unknown } | undefined)?.errno);
+}

@@ -38,7 +38,7 @@ export class SingleRoute implements Route {
   }
 
   acquire(options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
-    return acquireFrom(this.first, options);
+    return this.first.balancer.acquire(options);
   }
 
   serviceOf(): Service {
@@ -97,7 +97,7 @@ export class JoinedRoute implements Route {
     if (signal?.aborted) stop();
     let winner: Lease<Pool> | undefined;
     const waits = this.#services.map(async (service, index) => {
-      const lease = await acquireFrom(service, { ...options, signal: limits[index]?.signal });
+      const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
       // Two may be served at the same moment.
       if (winner !== undefined) lease.end(outcomes.notStarted);
       winner ??= lease;
@@ -123,27 +123,6 @@ export class JoinedRoute implements Route {
     if (this.#selector === 'RANDOM') return Math.floor(this.#draw() * length);
     this.#turn = (this.#turn + 1) % length;
     return this.#turn;
-  }
-}
-
-/** Waits for a server of one service, but not where every one of them refuses us. */
-async function acquireFrom(
-  { balancer, authenticationFailures }: Service,
-  options: AcquireOptions<Pool>,
-): Promise<Lease<Pool>> {
-  const { refusal } = authenticationFailures;
-  if (refusal !== undefined) throw refusal;
-  const { signal } = options;
-  const ended = new AbortController();
-  const stop = authenticationFailures.listen((error) => ended.abort(error));
-  const onAbort = (): void => ended.abort(signal?.reason);
-  if (signal?.aborted) onAbort();
-  else signal?.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await balancer.acquire({ ...options, signal: ended.signal });
-  } finally {
-    stop();
-    signal?.removeEventListener('abort', onAbort);
   }
 }
 

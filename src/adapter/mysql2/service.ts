@@ -18,7 +18,6 @@ import {
   systemRng,
 } from '../../index.js';
 import { balancingOptionNames, checkBalancingOptions, checkBoolean, checkString } from '../kit/index.js';
-import { AuthenticationFailures } from './authentication-failures.js';
 import { Changes } from './changes.js';
 import { type Hosts, only } from './hosts.js';
 import {
@@ -72,7 +71,6 @@ export interface Service {
   readonly name: string;
   readonly balancer: Balancer<Pool>;
   readonly transport: ServerTransport;
-  readonly authenticationFailures: AuthenticationFailures;
   readonly changes: Changes;
   readonly settings: ServerSettings;
   readonly clock: Clock;
@@ -110,13 +108,9 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     if (option !== 'resolver' && options[option] !== undefined) balancing[option] = options[option];
   }
   checkBalancingOptions(balancing);
-  const authenticationFailures = new AuthenticationFailures(() => balancer.snapshot().endpoints);
   const changes = new Changes();
   const watching: Observer = {
-    subchannelChanged: (event) => {
-      authenticationFailures.changed(event);
-      changes.happened();
-    },
+    subchannelChanged: () => changes.happened(),
   };
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
@@ -141,7 +135,6 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     name,
     balancer,
     transport,
-    authenticationFailures,
     changes,
     settings,
     clock,

@@ -19,7 +19,7 @@ export function resolveTls(ssl: unknown, host: string | undefined): object | und
   if (verifyIdentity && (host === undefined || isIP(host) !== 0)) {
     throw new EvenkeelError(
       'EVENKEEL_OPTION',
-      'ssl needs `host`, the name the certificates of the servers are made out to' +
+      'ssl needs `host`, the name in the certificates of the servers' +
         (host === undefined ? '' : `; ${host} is an address`),
     );
   }

@@ -9,10 +9,11 @@ import {
   systemRng,
   type Transport,
 } from '../../index.js';
-import { checkNumber, checkString } from '../kit/index.js';
+import { checkNumber, checkString, markLasting } from '../kit/index.js';
 import { openServerConnection } from './open-server.js';
 import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from './options.js';
 import { rowsOn } from './out-of-band-query.js';
+import { isRefusedLogIn } from './outcome.js';
 import type { ServerConnection } from './server-connection.js';
 
 /** Options of `mysql2Transport`. */
@@ -87,7 +88,10 @@ export class ServerTransport implements Transport<Pool> {
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
     const { settings, clock, rng, warn = () => {}, opened = () => {} } = this.#parts;
-    const server = await openServerConnection({ endpoint, settings, clock, rng, warn, opened }, signal);
+    const parts = { endpoint, settings, clock, rng, warn, opened };
+    const server = await openServerConnection(parts, signal).catch((error: Error) => {
+      throw isRefusedLogIn(error) ? markLasting(error) : error;
+    });
     this.#servers.set(server.handle, server);
     this.#byKey.set(endpoint.key, server);
     void server.closed.then(() => {

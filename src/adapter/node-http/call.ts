@@ -112,12 +112,12 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     if (!this.#settled) this.#settle(error as Error);
   }
 
-  waits(): void {
+  waitBegan(): void {
     this.#owner.waits(this.request);
     this.#hold();
   }
 
-  waited(): void {
+  waitEnded(): void {
     this.#owner.served(this.request);
   }
 

@@ -16,4 +16,6 @@ export interface CallOwner {
   served(): void;
   /** A request on `pool` died with its socket. */
   lost(pool: Pool, error: Error): void;
+  /** A handler threw this when it was told that its request failed. Never throws. */
+  handlerThrew(error: unknown): void;
 }

@@ -6,6 +6,7 @@ import { loadReportHeader } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import { type RawHeaders, withRawHeaders } from './raw-headers.js';
+import { noContext } from './transport.js';
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface HandlerV2 {
@@ -83,7 +84,7 @@ export class CallV2 extends Call implements Dispatcher.DispatchController {
   }
 
   protected override announce(): void {
-    this.#handler.onRequestStart(this);
+    this.#handler.onRequestStart(this, noContext);
   }
 
   protected override deliver(error: Error): void {

@@ -191,7 +191,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     const { lease } = this;
     if (lease === undefined) {
       // What the caller's own code threw when it was told of the end.
-      this.deliver(error);
+      this.#deliver(error);
       return;
     }
     const sent = this.#sent;
@@ -231,14 +231,14 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     dispatchTo(lease.handle, this.#options, this as Dispatcher.DispatchHandler, isRepeated);
   }
 
-  waits(): void {
+  waitBegan(): void {
     this.#owner.waits();
     // undici watches the body only while it has the request: nobody else would hear it fail meanwhile.
     this.#bodyFailed = (error) => this.abort(error);
     bodyOf(this.#options)?.on('error', this.#bodyFailed);
   }
 
-  waited(): void {
+  waitEnded(): void {
     if (this.#bodyFailed !== undefined) bodyOf(this.#options)?.off('error', this.#bodyFailed);
     this.#owner.served();
   }
@@ -250,7 +250,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     this.attempts.stop();
     const told = this.#isOurs(error as Error) ? (error as Error) : (this.#owner.destroyedBy ?? (error as Error));
     this.#tellUnsent?.(told);
-    this.deliver(told);
+    this.#deliver(told);
   }
 
   /** How long the whole call may take, in ms. */
@@ -269,5 +269,13 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     const { limitMs } = this;
     if (limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
     return outcomeAtDeadline(this.#owner.clock.now() - startedMs, limitMs, this.#answered);
+  }
+
+  #deliver(error: Error): void {
+    try {
+      this.deliver(error);
+    } catch (thrown) {
+      this.#owner.handlerThrew(thrown);
+    }
   }
 }

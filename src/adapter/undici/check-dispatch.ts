@@ -18,28 +18,40 @@ export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher
     typeof handler.onRequestStart === 'function'
       ? missingInModern(handler, upgrades)
       : missingInLegacy(handler, upgrades);
-  return missing === undefined ? undefined : new errors.InvalidArgumentError(`invalid ${missing} method`);
+  if (missing === undefined) return undefined;
+  // undici looks at the options first.
+  return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
 }
 
 function missingInModern(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
+  // undici 7 looks at none of them.
+  if (!coreTakesHandlerV1) {
+    if (typeof handler.onResponseError !== 'function') return 'onResponseError';
+    const missing = wrongOf(handler, 'onBodySent') ?? wrongOf(handler, 'onRequestSent');
+    if (missing !== undefined) return missing;
+  }
   // A connection that is upgraded for a handler that takes none would be nobody's, and stay open.
-  if (upgrades && typeof handler.onRequestUpgrade !== 'function') return 'onRequestUpgrade';
-  // undici 7 looks no further.
+  if (upgrades) return typeof handler.onRequestUpgrade === 'function' ? undefined : 'onRequestUpgrade';
   if (coreTakesHandlerV1) return undefined;
-  if (typeof handler.onResponseError !== 'function') return 'onResponseError';
-  if (upgrades) return undefined;
   if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';
   if (typeof handler.onResponseData !== 'function') return 'onResponseData';
   return typeof handler.onResponseEnd === 'function' ? undefined : 'onResponseEnd';
 }
 
 function missingInLegacy(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
-  if (typeof handler.onConnect !== 'function') return 'onConnect';
+  if (typeof handler.onConnect !== 'function') return coreTakesHandlerV1 ? 'onConnect' : 'onRequestStart';
   if (typeof handler.onError !== 'function') return 'onError';
+  if (wrongOf(handler, 'onBodySent')) return 'onBodySent';
   if (upgrades) return typeof handler.onUpgrade === 'function' ? undefined : 'onUpgrade';
   if (typeof handler.onHeaders !== 'function') return 'onHeaders';
   if (typeof handler.onData !== 'function') return 'onData';
   return typeof handler.onComplete === 'function' ? undefined : 'onComplete';
+}
+
+/** `name`, if it is there and no function. */
+function wrongOf(handler: object, name: string): string | undefined {
+  const method: unknown = Reflect.get(handler, name);
+  return method === undefined || typeof method === 'function' ? undefined : name;
 }
 
 /** Never connects: nothing that is given to it is taken. */

@@ -237,6 +237,16 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return call.begin();
   }
 
+  /** Interceptors hear where a request without an origin goes: caches, for one, keep nothing without. */
+  override compose(...given: Interceptor[] | [Interceptor[]]): Dispatcher.ComposedDispatcher {
+    const { origin } = this;
+    const interceptors = (Array.isArray(given[0]) ? given[0] : given) as Interceptor[];
+    return super.compose([
+      ...interceptors,
+      (dispatch) => (options, handler) => dispatch(withOrigin(options, origin), handler),
+    ]);
+  }
+
   protected override finish(): Promise<void> {
     const { balancer, clock } = this;
     const { drainTimeoutMs } = this.#parts;
@@ -264,6 +274,13 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   lost(pool: Pool, error: Error): void {
     this.#transport.lost(pool, error);
+  }
+
+  /** As undici's Client does it, but not in the midst of what goes on here. */
+  handlerThrew(error: unknown): void {
+    queueMicrotask(() => {
+      if (!this.emit('error' as never, error as never)) throw error;
+    });
   }
 
   /** What is asked for, as it is now. Throws what it is refused with. */
@@ -317,5 +334,12 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.timers.close();
   }
 }
+
+/** What is no options is for undici to refuse. */
+function withOrigin(options: Dispatcher.DispatchOptions, origin: string): Dispatcher.DispatchOptions {
+  return typeof options !== 'object' || options === null || options.origin ? options : { ...options, origin };
+}
+
+type Interceptor = Dispatcher.DispatcherComposeInterceptor;
 
 const SLASH = 47;

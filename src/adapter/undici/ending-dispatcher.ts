@@ -41,9 +41,7 @@ export abstract class EndingDispatcher extends Dispatcher {
   override close(): Promise<void>;
   override close(callback: () => void): void;
   override close(callback?: () => void): Promise<void> | void {
-    if (callback !== undefined && typeof callback !== 'function') {
-      throw new errors.InvalidArgumentError('invalid callback');
-    }
+    checkCallback(callback);
     this.#closed = true;
     this.#closing ??= this.finish().then(() => {
       this.#destroyed = true;
@@ -56,10 +54,12 @@ export abstract class EndingDispatcher extends Dispatcher {
   override destroy(callback: () => void): void;
   override destroy(error: Error | null, callback: () => void): void;
   override destroy(error?: Error | null | (() => void), callback?: () => void): Promise<void> | void {
+    const told = typeof error === 'function' ? error : callback;
+    checkCallback(told);
     this.#destroyed = true;
     const ended = this.cut(typeof error === 'function' ? null : (error ?? null));
     this.#closing ??= ended;
-    return answer(ended, typeof error === 'function' ? error : callback);
+    return answer(ended, told);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -87,6 +87,11 @@ export function bindMethods(object: object, names: readonly PropertyKey[]): void
     const method = Reflect.get(object, name) as (...values: unknown[]) => unknown;
     Object.defineProperty(object, name, { value: method.bind(object), writable: true, configurable: true });
   }
+}
+
+function checkCallback(callback: unknown): void {
+  if (callback === undefined || typeof callback === 'function') return;
+  throw new errors.InvalidArgumentError('invalid callback');
 }
 
 function answer(ended: Promise<void>, callback: (() => void) | undefined): Promise<void> | void {

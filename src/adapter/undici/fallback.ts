@@ -3,6 +3,7 @@ import { type Clock, EvenkeelError } from '../../index.js';
 import { optionError } from '../kit/index.js';
 import { withoutDispatcher } from './dispatch-options.js';
 import { asHandlerV2 } from './handler-v1.js';
+import { coreTakesHandlerV1 } from './transport.js';
 
 /** What it takes. */
 export interface FallbackOptions {
@@ -119,7 +120,8 @@ export function checkFallback(fallbackDispatcher: Dispatcher | undefined): void 
 
 /** Tells a handler of either form that its request fails before it began; throws where it cannot be told. Nobody has to wait: true, as from `dispatch`. */
 export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
-  if (typeof handler.onRequestStart === 'function' && typeof handler.onResponseError === 'function') {
+  const isModern = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
+  if (isModern && typeof handler.onResponseError === 'function') {
     handler.onResponseError(undefined as never, error);
   } else if (typeof handler.onError === 'function') handler.onError(error);
   else throw error;

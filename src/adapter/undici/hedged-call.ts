@@ -7,6 +7,7 @@ import type { HandlerV2 } from './call-v2.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
 import type { Hedging } from './hedging.js';
 import { RelayedController } from './relayed-controller.js';
+import { noContext } from './transport.js';
 
 /** What the hedged calls of one dispatcher share. */
 export interface HedgedCallOwner extends CallOwner {
@@ -63,7 +64,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   /** Starts the call. False when it has to wait for an endpoint. */
   begin(): boolean {
     try {
-      this.handler.onRequestStart(this);
+      this.handler.onRequestStart(this, noContext);
     } catch (error) {
       this.#finish(error as Error);
     }
@@ -230,7 +231,11 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   }
 
   #deliver(error: Error): void {
-    if (this.handler.onResponseError === undefined) throw error;
-    this.handler.onResponseError(this, error);
+    try {
+      if (this.handler.onResponseError === undefined) throw error;
+      this.handler.onResponseError(this, error);
+    } catch (thrown) {
+      this.owner.handlerThrew(thrown);
+    }
   }
 }

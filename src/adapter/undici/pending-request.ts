@@ -5,6 +5,7 @@ import type { HandlerV2 } from './call-v2.js';
 import { bodyOf } from './dispatch-options.js';
 import { withRawHeaders } from './raw-headers.js';
 import { RelayedController } from './relayed-controller.js';
+import { noContext } from './transport.js';
 import { unsentTeller } from './unsent-request.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
@@ -37,7 +38,7 @@ export class PendingRequest extends RelayedController implements HandlerV2 {
     // undici watches the body only once it has the request: nobody else would hear it fail meanwhile.
     bodyOf(this.#options)?.on('error', this.#bodyFailed);
     try {
-      this.#handler.onRequestStart(this);
+      this.#handler.onRequestStart(this, noContext);
     } catch (error) {
       this.fail(error as Error);
     }

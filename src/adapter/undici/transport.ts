@@ -13,6 +13,9 @@ import { PING_MS } from './silence-watch.js';
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
 export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
 
+/** What undici says as the context of a request no interceptor has added to. */
+export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
+
 /**
  * True for undici 8.0 and 8.1, which fail all requests that run on a connection when the other side says GOAWAY. They do
  * not tell their version; the error they fail them with takes no cause before 8.2.

@@ -194,7 +194,7 @@ function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, serve
   // What @kubernetes/client-node did not understand is not in its object any more.
   if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
   throw new ResolveError(
-    `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node passes over what it does not know, ` +
+    `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node ignores what it does not know, ` +
       `a tokenFile for one: kubeConfig: { path } reads that, too. To be nobody there use apiServer instead`,
     { permanent: true },
   );

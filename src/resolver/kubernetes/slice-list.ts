@@ -121,8 +121,13 @@ export async function readJson(reply: ApiReply, budget: ReadBudget, what: string
   try {
     return parseJson(body.take(), budget);
   } catch (cause) {
-    throw new ApiFailure('protocol', what, `the ${what} is no JSON we read: ${asError(cause).message.slice(0, 80)}`, {
-      cause,
-    });
+    throw new ApiFailure(
+      'protocol',
+      what,
+      `the ${what} is not JSON that evenkeel reads: ${asError(cause).message.slice(0, 80)}`,
+      {
+        cause,
+      },
+    );
   }
 }

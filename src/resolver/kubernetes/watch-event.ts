@@ -34,7 +34,7 @@ export function parseWatchEvent(line: string): WatchEvent {
   try {
     event = parseJson(line, { containers: MAX_CONTAINERS });
   } catch (cause) {
-    throw new LineError(`a line is no JSON we read: ${excerpt(line)}`, { cause });
+    throw new LineError(`a line is not JSON that evenkeel reads: ${excerpt(line)}`, { cause });
   }
   const type = isObject(event) ? textOf(event.type) : undefined;
   const object = isObject(event) && isObject(event.object) ? event.object : undefined;

@@ -41,7 +41,7 @@ describe('section 6, headless DNS, over a real DNS server', () => {
     await watch.next();
     expect(watch.events).toEqual([
       keys(a, b),
-      `fail DNS has no answer for A ${ordersName}.: the name server could not look (ESERVFAIL)`,
+      `fail DNS has no answer for A ${ordersName}.: the name server could not answer (ESERVFAIL)`,
       `fail DNS has no answer for A ${ordersName}.: the name server is silent (ETIMEOUT)`,
       keys(a),
     ]);

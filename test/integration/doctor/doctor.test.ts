@@ -285,7 +285,7 @@ describe('evenkeel doctor', () => {
     world.allow([{ namespace: 'shop', verbs: ['list'], resources: ['endpointslices'] }]);
     service('headless');
     const { stdout } = await run('orders.shop:http', '--no-connect');
-    expect(stdout).toContain('  warn  its EndpointSlices are listed from time to time, and not watched\n');
+    expect(stdout).toContain('  warn  its EndpointSlices are listed from time to time, not watched\n');
     expect(stdout).not.toContain('are watched\n');
   });
 
@@ -310,7 +310,7 @@ describe('evenkeel doctor', () => {
     hinted.putPod({ name: 'near-2', address: pods.addresses[2] as string });
     const some = await run('near.shop:http', '--no-connect');
     expect(some.stdout).toContain(
-      '        zone hints on 2 of 3 ready pods (a, b): not followed by anybody, since all need one\n',
+      '        zone hints on 2 of 3 ready pods (a, b): ignored, because every pod needs one\n',
     );
     hinted.setPods([]);
     expect((await run('near.shop:http', '--no-connect')).stdout).not.toContain('hints');

@@ -5,6 +5,7 @@ import { channelOptions, target } from '../../../src/adapter/grpc-js/index.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import {
   all,
@@ -195,24 +196,31 @@ describe('nice-grpc', () => {
   // It brings the installed grpc-js along; with another version in its place there would be two copies.
   const peers = JSON.parse(process.env.EVENKEEL_PEERS ?? '{}');
 
-  it.skipIf('@grpc/grpc-js' in peers)('works with a channel of its own making', async () => {
-    const channel = createChannel(
-      target('orders.shop:50051'),
-      credentials.createInsecure(),
-      channelOptions({ resolver: resolver() }),
-    );
-    open.push(channel);
-    const client = createClientFactory().create(Echo.service as never, channel) as unknown as {
-      Say(words: { text: string }, options?: object): Promise<Words>;
-      Count(range: { numbers: number }): AsyncIterable<Numbered>;
-    };
-    const answer = await client.Say({ text: 'nice' }, { metadata: NiceMetadata({ 'x-nice': 'yes' }) });
-    expect(answer.text).toBe('nice');
-    expect(JSON.parse(answer.received)).toMatchObject({ 'x-nice': 'yes' });
-    const values: number[] = [];
-    for await (const { value } of client.Count({ numbers: 3 })) values.push(value);
-    expect(values).toEqual([1, 2, 3]);
-  });
+  it.skipIf('@grpc/grpc-js' in peers)(
+    titleOf(
+      'works with a channel of its own making',
+      !('@grpc/grpc-js' in peers),
+      'it brings the installed grpc-js along',
+    ),
+    async () => {
+      const channel = createChannel(
+        target('orders.shop:50051'),
+        credentials.createInsecure(),
+        channelOptions({ resolver: resolver() }),
+      );
+      open.push(channel);
+      const client = createClientFactory().create(Echo.service as never, channel) as unknown as {
+        Say(words: { text: string }, options?: object): Promise<Words>;
+        Count(range: { numbers: number }): AsyncIterable<Numbered>;
+      };
+      const answer = await client.Say({ text: 'nice' }, { metadata: NiceMetadata({ 'x-nice': 'yes' }) });
+      expect(answer.text).toBe('nice');
+      expect(JSON.parse(answer.received)).toMatchObject({ 'x-nice': 'yes' });
+      const values: number[] = [];
+      for await (const { value } of client.Count({ numbers: 3 })) values.push(value);
+      expect(values).toEqual([1, 2, 3]);
+    },
+  );
 });
 
 function add(client: EchoClient, values: readonly number[]): Promise<Numbered> {

@@ -72,7 +72,7 @@ describe('peak EWMA', () => {
 
 describe('hash', () => {
   it('sends calls with one key to one pod, by metadata', async () => {
-    const { client } = await orders({ picker: hash(), hashKey: 'X-User' });
+    const { client } = await orders({ picker: hash(), key: 'X-User' });
     const homes = new Map<string, Set<string>>();
     for (let call = 0; call < 120; call++) {
       const user = `user-${call % 30}`;
@@ -87,7 +87,7 @@ describe('hash', () => {
     const warnings: string[] = [];
     const { client } = await orders({
       picker: hash(),
-      hashKey: (metadata) => {
+      key: (metadata) => {
         const [user] = metadata.get('x-user');
         if (user === 'broken') throw new Error('no such user');
         return user?.toString().slice(0, 5);
@@ -100,7 +100,7 @@ describe('hash', () => {
     await say(client);
     expect(warnings).toEqual([]);
     expect((await say(client, withUser('broken'))).text).toBe('hello');
-    expect(warnings).toEqual(['hashKey threw; the call has no key']);
+    expect(warnings).toEqual(['key threw; the call has no key']);
   });
 });
 

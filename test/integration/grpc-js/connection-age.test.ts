@@ -18,13 +18,13 @@ describe('servers that end every connection after a short maximum age', () => {
     ['one connection per pod', 100, 1],
     ['one connection per pod', 400, 1],
     ['three connections per pod', 400, 3],
-  ])('%s, %d ms: fail no more calls than with round_robin of grpc-js', async (_, maxAgeMs, connectionsPerPod) => {
+  ])('%s, %d ms: fail no more calls than with round_robin of grpc-js', async (_, maxAgeMs, connections) => {
     await using pods = new Pods();
     await pods.start(3, { maxAgeMs, maxAgeGraceMs: 20_000 });
     const { client } = ordersClient({
       resolver: staticEndpoints(pods.endpoints),
       picker: roundRobin(),
-      connectionsPerPod,
+      connections,
     });
     const addresses = pods.endpoints.map(({ address, port }) => `${address}:${port}`);
     const stock = new Echo(`ipv4:${addresses.join(',')}`, credentials.createInsecure(), {

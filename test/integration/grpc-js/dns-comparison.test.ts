@@ -3,6 +3,7 @@ import { credentials } from '@grpc/grpc-js';
 import { expect, it, vi } from 'vitest';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { createDnsServer } from '../../../src/testing/servers/dns-server.js';
+import { titleOf } from '../../support/title-of.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
 import { Shop } from './support/shop.js';
@@ -21,7 +22,11 @@ const severalAddresses = await new Promise<boolean>((resolve) => {
 });
 
 it.skipIf(!severalAddresses)(
-  'a new pod gets calls after its slice event; round_robin over headless DNS never sees it',
+  titleOf(
+    'a new pod gets calls after its slice event; round_robin over headless DNS never sees it',
+    severalAddresses,
+    'it needs more addresses than 127.0.0.1',
+  ),
   async () => {
     await using pods = new Pods();
     await using shop = await Shop.start();

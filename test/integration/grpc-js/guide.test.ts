@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
+import { titleOf } from '../../support/title-of.js';
 
 const example = fileURLToPath(new URL('../../../examples/grpc', import.meta.url));
 const programs = guidePrograms('grpc');
@@ -14,6 +15,7 @@ const expected: Readonly<Record<string, RegExp>> = {
     /no endpoint can be reached \(1 backoff; no connection to 127.*EVENKEEL_NOT_READY\)\n\[ 'EVENKEEL_NOT_READY' \]\n$/,
 };
 // The package as it is built has the installed grpc-js for its peer.
+const reason = 'the package as it is built has the installed grpc-js';
 const otherVersion = '@grpc/grpc-js' in JSON.parse(process.env.EVENKEEL_PEERS ?? '{}');
 
 let server: ChildProcess;
@@ -32,13 +34,16 @@ it('has the programs expected here', () => {
   expect(programs.map(({ heading }) => heading)).toEqual(Object.keys(expected));
 });
 
-it.skipIf(otherVersion).each(programs)('$heading: the program runs and ends', async ({ heading, source }) => {
-  const program = source.replaceAll('orders.shop:50051', `127.0.0.1:${port}`);
-  const stdout = await outputOfModule(program, example);
-  expect(stdout).toMatch(expected[heading] as RegExp);
-});
+it.skipIf(otherVersion).each(programs)(
+  titleOf('$heading: the program runs and ends', !otherVersion, reason),
+  async ({ heading, source }) => {
+    const program = source.replaceAll('orders.shop:50051', `127.0.0.1:${port}`);
+    const stdout = await outputOfModule(program, example);
+    expect(stdout).toMatch(expected[heading] as RegExp);
+  },
+);
 
-it.skipIf(otherVersion)('the example tells its story to the end', async () => {
+it.skipIf(otherVersion)(titleOf('the example tells its story to the end', !otherVersion, reason), async () => {
   const stdout = await outputOf(['main.js'], example);
   expect(stdout).toMatch(/^three pods: +\{ anna: \d+, bert: \d+, cleo: \d+ \}$/m);
   expect(stdout).toMatch(/^a fourth one joined: .*dora/m);

@@ -12,6 +12,7 @@ import { ResolveError } from '../../../src/errors.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';
@@ -174,7 +175,7 @@ describe('limits', () => {
     await pods.start(2);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
-      maxStreamsPerConnection: 2,
+      maxConcurrentStreams: 2,
       picker: roundRobin(),
       waitTimeoutMs: 600_000,
     });
@@ -200,7 +201,7 @@ describe('limits', () => {
     await pods.start(1);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
-      maxStreamsPerConnection: 1,
+      maxConcurrentStreams: 1,
       maxWaiting: 2,
       waitTimeoutMs: 1_000,
     });
@@ -233,8 +234,8 @@ describe('limits', () => {
     await pods.start(2);
     const { client, balancer } = orders({
       resolver: staticEndpoints(pods.endpoints),
-      connectionsPerPod: 3,
-      maxStreamsPerConnection: 2,
+      connections: 3,
+      maxConcurrentStreams: 2,
     });
     await connected(balancer, 2);
     await until('all are open', () => balancer.snapshot().endpoints.every(({ capacity }) => capacity === 6));
@@ -390,13 +391,20 @@ describe('a process', () => {
   const otherVersion = '@grpc/grpc-js' in JSON.parse(process.env.EVENKEEL_PEERS ?? '{}');
 
   // The package as it is built has the installed grpc-js for its peer.
-  it.skipIf(otherVersion)('with an idle channel ends by itself', async () => {
-    await build();
-    await pods.start(2);
-    const program = fileURLToPath(new URL('support/one-call.mjs', import.meta.url));
-    const { stdout } = await run(process.execPath, [program, JSON.stringify(pods.endpoints)], { timeout: 30_000 });
-    expect(JSON.parse(stdout)).toEqual({ text: 'hello', state: 'ready', alive: [] });
-  });
+  it.skipIf(otherVersion)(
+    titleOf(
+      'with an idle channel ends by itself',
+      !otherVersion,
+      'the package as it is built has the installed grpc-js',
+    ),
+    async () => {
+      await build();
+      await pods.start(2);
+      const program = fileURLToPath(new URL('support/one-call.mjs', import.meta.url));
+      const { stdout } = await run(process.execPath, [program, JSON.stringify(pods.endpoints)], { timeout: 30_000 });
+      expect(JSON.parse(stdout)).toEqual({ text: 'hello', state: 'ready', alive: [] });
+    },
+  );
 });
 
 describe('two copies of grpc-js', () => {

@@ -120,7 +120,9 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
         const waiting = Array.from({ length: 5 }, () => failing(replicas.query('SELECT 1')));
         for (const error of await Promise.all(waiting)) {
           expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', cause: { errno: 1045 } });
-          expect(error.message).toMatch(/^all 3 servers refuse us: no connection to 127\.0\.0\.1:\d+: Access denied/);
+          expect(error.message).toMatch(
+            /: no endpoint can be connected to \(no connection to 127\.0\.0\.1:\d+: Access denied/,
+          );
         }
         (servers[1] as ScriptedMysql).greeting = 'hello';
         await until('one is connected', () => replicas.balancer.snapshot().state === 'ready', 30_000);

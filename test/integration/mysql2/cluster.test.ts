@@ -17,6 +17,7 @@ import {
 import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { canReset } from './support/peer.js';
 
@@ -189,25 +190,40 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
     });
   });
 
-  it.skipIf(canReset)('says that resetOnRelease is not to be had rather than pass it over', () => {
-    expect(() => create({ resetOnRelease: true })).toThrow('resetOnRelease needs mysql2 3.22 or newer');
-  });
-
-  it.runIf(canReset)('gives each user of a connection a clean session with resetOnRelease', async () => {
-    const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), resetOnRelease: true });
-    const first = await replicas.getConnection();
-    await first.query('SET @mine = 7');
-    const { threadId } = first;
-    first.release();
-    await until('it is back', () => inFlight(replicas) === 0);
-    const second = await replicas.getConnection();
-    expect(second.threadId).toBe(threadId);
-    expect((await second.query('SELECT @mine AS mine'))[0]).toEqual([{ mine: null }]);
-    second.release();
-  });
+  const needs322 = 'it needs mysql2 3.22';
+  it.skipIf(canReset)(
+    titleOf(
+      'says that resetOnRelease is not to be had rather than pass it over',
+      !canReset,
+      'it needs a mysql2 before 3.22',
+    ),
+    () => {
+      expect(() => create({ resetOnRelease: true })).toThrow('resetOnRelease needs mysql2 3.22 or newer');
+    },
+  );
 
   it.runIf(canReset)(
-    'leaves a connection to its next user, however long ago resetOnRelease asked for a clean session',
+    titleOf('gives each user of a connection a clean session with resetOnRelease', canReset, needs322),
+    async () => {
+      const replicas = create({ resolver: staticEndpoints(world.endpoints.slice(0, 1)), resetOnRelease: true });
+      const first = await replicas.getConnection();
+      await first.query('SET @mine = 7');
+      const { threadId } = first;
+      first.release();
+      await until('it is back', () => inFlight(replicas) === 0);
+      const second = await replicas.getConnection();
+      expect(second.threadId).toBe(threadId);
+      expect((await second.query('SELECT @mine AS mine'))[0]).toEqual([{ mine: null }]);
+      second.release();
+    },
+  );
+
+  it.runIf(canReset)(
+    titleOf(
+      'leaves a connection to its next user, however long ago resetOnRelease asked for a clean session',
+      canReset,
+      needs322,
+    ),
     async () => {
       const clock = new FakeClock();
       const replicas = create({

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createDispatcher, createFetch, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { Pods } from '../../support/pods.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { undici8 } from './support/undici8.js';
 
@@ -77,7 +78,11 @@ const clients: Record<string, Send | undefined> = {
   'undici 8 fetch': undici8 && fetchWith(undici8),
 };
 
-describe.each(Object.entries(clients))('%s', (_name, client) => {
+describe.each(
+  Object.entries(clients).map(
+    ([name, client]) => [titleOf(name, client !== undefined, 'it needs Node 22'), client] as const,
+  ),
+)('%s', (_name, client) => {
   const send = client as Send;
   const test = it.skipIf(client === undefined);
 

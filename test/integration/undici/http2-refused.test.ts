@@ -8,6 +8,7 @@ import { createCertificate } from '../../../src/testing/servers/api-server-certi
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { RefusingHttp2Pod } from '../../support/refusing-http2-pod.js';
+import { titleOf } from '../../support/title-of.js';
 import { isFrom8 } from './support/version.js';
 
 const origin = 'https://orders.shop:8443';
@@ -17,121 +18,124 @@ const certificate = createCertificate({ hosts: ['orders.shop'] });
  * A pod says of a request that it was not processed, and says so again when undici sends it there once more. Before 8.10
  * undici does that without end.
  */
-describe.runIf(isFrom8(10))('with undici 8, a pod that refuses a request twice', () => {
-  let pods: Pods;
-  let refusing: RefusingHttp2Pod;
-  let orders: ServiceDispatcher;
-  let attempts: ObserverEvents['attemptEnded'][];
-  let ids = 0;
+describe.runIf(isFrom8(10))(
+  titleOf('with undici 8, a pod that refuses a request twice', isFrom8(10), 'it needs undici 8.10'),
+  () => {
+    let pods: Pods;
+    let refusing: RefusingHttp2Pod;
+    let orders: ServiceDispatcher;
+    let attempts: ObserverEvents['attemptEnded'][];
+    let ids = 0;
 
-  beforeAll(async () => {
-    pods = await Pods.start(2, { tls: certificate, http2: true });
-  });
-  afterAll(() => pods[Symbol.asyncDispose]());
-  beforeEach(() => {
-    attempts = [];
-  });
-  afterEach(async () => {
-    await orders.destroy();
-    await refusing[Symbol.asyncDispose]();
-  });
-
-  const open = async (endpoints: number, options: DispatcherOptions = {}): Promise<void> => {
-    orders = createDispatcher(origin, {
-      resolver: staticEndpoints([refusing.endpoint, ...pods.endpoints].slice(0, endpoints)),
-      tls: { ca: certificate.cert },
-      allowH2: true,
-      picker: roundRobin(),
-      observer: { attemptEnded: (event) => attempts.push(event) },
-      ...options,
+    beforeAll(async () => {
+      pods = await Pods.start(2, { tls: certificate, http2: true });
     });
-    await connected(orders.balancer, endpoints);
-  };
-  const send = async (method: 'GET' | 'POST', body?: unknown): Promise<string> => {
-    const headers = { 'x-id': `refused-${++ids}` };
-    const answer = await orders.request({ path: '/', method, headers, body: body as never });
-    return ((await answer.body.json()) as { pod: string }).pod;
-  };
-  const arrived = async (): Promise<number[]> => {
-    const stats = await Promise.all(pods.all.map((pod) => pod.stats()));
-    return stats.flatMap((pod) =>
-      Object.entries(pod.ids).flatMap(([id, count]) => (id.startsWith('refused-') ? count : [])),
-    );
-  };
-  const told = (): string[] =>
-    attempts
-      .filter(({ endpoint }) => endpoint.port === refusing.endpoint.port)
-      .map(({ outcome, retrying }) => [outcome.kind, outcome.cause, retrying && 'again'].filter(Boolean).join(' '));
+    afterAll(() => pods[Symbol.asyncDispose]());
+    beforeEach(() => {
+      attempts = [];
+    });
+    afterEach(async () => {
+      await orders.destroy();
+      await refusing[Symbol.asyncDispose]();
+    });
 
-  it.each([
-    ['goaway', 'GET', undefined],
-    ['goaway', 'POST', 'once'],
-    ['goaway', 'POST', Buffer.from('once')],
-    ['reset', 'GET', undefined],
-    ['reset', 'POST', 'once'],
-  ] as const)('by %s gets no third try: a %s goes to another, once', async (refusal, method, body) => {
-    refusing = await RefusingHttp2Pod.start(certificate, refusal);
-    await open(3);
-    const before = (await arrived()).length;
-    const answers = await Promise.all([1, 2, 3].map(() => send(method, body)));
-    for (const pod of answers) expect(['pod-0', 'pod-1']).toContain(pod);
-    expect((await arrived()).length).toBe(before + 3);
-    expect(new Set(await arrived())).toEqual(new Set([1]));
-    expect(told()).toEqual(['not-started again']);
-    expect(refusing.requests).toBe(2);
-    expect(orders.balancer.snapshot().counts).toMatchObject({ retries: { 'not-started': 1, reset: 0 } });
-  });
+    const open = async (endpoints: number, options: DispatcherOptions = {}): Promise<void> => {
+      orders = createDispatcher(origin, {
+        resolver: staticEndpoints([refusing.endpoint, ...pods.endpoints].slice(0, endpoints)),
+        tls: { ca: certificate.cert },
+        allowH2: true,
+        picker: roundRobin(),
+        observer: { attemptEnded: (event) => attempts.push(event) },
+        ...options,
+      });
+      await connected(orders.balancer, endpoints);
+    };
+    const send = async (method: 'GET' | 'POST', body?: unknown): Promise<string> => {
+      const headers = { 'x-id': `refused-${++ids}` };
+      const answer = await orders.request({ path: '/', method, headers, body: body as never });
+      return ((await answer.body.json()) as { pod: string }).pod;
+    };
+    const arrived = async (): Promise<number[]> => {
+      const stats = await Promise.all(pods.all.map((pod) => pod.stats()));
+      return stats.flatMap((pod) =>
+        Object.entries(pod.ids).flatMap(([id, count]) => (id.startsWith('refused-') ? count : [])),
+      );
+    };
+    const told = (): string[] =>
+      attempts
+        .filter(({ endpoint }) => endpoint.port === refusing.endpoint.port)
+        .map(({ outcome, retrying }) => [outcome.kind, outcome.cause, retrying && 'again'].filter(Boolean).join(' '));
 
-  it.each(['goaway', 'reset'] as const)(
-    'by %s, and is the only one, gets it twice more, then it fails: few connections are made for it',
-    async (refusal) => {
+    it.each([
+      ['goaway', 'GET', undefined],
+      ['goaway', 'POST', 'once'],
+      ['goaway', 'POST', Buffer.from('once')],
+      ['reset', 'GET', undefined],
+      ['reset', 'POST', 'once'],
+    ] as const)('by %s gets no third try: a %s goes to another, once', async (refusal, method, body) => {
       refusing = await RefusingHttp2Pod.start(certificate, refusal);
-      await open(1);
+      await open(3);
+      const before = (await arrived()).length;
+      const answers = await Promise.all([1, 2, 3].map(() => send(method, body)));
+      for (const pod of answers) expect(['pod-0', 'pod-1']).toContain(pod);
+      expect((await arrived()).length).toBe(before + 3);
+      expect(new Set(await arrived())).toEqual(new Set([1]));
+      expect(told()).toEqual(['not-started again']);
+      expect(refusing.requests).toBe(2);
+      expect(orders.balancer.snapshot().counts).toMatchObject({ retries: { 'not-started': 1, reset: 0 } });
+    });
+
+    it.each(['goaway', 'reset'] as const)(
+      'by %s, and is the only one, gets it twice more, then it fails: few connections are made for it',
+      async (refusal) => {
+        refusing = await RefusingHttp2Pod.start(certificate, refusal);
+        await open(1);
+        await expect(send('POST', 'once')).rejects.toMatchObject({
+          message: expect.stringMatching(/GOAWAY|REFUSED_STREAM/),
+        });
+        expect(told()).toEqual(['not-started again', 'not-started again']);
+        expect(refusing.requests).toBe(4);
+        // Those undici needs for two attempts. One that resets a stream keeps its connection.
+        expect(refusing.connections).toBeLessThanOrEqual(refusal === 'goaway' ? 4 : 1);
+      },
+    );
+
+    it.each(['goaway', 'reset'] as const)('by %s gets none where there are no retries', async (refusal) => {
+      refusing = await RefusingHttp2Pod.start(certificate, refusal);
+      await open(1, { retry: { maxAttempts: 1 } });
       await expect(send('POST', 'once')).rejects.toMatchObject({
         message: expect.stringMatching(/GOAWAY|REFUSED_STREAM/),
       });
-      expect(told()).toEqual(['not-started again', 'not-started again']);
-      expect(refusing.requests).toBe(4);
-      // Those undici needs for two attempts. One that resets a stream keeps its connection.
-      expect(refusing.connections).toBeLessThanOrEqual(refusal === 'goaway' ? 4 : 1);
-    },
-  );
-
-  it.each(['goaway', 'reset'] as const)('by %s gets none where there are no retries', async (refusal) => {
-    refusing = await RefusingHttp2Pod.start(certificate, refusal);
-    await open(1, { retry: { maxAttempts: 1 } });
-    await expect(send('POST', 'once')).rejects.toMatchObject({
-      message: expect.stringMatching(/GOAWAY|REFUSED_STREAM/),
+      expect(refusing.requests).toBe(2);
     });
-    expect(refusing.requests).toBe(2);
-  });
 
-  it.each([
-    ['a stream', () => Readable.from([Buffer.from('once')])],
-    [
-      'what is made as it is sent',
-      async function* () {
-        yield Buffer.from('once');
-      },
-    ],
-  ])('fails one whose body is %s: it is there no more', async (_what, body) => {
-    refusing = await RefusingHttp2Pod.start(certificate, 'goaway');
-    await open(3);
-    const before = (await arrived()).length;
-    const answers = await Promise.allSettled([1, 2, 3].map(() => send('POST', body())));
-    expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
-    expect((await arrived()).length).toBe(before + 2);
-    expect(told()).toEqual(['not-started']);
-  });
+    it.each([
+      ['a stream', () => Readable.from([Buffer.from('once')])],
+      [
+        'what is made as it is sent',
+        async function* () {
+          yield Buffer.from('once');
+        },
+      ],
+    ])('fails one whose body is %s: it is there no more', async (_what, body) => {
+      refusing = await RefusingHttp2Pod.start(certificate, 'goaway');
+      await open(3);
+      const before = (await arrived()).length;
+      const answers = await Promise.allSettled([1, 2, 3].map(() => send('POST', body())));
+      expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+      expect((await arrived()).length).toBe(before + 2);
+      expect(told()).toEqual(['not-started']);
+    });
 
-  it('is not one that hangs up on it: a POST that may have been done fails', async () => {
-    refusing = await RefusingHttp2Pod.start(certificate, 'after-use');
-    await open(3);
-    const before = (await arrived()).length;
-    const answers = await Promise.allSettled([1, 2, 3].map(() => send('POST', 'once')));
-    expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
-    expect((await arrived()).length).toBe(before + 2);
-    expect(told()).toEqual(['failure reset']);
-    expect(refusing.requests).toBe(1);
-  });
-});
+    it('is not one that hangs up on it: a POST that may have been done fails', async () => {
+      refusing = await RefusingHttp2Pod.start(certificate, 'after-use');
+      await open(3);
+      const before = (await arrived()).length;
+      const answers = await Promise.allSettled([1, 2, 3].map(() => send('POST', 'once')));
+      expect(answers.filter(({ status }) => status === 'rejected')).toHaveLength(1);
+      expect((await arrived()).length).toBe(before + 2);
+      expect(told()).toEqual(['failure reset']);
+      expect(refusing.requests).toBe(1);
+    });
+  },
+);

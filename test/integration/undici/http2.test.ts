@@ -6,20 +6,24 @@ import { staticEndpoints } from '../../../src/resolver/static.js';
 import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { type Pod, Pods } from '../../support/pods.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 
 const origin = 'https://orders.shop:8443';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 
 describe('with undici 7, HTTP/2', () => {
-  it.runIf(coreTakesHandlerV1)('is refused as an option: a GOAWAY would lose requests', () => {
-    expect(() => createDispatcher(origin, { allowH2: true, resolver: '127.0.0.1:1' })).toThrow(
-      expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('undici 7') }),
-    );
-  });
+  it.runIf(coreTakesHandlerV1)(
+    titleOf('is refused as an option: a GOAWAY would lose requests', coreTakesHandlerV1, 'it needs undici 7'),
+    () => {
+      expect(() => createDispatcher(origin, { allowH2: true, resolver: '127.0.0.1:1' })).toThrow(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('undici 7') }),
+      );
+    },
+  );
 });
 
-describe.runIf(!coreTakesHandlerV1)('with undici 8, HTTP/2', () => {
+describe.runIf(!coreTakesHandlerV1)(titleOf('with undici 8, HTTP/2', !coreTakesHandlerV1, 'it needs undici 8'), () => {
   let pods: Pods;
   let orders: ServiceDispatcher;
   const open = async (options: DispatcherOptions = {}, count = 2): Promise<void> => {

@@ -10,6 +10,7 @@ import {
 import type { Balancer } from '../../../src/balancer/balancer.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import { Pod, Pods } from '../../support/pods.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { version } from './support/version.js';
 
@@ -129,36 +130,53 @@ describe.each(Object.entries(subjects))('%s', (_name, make) => {
     expect((await get(composed, '/')).statusCode).toBe(200);
   });
 
-  it.skipIf(!has('cache'))('interceptors.cache: what may be kept is asked for once', async () => {
-    for (const pod of pods.all) await pod.behave({ headers: { 'cache-control': 'max-age=600' } });
-    const composed = subject.compose(undici.interceptors.cache());
-    const before = await pods.total('requests');
-    const answers = [];
-    for (let request = 0; request < 5; request++) {
-      const { body, headers } = await get(composed, '/kept');
-      answers.push(await body.json());
-      expect(headers['x-pod']).toMatch(/^pod-/);
-    }
-    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
-    expect((await pods.total('requests')) - before).toBe(1);
-    const posted = await composed.request({ origin, path: '/kept', method: 'POST', body: 'x' });
-    expect(await posted.body.json()).toMatchObject({ method: 'POST', length: 1 });
-  });
+  it.runIf(has('cache'))(
+    titleOf(
+      'interceptors.cache: what may be kept is asked for once',
+      has('cache'),
+      'this undici has no such interceptor',
+    ),
+    async () => {
+      for (const pod of pods.all) await pod.behave({ headers: { 'cache-control': 'max-age=600' } });
+      const composed = subject.compose(undici.interceptors.cache());
+      const before = await pods.total('requests');
+      const answers = [];
+      for (let request = 0; request < 5; request++) {
+        const { body, headers } = await get(composed, '/kept');
+        answers.push(await body.json());
+        expect(headers['x-pod']).toMatch(/^pod-/);
+      }
+      expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+      expect((await pods.total('requests')) - before).toBe(1);
+      const posted = await composed.request({ origin, path: '/kept', method: 'POST', body: 'x' });
+      expect(await posted.body.json()).toMatchObject({ method: 'POST', length: 1 });
+    },
+  );
 
-  it.skipIf(!has('decompress'))('interceptors.decompress: unpacks', async () => {
-    const composed = subject.compose(undici.interceptors.decompress());
-    expect(await (await get(composed, '/gzip')).body.text()).toBe('unpacked');
-  });
+  it.runIf(has('decompress'))(
+    titleOf('interceptors.decompress: unpacks', has('decompress'), 'this undici has no such interceptor'),
+    async () => {
+      const composed = subject.compose(undici.interceptors.decompress());
+      expect(await (await get(composed, '/gzip')).body.text()).toBe('unpacked');
+    },
+  );
 
-  it.skipIf(!has('deduplicate'))('interceptors.deduplicate: equal requests at one time are one', async () => {
-    const before = await pods.total('requests');
-    for (const pod of pods.all) await pod.behave({ delayMs: 50 });
-    const composed = subject.compose(undici.interceptors.deduplicate());
-    const answers = await Promise.all([1, 2, 3].map(async () => (await get(composed, '/same')).body.json()));
-    for (const pod of pods.all) await pod.behave({ delayMs: 0 });
-    expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
-    expect((await pods.total('requests')) - before).toBe(1);
-  });
+  it.runIf(has('deduplicate'))(
+    titleOf(
+      'interceptors.deduplicate: equal requests at one time are one',
+      has('deduplicate'),
+      'this undici has no such interceptor',
+    ),
+    async () => {
+      const before = await pods.total('requests');
+      for (const pod of pods.all) await pod.behave({ delayMs: 50 });
+      const composed = subject.compose(undici.interceptors.deduplicate());
+      const answers = await Promise.all([1, 2, 3].map(async () => (await get(composed, '/same')).body.json()));
+      for (const pod of pods.all) await pod.behave({ delayMs: 0 });
+      expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).toBe(1);
+      expect((await pods.total('requests')) - before).toBe(1);
+    },
+  );
 
   it('all of them at once, with fetch over them', async () => {
     const { cache, redirect, retry, decompress } = undici.interceptors;
@@ -200,5 +218,44 @@ describe('serviceInterceptor', () => {
     const { body } = await renamed.request({ origin: 'http://old-name.example', path: '/', method: 'GET' });
     expect(await body.json()).toMatchObject({ pod: expect.stringMatching(/^pod-/), host: 'orders.shop:8080' });
     await agent.close();
+  });
+});
+
+describe('createDispatcher, asked without an origin', () => {
+  const more = (orders: undici.Dispatcher, path: string) => orders.request({ path, method: 'GET' });
+
+  it.skipIf(!has('cache')).each(['one after the other', 'composed in two steps'])(
+    'interceptors.cache: what may be kept is asked for once (%s)',
+    async (how) => {
+      for (const pod of pods.all) await pod.behave({ headers: { 'cache-control': 'max-age=600' } });
+      const orders = createDispatcher(origin, { resolver: resolver() });
+      const cache = undici.interceptors.cache();
+      const composed =
+        how === 'composed in two steps'
+          ? orders.compose([cache]).compose(undici.interceptors.dump())
+          : orders.compose(cache, undici.interceptors.dump());
+      const before = await pods.total('requests');
+      for (let request = 0; request < 3; request++) {
+        const { body } = await more(composed, '/kept');
+        await body.dump();
+      }
+      expect((await pods.total('requests')) - before).toBe(1);
+      // One for another host is kept apart, and asked for there.
+      await outside.behave({ headers: { 'cache-control': 'max-age=600' } });
+      const there = { origin: `http://127.0.0.1:${outside.port}`, path: '/kept', method: 'GET' } as const;
+      const { headers } = await composed.request(there);
+      expect(headers['x-pod']).toBe('outside');
+      await orders.close();
+    },
+  );
+
+  it('what is no request fails as undici says it', async () => {
+    const orders = createDispatcher(origin, { resolver: resolver() });
+    const composed = orders.compose((dispatch) => (options, handler) => dispatch(options, handler));
+    for (const nothing of [null, undefined, 'a text']) {
+      await expect(composed.request(nothing as never)).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
+    }
+    expect(() => orders.compose('none' as never)).toThrow(TypeError);
+    await orders.close();
   });
 });

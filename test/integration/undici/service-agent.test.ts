@@ -10,6 +10,7 @@ import { createCertificate } from '../../../src/testing/servers/api-server-certi
 import type { ServiceController } from '../../../src/testing/servers/api-server-service.js';
 import { DiscoveryWorld } from '../../support/discovery-world.js';
 import { Pod, Pods } from '../../support/pods.js';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { agentShowsHeaders, reachesGlobalFetch } from './support/global-fetch.js';
 import { undici8 } from './support/undici8.js';
@@ -104,7 +105,11 @@ const since = (before: readonly number[], now: readonly number[]): number[] =>
 
 describe('the dispatcher of a whole app', () => {
   it.runIf(reachesGlobalFetch)(
-    'with setGlobalDispatcher: fetch reaches every pod of every Service, and the world outside',
+    titleOf(
+      'with setGlobalDispatcher: fetch reaches every pod of every Service, and the world outside',
+      reachesGlobalFetch,
+      'undici and Node differ in what a dispatcher is',
+    ),
     async () => {
       const former = undici.getGlobalDispatcher();
       undici.setGlobalDispatcher(open());
@@ -137,7 +142,11 @@ describe('the dispatcher of a whole app', () => {
     },
   );
 
-  describe.each(Object.entries(clients))('%s', (_name, client) => {
+  describe.each(
+    Object.entries(clients).map(
+      ([name, client]) => [titleOf(name, client !== undefined, 'it needs Node 22'), client] as const,
+    ),
+  )('%s', (_name, client) => {
     const send = client as Get;
     const test = it.skipIf(client === undefined);
 
@@ -239,7 +248,11 @@ it('a proxy for the world outside is none for Services', async () => {
 });
 
 it.runIf(!coreTakesHandlerV1)(
-  'HTTP/2: all requests to a pod on one connection; plain Services are unaffected',
+  titleOf(
+    'HTTP/2: all requests to a pod on one connection; plain Services are unaffected',
+    !coreTakesHandlerV1,
+    'it needs undici 8',
+  ),
   async () => {
     const certificate = createCertificate({ hosts: ['orders.shop'] });
     await using secure = await Pods.start(1, { tls: certificate, http2: true });

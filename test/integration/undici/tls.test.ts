@@ -54,11 +54,11 @@ describe('what is set up wrong is said at once, and not waited for', () => {
     const orders = open(target, { tls, ...patient });
     for (let request = 0; request < 2; request++) {
       const error = await orders.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
-      expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY', message: expect.stringMatching(message) });
+      expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', message: expect.stringMatching(message) });
     }
     const agent = createAgent(target, { resolver: staticEndpoints(pods.endpoints), tls, ...patient });
     const failed = once(https.get(target, { agent }), 'error');
-    expect(await failed).toMatchObject([{ code: 'EVENKEEL_NOT_READY', message: expect.stringMatching(message) }]);
+    expect(await failed).toMatchObject([{ code: 'EVENKEEL_CONNECT', message: expect.stringMatching(message) }]);
     await agent.close();
   });
 
@@ -130,14 +130,14 @@ describe('over TLS', () => {
     const orders = open(origin, { waitTimeoutMs: 300 });
     await refused(orders);
     const error = await orders.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
-    expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY', message: expect.stringContaining('verify') });
+    expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', message: expect.stringContaining('verify') });
   });
 
   it('refuses a pod whose certificate is of another Service', async () => {
     const billing = open('https://billing.shop:8443', { tls: { ca: authority.cert }, waitTimeoutMs: 300 });
     await refused(billing);
     const error = await billing.request({ path: '/', method: 'GET' }).catch((caught: unknown) => caught);
-    expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY', message: expect.stringContaining('billing.shop') });
+    expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT', message: expect.stringContaining('billing.shop') });
     expect(await pods.total('requests')).toBe(await pods.total('requests'));
   });
 

@@ -15,6 +15,7 @@ import { PING_MS } from '../../../src/adapter/undici/silence-watch.js';
 import type { Observer } from '../../../src/index.js';
 import { FakeClock } from '../../../src/testing/index.js';
 import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
+import { titleOf } from '../../support/title-of.js';
 import { isFrom8 } from './support/version.js';
 
 const certificate = createCertificate({ hosts: ['orders.shop', 'localhost'] });
@@ -124,125 +125,131 @@ const ask = async ([origin, dispatcher]: Way, more: object = {}): Promise<string
   return body.text();
 };
 
-describe.runIf(isFrom8(2))('with undici 8, a WebSocket to a pod that speaks HTTP/2', () => {
-  describe.each(Object.entries(ways))('by %s', (_name, make) => {
-    it('is opened over HTTP/1.1 where HTTP/2 has no extended CONNECT, and requests stay on HTTP/2', async () => {
-      server = new TwoVersions(false);
-      const way = make(await server.listen());
-      expect(await ask(way)).toBe('2.0');
-      const one = open(way);
-      expect(await first(one)).toBe('1.1');
-      const other = open(way);
-      expect(await first(other)).toBe('1.1');
-      expect(await ask(way)).toBe('2.0');
-      const heard = first(one);
-      one.send('hello');
-      expect(await heard).toBe('hello');
-      await Promise.all([closed(one), closed(other)]);
-      expect(await ask(way)).toBe('2.0');
-      expect(server.versions).toEqual(['2.0', 'WebSocket 1.1', 'WebSocket 1.1', '2.0', '2.0']);
+describe.runIf(isFrom8(2))(
+  titleOf('with undici 8, a WebSocket to a pod that speaks HTTP/2', isFrom8(2), 'it needs undici 8.2'),
+  () => {
+    describe.each(Object.entries(ways))('by %s', (_name, make) => {
+      it('is opened over HTTP/1.1 where HTTP/2 has no extended CONNECT, and requests stay on HTTP/2', async () => {
+        server = new TwoVersions(false);
+        const way = make(await server.listen());
+        expect(await ask(way)).toBe('2.0');
+        const one = open(way);
+        expect(await first(one)).toBe('1.1');
+        const other = open(way);
+        expect(await first(other)).toBe('1.1');
+        expect(await ask(way)).toBe('2.0');
+        const heard = first(one);
+        one.send('hello');
+        expect(await heard).toBe('hello');
+        await Promise.all([closed(one), closed(other)]);
+        expect(await ask(way)).toBe('2.0');
+        expect(server.versions).toEqual(['2.0', 'WebSocket 1.1', 'WebSocket 1.1', '2.0', '2.0']);
+      });
+
+      // Before, undici's own Agent does not open these either.
+      it.runIf(isFrom8(12))(
+        titleOf('is opened over HTTP/2 where it has', isFrom8(12), 'it needs undici 8.12'),
+        async () => {
+          server = new TwoVersions(true);
+          const way = make(await server.listen());
+          const socket = open(way);
+          expect(await first(socket)).toBe('2.0');
+          expect(await ask(way)).toBe('2.0');
+          await closed(socket);
+          expect(server.versions).toEqual(['WebSocket 2.0', '2.0']);
+        },
+      );
+
+      it('leaves requests with `allowH2: false` to HTTP/1.1', async () => {
+        server = new TwoVersions(true);
+        const way = make(await server.listen());
+        expect(await Promise.all([ask(way), ask(way, { allowH2: false }), ask(way, { allowH2: true })])).toEqual([
+          '2.0',
+          '1.1',
+          '2.0',
+        ]);
+      });
     });
 
-    // Before, undici's own Agent does not open these either.
-    it.runIf(isFrom8(12))('is opened over HTTP/2 where it has', async () => {
-      server = new TwoVersions(true);
-      const way = make(await server.listen());
-      const socket = open(way);
-      expect(await first(socket)).toBe('2.0');
-      expect(await ask(way)).toBe('2.0');
+    const pod = async (
+      enableConnectProtocol: boolean,
+      observer: Observer = {},
+      clock?: FakeClock,
+    ): Promise<ServiceDispatcher> => {
+      server = new TwoVersions(enableConnectProtocol);
+      const resolver = `static:127.0.0.1:${await server.listen()}`;
+      return keep(createDispatcher(service, { resolver, tls, allowH2: true, observer, clock }));
+    };
+
+    it('is a call on its pod until it is closed, and what was not understood says nothing of the pod', async () => {
+      const outcomes: string[] = [];
+      const dispatcher = await pod(false, { attemptEnded: ({ outcome }) => void outcomes.push(outcome.kind) });
+      const socket = open([service, dispatcher]);
+      expect(await first(socket)).toBe('1.1');
+      expect(dispatcher.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', inFlight: 1 });
       await closed(socket);
-      expect(server.versions).toEqual(['WebSocket 2.0', '2.0']);
+      await dispatcher.close();
+      expect(outcomes).toEqual(['cancelled', 'success']);
+      expect(dispatcher.destroyed).toBe(true);
     });
 
-    it('leaves requests with `allowH2: false` to HTTP/1.1', async () => {
-      server = new TwoVersions(true);
-      const way = make(await server.listen());
-      expect(await Promise.all([ask(way), ask(way, { allowH2: false }), ask(way, { allowH2: true })])).toEqual([
-        '2.0',
-        '1.1',
-        '2.0',
-      ]);
+    it('leaves a pod alone that speaks HTTP/2 only: the request fails, and all others go on', async () => {
+      const only = createSecureServer(certificate, (request, response) => response.end(request.httpVersion));
+      only.on('session', (session) => server.sessions.add(session));
+      only.listen(0, '127.0.0.1');
+      await once(only, 'listening');
+      server = new TwoVersions(false);
+      await server.listen();
+      const seen: string[] = [];
+      const { port } = only.address() as AddressInfo;
+      const way = [
+        service,
+        keep(
+          createDispatcher(service, {
+            resolver: `static:127.0.0.1:${port}`,
+            tls,
+            allowH2: true,
+            observer: {
+              attemptEnded: ({ outcome }) => void seen.push(`${outcome.kind} ${outcome.cause ?? ''}`),
+              subchannelChanged: ({ to }) => void seen.push(to),
+            },
+          }),
+        ),
+      ] as const;
+      expect(await ask(way)).toBe('2.0');
+      seen.length = 0;
+      const running = ask(way);
+      await expect(ask(way, { allowH2: false })).rejects.toThrow('does not speak HTTP/1.1');
+      expect(await Promise.all([running, ask(way), ask(way)])).toEqual(['2.0', '2.0', '2.0']);
+      expect(new Set(seen)).toEqual(new Set(['success ', 'not-started ']));
+      only.close();
     });
-  });
 
-  const pod = async (
-    enableConnectProtocol: boolean,
-    observer: Observer = {},
-    clock?: FakeClock,
-  ): Promise<ServiceDispatcher> => {
-    server = new TwoVersions(enableConnectProtocol);
-    const resolver = `static:127.0.0.1:${await server.listen()}`;
-    return keep(createDispatcher(service, { resolver, tls, allowH2: true, observer, clock }));
-  };
+    it('stays open when the HTTP/2 connection of its pod answers no PING', async () => {
+      const clock = new FakeClock();
+      const dispatcher = await pod(false, {}, clock);
+      const socket = open([service, dispatcher]);
+      expect(await first(socket)).toBe('1.1');
+      expect(await ask([service, dispatcher])).toBe('2.0');
+      expect(server.sessions.size).toBe(1);
+      const gone = Promise.all([...server.sessions].map((session) => once(session, 'close')));
+      // In no time, in which nothing can be answered.
+      for (let look = 0; look < 5; look++) clock.advance(PING_MS);
+      await gone;
+      const heard = first(socket);
+      socket.send('still here');
+      expect(await heard).toBe('still here');
+      expect(await ask([service, dispatcher])).toBe('2.0');
+      await closed(socket);
+    });
 
-  it('is a call on its pod until it is closed, and what was not understood says nothing of the pod', async () => {
-    const outcomes: string[] = [];
-    const dispatcher = await pod(false, { attemptEnded: ({ outcome }) => void outcomes.push(outcome.kind) });
-    const socket = open([service, dispatcher]);
-    expect(await first(socket)).toBe('1.1');
-    expect(dispatcher.balancer.snapshot().endpoints[0]).toMatchObject({ state: 'ready', inFlight: 1 });
-    await closed(socket);
-    await dispatcher.close();
-    expect(outcomes).toEqual(['cancelled', 'success']);
-    expect(dispatcher.destroyed).toBe(true);
-  });
-
-  it('leaves a pod alone that speaks HTTP/2 only: the request fails, and all others go on', async () => {
-    const only = createSecureServer(certificate, (request, response) => response.end(request.httpVersion));
-    only.on('session', (session) => server.sessions.add(session));
-    only.listen(0, '127.0.0.1');
-    await once(only, 'listening');
-    server = new TwoVersions(false);
-    await server.listen();
-    const seen: string[] = [];
-    const { port } = only.address() as AddressInfo;
-    const way = [
-      service,
-      keep(
-        createDispatcher(service, {
-          resolver: `static:127.0.0.1:${port}`,
-          tls,
-          allowH2: true,
-          observer: {
-            attemptEnded: ({ outcome }) => void seen.push(`${outcome.kind} ${outcome.cause ?? ''}`),
-            subchannelChanged: ({ to }) => void seen.push(to),
-          },
-        }),
-      ),
-    ] as const;
-    expect(await ask(way)).toBe('2.0');
-    seen.length = 0;
-    const running = ask(way);
-    await expect(ask(way, { allowH2: false })).rejects.toThrow('does not speak HTTP/1.1');
-    expect(await Promise.all([running, ask(way), ask(way)])).toEqual(['2.0', '2.0', '2.0']);
-    expect(new Set(seen)).toEqual(new Set(['success ', 'not-started ']));
-    only.close();
-  });
-
-  it('stays open when the HTTP/2 connection of its pod answers no PING', async () => {
-    const clock = new FakeClock();
-    const dispatcher = await pod(false, {}, clock);
-    const socket = open([service, dispatcher]);
-    expect(await first(socket)).toBe('1.1');
-    expect(await ask([service, dispatcher])).toBe('2.0');
-    expect(server.sessions.size).toBe(1);
-    const gone = Promise.all([...server.sessions].map((session) => once(session, 'close')));
-    // In no time, in which nothing can be answered.
-    for (let look = 0; look < 5; look++) clock.advance(PING_MS);
-    await gone;
-    const heard = first(socket);
-    socket.send('still here');
-    expect(await heard).toBe('still here');
-    expect(await ask([service, dispatcher])).toBe('2.0');
-    await closed(socket);
-  });
-
-  it('is cut when its dispatcher is destroyed', async () => {
-    const dispatcher = await pod(false);
-    const socket = open([service, dispatcher]);
-    expect(await first(socket)).toBe('1.1');
-    const told = first(socket);
-    await dispatcher.destroy();
-    expect(await told).toBe('closed 1006');
-  });
-});
+    it('is cut when its dispatcher is destroyed', async () => {
+      const dispatcher = await pod(false);
+      const socket = open([service, dispatcher]);
+      expect(await first(socket)).toBe('1.1');
+      const told = first(socket);
+      await dispatcher.destroy();
+      expect(await told).toBe('closed 1006');
+    });
+  },
+);

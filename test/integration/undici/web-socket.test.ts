@@ -5,6 +5,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { createDispatcher, createServiceAgent } from '../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
+import { titleOf } from '../../support/title-of.js';
 
 const MiB = 1024 * 1024;
 const service = 'ws://orders.shop:8080';
@@ -68,74 +69,85 @@ const ask = (dispatcher: undici.Dispatcher, url: string): Promise<number | strin
 const agentOf = (more: Parameters<typeof createServiceAgent>[0] = {}) =>
   keep(createServiceAgent({ services: ['orders.shop'], options: () => ({ resolver: resolver() }), ...more }));
 
-describe.skipIf(!hasLimits)('a WebSocket that is sent more than it may be', () => {
-  const dispatchers = {
-    createDispatcher: () => keep(createDispatcher('http://orders.shop:8080', { resolver: resolver() })),
-    createServiceAgent: () => agentOf(),
-    'what compose makes of an agent': () => keep(agentOf().compose(undici.interceptors.dump())),
-  };
+describe.skipIf(!hasLimits)(
+  titleOf('a WebSocket that is sent more than it may be', hasLimits, 'it needs an undici that has limits'),
+  () => {
+    const dispatchers = {
+      createDispatcher: () => keep(createDispatcher('http://orders.shop:8080', { resolver: resolver() })),
+      createServiceAgent: () => agentOf(),
+      'what compose makes of an agent': () => keep(agentOf().compose(undici.interceptors.dump())),
+    };
 
-  it.each(Object.entries(dispatchers))('is closed, as by an Agent of undici: %s', async (_name, make) => {
-    const dispatcher = make();
-    for (const url of [service, outside()]) {
-      expect(await ask(dispatcher, `${url}/?bytes=1000`)).toBe(1_000);
-      expect(await ask(dispatcher, `${url}/?bytes=${200 * MiB}`)).toBe('closed 1006');
-    }
-    expect(await ask(keep(new undici.Agent()), `${outside()}/?bytes=${200 * MiB}`)).toBe('closed 1006');
-  });
-
-  it('may be sent what the options say', async () => {
-    const webSocket = { maxPayloadSize: MiB, maxFragments: 3 };
-    const dispatchers = [
-      keep(createDispatcher('http://orders.shop:8080', { resolver: resolver(), webSocket })),
-      agentOf({ webSocket }),
-      agentOf({ options: () => ({ resolver: resolver(), webSocket }) }),
-    ];
-    for (const dispatcher of dispatchers) {
-      expect(await ask(dispatcher, `${service}/?bytes=${MiB}`)).toBe(MiB);
-      expect(await ask(dispatcher, `${service}/?bytes=${MiB + 1}`)).toBe('closed 1006');
-      expect(await ask(dispatcher, `${service}/?bytes=300&fragments=3`)).toBe(300);
-      expect(await ask(dispatcher, `${service}/?bytes=500&fragments=5`)).toBe('closed 1006');
-    }
-  });
-
-  it('elsewhere may be sent what `fallbackDispatcher` says, at the same time as one to a Service', async () => {
-    const few = { maxPayloadSize: 1_000 };
-    const many = { maxPayloadSize: 3 * MiB };
-    for (const [here, there] of [
-      [few, many],
-      [many, few],
-    ] as const) {
-      const fallbackDispatcher = keep(new undici.Agent({ webSocket: there } as never));
-      const dispatchers = [
-        keep(
-          createDispatcher('http://orders.shop:8080', { resolver: resolver(), fallbackDispatcher, webSocket: here }),
-        ),
-        agentOf({ fallbackDispatcher, webSocket: here }),
-        agentOf({ fallbackDispatcher, options: () => ({ resolver: resolver(), webSocket: here }) }),
-      ];
-      const expected = (limits: typeof few): unknown => (limits === few ? 'closed 1006' : 2 * MiB);
-      for (const dispatcher of dispatchers) {
-        expect(await ask(dispatcher, `${service}/?bytes=${2 * MiB}`)).toBe(expected(here));
-        expect(await ask(dispatcher, `${outside()}/?bytes=${2 * MiB}`)).toBe(expected(there));
-        // Of both at once, neither takes more than it may.
-        const both = await Promise.all([service, outside()].map((url) => ask(dispatcher, `${url}/?bytes=${4 * MiB}`)));
-        expect(both).toEqual(['closed 1006', 'closed 1006']);
+    it.each(Object.entries(dispatchers))('is closed, as by an Agent of undici: %s', async (_name, make) => {
+      const dispatcher = make();
+      for (const url of [service, outside()]) {
+        expect(await ask(dispatcher, `${url}/?bytes=1000`)).toBe(1_000);
+        expect(await ask(dispatcher, `${url}/?bytes=${200 * MiB}`)).toBe('closed 1006');
       }
-    }
-  });
-});
+      expect(await ask(keep(new undici.Agent()), `${outside()}/?bytes=${200 * MiB}`)).toBe('closed 1006');
+    });
 
-describe.skipIf(globalThis.WebSocket === undefined)('the global WebSocket', () => {
-  const before = undici.getGlobalDispatcher();
-  afterEach(() => undici.setGlobalDispatcher(before));
+    it('may be sent what the options say', async () => {
+      const webSocket = { maxPayloadSize: MiB, maxFragments: 3 };
+      const dispatchers = [
+        keep(createDispatcher('http://orders.shop:8080', { resolver: resolver(), webSocket })),
+        agentOf({ webSocket }),
+        agentOf({ options: () => ({ resolver: resolver(), webSocket }) }),
+      ];
+      for (const dispatcher of dispatchers) {
+        expect(await ask(dispatcher, `${service}/?bytes=${MiB}`)).toBe(MiB);
+        expect(await ask(dispatcher, `${service}/?bytes=${MiB + 1}`)).toBe('closed 1006');
+        expect(await ask(dispatcher, `${service}/?bytes=300&fragments=3`)).toBe(300);
+        expect(await ask(dispatcher, `${service}/?bytes=500&fragments=5`)).toBe('closed 1006');
+      }
+    });
 
-  it.each(['Service', 'other host'])('to a %s takes no more behind an agent than behind undici’s own', async (kind) => {
-    undici.setGlobalDispatcher(keep(new undici.Agent()));
-    const stock = await received(new WebSocket(`${outside()}/?bytes=${200 * MiB}`));
-    undici.setGlobalDispatcher(agentOf());
-    expect(await received(new WebSocket(`${kind === 'Service' ? service : outside()}/?bytes=${200 * MiB}`))).toBe(
-      stock,
+    it('elsewhere may be sent what `fallbackDispatcher` says, at the same time as one to a Service', async () => {
+      const few = { maxPayloadSize: 1_000 };
+      const many = { maxPayloadSize: 3 * MiB };
+      for (const [here, there] of [
+        [few, many],
+        [many, few],
+      ] as const) {
+        const fallbackDispatcher = keep(new undici.Agent({ webSocket: there } as never));
+        const dispatchers = [
+          keep(
+            createDispatcher('http://orders.shop:8080', { resolver: resolver(), fallbackDispatcher, webSocket: here }),
+          ),
+          agentOf({ fallbackDispatcher, webSocket: here }),
+          agentOf({ fallbackDispatcher, options: () => ({ resolver: resolver(), webSocket: here }) }),
+        ];
+        const expected = (limits: typeof few): unknown => (limits === few ? 'closed 1006' : 2 * MiB);
+        for (const dispatcher of dispatchers) {
+          expect(await ask(dispatcher, `${service}/?bytes=${2 * MiB}`)).toBe(expected(here));
+          expect(await ask(dispatcher, `${outside()}/?bytes=${2 * MiB}`)).toBe(expected(there));
+          // Of both at once, neither takes more than it may.
+          const both = await Promise.all(
+            [service, outside()].map((url) => ask(dispatcher, `${url}/?bytes=${4 * MiB}`)),
+          );
+          expect(both).toEqual(['closed 1006', 'closed 1006']);
+        }
+      }
+    });
+  },
+);
+
+describe.skipIf(globalThis.WebSocket === undefined)(
+  titleOf('the global WebSocket', globalThis.WebSocket !== undefined, 'it needs Node 22'),
+  () => {
+    const before = undici.getGlobalDispatcher();
+    afterEach(() => undici.setGlobalDispatcher(before));
+
+    it.each(['Service', 'other host'])(
+      'to a %s takes no more behind an agent than behind undici’s own',
+      async (kind) => {
+        undici.setGlobalDispatcher(keep(new undici.Agent()));
+        const stock = await received(new WebSocket(`${outside()}/?bytes=${200 * MiB}`));
+        undici.setGlobalDispatcher(agentOf());
+        expect(await received(new WebSocket(`${kind === 'Service' ? service : outside()}/?bytes=${200 * MiB}`))).toBe(
+          stock,
+        );
+      },
     );
-  });
-});
+  },
+);

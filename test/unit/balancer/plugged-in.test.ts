@@ -92,7 +92,7 @@ describe('what is plugged in and breaks', () => {
       expect(lease?.outcome).toEqual(outcomes.cancelled);
       lease?.end(outcomes.reset);
       expect(fixture.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, failed: 0 });
-      expect(fixture.warnings).toEqual(['a lease was ended with what is no outcome']);
+      expect(fixture.warnings).toEqual(['a lease was ended with something that is not an outcome']);
     },
   );
 
@@ -145,7 +145,7 @@ describe('what is plugged in and breaks', () => {
     await fixture.publish();
     await fixture.balancer.close();
     expect(fixture.warnings).toEqual([
-      'a stage threw when it was to track an endpoint',
+      'a stage threw when it was asked to track an endpoint',
       'the tracker of a stage threw',
     ]);
   });
@@ -160,7 +160,7 @@ describe('what is plugged in and breaks', () => {
     });
     await fixture.publish('10.0.0.1');
     expect(await fixture.addresses(2)).toEqual(['10.0.0.1', '10.0.0.1']);
-    expect(fixture.warnings).toEqual(['the picker threw; p2c stands in']);
+    expect(fixture.warnings).toEqual(['the picker threw; p2c replaces it']);
     await fixture.publish('10.0.0.1', '10.0.0.2');
     expect(builds).toBeGreaterThan(2);
     expect(new Set(await fixture.addresses(2)).size).toBe(2);
@@ -177,7 +177,7 @@ describe('what is plugged in and breaks', () => {
     other.balancer.pick()?.end(outcomes.success);
     expect(await other.addresses(1)).toEqual(['10.0.0.1']);
     expect(other.balancer.snapshot().endpoints[0]).toMatchObject({ inFlight: 0, started: 2 });
-    expect(other.warnings).toEqual(['the picker threw; p2c stands in']);
+    expect(other.warnings).toEqual(['the picker threw; p2c replaces it']);
   });
 
   it('observers whose hooks throw or reject change nothing', async () => {

@@ -9,21 +9,24 @@ const rows = (heading: string): string[][] => tableRows(sectionOf(page, heading)
 const codes = (text: string): string[] => [...text.matchAll(/`([^`]+)`/g)].map(([, code]) => code as string);
 
 describe('docs/architecture.md', () => {
-  it('has every room of src, and the file to begin with is there', () => {
-    const rooms = rows('The rooms').map(([room = '', , first = '']) => ({ room: codes(room)[0] ?? '', first }));
-    const listed = rooms.map(({ room }) => room.replace(/^src\/|\/$/g, ''));
+  it('has every module of src, and the file to read first is there', () => {
+    const modules = rows('The modules').map(([module = '', , first = '']) => ({
+      module: codes(module)[0] ?? '',
+      first,
+    }));
+    const listed = modules.map(({ module }) => module.replace(/^src\/|\/$/g, ''));
     const present = readdirSync(at('src'), { withFileTypes: true }).map(({ name }) => name);
     expect(listed.sort()).toEqual(present.filter((name) => name !== 'index.ts').sort());
-    for (const { room, first } of rooms) {
-      for (const file of codes(first)) expect(existsSync(at(`${room}${file}`)), `${room}${file}`).toBe(true);
+    for (const { module, first } of modules) {
+      for (const file of codes(first)) expect(existsSync(at(`${module}${file}`)), `${module}${file}`).toBe(true);
     }
   });
 
   it('names files that are there', () => {
-    const ways = rows('The way through the larger rooms');
-    expect(ways.length).toBeGreaterThan(5);
-    for (const [room = '', files = ''] of ways) {
-      const [folder] = codes(room);
+    const orders = rows('Reading order in the larger modules');
+    expect(orders.length).toBeGreaterThan(5);
+    for (const [module = '', files = ''] of orders) {
+      const [folder] = codes(module);
       for (const file of codes(files).filter((code) => code.endsWith('.ts'))) {
         expect(existsSync(at(`${folder}${file}`)), `${folder}${file}`).toBe(true);
       }

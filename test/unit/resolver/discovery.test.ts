@@ -116,7 +116,7 @@ describe('the first mode', () => {
     await watch({ host: 'orders.shop.svc.clusterset.local' });
     expect(asked).toEqual([]);
     expect(listener.events).toEqual(['10.0.0.1:80 10.0.0.2:80', '10.0.0.3:80 10.0.0.4:80']);
-    expect(modes[0]?.reason).toContain('no name of a Service in this cluster');
+    expect(modes[0]?.reason).toContain('not the name of a Service in this cluster');
   });
 
   it('keeps its last set through an outage of the API server, stale (W15)', async () => {
@@ -157,7 +157,7 @@ describe('a first list without any slice', () => {
     slices.update();
     await turn();
     expect(listener.events).toEqual(['10.0.0.8:80 10.0.0.9:80']);
-    expect(modes[0]?.reason).toContain('the API server shows no EndpointSlice of it');
+    expect(modes[0]?.reason).toContain('the API server has no EndpointSlice of it');
   });
 
   it('with NXDOMAIN twice is empty, and says that there is no such Service', async () => {

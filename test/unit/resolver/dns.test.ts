@@ -115,7 +115,7 @@ describe('addresses', () => {
     await clock.advanceAsync(5_000);
     expect(listener.events).toEqual([
       `fail DNS has no address for ${orders}. so far (believed once another look finds the same)`,
-      `fail DNS has no answer for AAAA ${orders}.: the name server could not look (ESERVFAIL)`,
+      `fail DNS has no answer for AAAA ${orders}.: the name server could not answer (ESERVFAIL)`,
     ]);
   });
 
@@ -213,7 +213,7 @@ describe('SRV (D2)', () => {
     client.answers['A b.example.'] = 'ESERVFAIL';
     await watch({ srv: 'http' });
     expect(listener.keys).toBeUndefined();
-    expect(listener.events[0]).toContain('A b.example.: the name server could not look');
+    expect(listener.events[0]).toContain('A b.example.: the name server could not answer');
   });
 
   it('D3: … and its other questions are not asked any more', async () => {

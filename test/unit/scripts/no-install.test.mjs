@@ -38,7 +38,8 @@ function npmTest(/** @type {string[]} */ ...args) {
 }
 
 // Elsewhere nothing is ever installed.
-describe.runIf(process.platform === 'linux' && process.getuid?.() === 0)('npm test as root', () => {
+const isRoot = process.platform === 'linux' && process.getuid?.() === 0;
+describe.runIf(isRoot)(isRoot ? 'npm test as root' : 'npm test as root (skipped: this is not root on Linux)', () => {
   it('installs no system package with --no-install, and says what will not run', () => {
     const { output, last, status, asked } = npmTest('--no-install', 'docs-links');
     expect(asked).toBe('');

@@ -97,16 +97,16 @@ export function mocksHttp(load: () => Promise<Mock>, { blindTo = [], atSockets =
         expect(await orders.ask('/v1/orders/42')).toEqual({ status: 202, body: 'mocked' });
       });
 
-      it.skipIf(name === 'createServiceAgent')(
-        'is answered by the mock under another spelling of the Service (a whole app: asks DNS)',
-        async () => {
+      // A whole app would ask DNS.
+      if (name !== 'createServiceAgent') {
+        it('is answered by the mock under another spelling of the Service', async () => {
           const full = 'http://orders.shop.svc.cluster.local:8080';
           orders = open();
           mock.start();
           mock.answer('GET', `${full}/v1/orders/42`);
           expect(await orders.ask(`${full}/v1/orders/42`)).toEqual({ status: 202, body: 'mocked' });
-        },
-      );
+        });
+      }
 
       it('is answered by the mock over TLS', async () => {
         const secure = `https://orders.shop:${securePod.port}`;
@@ -118,7 +118,8 @@ export function mocksHttp(load: () => Promise<Mock>, { blindTo = [], atSockets =
         expect(await orders.ask('/v1/orders/42')).toEqual({ status: 202, body: 'mocked' });
       });
 
-      it.runIf(atSockets)('never sends what the mock lets through to another port over TLS', async () => {
+      if (!atSockets) return;
+      it('never sends what the mock lets through to another port over TLS', async () => {
         const secure = 'https://orders.shop';
         orders = create(secure, { resolver: staticEndpoints([securePod.endpoint]), ca: certificate.cert });
         mock.start();

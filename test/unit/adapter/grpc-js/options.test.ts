@@ -8,16 +8,16 @@ describe('options', () => {
   it('have defaults', () => {
     expect(resolveGrpcOptions()).toMatchObject({
       balancing: {},
-      connectionsPerPod: 1,
-      maxStreamsPerConnection: Number.POSITIVE_INFINITY,
+      connections: 1,
+      maxConcurrentStreams: Number.POSITIVE_INFINITY,
       healthService: '',
     });
   });
 
   it.each([
-    [{ connectionsPerPod: 0 }, /^connectionsPerPod must be a whole number from 1 to 100, got 0$/],
-    [{ maxStreamsPerConnection: 1.5 }, /^maxStreamsPerConnection must be a whole number of at least 1 or Infinity/],
-    [{ hashKey: 'x user' }, /^hashKey must be the name of a metadata entry, or a function, got "x user"$/],
+    [{ connections: 0 }, /^connections must be a whole number from 1 to 100, got 0$/],
+    [{ maxConcurrentStreams: 1.5 }, /^maxConcurrentStreams must be a whole number of at least 1 or Infinity/],
+    [{ key: 'x user' }, /^key must be the name of a metadata entry, or a function, got a string$/],
     [{ healthService: 5 }, /^healthService must be/],
     [{ onBalancer: true }, /^onBalancer must be a function/],
     [{ picker: 'p2c' }, /^picker must be a function/],
@@ -46,12 +46,12 @@ describe('options', () => {
   });
 
   it('read a hash key from metadata, whatever its case', () => {
-    const { hashKey } = resolveGrpcOptions({ hashKey: 'X-User' });
+    const { key } = resolveGrpcOptions({ key: 'X-User' });
     const metadata = new Metadata();
-    expect(hashKey?.(metadata)).toBeUndefined();
+    expect(key?.(metadata)).toBeUndefined();
     metadata.set('x-user', 'alice');
     metadata.add('x-user', 'bob');
-    expect(hashKey?.(metadata)).toBe('alice');
+    expect(key?.(metadata)).toBe('alice');
   });
 });
 

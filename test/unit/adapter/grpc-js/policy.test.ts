@@ -86,7 +86,7 @@ describe('a policy', () => {
   });
 
   it('gives a call of a pick that is given back its place again', async () => {
-    const { resolver, update, pick, presence } = world({ maxStreamsPerConnection: 1 });
+    const { resolver, update, pick, presence } = world({ maxConcurrentStreams: 1 });
     update();
     resolver.update('10.0.0.1');
     for (let i = 0; i < 3; i++) await turn();

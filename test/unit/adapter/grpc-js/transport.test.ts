@@ -153,7 +153,7 @@ describe('connections of a channel', () => {
   });
 
   it('leave nothing behind when they have come and gone', async () => {
-    const { fake, connect, clock } = world({ connectionsPerPod: 2 });
+    const { fake, connect, clock } = world({ connections: 2 });
     for (let pod = 0; pod < 500; pod++) {
       const connection = await connect({ uid: `pod-${pod % 50}` });
       if (pod % 3 === 0) for (const subchannel of fake.held()) subchannel.become(connectivityState.IDLE);
@@ -167,7 +167,7 @@ describe('connections of a channel', () => {
   });
 
   it('are all let go of at once when the channel stops, and no new one is made', async () => {
-    const { fake, transport, connect } = world({ connectionsPerPod: 2 });
+    const { fake, transport, connect } = world({ connections: 2 });
     await connect();
     fake.behaviour.set('10.0.0.9:80', 'hang');
     const connecting = connect({ address: '10.0.0.9' });
@@ -183,7 +183,7 @@ describe('connections of a channel', () => {
 
 describe('several connections to a pod', () => {
   it('are opened after the first, and calls go to the one with the fewest', async () => {
-    const { fake, connect, grown } = world({ connectionsPerPod: 3, maxStreamsPerConnection: 10 });
+    const { fake, connect, grown } = world({ connections: 3, maxConcurrentStreams: 10 });
     const pod = await connect();
     const told = toldCapacity(pod);
     expect([pod.capacity, fake.held().length]).toEqual([10, 3]);
@@ -199,7 +199,7 @@ describe('several connections to a pod', () => {
   });
 
   it('lose one without leaving; it is opened again after a pause that grows', async () => {
-    const { fake, clock, connect } = world({ connectionsPerPod: 2, maxStreamsPerConnection: 10 });
+    const { fake, clock, connect } = world({ connections: 2, maxConcurrentStreams: 10 });
     const pod = await connect();
     await turn();
     await turn();
@@ -225,7 +225,7 @@ describe('several connections to a pod', () => {
   });
 
   it('leave when the last is lost', async () => {
-    const { fake, connect, clock } = world({ connectionsPerPod: 2 });
+    const { fake, connect, clock } = world({ connections: 2 });
     const pod = await connect();
     await turn();
     await turn();

@@ -32,9 +32,11 @@ describe.each(Object.entries(subjects))('what compose makes of %s', (_name, make
     await refusedAfterwards(dispatcher);
   });
 
-  it('is not closed with what is no callback, and says so as undici does', async () => {
+  it('is not closed or destroyed with what is no callback, and says so as undici does', async () => {
     const dispatcher = make();
     expect(() => dispatcher.close({ deadline: 5 } as never)).toThrow(errors.InvalidArgumentError);
+    expect(() => dispatcher.destroy(null, 'done' as never)).toThrow(errors.InvalidArgumentError);
+    expect([dispatcher.closed, dispatcher.destroyed]).toEqual([false, false]);
     await dispatcher.close();
   });
 

@@ -87,7 +87,7 @@ describe('a list', () => {
       await client.last.answer(200, body);
       await expect(reply).rejects.toMatchObject({
         kind: 'protocol',
-        message: expect.stringMatching(/no JSON we read/),
+        message: expect.stringMatching(/not JSON that evenkeel reads/),
       });
     }
   });

@@ -1,0 +1,7 @@
+/**
+ * The title of a test that runs only under a condition: where that does not hold it says what would make it run.
+ *
+ *   it.runIf(has8)(titleOf('HTTP/2 …', has8, 'it needs undici 8'), …)
+ */
+export const titleOf = (title: string, runs: boolean, reason: string): string =>
+  runs ? title : `${title} (skipped: ${reason})`;

@@ -1,0 +1,107 @@
+import { afterEach, describe, expect, it } from 'vitest';
+import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
+import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
+import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { createDispatcher } from '../../../src/adapter/undici/index.js';
+import { createBalancer, staticEndpoints } from '../../../src/index.js';
+import { FakeTransport } from '../../../src/testing/index.js';
+
+const open: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0)) await close();
+});
+
+const resolver = staticEndpoints([{ address: '127.0.0.1', port: 9 }]);
+
+/** What takes options at each entry point. Throws, or rejects, if it does not take these. */
+const entryPoints = {
+  undici: (options: object) => {
+    const dispatcher = createDispatcher('https://orders.shop', { resolver, ...options });
+    open.push(() => dispatcher.destroy());
+  },
+  'node:http': (options: object) => {
+    const agent = createAgent('https://orders.shop', { resolver, ...options });
+    open.push(() => agent.destroy());
+  },
+  'grpc-js': (options: object) => void channelOptions({ resolver, ...options }),
+  mysql2: (options: object) => {
+    const cluster = createPoolCluster({ resolver, host: 'orders.shop', user: 'app', ...options });
+    open.push(() => cluster.end());
+  },
+  run: async (options: object) => {
+    const balancer = createBalancer({ resolver, transport: new FakeTransport() });
+    open.push(() => balancer.close());
+    await balancer.run(() => {}, options);
+  },
+} as const;
+
+type EntryPoint = keyof typeof entryPoints;
+
+/** Values that fit, by name. */
+const values: Readonly<Record<string, unknown>> = {
+  key: () => 'a',
+  hashKey: () => 'a',
+  connections: 2,
+  connectionsPerPod: 2,
+  connectionLimit: 2,
+  maxConcurrentStreams: 10,
+  maxStreamsPerConnection: 10,
+  deadlineMs: 1_000,
+  queryTimeoutMs: 1_000,
+  timeoutMs: 1_000,
+  tls: {},
+  ssl: {},
+  fallbackDispatcher: undefined,
+  fallbackAgent: undefined,
+  otherwise: undefined,
+  balancer: () => {},
+  onBalancer: () => {},
+};
+
+/** The rows of docs/decision/0019-option-names.md that are options: what each entry point calls the concept. */
+const concepts: readonly [concept: string, names: readonly string[], at: Partial<Record<EntryPoint, string>>][] = [
+  ['what hash pickers go by', ['key', 'hashKey'], { undici: 'key', 'node:http': 'key', 'grpc-js': 'key', run: 'key' }],
+  [
+    'connections per endpoint',
+    ['connections', 'connectionsPerPod', 'connectionLimit'],
+    { undici: 'connections', 'node:http': 'connections', 'grpc-js': 'connections', mysql2: 'connectionLimit' },
+  ],
+  [
+    'calls at once on one connection',
+    ['maxConcurrentStreams', 'maxStreamsPerConnection'],
+    { undici: 'maxConcurrentStreams', 'grpc-js': 'maxConcurrentStreams' },
+  ],
+  [
+    'time for a whole call',
+    ['deadlineMs', 'timeoutMs'],
+    { undici: 'deadlineMs', 'node:http': 'deadlineMs', run: 'deadlineMs' },
+  ],
+  ['time for a statement', ['queryTimeoutMs'], { mysql2: 'queryTimeoutMs' }],
+  ['TLS settings', ['tls', 'ssl'], { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl' }],
+  [
+    'where other calls go',
+    ['fallbackDispatcher', 'fallbackAgent', 'otherwise'],
+    { undici: 'fallbackDispatcher', 'node:http': 'fallbackAgent' },
+  ],
+  ['what watches the balancing', ['balancer', 'onBalancer'], { 'grpc-js': 'onBalancer' }],
+];
+
+const cases = concepts.flatMap(([concept, names, at]) =>
+  (Object.keys(entryPoints) as EntryPoint[]).flatMap((entryPoint) =>
+    names.map((name) => ({ concept, entryPoint, name, isKnown: at[entryPoint] === name })),
+  ),
+);
+
+describe('names of options', () => {
+  it.each(cases)('$concept: $name at $entryPoint is known: $isKnown', async ({ entryPoint, name, isKnown }) => {
+    // The key of `run` is that of one call; a rule reads it elsewhere.
+    const value = entryPoint === 'run' && name === 'key' ? 'a' : values[name];
+    const taken = (async () => entryPoints[entryPoint]({ [name]: value }))();
+    if (isKnown) await expect(taken).resolves.toBeUndefined();
+    else
+      await expect(taken).rejects.toMatchObject({
+        code: 'EVENKEEL_OPTION',
+        message: expect.stringContaining(`has no option "${name}"`),
+      });
+  });
+});
