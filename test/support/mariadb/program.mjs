@@ -1,7 +1,9 @@
 /** The program `mariadbd`: where it is, who runs it, and a data folder made for it. */
 import { execFileSync, spawn } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
 
 const wanted = systemPackages.find(({ name }) => name === 'MariaDB');
@@ -78,6 +80,42 @@ export async function bootstrap(folder, who) {
   child.stdin.end(`${statements.join('\n')}\n`);
   const code = await new Promise((resolve, reject) => child.once('error', reject).once('close', resolve));
   if (code !== 0) throw new Error(`mariadbd --bootstrap ended with ${code}:\n${lastLines(log)}`);
+}
+
+/** Made once per machine: a bootstrap takes as long as three starts. */
+const kept = fileURLToPath(new URL('../../../node_modules/.cache/evenkeel/mariadb', import.meta.url));
+
+/**
+ * As `bootstrap`, from what an earlier one of the same program left behind, where there is one. `folder` is not there yet.
+ * @param {string} folder @param {{ uid?: number, gid?: number }} who @param {(path: string) => void} own
+ */
+export async function bootstrapOnce(folder, who, own) {
+  if (mariadbPath === undefined) throw new Error(`MariaDB is not installed: ${mariadbHint}`);
+  const { size, mtimeMs } = statSync(mariadbPath);
+  const made = join(
+    kept,
+    createHash('sha256')
+      .update(JSON.stringify([mariadbPath, size, mtimeMs, smallServer]))
+      .digest('hex'),
+  );
+  if (existsSync(made)) {
+    cpSync(made, folder, { recursive: true });
+    return;
+  }
+  for (const path of dataFolders(folder)) {
+    mkdirSync(path);
+    own(path);
+  }
+  await bootstrap(folder, who);
+  // Complete or not there at all, whoever else makes one meanwhile.
+  const mine = `${made}.${process.pid}`;
+  mkdirSync(kept, { recursive: true });
+  cpSync(folder, mine, { recursive: true });
+  try {
+    renameSync(mine, made);
+  } catch {
+    rmSync(mine, { recursive: true });
+  }
 }
 
 /** @param {string} log */

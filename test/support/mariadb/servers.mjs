@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { freePort } from '../free-port.mjs';
-import { bootstrap, dataFolders, unprivileged } from './program.mjs';
+import { bootstrapOnce, dataFolders, unprivileged } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
 
 export { mariadbHint, mariadbPath } from './program.mjs';
@@ -136,9 +136,8 @@ export class MariadbServers {
   async #prepare() {
     const { addresses, args = [], tls, init = [] } = this.#options;
     const template = join(this.#folder, 'template');
-    for (const path of dataFolders(template)) mkdirSync(path);
     this.#own(this.#folder);
-    await bootstrap(template, this.#who);
+    await bootstrapOnce(template, this.#who, (path) => this.#own(path));
     const { user, password, database } = application;
     this.#initFile = this.#write('init.sql', [
       "DROP USER IF EXISTS 'root'@'127.0.0.1', 'root'@'::1'",
