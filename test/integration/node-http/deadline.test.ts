@@ -8,6 +8,7 @@ import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../
 import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { HangingEndpoint } from '../../support/hanging-endpoint.js';
@@ -52,11 +53,15 @@ const missed = (...parts: string[]): unknown =>
 
 describe('the deadline of a request over node:http', () => {
   it.each(['GET', 'POST'])('%s: ends the waiting for an answer, and is a time-out of the pod', async (method) => {
-    const agent = await open({ deadlineMs: 200 });
+    const clock = new FakeClock();
+    const agent = await open({ deadlineMs: 200, clock });
     const body = method === 'POST' ? { body: 'x' } : {};
-    await expect(send(agent, `${origin}/hang`, { method, ...body })).rejects.toEqual(
-      missed(origin, method, '200 ms', 'no answer from 127.0.0.1:'),
-    );
+    const before = await pods.total('requests');
+    const asked = send(agent, `${origin}/hang`, { method, ...body });
+    const failed = expect(asked).rejects.toEqual(missed(origin, method, '200 ms', 'no answer from 127.0.0.1:'));
+    await until('a pod has it', async () => (await pods.total('requests')) > before);
+    await clock.advanceAsync(200);
+    await failed;
     await until('nothing runs', () => running(agent) === 0);
     expect(attempts.map(({ outcome }) => outcome)).toEqual([{ kind: 'failure', cause: 'timeout' }]);
   });

@@ -35,7 +35,8 @@ it.each(programs)('$heading: the program runs and ends', async ({ heading, sourc
 
 it('examples/axios: every pod has its share, before, while and after pods are replaced', async () => {
   const stdout = await outputOf(['examples/axios/main.js']);
-  expect(stdout).toContain('three pods:              { anna: 100, bert: 100, cleo: 100 }');
-  expect(stdout).toContain('a fourth one joined:     { anna: 100, bert: 100, cleo: 100, dora: 100 }');
-  expect(stdout).toContain('after that:              { cleo: 100, dora: 100, emil: 100 }');
+  // The first two calls go to pods drawn by lot; after a pod came or went the turn begins anew.
+  expect(stdout).toMatch(/three pods: +\{ (\w+: (99|100|101)(, )?){3} \}/);
+  expect(stdout).toMatch(/a fourth one joined: +\{ (\w+: (99|100|101)(, )?){4} \}/);
+  expect(stdout).toMatch(/after that: +\{ cleo: (99|100|101), dora: (99|100|101), emil: (99|100|101) \}/);
 });

@@ -7,6 +7,7 @@ import {
 } from '../../../src/adapter/undici/index.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
 import type { SharedTimers } from '../../../src/runtime/shared-timers.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
@@ -50,10 +51,14 @@ describe.each([
   it.each(['GET', 'POST'] as const)(
     '%s: ends the waiting for an answer, and is a time-out of the pod',
     async (method) => {
-      await open({ deadlineMs: 200, ...more });
-      await expect(orders.request({ path: '/hang', method, body: method === 'POST' ? 'x' : null })).rejects.toEqual(
-        missed(origin, method, '200 ms', 'no answer from 127.0.0.1:'),
-      );
+      const clock = new FakeClock();
+      await open({ deadlineMs: 200, clock, ...more });
+      const before = await pods.total('requests');
+      const asked = orders.request({ path: '/hang', method, body: method === 'POST' ? 'x' : null });
+      const failed = expect(asked).rejects.toEqual(missed(origin, method, '200 ms', 'no answer from 127.0.0.1:'));
+      await until('a pod has it', async () => (await pods.total('requests')) > before);
+      await clock.advanceAsync(200);
+      await failed;
       await until('nothing runs', () => inFlight() === 0);
       expect(attempts.map(({ outcome, retrying }) => [outcome, retrying])).toEqual([
         [{ kind: 'failure', cause: 'timeout' }, false],
