@@ -43,13 +43,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #room: WaitingRoom<C>;
   readonly #start: StartGate;
   readonly #times: CallTimes;
-  /** The last set after the stages had no entry, and is authoritative. */
+  /** The last set had no entry after the stages, and is authoritative. */
   #empty = false;
-  /** Picks that found nothing while nothing was connected: their callers may wait by themselves, as in gRPC. */
+  /** Picks that found nothing while nothing was connected: their callers may wait outside, as in gRPC. */
   #missed = 0;
-  /** Calls that were given no endpoint. */
+  /** Calls that got no endpoint. */
   #refused = 0;
-  /** Ends the patience of `close`. */
+  /** Cuts what `close` still waits for. */
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
     () => this.#shutDown(),
@@ -103,7 +103,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       load: options.load,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
-      // Later in this turn: whoever told it is in the midst of something.
+      // Later in this turn, because the caller is in the middle of something.
       roomGained: () => {
         if (this.#room.size > 0) clock.defer(() => this.#room.wake());
       },
@@ -152,7 +152,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         min: 0,
         infinite: true,
       });
-      // Counted among those who wait here, not among those who wait by themselves.
+      // Counted as waiting here, not as waiting outside.
       if (this.#missed > 0) this.#missed--;
       return await this.#room.wait({ key, avoid, signal, timeoutMs });
     } catch (error) {
@@ -207,7 +207,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   leaseEnded({ subchannel, startedMs, answered }: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void {
     const nowMs = this.#clock.now();
-    // What is no time at all (NaN) would spoil the load for good.
+    // An invalid time (NaN) would corrupt the load permanently.
     const isTime = latencyMs !== undefined && latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY;
     const askedMs = isTime ? nowMs - latencyMs : startedMs;
     const times = this.#times;
@@ -228,7 +228,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   #pickInTurn(options: PickOptions<C> | undefined): Lease<C> | undefined {
-    // Whoever waits was here first.
+    // Waiting callers were here first.
     if (this.#room.size > 0) this.#room.wake();
     return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
   }
@@ -256,7 +256,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       this.#empty = set.size === 0;
       this.#pool.reconcile(set, this.#feed.byKey);
     }
-    // An observer told of all this may have closed us.
+    // An observer may have closed the balancer meanwhile.
     if (this.#closing.hasBegun) return 0;
     this.#start.open();
     if (this.#slot.isFilled && this.#rebuilds.mustGather()) return 0;
@@ -269,12 +269,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return costMs;
   }
 
-  /** Who gets the next calls, if that is not for the picker to say among all. */
+  /** The subchannels that get the next calls, if the picker may not choose among all. */
   #first(): readonly Subchannel<C>[] {
     const { first } = this.#pool;
     const { waiting } = first;
-    // Whoever comes when all are connected meets all of them. But once one of the drawn has had a call, the other gets the next: a
-    // picker that carries on among all would lead on from the first in the same way for every client.
+    // Once all are connected, callers get all of them. But when one of the two drawn has had a call, the other gets the next: a
+    // picker over all would continue from the first in the same way for every client.
     if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
       first.end();
       return [];
@@ -282,7 +282,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return waiting.every(({ state }) => state === 'ready') ? waiting : [];
   }
 
-  /** Whether callers would all go to what is ready already. */
+  /** Whether all callers would go to what is already ready. */
   #isGathering(): boolean {
     const { members, first } = this.#pool;
     if (!members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready')) return false;
@@ -290,7 +290,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return this.#callers > 1 && this.#isOpening();
   }
 
-  /** How many wait, here or in an adapter that keeps its callers itself. */
+  /** How many are waiting, here or in an adapter that keeps its own callers. */
   get #callers(): number {
     return Math.max(this.#room.size, this.#missed);
   }

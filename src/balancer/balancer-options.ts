@@ -15,17 +15,20 @@ import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
 import { checkLoad, checkPicker, checkStages } from './plugged-in.js';
 
-/** What every door accepts besides its own options: how to choose, how long to wait, what to retry. */
+/** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
-  /** Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the door's own target */
+  /**
+   * Where endpoints come from: a resolver, or a target string such as `orders.shop:8080`. @defaultValue the entry point's own
+   * target
+   */
   readonly resolver?: Resolver | string | undefined;
-  /** How one endpoint is chosen. @defaultValue p2c() */
+  /** How an endpoint is chosen. @defaultValue p2c() */
   readonly picker?: PickerFactory | undefined;
-  /** What the picker holds for busy. @defaultValue inFlight() */
+  /** How load is measured. @defaultValue inFlight() */
   readonly load?: LoadFactory | undefined;
   /** Which endpoints are eligible. @defaultValue standardStages() */
   readonly stages?: readonly StageFactory[] | undefined;
-  /** Which attempts are made again, elsewhere, and what pays for them. @defaultValue {}, see `RetryOptions` */
+  /** Which attempts are retried on another endpoint, and the budget for it. @defaultValue {}, see `RetryOptions` */
   readonly retry?: RetryOptions | undefined;
   /** How the connections to endpoints are kept. @defaultValue {}, see `PoolOptions` */
   readonly pool?: PoolOptions | undefined;
@@ -33,16 +36,18 @@ export interface BalancingOptions {
   readonly waitTimeoutMs?: number | undefined;
   /** How many callers may wait at once. @defaultValue 1000 */
   readonly maxWaiting?: number | undefined;
-  /** Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail at once. @defaultValue false */
+  /**
+   * Whether callers wait for the first endpoint of an empty Service (scale from zero) or fail immediately. @defaultValue false
+   */
   readonly waitForEndpoints?: boolean | undefined;
   /** How long `ready()` waits for the first set, in ms. @defaultValue 10000 */
   readonly startTimeoutMs?: number | undefined;
   /**
-   * A call its caller gave up on, without a first byte, after about this long counts as a time-out of the endpoint, in ms.
-   * Three times the 99th percentile of all calls, if that is larger. @defaultValue 1000
+   * A call whose caller gave up without a first byte after about this long counts as a timeout of the endpoint, in ms. Three
+   * times the 99th percentile of all calls, if that is larger. @defaultValue 1000
    */
   readonly stalledAfterMs?: number | undefined;
-  /** Is told what happens. Called in the midst of it: should be quick; what it throws is dropped. @defaultValue none */
+  /** Event hooks, called synchronously: keep them fast. Errors they throw are swallowed. @defaultValue none */
   readonly observer?: Observer | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
@@ -110,13 +115,13 @@ export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.
   'rng',
 ] as const);
 
-/** Checks what a door was given before it has a transport. Throws as `resolveBalancerOptions` does. */
+/** Checks the options of an entry point before it has a transport. Throws as `resolveBalancerOptions` does. */
 export function checkBalancingOptions(options: BalancingOptions): void {
   const unused = { watch: () => {}, connect: () => {} } as unknown as Resolver & Transport<unknown>;
   resolveBalancerOptions({ ...options, resolver: options.resolver ?? unused, transport: unused });
 }
 
-/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field and the bad value. */
+/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   checkKeys('options', options, [...balancingOptionNames, 'transport']);
   const { resolver, transport, picker = p2c(), load = inFlight(), stages = standardStages() } = options;

@@ -8,8 +8,8 @@ import { outcomeAtDeadline } from './deadline-outcome.js';
 import type { Lease } from './lease.js';
 
 /**
- * Ends one `run` when its time is up, whether `use` listens or not: it has a signal that aborts at the deadline, and when
- * its caller's does. Must be closed.
+ * Ends one `run` at its deadline, whether or not `use` listens. `use` gets a signal that aborts at the deadline and when the
+ * caller's signal does. Must be closed.
  */
 export class CallDeadline<C> {
   readonly #controller = new AbortController();
@@ -40,7 +40,7 @@ export class CallDeadline<C> {
     return this.#controller.signal;
   }
 
-  /** What `use` brings, or a rejection when it is over before. */
+  /** The result of `use`, or a rejection if the deadline comes first. */
   async race<T>(lease: Lease<C>, used: T | Promise<T>): Promise<T> {
     this.#lease = lease;
     const { signal } = this;
@@ -59,7 +59,7 @@ export class CallDeadline<C> {
     }
   }
 
-  /** What an attempt says of its endpoint that this ended. */
+  /** What an attempt ended by the deadline says about its endpoint. */
   outcomeOf({ startedMs, answered }: Lease<C>): Outcome {
     if (this.#missed === undefined) return outcomes.cancelled;
     return outcomeAtDeadline(this.#clock.now() - startedMs, this.#limitMs, answered);

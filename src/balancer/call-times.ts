@@ -4,14 +4,14 @@ import { StallWatch } from '../runtime/stall-watch.js';
 import { LatencyQuantile } from './latency-quantile.js';
 
 /**
- * A caller's deadline of just `stalledAfterMs` has to count, and it began before his call was given to an endpoint; timers
- * round besides. So this share of it is enough.
+ * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
+ * So this share of it is enough.
  */
 const STALLED_ENOUGH = 0.95;
 
 /**
- * What the time calls took says: of their endpoint, of what is usual, or of nobody, because our own event loop stood
- * still. On the path of every call.
+ * What the duration of a call means: for its endpoint, for the usual duration, or nothing, because our own event loop was
+ * blocked. On the path of every call.
  */
 export class CallTimes {
   readonly #stalls: StallWatch;
@@ -31,17 +31,17 @@ export class CallTimes {
     this.#stalls.ended();
   }
 
-  /** A time that is to a good part a stall of our own teaches nothing: not what is usual, nor whom to prefer. */
+  /** A duration that is largely a stall of our own proves nothing, neither the usual duration nor which endpoint to prefer. */
   isMeasured(askedMs: number, nowMs: number): boolean {
     return 4 * this.#stalls.stalledSince(askedMs, nowMs) <= nowMs - askedMs;
   }
 
-  /** A measured call succeeded after so long. */
+  /** A measured call succeeded after this long. */
   took(latencyMs: number): void {
     this.#latency.add(latencyMs);
   }
 
-  /** What a call that did not succeed says of its endpoint. */
+  /** What an unsuccessful call says about its endpoint. */
   judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
     if (outcome.kind === 'cancelled') {
       return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
@@ -53,7 +53,10 @@ export class CallTimes {
     this.#stalls.close();
   }
 
-  /** A caller's abort tells of the endpoint only if he had waited unusually long for a first byte, and not because of us. */
+  /**
+   * A caller's abort counts against the endpoint only if the caller waited unusually long for a first byte, and not because of
+   * us.
+   */
   #waitedTooLong(startedMs: number, nowMs: number): boolean {
     const stalledAfterMs = this.#stalledAfterMs;
     if (nowMs - startedMs <= stalledAfterMs) return false;
@@ -61,7 +64,7 @@ export class CallTimes {
     return waitedMs > stalledAfterMs && waitedMs > 3 * this.#latency.quantile(0.99);
   }
 
-  /** A time-out tells nothing of the endpoint if our own event loop stood still for most of the call. */
+  /** A timeout says nothing about the endpoint if our own event loop was blocked for most of the call. */
   #stoodStill(startedMs: number, nowMs: number): boolean {
     return 2 * this.#stalls.stalledSince(startedMs, nowMs) > nowMs - startedMs;
   }

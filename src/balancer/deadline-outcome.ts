@@ -1,8 +1,8 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 
 /**
- * What it says of an endpoint that its call was cut by a deadline `limitMs` long: a time-out, if it had the call for half of
- * that or more and has not begun to answer. Of less it cannot be blamed: the time went elsewhere.
+ * The outcome for an endpoint whose call was cut by a deadline of `limitMs`: a timeout, if the endpoint had the call for at
+ * least half of that and has not started to respond. For less it is not to blame, because the time was spent on other things.
  */
 export function outcomeAtDeadline(heldMs: number, limitMs: number, answered: boolean): Outcome {
   return !answered && 2 * heldMs >= limitMs ? outcomes.timeout : outcomes.cancelled;

@@ -14,11 +14,11 @@ export interface EndpointFeedOwner {
   readonly warnings: Warnings;
   /** There is a new set. */
   endpointsChanged(): void;
-  /** There is no first set, and there will be none before somebody changes something. */
+  /** There is no first set, and there will be none until somebody changes something. */
   neverStarts(error: ResolveError): void;
 }
 
-/** Holds what the resolver said last: the set, its version and how stale it is. */
+/** Holds the resolver's last result: the set, its version and how stale it is. */
 export class EndpointFeed {
   readonly name: string;
   readonly #owner: EndpointFeedOwner;
@@ -44,7 +44,7 @@ export class EndpointFeed {
         { clock, rng, observer },
       );
     } catch (error) {
-      // A resolver's contract is to report, not to throw; a user's own may break it.
+      // A resolver must report, not throw; a custom one may break that.
       throw new ResolveError(`the resolver ${resolver.name} did not start: ${asError(error).message}`, {
         cause: error,
         permanent: true,
@@ -66,7 +66,7 @@ export class EndpointFeed {
     return this.#version;
   }
 
-  /** Why the last look failed, while the set is stale. */
+  /** Why the last lookup failed, while the set is stale. */
   get error(): ResolveError | undefined {
     return this.#error;
   }
@@ -94,14 +94,14 @@ export class EndpointFeed {
   }
 
   #update(endpoints: readonly Endpoint[]): void {
-    if (this.#closed) return; // final, whatever the resolver makes of it
+    if (this.#closed) return; // final, even if the resolver continues
     if (!Array.isArray(endpoints) || !endpoints.every(isEndpoint)) {
       this.#fail(new ResolveError(`the resolver ${this.name} listed something that createEndpoint did not make`));
       return;
     }
     this.#endpoints = [...endpoints];
     const byKey = new Map<string, Endpoint>();
-    // Of two with one key the first counts, as in an endpoint set.
+    // Of two with the same key the first counts, as in an endpoint set.
     for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
     this.#byKey = byKey;
     this.#version++;
@@ -118,7 +118,7 @@ export class EndpointFeed {
     const before = this.#error;
     this.#error = error;
     this.#failedAtMs ??= this.#owner.clock.now();
-    // Once per kind of failure: a resolver that tries every second must not fill a log.
+    // Once per kind of failure: a resolver that retries every second must not fill a log.
     if (before === undefined || before.code !== error.code || before.message !== error.message) {
       notify(this.#owner.observer, 'resolveFailed', { error, stale: this.#endpoints !== undefined });
     }

@@ -3,7 +3,7 @@ const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
 /** Latencies are counted in eighths of a millisecond. */
 const UNITS_PER_MS = 8;
-/** After so many samples all counts are halved, so that old latencies fade. */
+/** After this many samples all counts are halved, so that old latencies fade. */
 const HALVE_AFTER = 16_384;
 
 /** A rough, fading histogram of latencies: adding one costs a few nanoseconds and allocates nothing. */

@@ -9,16 +9,16 @@ export interface LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void;
-  /** A lease was ended with this, which is no outcome; returns what is taken in its place. */
+  /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
 }
 
-/** A pick in use: one call on one endpoint. Whoever holds it owes exactly one `end`; later ones do nothing. */
+/** A pick in use: one call on one endpoint. Its holder must call `end` exactly once; later calls do nothing. */
 export class Lease<C> {
   /** What the transport opened: an HTTP pool, a channel, a client. */
   readonly handle: C;
   readonly subchannel: Subchannel<C>;
-  /** When it began, on the balancer's clock. */
+  /** When it started, on the balancer's clock. */
   readonly startedMs: number;
   readonly #owner: LeaseOwner<C>;
   #answered = false;
@@ -35,7 +35,7 @@ export class Lease<C> {
     return this.subchannel.endpoint;
   }
 
-  /** What may be repeated, and what pays for it: of the balancer it came from. */
+  /** The retry policy of the balancer it came from. */
   get retries(): RetryPolicy {
     return this.#owner.retries;
   }
@@ -45,32 +45,32 @@ export class Lease<C> {
     return this.#owner.observer;
   }
 
-  /** Whether the first byte of the answer came. */
+  /** Whether the first byte of the response has arrived. */
   get answered(): boolean {
     return this.#answered;
   }
 
   /**
-   * Aborts when the endpoint leaves: its pod terminates, the set no longer has it, or the balancer closes. A call that may live
-   * for long moves then; its reason, a `Leaving`, says until when it may stay.
+   * Aborts when the endpoint leaves: its pod terminates, the set no longer has it, or the balancer closes. A long-lived call
+   * should move then; the reason, a `Leaving`, says until when it may stay.
    */
   get leaving(): AbortSignal {
     return this.subchannel.leaving;
   }
 
-  /** How it ended; `undefined` while it runs. */
+  /** How it ended; `undefined` while it is running. */
   get outcome(): Outcome | undefined {
     return this.#outcome;
   }
 
-  /** The first byte of the answer came: a caller who gives up from now on says nothing about the endpoint. */
+  /** The first byte of the response has arrived: an abort from now on says nothing about the endpoint. */
   progressed(): void {
     this.#answered = true;
   }
 
   /**
-   * The call ended this way. Never throws; what is no outcome is taken for `cancelled`, and the observer hears of it.
-   * @param latencyMs How long the endpoint took to answer, where that is not the time the call lasted (a stream).
+   * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
+   * @param latencyMs How long the endpoint took to respond, if that is not the duration of the call (a stream).
    */
   end(outcome: Outcome, latencyMs?: number): void {
     if (this.#outcome !== undefined) return;

@@ -3,8 +3,8 @@ import type { Member } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 
 /**
- * What a picker may choose from, out of the pool's members: standby ones left out, ready ones apart. With `only`, no
- * other is taken for ready.
+ * What a picker may choose from: the pool's members without those on standby, the ready ones separately. With `only`, no other
+ * counts as ready.
  */
 export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subchannel<C>[]): PickSet<C> {
   const subchannels: Subchannel<C>[] = [];
@@ -13,7 +13,7 @@ export function pickSetOf<C>(members: readonly Member<C>[], only?: readonly Subc
   const allWeights: number[] = [];
   let equalWeights = true;
   for (const { subchannel, weight } of members) {
-    // Also what a stage got wrong (NaN): it would spoil every comparison.
+    // Also excludes invalid weights from a stage (NaN), which would break every comparison.
     if (!(weight > 0 && weight < Number.POSITIVE_INFINITY)) continue;
     all.push(subchannel);
     allWeights.push(weight);

@@ -13,8 +13,8 @@ import type { Rng } from '../runtime/rng.js';
 import { pickSetOf } from './pick-set.js';
 
 /**
- * Holds the present picker. One that throws, when it is built or when it picks, is told of and stood in for by `p2c`
- * until the next is built: it must not take all calls with it.
+ * Holds the current picker. One that throws, when built or when picking, is reported and replaced by `p2c` until the next is
+ * built: it must not fail all calls.
  */
 export class PickerSlot<C> {
   readonly #factory: PickerFactory;
@@ -25,7 +25,7 @@ export class PickerSlot<C> {
   #picker: Picker<C> | undefined;
   #set: PickSet<C> | undefined;
   #members: readonly Member<C>[] = [];
-  /** How many picks are left to those few the picker was built for; -1: it was built for all. */
+  /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   #firstLeft = -1;
 
   constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
@@ -46,7 +46,7 @@ export class PickerSlot<C> {
 
   /**
    * O(n), and whatever the picker needs.
-   * @param first The next picks go to these, as many as they are; then it is rebuilt for all.
+   * @param first The next picks go to these, one each; then it is rebuilt for all.
    */
   rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
     this.#members = members;
@@ -82,7 +82,7 @@ export class PickerSlot<C> {
       picked = this.#pickInstead(error);
     }
     if (picked !== undefined || this.#firstLeft < 0) return picked;
-    // None of the few can take it; another may.
+    // None of these can take it; another may.
     this.#firstLeft = 0;
     return this.pick(nowMs, key, avoid);
   }
@@ -108,7 +108,7 @@ export class PickerSlot<C> {
     try {
       return this.#standIn(this.#set as PickSet<C>, error).pick(this.#request);
     } catch {
-      // Then it is not the picker: a load or a connection throws when it is asked.
+      // Then the picker is not at fault: a load or a connection throws when it is read.
       return undefined;
     }
   }

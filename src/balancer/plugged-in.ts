@@ -22,11 +22,11 @@ import { zone } from '../stage/zone.js';
 import { topologyHints } from '../stage/zone-hints.js';
 
 /**
- * What is plugged in are functions that make something, and so are the functions that make those: `load: peakEwma` for
- * `load: peakEwma()` is a function too. Such a mistake is an error where it was made.
+ * Plug-ins are factory functions, and so are the functions that create them: `load: peakEwma` instead of `load: peakEwma()` is
+ * a function too. Such a mistake is reported where it was made.
  */
 
-/** Throws EVENKEEL_OPTION unless `load` makes loads. It is tried once; one that throws is left to whoever can do without. */
+/** Throws EVENKEEL_OPTION unless `load` creates loads. It is tried once; one that throws is handled where it is used. */
 export function checkLoad(load: LoadFactory): void {
   checkFunction('load', load);
   const made = attempt(load);
@@ -34,7 +34,7 @@ export function checkLoad(load: LoadFactory): void {
   throw optionError('load', 'a load such as inFlight(), with its parentheses', load);
 }
 
-/** What makes pickers when it is called with options. */
+/** Functions that return a picker factory when called with options. */
 const pickerMakers: ReadonlySet<unknown> = new Set([
   hash,
   hotCold,
@@ -48,15 +48,15 @@ const pickerMakers: ReadonlySet<unknown> = new Set([
 ]);
 
 /**
- * Throws EVENKEEL_OPTION for what is no function, and for ours without their parentheses. A picker is not tried: a door
- * may see in a set it is given that there are endpoints.
+ * Throws EVENKEEL_OPTION for anything but a function, and for our own functions without their parentheses. A picker is not
+ * tried: it may depend on the endpoints of the set.
  */
 export function checkPicker(picker: PickerFactory): void {
   checkFunction('picker', picker);
   if (pickerMakers.has(picker)) throw optionError('picker', 'a picker such as p2c(), with its parentheses', picker);
 }
 
-/** What makes stages when it is called with options, and what makes a list of them. */
+/** Functions that return a stage factory when called with options, and one that returns a list. */
 const stageMakers: ReadonlySet<unknown> = new Set([
   activeHealth,
   conditions,
@@ -70,7 +70,7 @@ const stageMakers: ReadonlySet<unknown> = new Set([
   zone,
 ]);
 
-/** Throws EVENKEEL_OPTION for what is no list of functions, and for ours without their parentheses. */
+/** Throws EVENKEEL_OPTION for anything but a list of functions, and for our own functions without their parentheses. */
 export function checkStages(stages: readonly StageFactory[]): void {
   if (!Array.isArray(stages)) throw optionError('stages', 'a list of stages', stages);
   stages.forEach(checkStage);
@@ -85,7 +85,7 @@ function checkStage(factory: unknown, index: number): void {
   throw optionError(name, 'a stage such as conditions(), with its parentheses', factory);
 }
 
-/** Makes stage number `index`. Throws EVENKEEL_OPTION if that is none, and what the factory throws. */
+/** Creates stage number `index`. Throws EVENKEEL_OPTION if the result is not a stage, and what the factory throws. */
 export function makeStage(factory: StageFactory, index: number, context: StageContext): Stage {
   checkStage(factory, index);
   const stage = factory(context);
@@ -99,7 +99,7 @@ function attempt(make: () => unknown): unknown {
   try {
     return make();
   } catch (error) {
-    // A function that takes options was given what a factory is given.
+    // A function that takes options got the arguments of a factory.
     return isEvenkeelError(error, 'EVENKEEL_OPTION') ? undefined : threw;
   }
 }

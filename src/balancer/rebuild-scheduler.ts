@@ -1,46 +1,48 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** What can be due: a new picker over the same members, or the stages, the pool and a new picker. */
+/** What may be due: a new picker over the same members, or stages, pool and a new picker. */
 export type RebuildKind = 'picker' | 'stages';
 
 export interface RebuildOwner {
   readonly clock: Clock;
-  /** Does what is due; returns how long the picker part took, in ms. */
+  /** Does what is due; returns how long building the picker took, in ms. */
   work(what: RebuildKind): number;
-  /** Whether a new picker cannot wait for its cost to be paid off: the present one has nothing to pick. */
+  /** Whether a new picker cannot be delayed, because the current one has nothing to pick. */
   isUrgent(): boolean;
-  /** Whether it waits a moment nevertheless: something is ready, and who ought to get the first calls is about to be. */
+  /** Whether it still waits a moment: something is ready, and the endpoints drawn for the first calls are about to be. */
   isGathering(): boolean;
 }
 
-/** New pickers for mere readiness may take a tenth of the time: after each, this many times its cost is owed. */
+/**
+ * New pickers caused only by readiness may take a tenth of the time: each is followed by a pause of this many times its cost.
+ */
 const OWED_FACTOR = 10;
-/** So much may be owed before the next has to wait, in ms: sets of ordinary size never do. */
+/** The next picker waits only if more than this is owed, in ms: never with sets of ordinary size. */
 const CREDIT_MS = 200;
-/** The callers of a start wait so long for other connections than the first, in ms: else those of all clients would go there. */
+/** How long the first callers wait for connections beyond the first, in ms: otherwise those of all clients would go there. */
 const GATHER_MS = 20;
-/** A run may ask for another so often in a row; a stage that does so each time would stop the event loop. */
+/** How many runs in a row may ask for another; a stage that always does would block the event loop. */
 const MAX_IN_ROW = 16;
-/** The longest wait, in ms: until then the calls of a start go to the few that connected first. */
+/** The longest delay, in ms: until then the first calls go to the few endpoints that connected first. */
 const MAX_WAIT_MS = 100;
 
 /**
- * Collects what changes call for, and does it once at the end of the turn. A set or a verdict is never delayed. New
- * pickers because a connection came or went may be: with 10,000 endpoints connecting one by one, building one each time
- * would be O(n²). The old picker skips what lost its connection, and only lacks what has just come.
+ * Collects what changes require, and does it once at the end of the turn. A set or a verdict is never delayed. New pickers
+ * caused by a connection that came or went may be: with 10,000 endpoints connecting one by one, building one each time would be
+ * O(n²). The old picker skips endpoints that lost their connection, and only lacks those that just connected.
  */
 export class RebuildScheduler {
   readonly #owner: RebuildOwner;
   #pending: RebuildKind | undefined;
   #deferred = false;
   #timer: Timer | undefined;
-  /** Until when the pickers built so far are paid off. */
+  /** When the pickers built so far are paid off. */
   #owedUntilMs = 0;
-  /** Until when the callers of a start wait; undefined while none has to. */
+  /** Until when the first callers wait; undefined if none has to. */
   #gatherUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
-  /** How many runs in a row were asked for by the run before. */
+  /** How many runs in a row were requested by the previous run. */
   #inRow = 0;
   #asked = false;
 
@@ -63,12 +65,12 @@ export class RebuildScheduler {
     clock.defer(() => this.#run());
   }
 
-  /** A connection could not be opened: what waits for it need not wait any longer. */
+  /** A connection could not be opened: nothing needs to wait for it any longer. */
   reconsider(): void {
     if (this.#gatherUntilMs !== undefined) this.request('picker');
   }
 
-  /** Whether a new picker would come too early. If so it is asked for. */
+  /** Whether a new picker would be too early. If so, schedules it. */
   mustGather(): boolean {
     if (!this.#owner.isUrgent() || this.#gatherMs() === 0) return false;
     this.request('picker');
@@ -82,7 +84,7 @@ export class RebuildScheduler {
     return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
   }
 
-  /** How long the callers of a start still wait, in ms. */
+  /** How long the first callers still wait, in ms. */
   #gatherMs(): number {
     const owner = this.#owner;
     if (!owner.isGathering()) {
@@ -94,7 +96,7 @@ export class RebuildScheduler {
     return Math.max(0, this.#gatherUntilMs - nowMs);
   }
 
-  /** What is due will not be done. */
+  /** Cancels what is due. */
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();

@@ -3,7 +3,7 @@ import { isLasting } from '../pool/lasting-error.js';
 import type { Pool } from '../pool/pool.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
-/** The errors of callers who get no endpoint: what was found, in words. */
+/** The errors of callers that get no endpoint: what was found, in words. */
 
 export function closedError(): EvenkeelError {
   return new EvenkeelError('EVENKEEL_CLOSED', 'the balancer is closed');

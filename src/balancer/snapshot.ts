@@ -5,36 +5,36 @@ import type { Subchannel } from '../pool/subchannel.js';
 import { RetryCounter, type RetryCounts } from '../retry/retry-counts.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
-/** What a human wants to see of a balancer: plain JSON, made when asked for. */
+/** The state of a balancer for people: plain JSON, created on demand. */
 export interface BalancerSnapshot {
   /** The resolver's name. */
   readonly resolver: string;
   /**
    * `starting`: no set yet. `empty`: known to have no endpoint. `ready`: something can be picked. `idle`: not looking for
-   * endpoints until a call comes; of the doors only gRPC channels do that.
+   * endpoints until there is a call; only gRPC channels do that.
    */
   readonly state: 'starting' | 'empty' | 'ready' | 'not-ready' | 'idle' | 'closed';
   /** How many sets were published. */
   readonly version: number;
-  /** How long the set has not been confirmed, in ms; 0 = it is fresh. */
+  /** How long the set has been unconfirmed, in ms; 0 = it is fresh. */
   readonly staleForMs: number;
-  /** Why the resolver last failed, while it does. */
+  /** Why the resolver last failed, while it is failing. */
   readonly resolveError?: string;
   /** Callers waiting for an endpoint. */
   readonly waiting: number;
   readonly endpoints: readonly EndpointSnapshot[];
-  /** Since the start; they only grow, so that a metrics library can read them now and then. */
+  /** Since creation; they only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
 }
 
 export interface BalancerCounts extends RetryCounts {
-  /** Picks made, also of endpoints that are gone: first attempts, retries and hedges, and some given back unused. */
+  /** Picks made, including those of endpoints that are gone: first attempts, retries and hedges, and some returned unused. */
   readonly picks: number;
-  /** Attempts that waited for an endpoint in vain, or were turned away at once (the event `refused`). */
+  /** Attempts that waited for an endpoint without getting one, or were refused immediately (the event `refused`). */
   readonly refused: number;
 }
 
-/** Of what has done nothing yet. */
+/** Counts before any call. */
 export const noCounts: BalancerCounts = Object.freeze({
   picks: 0,
   refused: 0,
@@ -51,21 +51,21 @@ export interface EndpointSnapshot {
   readonly name?: string;
   readonly zone?: string;
   readonly state: SubchannelState;
-  /** Share of picks against the others; 0 = standby or draining. */
+  /** Share of picks relative to the others; 0 = standby or draining. */
   readonly weight: number;
   readonly suspect: boolean;
   readonly inFlight: number;
-  /** Calls it can carry at once; -1 = no limit. */
+  /** Concurrent calls it can carry; -1 = no limit. */
   readonly capacity: number;
-  /** What one more call would cost; -1 = not a number JSON knows. */
+  /** The cost of one more call; -1 = not a number in JSON. */
   readonly load: number;
-  /** Calls begun, and calls that failed, since the start. */
+  /** Calls started, and calls that failed, since creation. */
   readonly started: number;
   readonly failed: number;
   readonly lastError?: string;
 }
 
-/** What is known of the set. */
+/** What is known about the set. */
 export function snapshotFeed({
   version,
   staleForMs,
@@ -74,7 +74,7 @@ export function snapshotFeed({
   return { version, staleForMs, ...(error !== undefined && { resolveError: error.message }) };
 }
 
-/** Members of the set first, then what is draining. */
+/** Members of the set first, then draining endpoints. */
 export function snapshotEndpoints<C>(pool: Pool<C>, nowMs: number): EndpointSnapshot[] {
   const members = new Set<Subchannel<C>>();
   const result: EndpointSnapshot[] = [];

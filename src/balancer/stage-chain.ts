@@ -4,7 +4,7 @@ import type { Warnings } from '../observe/warnings.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
 
-/** The stages of one balancer, in order. One that throws is skipped and told of: it must not take all calls with it. */
+/** The stages of one balancer, in order. One that throws is skipped and reported: it must not fail all calls. */
 export class StageChain {
   readonly #stages: Stage[] = [];
   readonly #warnings: Warnings;
@@ -62,7 +62,7 @@ export class StageChain {
   }
 }
 
-/** What the pool and the stages that follow rely on; weights are looked at where they count. */
+/** Checks what the pool and the following stages rely on; weights are checked where they are used. */
 function isEntry(entry: EndpointEntry | null | undefined): boolean {
   return isEndpoint(entry?.endpoint);
 }

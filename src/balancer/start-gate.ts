@@ -7,7 +7,7 @@ interface Waiter {
   readonly reject: (reason: unknown) => void;
 }
 
-/** Holds those who wait for the first set (W16). */
+/** Holds callers that wait for the first set (W16). */
 export class StartGate {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
@@ -16,7 +16,7 @@ export class StartGate {
   readonly #waiters = new Set<Waiter>();
   #state: 'waiting' | 'open' | EvenkeelError = 'waiting';
 
-  /** @param late The error for those who waited `timeoutMs`, counted from now, in vain. */
+  /** @param late The error for callers that got no set within `timeoutMs`, counted from now. */
   constructor(clock: Clock, timeoutMs: number, late: () => EvenkeelError) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
@@ -54,7 +54,7 @@ export class StartGate {
     }
   }
 
-  /** The first set is known. Also ends an earlier `fail`: what could not get better by itself did. */
+  /** The first set is known. Also ends an earlier `fail`. */
   open(): void {
     if (this.#state === 'open') return;
     this.#state = 'open';

@@ -21,29 +21,29 @@ interface Waiter<C> {
   readonly reject: (reason: unknown) => void;
 }
 
-/** What the room needs from its balancer. */
+/** What the waiting room needs from its balancer. */
 export interface WaitingRoomOwner<C> {
   readonly clock: Clock;
   readonly limit: number;
   tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined;
-  /** The error for a caller who waited `timeoutMs` in vain. */
+  /** The error for a caller that got nothing within `timeoutMs`. */
   waitedInVain(timeoutMs: number): EvenkeelError;
 }
 
-/** How many callers with keys are tried in vain, at the head and further back, each time something may be pickable. */
+/** How many unsuccessful tries with keys are made, at the head and further back, each time something may be pickable. */
 const MAX_MISSES = 8;
 
 /**
- * Callers parked until something can be picked: first come first served, a bounded number, each for a bounded time.
- * They are picked for anew each time, so nobody is bound to an endpoint that was good when he came.
+ * Callers waiting until something can be picked: first come first served, limited in number and time. Each try picks again, so
+ * no caller is tied to an endpoint that was good when it arrived.
  */
 export class WaitingRoom<C> {
   readonly #owner: WaitingRoomOwner<C>;
-  // A set keeps the order of arrival and lets anyone leave from the middle in O(1).
+  // A Set keeps the order of arrival and removes from the middle in O(1).
   readonly #waiters = new Set<Waiter<C>>();
   /**
-   * Where `#wakeFurther` goes on. Only while it has something to go on with: an iterator that stands still keeps every
-   * former state of the set, and all who ever waited, in memory.
+   * Where `#wakeFurther` continues. Only while there is something to continue with: an idle iterator keeps every former state
+   * of the set, and all callers that ever waited, in memory.
    */
   #further: Iterator<Waiter<C>> | undefined;
   #waking = false;
@@ -56,7 +56,7 @@ export class WaitingRoom<C> {
     return this.#waiters.size;
   }
 
-  /** Rejects with EVENKEEL_QUEUE_FULL at once, with the owner's error after the time, or with the signal's reason. */
+  /** Rejects with EVENKEEL_QUEUE_FULL immediately, with the owner's error after the timeout, or with the signal's reason. */
   wait(request: WaitRequest<C>): Promise<Lease<C>> {
     const { clock, limit } = this.#owner;
     const { signal, timeoutMs } = request;
@@ -89,7 +89,7 @@ export class WaitingRoom<C> {
 
   /** Something may be pickable now: serves callers in order of arrival. */
   wake(): void {
-    // From within a pick: whoever is being picked for must not be served twice.
+    // Called from within a pick: the caller being picked for must not be served twice.
     if (this.#waking) return;
     this.#waking = true;
     this.#wakeInOrder();
@@ -100,9 +100,9 @@ export class WaitingRoom<C> {
     let misses = 0;
     for (const waiter of this.#waiters) {
       if (this.#serve(waiter)) continue;
-      // Nothing for one without a key is nothing for anybody.
+      // If there is nothing for a caller without a key, there is nothing for any other.
       if (waiter.request.key === undefined) return;
-      // One with a key may wait for a busy endpoint while others are free for those behind him.
+      // A caller with a key may wait for a busy endpoint while others are free for callers behind it.
       if (++misses === MAX_MISSES) {
         this.#wakeFurther();
         return;
@@ -111,8 +111,8 @@ export class WaitingRoom<C> {
   }
 
   /**
-   * This is called at the end of every call: it must not try each of a thousand keys every time. Beyond the first few
-   * it goes on where it stopped the last time.
+   * This is called at the end of every call: it must not try each of a thousand keys every time. Beyond the first few it
+   * continues where it stopped last time.
    */
   #wakeFurther(): void {
     let misses = 0;
@@ -137,7 +137,7 @@ export class WaitingRoom<C> {
     return true;
   }
 
-  /** Turns everybody away. */
+  /** Rejects all callers. */
   fail(error: EvenkeelError): void {
     for (const waiter of this.#waiters) {
       this.#leave(waiter);

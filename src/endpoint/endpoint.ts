@@ -2,16 +2,16 @@ import { checkNumber, checkPort, checkString, optionError } from '../runtime/che
 import { hostPort, normalizeAddress } from './address.js';
 import { Attributes } from './attributes.js';
 
-/** What Kubernetes says about a pod's state, after its defaults were filled in (S5). */
+/** A pod's state according to Kubernetes, with defaults filled in (S5). */
 export interface EndpointConditions {
   readonly ready: boolean;
   readonly serving: boolean;
   readonly terminating: boolean;
 }
 
-/** One address that may get work: plain frozen data. */
+/** One address that may receive calls: plain frozen data. */
 export interface Endpoint {
-  /** Identity (U7): `address:port`, and `#uid` where the pod's uid is known. Two endpoints with one key are the same pod. */
+  /** Identity (U7): `address:port`, and `#uid` if the pod's uid is known. Two endpoints with the same key are the same pod. */
   readonly key: string;
   /** Canonical IP text, or a host name. */
   readonly address: string;
@@ -22,18 +22,18 @@ export interface Endpoint {
   readonly name: string | undefined;
   readonly zone: string | undefined;
   readonly nodeName: string | undefined;
-  /** Zones and nodes that should use this endpoint (topology hints); empty when there are none. */
+  /** Zones and nodes that should use this endpoint (topology hints); empty if there are none. */
   readonly hintZones: readonly string[];
   readonly hintNodes: readonly string[];
   readonly conditions: EndpointConditions;
-  /** Share of traffic against its neighbours, above 0. 1 unless a resolver knows better. */
+  /** Share of traffic relative to other endpoints, above 0. 1 unless a resolver knows better. */
   readonly weight: number;
   readonly attributes: Attributes;
 }
 
-/** What it takes to describe an endpoint; all but address and port have defaults. */
+/** The description of an endpoint; all but address and port have defaults. */
 export interface EndpointInit {
-  /** IP address or host name; brought to its canonical form. */
+  /** IP address or host name; converted to its canonical form. */
   readonly address: string;
   /** From 1 to 65535. */
   readonly port: number;
@@ -49,9 +49,9 @@ export interface EndpointInit {
   readonly hintZones?: readonly string[] | undefined;
   /** Nodes that should use it. @defaultValue [] */
   readonly hintNodes?: readonly string[] | undefined;
-  /** What is left out is as in a slice (S5). @defaultValue ready, serving and not terminating */
+  /** Missing conditions default as in a slice (S5). @defaultValue ready, serving and not terminating */
   readonly conditions?: Partial<EndpointConditions> | undefined;
-  /** Share of traffic against its neighbours, above 0. @defaultValue 1 */
+  /** Share of traffic relative to other endpoints, above 0. @defaultValue 1 */
   readonly weight?: number | undefined;
   /** Extra metadata for stages and transports. @defaultValue none */
   readonly attributes?: Attributes | undefined;
@@ -60,7 +60,7 @@ export interface EndpointInit {
 const noHints: readonly string[] = Object.freeze([]);
 const readyConditions: EndpointConditions = Object.freeze({ ready: true, serving: true, terminating: false });
 
-/** Makes an endpoint. Throws EVENKEEL_OPTION for an empty address, a port outside 1–65535 or a weight not above 0. */
+/** Creates an endpoint. Throws EVENKEEL_OPTION for an empty address, a port outside 1–65535 or a weight not above 0. */
 export function createEndpoint(init: EndpointInit): Endpoint {
   if (typeof init !== 'object' || init === null) throw optionError('endpoint', 'an object with address and port', init);
   const address = normalizeAddress(checkString('address', init.address));
@@ -82,7 +82,7 @@ export function createEndpoint(init: EndpointInit): Endpoint {
   });
 }
 
-// Field by field: a condition that is present but undefined is missing, too (S5).
+// Field by field: a condition that is present but undefined is missing too (S5).
 function withDefaults({ ready, serving, terminating }: Partial<EndpointConditions>): EndpointConditions {
   return Object.freeze({ ready: ready ?? true, serving: serving ?? true, terminating: terminating ?? false });
 }
@@ -92,7 +92,10 @@ export function endpointAddress(endpoint: Endpoint): string {
   return hostPort(endpoint.address, endpoint.port);
 }
 
-/** Whether `createEndpoint` made it. Resolvers and stages may be anybody's; half an endpoint would fail at odd places later. */
+/**
+ * Whether `createEndpoint` created it. Resolvers and stages may be custom; an incomplete endpoint would fail in odd places
+ * later.
+ */
 export function isEndpoint(value: Endpoint | null | undefined): boolean {
   return typeof value?.key === 'string' && typeof value.conditions === 'object' && value.attributes !== undefined;
 }

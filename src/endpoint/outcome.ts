@@ -1,30 +1,30 @@
-/** How a call ended, in the words every stage, load and retry policy understands. Adapters map their protocol to it. */
+/** How a call ended, in terms every stage, load and retry policy understands. Adapters map their protocol to it. */
 export interface Outcome {
   /**
    * - `success`: the endpoint did its work (an application error is a success of the endpoint).
    * - `failure`: the endpoint or the way to it failed; `cause` says how.
    * - `cancelled`: the caller gave up; says nothing about the endpoint.
-   * - `not-started`: nothing was sent; always safe to repeat elsewhere.
+   * - `not-started`: nothing was sent; always safe to retry on another endpoint.
    */
   readonly kind: 'success' | 'failure' | 'cancelled' | 'not-started';
-  /** How it failed. `status`: the answer itself says so (5xx); `overload`: the endpoint pushes back (503 with Retry-After, 429). */
+  /** How it failed. `status`: the response says so (5xx); `overload`: the endpoint pushes back (503 with Retry-After, 429). */
   readonly cause?: OutcomeCause;
   /** The endpoint asked not to be called again for this long, in ms. */
   readonly retryAfterMs?: number;
-  /** What the server said about its own load with the answer. */
+  /** The load report that came with the response. */
   readonly report?: LoadReport;
 }
 
 export type OutcomeCause = 'connect' | 'timeout' | 'reset' | 'status' | 'overload' | 'protocol';
 
-/** A server's own word about its load, as in ORCA: utilisations from 0 up, 1 = fully used. */
+/** A server's report about its load, as in ORCA: utilizations from 0 up, 1 = fully used. */
 export interface LoadReport {
   readonly applicationUtilization?: number | undefined;
   readonly cpuUtilization?: number | undefined;
   readonly memUtilization?: number | undefined;
-  /** Requests per second the server says it handles. */
+  /** Requests per second, as reported. */
   readonly rpsFractional?: number | undefined;
-  /** Errors per second the server says it makes. */
+  /** Errors per second, as reported. */
   readonly eps?: number | undefined;
   readonly namedMetrics?: Readonly<Record<string, number>> | undefined;
 }
@@ -57,8 +57,8 @@ export const outcomes: {
 });
 
 /**
- * `value` as an outcome that stages and loads can reckon with, undefined if it is none. A `retryAfterMs` that is no time
- * is left out. On the path of every call.
+ * `value` as an outcome that stages and loads can use, undefined if it is not one. An invalid `retryAfterMs` is dropped. On the
+ * path of every call.
  */
 export function usableOutcome(value: unknown): Outcome | undefined {
   if (typeof value !== 'object' || value === null) return undefined;

@@ -1,7 +1,7 @@
 import { type Channel, channel } from 'node:diagnostics_channel';
 import { notify, type Observer, type ObserverEvents, observerEventNames, observerOf, observes } from './observer.js';
 
-/** What is published on `evenkeel:<event>`: the value an observer is told, and the name of the resolver. */
+/** What is published on `evenkeel:<event>`: the observer's value, and the name of the resolver. */
 export type DiagnosticsEvents = {
   readonly [Event in keyof ObserverEvents]: ObserverEvents[Event] & { readonly resolver: string };
 };

@@ -5,15 +5,15 @@ import type { EvenkeelError, ResolveError } from '../errors.js';
 /** States of a subchannel, in gRPC's words. */
 export type SubchannelState = 'idle' | 'connecting' | 'ready' | 'backoff' | 'draining' | 'closed';
 
-/** What an observer is told: plain values, after the fact. Every event is an object literal owned by the callee. */
+/** The values of the events: plain objects, created after the fact and owned by the callee. */
 export interface ObserverEvents {
   /** The resolver published a set. */
   resolved: { readonly endpoints: readonly Endpoint[]; readonly version: number };
-  /** The resolver could not look; the last set stays in use. Once per kind of failure, not per attempt. */
+  /** The resolver could not get a set; the last one stays in use. Once per kind of failure, not per attempt. */
   resolveFailed: { readonly error: ResolveError; readonly stale: boolean };
   /** The resolver's last set was confirmed after a failure. */
   resolveRecovered: { readonly staleForMs: number };
-  /** A plain target is found in another way: how, why, and what would make it better. */
+  /** A plain target uses another discovery mode: which, why, and what would be better. */
   discoveryChanged: {
     readonly target: string;
     readonly mode: string;
@@ -27,26 +27,26 @@ export interface ObserverEvents {
     readonly to: SubchannelState;
     readonly error?: Error;
   };
-  /** An endpoint is suspect and gets no call for `durationMs`. */
+  /** An endpoint is suspect and gets no calls for `durationMs`. */
   ejected: { readonly endpoint: Endpoint; readonly reason: string; readonly durationMs: number };
-  /** It is not suspect any more. */
+  /** It is no longer suspect. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
-  /** Too many are suspect, so all are used (true); or that is over (false). */
+  /** So many are suspect that all are used (true); or that is over (false). */
   panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
-  /** One attempt of a call ended; `retrying` says that another follows elsewhere. */
+  /** One attempt of a call ended; `retrying` says that another follows on another endpoint. */
   attemptEnded: {
     readonly endpoint: Endpoint;
     readonly outcome: Outcome;
     /** From 1. */
     readonly attempt: number;
     readonly retrying: boolean;
-    /** It ran beside an earlier attempt that took long. */
+    /** It ran beside an earlier, slow attempt. */
     readonly hedged?: boolean;
     readonly error?: unknown;
   };
-  /** A call could not be given an endpoint. */
+  /** A call got no endpoint. */
   refused: { readonly error: EvenkeelError };
-  /** Something odd that was handled; worth a log line. */
+  /** Something unexpected was handled; worth a log line. */
   warned: { readonly message: string; readonly error?: unknown };
 }
 
@@ -66,19 +66,19 @@ export const observerEventNames: readonly (keyof ObserverEvents)[] = Object.free
 ] as const satisfies readonly (keyof ObserverEvents)[]);
 
 /**
- * Hooks by event name. They are called synchronously, in the middle of things, and may call back in. What a hook throws
- * or rejects with is swallowed: watching must not break what is watched.
+ * Hooks by event name. They are called synchronously, in the middle of other work, and may call back in. Errors a hook throws
+ * or rejects with are swallowed, because observing must not break anything.
  */
 export type Observer = {
   readonly [Event in keyof ObserverEvents]?: ((event: ObserverEvents[Event]) => void) | undefined;
 };
 
-/** Whether anybody listens to `event`: for call sites that would make its value for nothing. */
+/** Whether anything listens to `event`: lets call sites skip creating its value. */
 export function observes(observer: Observer, event: keyof ObserverEvents): boolean {
   return observer[event] !== undefined;
 }
 
-/** Tells an observer, safely. */
+/** Calls an observer's hook, safely. */
 export function notify<Event extends keyof ObserverEvents>(
   observer: Observer,
   event: Event,
@@ -88,14 +88,14 @@ export function notify<Event extends keyof ObserverEvents>(
   if (hook === undefined) return;
   try {
     const result: unknown = hook.call(observer, value);
-    // An async hook fits the type, too; what it rejects with would end the process.
+    // An async hook fits the type too; its rejection would end the process.
     if (result instanceof Promise) result.catch(() => {});
   } catch {
-    // The observer's own trouble.
+    // The observer's own problem.
   }
 }
 
-/** An observer that tells several. */
+/** An observer that forwards to several. */
 export function combineObservers(observers: readonly Observer[]): Observer {
   return observerOf(
     (event) => observers.some((observer) => observes(observer, event)),
@@ -105,7 +105,7 @@ export function combineObservers(observers: readonly Observer[]): Observer {
   );
 }
 
-/** An observer whose every hook is `tell`, and is there only while somebody `listens`. */
+/** An observer whose every hook is `tell`, present only while something `listens`. */
 export function observerOf(
   listens: (event: keyof ObserverEvents) => boolean,
   tell: <Event extends keyof ObserverEvents>(event: Event, value: ObserverEvents[Event]) => void,

@@ -1,12 +1,12 @@
 import type { Clock } from '../runtime/clock.js';
 import { notify, type Observer } from './observer.js';
 
-/** How often trouble of one kind is told of, in ms. */
+/** How often problems of one kind are reported, in ms. */
 const AGAIN_AFTER_MS = 60_000;
 
 /**
- * Tells of trouble with what users plug in (a stage, a picker, a transport) that was handled, as `warned`. It may come
- * with every call, so each kind is told of at most once a minute.
+ * Reports handled problems with plug-ins (a stage, a picker, a transport) as `warned`. They may occur with every call, so each
+ * kind is reported at most once a minute.
  */
 export class Warnings {
   readonly #observer: Observer;
@@ -18,7 +18,7 @@ export class Warnings {
     this.#clock = clock;
   }
 
-  /** @param message Also the kind: no addresses and no numbers in it, or the memory for them grows. */
+  /** @param message Also the kind: it must contain no addresses or numbers, or memory grows. */
   warn(message: string, error: unknown): void {
     const nowMs = this.#clock.now();
     const toldAtMs = this.#toldAtMs.get(message);

@@ -12,18 +12,18 @@ export interface ConnectAttemptParts<C> {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
-  /** How often the endpoint failed lately, in a row: others go first. */
+  /** Recent consecutive failures of the endpoint: others go first. */
   readonly failures: number;
   /** Exactly one of the two is called, once, never synchronously; none after `callOff`. */
   opened(connection: Connection<C>): void;
   failed(error: EvenkeelError): void;
-  /** Takes what a transport delivers although nobody wants it any more. */
+  /** Takes a connection that arrives after the attempt was called off. */
   discard(connection: Connection<C>): void;
 }
 
 /**
- * One attempt at a connection: waits its turn, then connects within a time limit. Holds also for a transport that
- * ignores its signal, throws instead of rejecting, or delivers something that is no connection.
+ * One attempt at a connection: waits its turn, then connects within a time limit. Also handles a transport that ignores its
+ * signal, throws instead of rejecting, or delivers something that is not a connection.
  */
 export class ConnectAttempt<C> implements GateVisitor {
   readonly #parts: ConnectAttemptParts<C>;
@@ -54,7 +54,7 @@ export class ConnectAttempt<C> implements GateVisitor {
     );
   }
 
-  /** Nobody wants the connection any more. Harmless when it is over. */
+  /** The connection is no longer wanted. Does nothing if the attempt is over. */
   callOff(): void {
     if (this.#over) return;
     this.#end(false);
@@ -101,12 +101,12 @@ export class ConnectAttempt<C> implements GateVisitor {
   }
 }
 
-/** What `value` is in the place of a connection, in words; undefined if it is one. */
+/** Why `value` is not a connection, in words; undefined if it is one. */
 function notAConnection(value: unknown): string | undefined {
   if (typeof value !== 'object' || value === null) return String(value);
   const { closed, close } = value as { closed?: { then?: unknown } | null; close?: unknown };
   const missing: string[] = [];
-  // Nothing compares with what is no number: it would stay ready and never be picked.
+  // Comparisons with NaN are always false: it would stay ready and never be picked.
   if (!hasCapacity(value)) missing.push('capacity (a number)');
   if (typeof closed?.then !== 'function') missing.push('closed (a promise)');
   if (typeof close !== 'function') missing.push('close (a function)');
@@ -118,7 +118,7 @@ function hasCapacity(connection: { readonly capacity?: unknown }): boolean {
     const { capacity } = connection;
     return typeof capacity === 'number' && !Number.isNaN(capacity);
   } catch {
-    // There is one; that it throws is noticed by whoever picks.
+    // It exists; a pick notices if it throws.
     return true;
   }
 }

@@ -3,18 +3,20 @@ import { DialBudget } from './dial-budget.js';
 
 /** What the gate lets in. */
 export interface GateVisitor {
-  /** There is room: begins, now. Owes the gate one `left`. Must not throw. */
+  /** There is a free slot: starts now. Must call the gate's `left` once. Must not throw. */
   begin(): void;
 }
 
-/** An endpoint that failed no more often than this in a row may just be starting: it does not queue behind those that are gone. */
+/**
+ * An endpoint with at most this many consecutive failures may just be starting: it does not queue behind endpoints that are
+ * gone.
+ */
 const FEW_FAILURES = 3;
 
 /**
- * Lets a bounded number of connection attempts run at once; the others wait their turn, first come first served.
- * Attempts on endpoints that failed lately wait behind all others and get at most half of the places: a hundred
- * endpoints that hang until their time-out must not keep a new pod waiting. They are also paid for from a budget, and every
- * other turn is for those that failed only a few times.
+ * Limits concurrent connection attempts; the others wait their turn, first come first served. Attempts to endpoints that failed
+ * recently wait behind all others and get at most half of the slots: a hundred endpoints that hang until their timeout must not
+ * keep a new pod waiting. A budget limits them too, and every other turn is for those that failed only a few times.
  */
 export class ConnectGate {
   readonly #limit: number;
@@ -27,9 +29,9 @@ export class ConnectGate {
   readonly #runningAgain = new Set<GateVisitor>();
   #running = 0;
   #admitting = false;
-  /** Whether the last turn of those that failed was one of the many that failed often. */
+  /** Whether the last turn for failed endpoints went to one that failed often. */
   #wasLong = false;
-  /** Runs while somebody waits for the budget. */
+  /** Runs while an attempt waits for the budget. */
   #timer: Timer | undefined;
 
   constructor(limit: number, clock: Clock) {
@@ -38,14 +40,17 @@ export class ConnectGate {
     this.#clock = clock;
   }
 
-  /** Calls `begin` as soon as there is room, perhaps at once. @param failures How often its endpoint failed lately, in a row. */
+  /**
+   * Calls `begin` as soon as there is a free slot, possibly synchronously. @param failures Recent consecutive failures of its
+   * endpoint.
+   */
   enter(visitor: GateVisitor, failures: number): void {
     const waiting = failures === 0 ? this.#waiting : failures <= FEW_FAILURES ? this.#waitingAgain : this.#waitingLong;
     waiting.add(visitor);
     if (!this.#admitting) this.#admit();
   }
 
-  /** Does not want in any more. False when it is in already. */
+  /** Stops waiting. False if it has already started. */
   giveUp(visitor: GateVisitor): boolean {
     const waited =
       this.#waiting.delete(visitor) || this.#waitingAgain.delete(visitor) || this.#waitingLong.delete(visitor);
@@ -53,14 +58,14 @@ export class ConnectGate {
     return waited;
   }
 
-  /** One that had begun is over. @param connected Whether it brought a connection. */
+  /** A started attempt is over. @param connected Whether it got a connection. */
   left(visitor: GateVisitor, connected: boolean): void {
     this.#running--;
     if (this.#runningAgain.delete(visitor) && connected) this.#budget.giveBack();
     this.#admitLater();
   }
 
-  /** At the end of the turn: whoever calls off thousands of attempts would else begin each before he gets to it. */
+  /** At the end of the turn: otherwise calling off thousands of attempts would start each of them first. */
   #admitLater(): void {
     if (this.#admitting) return;
     this.#admitting = true;
@@ -80,7 +85,7 @@ export class ConnectGate {
     }
   }
 
-  /** One of those that failed lately; false if there is none, no place, or nothing to pay with. */
+  /** Starts one that failed recently; false if there is none, no slot, or no budget. */
   #admitAgain(): boolean {
     if (this.#waitingAgain.size + this.#waitingLong.size === 0) return false;
     if (this.#runningAgain.size >= this.#limitAgain) return false;

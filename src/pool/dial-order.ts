@@ -7,12 +7,14 @@ interface Newcomer<C> {
   readonly weight: number;
 }
 
-/** So many endpoints are drawn for the first calls of a start: the first call goes to one of them, the second to the other. */
+/**
+ * This many endpoints are drawn for the first calls after a start: the first call goes to one of them, the second to the other.
+ */
 const DRAWN = 2;
 
 /**
- * The order in which new endpoints are connected to: drawn by weight, standby ones last. What is connected to first gets the
- * first calls; in the order of the list that would be the same endpoint for every client that starts.
+ * The order in which new endpoints are connected: drawn by weight, standby ones last. The first to be connected gets the first
+ * calls; in list order that would be the same endpoint for every starting client.
  * Source: weighted sampling without replacement (Efraimidis, Spirakis, IPL 97(5), 2006).
  */
 export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], rng: Rng): N[] {
@@ -26,31 +28,31 @@ export function inDrawnOrder<C, N extends Newcomer<C>>(newcomers: readonly N[], 
 }
 
 /**
- * Who gets the first calls of a start, when nothing was connected before: the first of the drawn order that do not fail. Not
- * simply whoever connects first: that is the nearest, or the idlest, for every client alike.
+ * The endpoints that get the first calls after a start, when nothing was connected before: the first of the drawn order that do
+ * not fail. Not simply those that connect first, because that would be the nearest or idlest endpoint for every client.
  */
 export class FirstDrawn<C> {
-  /** Those who may be among them, the first drawn at the end, where little is moved when one is taken out. */
+  /** Candidates, the first drawn at the end, where removing one moves little. */
   #order: Subchannel<C>[] = [];
   #isHalfServed = false;
 
-  /** Nothing is connected, and these are being connected to, in this order, after those of whom was told before. */
+  /** Nothing is connected, and these are being connected, in this order, after those of earlier calls. */
   add(newcomers: readonly Newcomer<C>[]): void {
     const order = newcomers.filter(hasShare).map(({ subchannel }) => subchannel);
     this.#order = [...order.reverse(), ...this.#order];
   }
 
-  /** The start is over. */
+  /** The start-up is over. */
   end(): void {
     if (this.#order.length > 0) this.#order = [];
   }
 
-  /** Whether one of the drawn has had a call, and another has not; as of the last `waiting`. */
+  /** Whether one of the drawn endpoints has had a call and another has not; as of the last `waiting`. */
   get isHalfServed(): boolean {
     return this.#isHalfServed;
   }
 
-  /** Those that have had no call yet, connecting or ready, at most two. */
+  /** Drawn endpoints without a call so far, connecting or ready, at most two. */
   get waiting(): readonly Subchannel<C>[] {
     const order = this.#order;
     const waiting: Subchannel<C>[] = [];

@@ -1,10 +1,10 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
-/** How long an idle endpoint that left the set is kept for its return at most, whatever the drain time-out. In ms. */
+/** How long an idle endpoint that left the set is kept in case it returns, whatever the drain timeout. In ms. */
 const RETURN_WITHIN_MS = 30_000;
 
-/** What it takes. `options.drainTimeoutMs` is for the calls; Infinity = however long they take. */
+/** What it takes. `options.drainTimeoutMs` is for the calls; Infinity = no limit. */
 export interface DrainOwner {
   readonly clock: Clock;
   readonly options: ResolvedPoolOptions;
@@ -18,8 +18,8 @@ export class DrainLimits {
   #timer: Timer | undefined;
 
   /**
-   * @param notReturned What is idle now, or becomes so, may go.
-   * @param timedOut What still runs has to go. Comes after `notReturned`.
+   * @param notReturned Endpoints that are or become idle may close.
+   * @param timedOut Running calls are cut. Called after `notReturned`.
    */
   constructor(owner: DrainOwner, notReturned: () => void, timedOut: () => void) {
     this.#owner = owner;

@@ -1,17 +1,17 @@
 import { setMaxListeners } from 'node:events';
 import type { Endpoint } from '../endpoint/endpoint.js';
 
-/** The reason of `lease.leaving`: calls on this endpoint had better move. */
+/** The reason of `lease.leaving`: calls on this endpoint should move. */
 export interface Leaving {
   readonly endpoint: Endpoint;
   /**
-   * Until when calls may stay, on the balancer's clock (`performance.now()` unless another was given); then they are cut.
-   * Infinity = as long as they take.
+   * Until when calls may stay, on the balancer's clock (`performance.now()` by default); then they are cut. Infinity = no
+   * limit.
    */
   readonly untilMs: number;
 }
 
-/** Tells the calls of one endpoint that it leaves. The signal is made when first asked for: most calls never do. */
+/** Tells the calls of one endpoint that it leaves. The signal is created on demand, because most calls never read it. */
 export class LeaveNotice {
   #controller: AbortController | undefined;
   #leaving: Leaving | undefined;
@@ -31,7 +31,7 @@ export class LeaveNotice {
     this.#controller?.abort(leaving);
   }
 
-  /** The endpoint stays after all: calls that begin from now on have a signal of their own. */
+  /** The endpoint stays after all: calls that start from now on get a new signal. */
   withdraw(): void {
     if (this.#leaving === undefined) return;
     this.#leaving = undefined;

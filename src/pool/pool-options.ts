@@ -2,19 +2,19 @@ import type { BackoffOptions } from '../runtime/backoff.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 
-/** How connections are opened, kept and given up. */
+/** How connections are opened, kept and closed. */
 export interface PoolOptions {
   /** Time to open one connection, in ms. @defaultValue 2000 */
   readonly connectTimeoutMs?: number | undefined;
-  /** How many connections may be opening at once, so that a start or a rollout is no connection storm. @defaultValue 32 */
+  /** How many connections may be opening at once, so that a start or rollout causes no connection storm. @defaultValue 32 */
   readonly maxConnecting?: number | undefined;
   /** First pause after a failed connection, in ms; grows × 1.6, ± 20 %. @defaultValue 200 */
   readonly reconnectInitialMs?: number | undefined;
   /** Longest pause after a failed connection, in ms. @defaultValue 3000 */
   readonly reconnectMaxMs?: number | undefined;
   /**
-   * How long the calls of an endpoint that left may take to finish, in ms; Infinity = as long as they take. It also is
-   * kept ready to come back for so long, but never longer than 30 s. @defaultValue 30000
+   * How long calls may take to finish on an endpoint that left, in ms; Infinity = no limit. An idle endpoint is kept for the
+   * same time in case it returns, but never longer than 30 s. @defaultValue 30000
    */
   readonly drainTimeoutMs?: number | undefined;
   /** Mean age at which a connection is replaced, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */

@@ -15,7 +15,7 @@ import { Subchannel } from './subchannel.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Transport } from './transport.js';
 
-/** What a pool is made of. */
+/** What a pool needs. */
 export interface PoolParts<C> {
   readonly transport: Transport<C>;
   readonly clock: Clock;
@@ -42,17 +42,17 @@ export interface Member<C> {
   readonly suspect: boolean;
 }
 
-/** Keeps one subchannel per endpoint of the set; what leaves drains, what returns is revived. */
+/** Keeps one subchannel per endpoint of the set: endpoints that leave drain, endpoints that return are revived. */
 export class Pool<C> {
   readonly #parts: PoolParts<C>;
   readonly #owner: SubchannelOwner<C>;
-  /** Every subchannel not yet closed, the draining ones included. */
+  /** Every subchannel that is not closed yet, including draining ones. */
   readonly #subchannels = new Map<string, Subchannel<C>>();
   readonly #retiring: Retiring<C>;
-  /** Who gets the first calls of a start. */
+  /** The endpoints that get the first calls after a start. */
   readonly first: FirstDrawn<C> = new FirstDrawn();
   #members: readonly Member<C>[] = [];
-  /** Calls begun on subchannels that are closed by now. */
+  /** Calls started on subchannels that are now closed. */
   #startedBefore = 0;
   #closing = false;
   #allClosed: (() => void) | undefined;
@@ -77,17 +77,17 @@ export class Pool<C> {
     };
   }
 
-  /** The members of the present set, in its order. */
+  /** The members of the current set, in its order. */
   get members(): readonly Member<C>[] {
     return this.#members;
   }
 
-  /** Members and those that are draining. */
+  /** Members and draining subchannels. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();
   }
 
-  /** Calls begun since the start. */
+  /** Calls started since creation. */
   get started(): number {
     let started = this.#startedBefore;
     for (const subchannel of this.#subchannels.values()) started += subchannel.started;
@@ -99,15 +99,15 @@ export class Pool<C> {
   }
 
   /**
-   * Makes the pool follow `set`. `known` is all the resolver listed, by key: it tells of an endpoint that left the set
-   * whether its pod is terminating, and so will not come back.
+   * Makes the pool follow `set`. `known` is everything the resolver listed, by key: it tells whether the pod of an endpoint
+   * that left the set is terminating and so will not return.
    */
   reconcile(set: EndpointSet, known: ReadonlyMap<string, Endpoint>): void {
     const staying = new Set<string>();
     const members: Member<C>[] = [];
     const newcomers: Member<C>[] = [];
     for (const entry of set.entries) {
-      // An observer told of one of them may have closed the balancer.
+      // An observer may have closed the balancer meanwhile.
       if (this.#closing) return;
       staying.add(entry.endpoint.key);
       const member = this.#member(entry);
@@ -121,13 +121,13 @@ export class Pool<C> {
     for (const [key, subchannel] of this.#subchannels) {
       if (staying.has(key)) continue;
       subchannel.drain(known.get(key)?.conditions.terminating ?? false);
-      // Not where all drain because the balancer closes: those calls have nowhere else to go.
+      // Not if all drain because the balancer closes: those calls have nowhere else to go.
       subchannel.handBack();
     }
   }
 
   /**
-   * Drains all; resolves when every subchannel and connection is closed. What runs when `signal` aborts is cut.
+   * Drains all; resolves when every subchannel and connection is closed. Calls still running when `signal` aborts are cut.
    * Called once.
    */
   async close(signal: AbortSignal): Promise<void> {

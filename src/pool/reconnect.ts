@@ -4,8 +4,8 @@ import type { Rng } from '../runtime/rng.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
 /**
- * A connection that ended sooner than this without a call that succeeded on it was of no use: reconnecting at once would be
- * a hot loop. In ms.
+ * A connection that ended sooner than this without a successful call was useless: reconnecting immediately would be a hot loop.
+ * In ms.
  */
 const MIN_USEFUL_LIFE_MS = 1_000;
 
@@ -17,8 +17,8 @@ export interface ReconnectOwner {
 }
 
 /**
- * How a connection ended that had been open: the other side asked for its end and lets its calls finish (GOAWAY, maximum
- * age), or it was closed without an error, or with one.
+ * How an open connection ended: the other side asked for its end and lets its calls finish (GOAWAY, maximum age), or it was
+ * closed without or with an error.
  */
 export type EndOfConnection = 'leaving' | 'closed' | 'failed';
 
@@ -26,16 +26,16 @@ export type EndOfConnection = 'leaving' | 'closed' | 'failed';
 export interface EndedLife {
   /** In ms. */
   readonly livedMs: number;
-  /** Whether another may be opened at once. */
+  /** Whether another may be opened immediately. */
   readonly atOnce: boolean;
 }
 
-/** Says when to connect again: at once, or after a pause that grows with each failure in a row. */
+/** Decides when to reconnect: immediately, or after a pause that grows with consecutive failures. */
 export class Reconnect {
   readonly #owner: ReconnectOwner;
   readonly #due: () => void;
   #connectedAtMs = 0;
-  /** Failed connections since the last one that was of use; the exponent of the backoff. */
+  /** Failed connections since the last useful one; the exponent of the backoff. */
   #failures = 0;
   #timer: Timer | undefined;
 
@@ -44,7 +44,7 @@ export class Reconnect {
     this.#due = due;
   }
 
-  /** How often it failed lately, in a row. */
+  /** Recent consecutive failures. */
   get failures(): number {
     return this.#failures;
   }
@@ -54,8 +54,8 @@ export class Reconnect {
   }
 
   /**
-   * The connection ended. One that lived longer than the longest pause ends the row of failures, and so does one that was
-   * of use until the other side wanted it to end: however short its maximum age is, that is how the server works.
+   * The connection ended. A connection that lived longer than the longest pause resets the failures. So does one that was
+   * useful until the other side asked for its end: that is how a server with a short maximum age works.
    *
    * @param succeeded Whether a call succeeded on it.
    */
@@ -63,7 +63,7 @@ export class Reconnect {
     const { clock, options } = this.#owner;
     const { initialMs, maxMs } = options.reconnect;
     const livedMs = clock.now() - this.#connectedAtMs;
-    // An orderly end is no failure. All it may not become is a loop faster than a first failure allows.
+    // An orderly end is not a failure, but it must not loop faster than a first failure allows.
     const minLifeMs = how === 'leaving' ? Math.min(initialMs, MIN_USEFUL_LIFE_MS) : MIN_USEFUL_LIFE_MS;
     const atOnce = how !== 'failed' && (succeeded || livedMs >= minLifeMs);
     if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, maxMs) || (atOnce && how === 'leaving')) this.#failures = 0;

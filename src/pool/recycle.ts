@@ -4,7 +4,7 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
 
-/** Ages are spread by this much either way, so that the connections of a rollout do not all end together. */
+/** Random variation of ages, so that the connections of a rollout do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
 
 /** What it takes. */
@@ -14,7 +14,7 @@ export interface RecycleOwner {
   readonly options: ResolvedPoolOptions;
 }
 
-/** Says when a connection has reached its maximum age. The age goes on while it is stopped. */
+/** Reports when a connection has reached its maximum age. The age continues while it is stopped. */
 export class Recycle {
   readonly #owner: RecycleOwner;
   readonly #due: () => void;
@@ -26,7 +26,7 @@ export class Recycle {
     this.#due = due;
   }
 
-  /** A new connection, or another span of life for the one there is. */
+  /** A new connection, or a new lifetime for the existing one. */
   renew(endpoint: Endpoint): void {
     const { clock, rng, options } = this.#owner;
     const ownAgeMs = endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
@@ -35,7 +35,7 @@ export class Recycle {
     this.resume();
   }
 
-  /** Goes on after `stop`, with the same connection. */
+  /** Continues after `stop`, with the same connection. */
   resume(): void {
     this.stop();
     if (this.#expiresAtMs === Number.POSITIVE_INFINITY) return;

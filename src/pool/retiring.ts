@@ -10,10 +10,10 @@ export interface RetiringOwner {
   readonly warnings: Warnings;
 }
 
-/** How long a connection that was cut may take to close, in ms; a transport that hangs must not hang `close`. */
+/** How long a cut connection may take to close, in ms; a hanging transport must not hang `close`. */
 const CUT_PATIENCE_MS = 5_000;
 
-/** Connections that get no new call and are not closed yet. */
+/** Connections that get no new calls and are not closed yet. */
 export class Retiring<C> {
   readonly #owner: RetiringOwner;
   /** Aborting one cuts what still runs on its connection. */
@@ -23,10 +23,10 @@ export class Retiring<C> {
     this.#owner = owner;
   }
 
-  /** Lets running calls finish, within the drain time-out, then closes; or cuts at once. */
+  /** Lets running calls finish within the drain timeout, then closes; or cuts immediately. */
   add(connection: Connection<C>, how: 'finish' | 'cut'): void {
     const limit = new AbortController();
-    // A signal of its own for each: listeners on a shared one would pile up.
+    // One signal each: listeners on a shared one would accumulate.
     if (how === 'cut') limit.abort();
     const closed = this.#close(connection, { signal: limit.signal, abort: () => limit.abort() });
     this.#limits.set(closed, limit);

@@ -10,35 +10,35 @@ import type { Tracker } from '../stage/stage.js';
 import { Trackers } from './trackers.js';
 import type { Connection } from './transport.js';
 
-/** A server's `Retry-After` is believed up to this long, in ms. */
+/** A server's `Retry-After` is honored for up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
-/** No limit, and a limit that is not known beforehand: small integers, which are compared without touching the heap. */
+/** No limit, and a limit that must be queried: small integers, which are compared without touching the heap. */
 const UNLIMITED = 2 ** 30;
 const ASK = -1;
 
 /**
- * The side of a subchannel that calls see: its room, what is counted, its load, who hears of their ends. One object with
- * the rest of it, and its first part: what a pick, a start and an end touch shares cache lines, and they look at nothing
- * else if it can be helped. With thousands of endpoints the memory a pick waits for is what it costs.
+ * The part of a subchannel that calls touch: capacity, counters, load, trackers. It is one object with the rest of the
+ * subchannel, and comes first, so that the fields of a pick, a start and an end share cache lines. With thousands of endpoints,
+ * waiting for memory is what a pick costs.
  */
 export abstract class SubchannelCalls<C> {
   /** Calls begun since the start. */
   started = 0;
-  /** Whether a success would now change nothing but the load and what is counted here. */
+  /** Whether a success would change nothing but the load and these counters. */
   #onlyCounts = false;
-  /** When a call last ended otherwise than by a time-out, in whole ms modulo 2^32, and how many had begun by then. */
+  /** When a call last ended other than by a timeout, in whole ms modulo 2^32, and how many had started by then. */
   #heardAtMs: number;
   #startedWhenHeard = 0;
-  /** How many calls may run, or `ASK` if the connection has to be asked. */
+  /** How many calls may run, or `ASK` if the connection must be asked. */
   #limit = 0;
-  /** Calls running now, on the present connection and on any that is being retired. */
+  /** Calls running now, on the current connection and on any that is retiring. */
   inFlight = 0;
-  /** How the load reckons; undefined if it is the count of calls in flight. */
+  /** The rule of the load; undefined if the load is calls in flight. */
   readonly #rule: LoadRule | undefined;
   /** The load's cell. */
   readonly #numbers: Float64Array;
   readonly #at: number;
-  // So far for what every call touches.
+  // Every call touches the fields up to here.
 
   readonly load: Load;
   #connection: Connection<C> | undefined;
@@ -46,7 +46,7 @@ export abstract class SubchannelCalls<C> {
   #probation: number | undefined;
   /** Whether no tracker would learn from a success. */
   #trackersIgnoreSuccess = false;
-  /** How many calls had ended when trackers were last told of one. */
+  /** How many calls had ended when trackers were last told about one. */
   #endedWhenTold = 0;
   /** How many calls may run while on probation. */
   #probationLimit = 0;
@@ -54,13 +54,13 @@ export abstract class SubchannelCalls<C> {
   protected readonly trackers: Trackers;
   readonly #clock: Clock;
   readonly #warnings: Warnings;
-  /** Its index in the present picker's set, for pickers that want it; only they read and write it. */
+  /** Its index in the current picker's set, for pickers that use it; only they read and write it. */
   slot = -1;
-  /** Calls that ended otherwise than well since the start. */
+  /** Unsuccessful calls since creation. */
   #unsuccessful = 0;
-  /** Calls that failed since the start, also because no connection could be opened for them. */
+  /** Failed calls since creation, including those for which no connection could be opened. */
   failed = 0;
-  /** Until when it asked to be left alone. What is repeated for the sake of a better answer does not go there before. */
+  /** Until when it asked for a pause. Retries of responses do not go there before. */
   pushedBackUntilMs = 0;
 
   constructor(owner: { readonly clock: Clock; readonly warnings: Warnings }, load: Load, trackers: readonly Tracker[]) {
@@ -80,13 +80,13 @@ export abstract class SubchannelCalls<C> {
 
   abstract get state(): SubchannelState;
 
-  /** A call ended and everything that is counted says so. */
+  /** A call ended, and all counters are updated. */
   protected abstract callEnded(): void;
 
   /** Its connection can carry more calls than before. */
   protected abstract roomGained(): void;
 
-  /** Present only in `ready` and `draining`; the one new calls use. */
+  /** Present only in `ready` and `draining`; new calls use it. */
   get connection(): Connection<C> | undefined {
     return this.#connection;
   }
@@ -102,33 +102,33 @@ export abstract class SubchannelCalls<C> {
     });
   }
 
-  /** How many calls it can carry at once, now; 0 without a connection. */
+  /** How many concurrent calls it can carry now; 0 without a connection. */
   get capacity(): number {
     const connection = this.#connection;
     if (connection === undefined) return 0;
     return this.#probation === undefined ? connection.capacity : Math.min(connection.capacity, this.#probationLimit);
   }
 
-  /** Whether it can take one more call, now. What pickers ask: a truth value is never boxed, a capacity may be. */
+  /** Whether it can take one more call now. Pickers use this instead of a capacity, because a boolean is never boxed. */
   get hasRoom(): boolean {
     const limit = this.#limit;
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
   }
 
-  /** Calls that succeeded since the start. Reckoned, so that a success need not count it. */
+  /** Successful calls since creation. Derived, so that a success need not count. */
   protected get succeeded(): number {
     return this.started - this.inFlight - this.#unsuccessful;
   }
 
-  /** What one more call would cost now: its load. */
+  /** The cost of one more call now: its load. */
   cost(nowMs: number): number {
     const rule = this.#rule;
     return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
   }
 
   /**
-   * Puts it on probation: one more call than run now, then one at a time. Another round lets one more try while the calls
-   * of the round before still run. `undefined` ends it.
+   * Puts it on probation: one call more than are running now, then one at a time. Another round allows one more while calls of
+   * the previous round are still running. `undefined` ends it.
    */
   setProbation(round: number | undefined): void {
     if (round === this.#probation) return;
@@ -139,7 +139,7 @@ export abstract class SubchannelCalls<C> {
     this.#updateLimit();
   }
 
-  /** A call begins. The caller then owes exactly one `end`. */
+  /** A call starts. The caller must then call `end` exactly once. */
   start(nowMs: number): void {
     this.inFlight++;
     this.started++;
@@ -148,10 +148,10 @@ export abstract class SubchannelCalls<C> {
   }
 
   /**
-   * A call that began at `startedMs` ended. Never throws.
-   * @param askedMs When the endpoint was asked: `startedMs`, unless what is to be measured is less than the whole call. Has
-   * no default, since one would put the number on the heap for every call.
-   * @param isMeasured Whether the time it took says anything of the endpoint; false if our own event loop stood still.
+   * A call that started at `startedMs` ended. Never throws.
+   * @param askedMs When the endpoint was asked: `startedMs`, unless less than the whole call is measured. It has no default,
+   * because that would put the number on the heap for every call.
+   * @param isMeasured Whether the duration says anything about the endpoint; false if our own event loop was blocked.
    */
   end(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured = true): void {
     this.inFlight--;
@@ -181,7 +181,7 @@ export abstract class SubchannelCalls<C> {
 
   #ended(startedMs: number, nowMs: number, outcome: Outcome, askedMs: number, isMeasured: boolean): void {
     if (outcome.kind !== 'success') this.#unsuccessful++;
-    // The room of a call from before probation is not for another one on probation.
+    // Capacity freed by a call from before probation is not for a call on probation.
     if (this.#probation !== undefined && startedMs < this.#probationSinceMs) {
       this.#probationLimit--;
       this.#updateLimit();
@@ -218,7 +218,7 @@ export abstract class SubchannelCalls<C> {
     this.#startedWhenHeard = this.started;
   }
 
-  /** What happens now may change what a success means to a tracker. */
+  /** This may change what a success means to a tracker. */
   protected forgetWhatTrackersIgnore(): void {
     this.#trackersIgnoreSuccess = false;
     this.#onlyCounts = false;

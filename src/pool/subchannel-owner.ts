@@ -18,11 +18,11 @@ export interface SubchannelOwner<C> {
   readonly options: ResolvedPoolOptions;
   /** It became ready or stopped being so. */
   readinessChanged(): void;
-  /** Its connection can carry more calls: those who wait may be served. */
+  /** Its connection can carry more calls: waiting callers may be served. */
   roomGained(): void;
-  /** A connection could not be opened or was lost: the resolver may want to look. */
+  /** A connection could not be opened or was lost: a hint for the resolver. */
   troubled(): void;
-  /** Takes over a connection that gets no new call: running ones finish, within the drain time-out, or are cut at once. */
+  /** Takes over a connection that gets no new calls: running ones finish within the drain timeout, or are cut immediately. */
   retire(connection: Connection<C>, how: 'finish' | 'cut'): void;
   /** It reached `closed` and will never be used again. */
   subchannelClosed(subchannel: { readonly endpoint: Endpoint }): void;

@@ -16,21 +16,21 @@ import type { Connection } from './transport.js';
 export type { SubchannelOwner, SubchannelState };
 
 /**
- * Our slot for one endpoint: its connection, state, counters and load.
+ * The slot for one endpoint: its connection, state, counters and load.
  *
  * ```
  * idle → connecting ⇄ backoff      any of these → draining → closed
  *   ↑        ⇅                                      ↓ (came back, T2)
  *   └───── ready                                 ready or connecting
  * ```
- * It keeps a connection open from `open` to `drain`: one that is lost is opened again. `closed` is final.
+ * It keeps a connection open from `open` to `drain`: a lost one is reopened. `closed` is final.
  *
- * Observers and trackers are called in the middle of all this and may call back in, even close the whole balancer.
- * So everything is in place before they hear of it, and what follows asks whether it still holds.
+ * Observers and trackers are called in the middle of all this and may call back in, even close the whole balancer. So
+ * everything is in place before they hear of it, and what follows asks whether it still holds.
  */
 export class Subchannel<C> extends SubchannelCalls<C> {
   #state: SubchannelState = 'idle';
-  /** While draining: whether to close as soon as no call runs. */
+  /** While draining: whether to close as soon as no call is running. */
   #closeWhenIdle = false;
   /** The latest data of this endpoint; its key never changes. */
   endpoint: Endpoint;
@@ -41,11 +41,11 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
   readonly #notice = new LeaveNotice();
-  /** Given up for new calls while some run, and not closed yet. */
+  /** Connections without new calls that are not closed yet. */
   readonly #given = new Set<Connection<C>>();
-  /** Calls that had succeeded when the present connection was taken up. */
+  /** Successful calls before the current connection. */
   #succeededBefore = 0;
-  /** The attempt under way (first connection or replacement). */
+  /** The current attempt (first connection or replacement). */
   #attempt: ConnectAttempt<C> | undefined;
 
   constructor(endpoint: Endpoint, owner: SubchannelOwner<C>, load: Load, trackers: readonly Tracker[]) {
@@ -73,14 +73,15 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     return this.#notice.signal;
   }
 
-  /** Begins to connect; only the pool calls this, once. */
+  /** Starts to connect; only the pool calls this, once. */
   open(): void {
     this.#connect();
   }
 
   /**
-   * The endpoint left the set (T1): no new call from now on, running ones finish. With `gone` (its pod is terminating)
-   * it closes as soon as no call runs; otherwise it stays ready to come back (T2), with its connection if it has one.
+   * The endpoint left the set (T1): no new calls from now on, running ones finish. With `gone` (its pod is terminating) it
+   * closes as soon as no call is running; otherwise it is kept in case the endpoint returns (T2), with its connection if it has
+   * one.
    */
   drain(gone: boolean): void {
     if (gone) this.#closeWhenIdle = true;
@@ -94,13 +95,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finishIfDone();
   }
 
-  /** Others may be in the set this endpoint left: calls that wait for a connection to it to open go there. */
+  /** Other endpoints may be in the set: calls waiting for a connection to this one move there. */
   handBack(): void {
     if (this.#state !== 'draining') return;
     for (const connection of [...this.#given, this.connection]) this.#tell(() => connection?.left?.());
   }
 
-  /** The endpoint is back in the set before it was closed: takes up its connection, load and trackers (T2). */
+  /** The endpoint returned before it was closed: keeps its connection, load and trackers (T2). */
   revive(): void {
     if (this.#state !== 'draining') return;
     this.#closeWhenIdle = false;
@@ -113,12 +114,12 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     }
   }
 
-  /** Ends at once; what runs is cut. */
+  /** Ends immediately; running calls are cut. */
   destroy(): void {
     this.#finish('cut');
   }
 
-  /** Is the other side alive? Rejects when there is no connection or it cannot tell. */
+  /** Checks whether the other side is alive. Rejects if there is no connection or it cannot tell. */
   async ping(signal: AbortSignal): Promise<void> {
     const connection = this.connection;
     if (connection === undefined) throw this.lastError ?? new Error(`${this.endpoint.key} has no connection`);
@@ -181,7 +182,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#succeededBefore = this.succeeded;
     this.#reconnect.connected();
     this.#recycle.renew(this.endpoint);
-    // Both promises must not reject, but may do so all the same: that is an end like any other.
+    // Neither promise should reject; if one does, that is an end like any other.
     const ended = (error: unknown): void => {
       if (this.connection !== connection) return;
       if (error === undefined) this.#disconnected('closed');
@@ -196,7 +197,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     connection.leaving?.then(leaving, leaving);
   }
 
-  /** No new call gets it; those that run may finish. */
+  /** No new calls use it; running ones may finish. */
   #give(connection: Connection<C>): void {
     this.#given.add(connection);
     const closed = (): void => void this.#given.delete(connection);
@@ -212,7 +213,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     }
   }
 
-  /** The connection takes no more calls: it closed, or the other side wants it to end and its calls finish elsewhere. */
+  /** The connection takes no more calls: it closed, or the other side wants it to end while its calls finish. */
   #disconnected(how: EndOfConnection, error?: Error): void {
     this.connection = undefined;
     this.forgetWhatTrackersIgnore();
@@ -230,7 +231,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     else this.#lost(error, error ?? new Error(`it ended the connection after ${Math.round(livedMs)} ms`));
   }
 
-  /** The other side wanted the connection to end as soon as it was open. Nothing failed, so it is idle for the pause. */
+  /** The other side ended the connection as soon as it was open. Nothing failed, so it is idle during the pause. */
   #rest(): void {
     this.#reconnect.failed();
     this.trackers.disconnected(undefined);
@@ -239,9 +240,9 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#owner.troubled();
   }
 
-  /** No connection, for a bad reason: pause, then try again. `reason` is for people, also where the end was clean. */
+  /** No connection because of a failure: pause, then try again. `reason` is for people, even if the end was clean. */
   #lost(error: Error | undefined, reason: Error): void {
-    // A function of the application's failed: nothing was learned of the endpoint, so it is tried again as soon as before.
+    // A function of the application failed: nothing was learned about the endpoint, so the pause does not grow.
     const isOurs = isAskedError(reason) || (reason.cause instanceof Error && isAskedError(reason.cause));
     if (!isOurs) this.#reconnect.failed();
     this.lastError = reason;
@@ -252,7 +253,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (!isOurs) this.#owner.troubled();
   }
 
-  /** Maximum age: the replacement is opened before the old connection is given up. */
+  /** Maximum age: the replacement is opened before the old connection closes. */
   #replace(): void {
     this.#attemptConnection(
       1, // not urgent: others go first
@@ -261,7 +262,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         this.#adopt(connection);
         if (old !== undefined) this.#give(old);
       },
-      // The old one still works: keep it, and try again after another age.
+      // The old one still works: keep it, and try again after another lifetime.
       () => this.#recycle.renew(this.endpoint),
     );
   }
@@ -291,7 +292,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#owner.subchannelClosed(this);
   }
 
-  /** The one gate all state changes pass. False if it is not in `to` afterwards: it is closed, or an observer saw to that. */
+  /** All state changes go through here. False if the state is not `to` afterwards: it is closed, or an observer changed it. */
   #transition(to: SubchannelState, error?: Error): boolean {
     const from = this.#state;
     if (from !== to && from !== 'closed') {

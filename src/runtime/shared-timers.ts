@@ -17,11 +17,11 @@ const EXACT_DELAYS = 64;
 const STEPS_PER_DOUBLING = 16;
 
 /**
- * Timers for things that are many, last equally long and mostly do not come to it, such as deadlines of requests: all of
- * one delay share one timer of the clock, so that to start and to cancel one is a matter of two links in a list.
+ * Timers for many things with the same duration that mostly never fire, such as request deadlines. All timers of one delay
+ * share one timer of the clock, so that starting or cancelling one only changes two links in a list.
  *
- * They do not keep the process alive: whoever has a deadline has something else that does, a socket or a place in the
- * waiting room. After a stall of the event loop they wait a moment longer, as `deadline` does.
+ * They do not keep the process alive: anything with a deadline also has a socket or a place in the waiting room, which does.
+ * After a stall of the event loop they wait a moment longer, as `deadline` does.
  */
 export class SharedTimers {
   readonly #clock: Clock;

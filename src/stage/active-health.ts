@@ -10,15 +10,15 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `activeHealth`. */
 export interface ActiveHealthOptions {
-  /** Pause between two probes of an endpoint, in ms, ± 20 %. @defaultValue 10000 */
+  /** Interval between two probes of an endpoint, in ms, ± 20 %. @defaultValue 10000 */
   readonly intervalMs?: number | undefined;
   /** How long a probe may take, in ms. @defaultValue 1000 */
   readonly timeoutMs?: number | undefined;
-  /** Failed probes in a row after which an endpoint is suspect. @defaultValue 3 */
+  /** Consecutive failed probes after which an endpoint is suspect. @defaultValue 3 */
   readonly unhealthyAfter?: number | undefined;
-  /** Good probes in a row after which it is not any more. @defaultValue 2 */
+  /** Consecutive successful probes after which it no longer is. @defaultValue 2 */
   readonly healthyAfter?: number | undefined;
-  /** Asks an endpoint whether it is well: resolves or rejects. @defaultValue the `ping` of its connection */
+  /** Probes an endpoint: resolves or rejects. @defaultValue the `ping` of its connection */
   readonly check?: ((endpoint: Endpoint, signal: AbortSignal) => Promise<void>) | undefined;
 }
 
@@ -33,10 +33,10 @@ interface HealthRules {
 const JITTER_RATIO = 0.2;
 
 /**
- * Probes every connected endpoint now and then, and marks those that do not answer as suspect. For connections that carry few
- * calls, where nothing would be noticed until the next one; where there is traffic, `outlierEjection` is quicker and
- * knows more. Endpoints without a connection are not probed: the pool is trying them already.
- * Throws EVENKEEL_OPTION. A transport that cannot ping is reported once, and no endpoint is suspect.
+ * Probes every connected endpoint periodically, and marks those that do not respond as suspect. For connections with few calls,
+ * where a failure would go unnoticed until the next one; with traffic, `outlierEjection` is faster and knows more. Endpoints
+ * without a connection are not probed, because the pool is already trying to connect. Throws EVENKEEL_OPTION. A transport that
+ * cannot ping is reported once, and no endpoint is suspect.
  */
 export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
   checkKeys('activeHealth', options, ['intervalMs', 'timeoutMs', 'unhealthyAfter', 'healthyAfter', 'check']);
@@ -93,14 +93,14 @@ class ActiveHealth implements Stage {
   }
 }
 
-/** One endpoint under observation. */
+/** One probed endpoint. */
 class Patient implements Tracker {
   ill = false;
   readonly #endpoint: Endpoint;
   readonly #rules: HealthRules;
   readonly #context: StageContext;
   readonly #owner: { forget(): void; impossible(error: Error): void };
-  /** Probes in a row that spoke against the present verdict. */
+  /** Consecutive probes that contradict the current verdict. */
   #against = 0;
   #timer: Timer | undefined;
   #probe: AbortController | undefined;
@@ -156,7 +156,7 @@ class Patient implements Tracker {
     let error: Error | undefined;
     let timer: Timer | undefined;
     try {
-      // Also holds for a check that ignores its signal.
+      // This also limits a check that ignores its signal.
       const late = new Promise<never>((_, reject) => {
         timer = clock.timer(() => {
           reject(new Error(`no answer within ${timeoutMs} ms`));
@@ -169,14 +169,14 @@ class Patient implements Tracker {
     } finally {
       timer?.cancel();
     }
-    if (this.#probe !== limit) return; // paused meanwhile: says nothing
+    if (this.#probe !== limit) return; // paused meanwhile: proves nothing
     this.#probe = undefined;
     const says = error === undefined || !isAskedError(error);
     if (says && isEvenkeelError(error) && error.code === 'EVENKEEL_OPTION') {
       this.#owner.impossible(error);
       return;
     }
-    // A function of the application's that failed says nothing about the endpoint.
+    // A failed function of the application says nothing about the endpoint.
     if (says) this.#judge(error);
     this.#schedule(jittered(rng, intervalMs, JITTER_RATIO));
   }

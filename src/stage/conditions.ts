@@ -3,8 +3,8 @@ import { checkNoOptions } from '../runtime/check.js';
 import type { StageFactory } from './stage.js';
 
 /**
- * What Kubernetes means by usable (U1–U3): the ready endpoints; if and only if there is none, those that are
- * terminating but still serving; never any other. Decided over the whole set (U4).
+ * Keeps what Kubernetes considers usable (U1–U3): the ready endpoints; only if there are none, those that are terminating but
+ * still serving; never any others. Decided over the whole set (U4).
  */
 export const conditions = (...none: []): StageFactory => {
   checkNoOptions('conditions', none);

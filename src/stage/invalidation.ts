@@ -1,22 +1,22 @@
 import type { Timer } from '../runtime/clock.js';
 import type { StageContext } from './stage.js';
 
-/** So many verdicts take effect at once, … */
+/** This many verdicts take effect immediately, … */
 const BURST = 10;
-/** … and so many per second after that; others wait for the next, at most this long in ms. */
+/** … and this many per second after that; others wait for the next, at most this long in ms. */
 const PER_SECOND = 20;
 const WAIT_MS = 1_000 / PER_SECOND;
 
 /**
- * Asks for new sets at a pace. Each costs a run of all stages and a new picker, which is milliseconds with thousands of
- * endpoints; when all of them fail within a second, their verdicts have to share a few.
+ * Limits how often new sets are requested. Each costs a run of all stages and a new picker, which takes milliseconds with
+ * thousands of endpoints; if all of them fail within a second, their verdicts must share a few runs.
  */
 export class Invalidation {
   readonly #context: StageContext;
   #credit = BURST;
   #countedAtMs: number;
   #timer: Timer | undefined;
-  /** Asked for, and not yet run: more of it in one turn costs nothing. */
+  /** Requested but not yet run: further requests in the same turn cost nothing. */
   #isDue = false;
 
   constructor(context: StageContext) {
@@ -44,7 +44,7 @@ export class Invalidation {
     }, WAIT_MS);
   }
 
-  /** The stages are being run. */
+  /** The stages are running. */
   ran(): void {
     this.#isDue = false;
   }

@@ -8,19 +8,23 @@ import type { Stage, StageContext, StageFactory } from './stage.js';
 
 /** Options of `outlierEjection`. */
 export interface OutlierEjectionOptions {
-  /** Failures in a row, or unanswered calls one of which timed out, that eject an endpoint; Infinity = never. @defaultValue 5 */
+  /**
+   * Consecutive failures, or unanswered calls of which one timed out, that eject an endpoint; Infinity = never. @defaultValue 5
+   */
   readonly consecutiveFailures?: number | undefined;
-  /** Share of its last calls that must fail before an endpoint is ejected for it, 0 to 1; Infinity = never. @defaultValue 0.2 */
+  /** Share of its latest calls that must fail to eject an endpoint, 0 to 1; Infinity = never. @defaultValue 0.2 */
   readonly failureRatio?: number | undefined;
-  /** And how many times the share of all others that must be. @defaultValue 3 */
+  /** And how many times the share of all others this must be. @defaultValue 3 */
   readonly timesWorse?: number | undefined;
-  /** Calls an endpoint must have ended before its share counts; shares are over about twice as many. @defaultValue 50 */
+  /** Finished calls before an endpoint's share counts; shares cover about twice as many. @defaultValue 50 */
   readonly minCalls?: number | undefined;
-  /** First ejection, in ms; each one that follows closely is twice as long. ± 10 %. @defaultValue 1000 */
+  /** First ejection, in ms; each one soon after the last is twice as long. ± 10 %. @defaultValue 1000 */
   readonly baseEjectionMs?: number | undefined;
   /** Longest ejection, in ms. @defaultValue 60000 */
   readonly maxEjectionMs?: number | undefined;
-  /** Largest share of endpoints ejected at once, 0 to 0.5. One may always be while there is another. @defaultValue 0.5 */
+  /**
+   * Largest share of endpoints ejected at once, 0 to 0.5. One may always be ejected while there is another. @defaultValue 0.5
+   */
   readonly maxEjectedRatio?: number | undefined;
   /**
    * Which failures count. A connection that cannot be opened never does: the pool backs off from it.
@@ -41,14 +45,15 @@ const defaults = Object.freeze({
 });
 
 /**
- * Marks endpoints whose calls fail as suspect: 5 in a row, a time-out of one of 5 calls none of which was answered, or a share
- * that is high and several times that of the others. After its time an endpoint is on probation: one call at a time, the
- * first success restores it, a failure ejects it for twice as long. A connection regained after a loss, or a probe that
- * is answered, brings probation forward, once until the next success.
+ * Marks endpoints whose calls fail as suspect: 5 failures in a row, a timeout of one of 5 unanswered calls, or a failure ratio
+ * that is high and several times that of the others. After the ejection time an endpoint is on probation: one call at a time,
+ * the first success restores it, a failure ejects it for twice as long. A reestablished connection or an answered probe starts
+ * probation early, once until the next success.
  *
- * Never more than half are suspect; one always may be while there is another, so it works from two pods on. What becomes of
- * suspects is decided by `panic`, which has to come last.
- * Throws EVENKEEL_OPTION for options that do not fit.
+ * At most half of the endpoints are suspect; one may always be while there is another, so this works from two pods on. `panic`,
+ * which must come last, decides what happens to suspects.
+ * Throws EVENKEEL_OPTION for invalid options.
+ *
  * Sources: the criteria and the doubling of Envoy's and gRPC's (A50) outlier detection; the trial of a circuit breaker.
  */
 export const outlierEjection = (options: OutlierEjectionOptions = {}): StageFactory => {
@@ -61,7 +66,7 @@ class OutlierEjection implements Stage {
   readonly #context: StageContext;
   readonly #invalidation: Invalidation;
   readonly #records = new Map<string, OutlierRecord>();
-  /** Shares of failures over all endpoints, for comparing one with the others. */
+  /** Failure ratios of all endpoints, to compare one with the others. */
   readonly #totals = { failing: 0, records: 0 };
 
   constructor(rules: OutlierRules, context: StageContext) {
@@ -97,7 +102,7 @@ class OutlierEjection implements Stage {
     for (const record of this.#records.values()) record.stop();
   }
 
-  /** Ejects those who wait for it, as far as there is room. */
+  /** Ejects endpoints that are over the limit, as far as the limit allows. */
   #ejectWithin(set: EndpointSet, suspects: readonly OutlierRecord[]): void {
     const total = set.entries.filter(({ weight }) => weight > 0).length;
     let room = Math.max(1, Math.floor(total * this.#rules.maxEjectedRatio));

@@ -17,26 +17,29 @@ export interface OutlierRules {
   readonly causes: ReadonlySet<OutcomeCause | undefined>;
 }
 
-/** Ejection times are moved by this much either way, so that clients do not come back together. */
+/** Random variation of ejection times, so that clients do not return together. */
 const JITTER_RATIO = 0.1;
-/** A share of failures below this is none. */
+/** A failure ratio below this counts as 0. */
 const FORGOTTEN_RATIO = 0.0001;
-/** An endpoint that was good for this long, and for as long as its last ejection, starts again at the shortest. In ms. */
+/**
+ * An endpoint that worked for this long, and for as long as its last ejection, starts again at the shortest ejection. In ms.
+ */
 const FORGIVE_AFTER_MS = 10_000;
-/** A probation without a verdict for this long, and as long as the ejection was, lets one more call try. In ms. */
+/** A probation without a result for this long, and for as long as the ejection was, allows one more call. In ms. */
 const PROBATION_PATIENCE_MS = 10_000;
 
 /**
- * What is known of one endpoint, and what follows from it.
+ * What is known about one endpoint, and what follows from it.
  *
  * ```
  * good → over-limit → ejected ⇄ probation → good
  * ```
- * One over the limit meets a criterion and waits for room among the ejected, or for the end of a panic; a success clears it.
+ * Over the limit means that it meets a criterion but may not be ejected yet, because the maximum is ejected or because of a
+ * panic; a success clears it.
  */
 export class OutlierRecord implements Tracker {
   state: 'good' | 'over-limit' | 'ejected' | 'probation' = 'good';
-  /** Rounds of probation, those without a verdict included. */
+  /** Rounds of probation, including those without a result. */
   round = 0;
   readonly #endpoint: Endpoint;
   readonly #rules: OutlierRules;
@@ -45,24 +48,24 @@ export class OutlierRecord implements Tracker {
   readonly #totals: { failing: number; records: number };
   readonly #forget: () => void;
   readonly #maxCalls: number;
-  /** Calls that count, up to `#maxCalls`, and the share of them that failed; beyond that the oldest fade. */
+  /** Calls that count, up to `#maxCalls`, and the share that failed; beyond that the oldest fade. */
   #calls = 0;
   #failing = 0;
   #consecutive = 0;
   #reason = '';
   #lastCause: OutcomeCause | undefined;
   #retryAfterMs = 0;
-  /** Ejections that followed closely on one another. */
+  /** Ejections in close succession. */
   #ejections = 0;
   #durationMs = 0;
   #restoredAtMs = Number.NEGATIVE_INFINITY;
   /** When probation after the last ejection began. */
   #probationSinceMs = 0;
-  /** Whether observers were told of an ejection, and not yet of its end. */
+  /** Whether observers were told of an ejection but not yet of its end. */
   #announced = false;
-  /** The connection was lost with an error and not yet regained. */
+  /** The connection was lost with an error and not yet reestablished. */
   #lost = false;
-  /** A regained connection or a probe brought probation forward, and no call has succeeded since. */
+  /** A reestablished connection or a probe started probation early, and no call has succeeded since. */
   #lifeSpent = false;
   #timer: Timer | undefined;
 
@@ -82,7 +85,7 @@ export class OutlierRecord implements Tracker {
     totals.records++;
   }
 
-  /** It works, and not a failure is remembered. */
+  /** It works, and no failure is remembered. */
   get ignoresSuccess(): boolean {
     return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0;
   }
@@ -103,7 +106,9 @@ export class OutlierRecord implements Tracker {
     if (error !== undefined) this.#lost = true;
   }
 
-  /** The endpoint accepts connections again: a restart is news worth a probation, but a black hole accepts them as well. */
+  /**
+   * The endpoint accepts connections again: after a restart it deserves a probation, but a black hole accepts connections too.
+   */
   connected(): void {
     const regained = this.#lost;
     this.#lost = false;
@@ -127,7 +132,7 @@ export class OutlierRecord implements Tracker {
     this.#timer = undefined;
   }
 
-  /** Stands it by for a while; twice as long as before if it was good only briefly. */
+  /** Ejects it for a while; twice as long as before if it worked only briefly. */
   eject(): void {
     const { rng, observer } = this.#context;
     const { baseEjectionMs, maxEjectionMs } = this.#rules;
@@ -142,14 +147,14 @@ export class OutlierRecord implements Tracker {
     notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, durationMs });
   }
 
-  /** Too many meet a criterion for any of them to be ejected: what follows starts at the shortest ejection. */
+  /** Too many meet a criterion, so none is ejected: the next ejection starts at the shortest time. */
   startOver(): void {
     this.stop();
     this.state = 'over-limit';
     this.#ejections = 0;
   }
 
-  /** Brings probation forward, once until the next success. */
+  /** Starts probation early, once until the next success. */
   #signOfLife(): void {
     if (this.state !== 'ejected' || this.#lifeSpent) return;
     this.#lifeSpent = true;
@@ -158,7 +163,7 @@ export class OutlierRecord implements Tracker {
 
   #succeeded(latencyMs: number): void {
     this.#lifeSpent = false;
-    // A call from before the ejection says nothing new.
+    // A call from before the ejection proves nothing new.
     if (this.state === 'over-limit' || this.#startedOnProbation(latencyMs)) this.#restore('a call succeeded');
   }
 
@@ -184,7 +189,7 @@ export class OutlierRecord implements Tracker {
     if (this.#consecutive >= consecutiveFailures) {
       return `${this.#consecutive} failures in a row (last: ${this.#lastCause})`;
     }
-    // Silence counts at once: those that began after the first will time out as it did.
+    // Silence counts immediately: calls that started after the first will time out too.
     if (unanswered >= consecutiveFailures) return `no answer to ${unanswered} calls`;
     if (this.#calls < minCalls || this.#failing < failureRatio || this.#totals.records < 2) return undefined;
     const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
@@ -213,7 +218,7 @@ export class OutlierRecord implements Tracker {
     this.stop();
     this.state = 'good';
     this.#restoredAtMs = clock.now();
-    // Judged afresh: what led to the ejection is paid for.
+    // Judged from scratch: what led to the ejection no longer counts.
     this.#totals.failing -= this.#failing;
     this.#failing = 0;
     this.#calls = 0;
@@ -223,7 +228,7 @@ export class OutlierRecord implements Tracker {
   }
 
   #startedOnProbation(latencyMs: number): boolean {
-    // A microsecond for what subtraction rounds away.
+    // A microsecond of tolerance for rounding.
     return this.state === 'probation' && this.#context.clock.now() - latencyMs >= this.#probationSinceMs - 0.001;
   }
 

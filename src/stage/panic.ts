@@ -6,9 +6,10 @@ import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /**
- * The last stage: decides what becomes of suspects. While at most half of the set meets a criterion, suspect endpoints get
- * weight 0: they stay connected and are not picked. When more than half do, all are used alike: it is more likely that the caller, the network or a shared dependency is at fault, and sending everything to
- * the few that are left would fell them too. The same when no other endpoint has a connection.
+ * The last stage: decides what happens to suspects. While at most half of the set meets a criterion, suspect endpoints get
+ * weight 0: they stay connected and are not picked. If more than half do, all are used: the fault is more likely in the caller,
+ * the network or a shared dependency, and sending everything to the few remaining endpoints would overload them too. All are
+ * also used if no other endpoint is connected.
  *
  * With n endpoints, k of them failing: k ≤ n / 2 → k ejected; k > n / 2 → none.
  * Source: the panic threshold of Envoy, and Finagle's PanicMode.
@@ -18,7 +19,7 @@ export const panic = (...none: []): StageFactory => {
   return (context) => new Panic(context);
 };
 
-/** Whether more than half of those that could be picked meet a criterion, those over the limit and on probation included. */
+/** Whether more than half of the eligible endpoints meet a criterion, including those over the limit and on probation. */
 export function deservesPanic(set: EndpointSet): boolean {
   const { total, suspects } = countSuspects(set);
   return suspects * 2 > total;
@@ -39,7 +40,7 @@ class Panic implements Stage {
   readonly #context: StageContext;
   readonly #invalidation: Invalidation;
   readonly #connected = new Set<string>();
-  /** Whether the last set held a suspect endpoint, so that connections matter. */
+  /** Whether the last set contained a suspect endpoint, so that connections matter. */
   #hasSuspects = false;
   #panicking = false;
 

@@ -8,18 +8,18 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `pushback`. */
 export interface PushbackOptions {
-  /** The share of its weight an endpoint keeps while it wants to be left alone, above 0 to 1. @defaultValue 0.1 */
+  /** The share of its weight an endpoint keeps during the pause, above 0 to 1. @defaultValue 0.1 */
   readonly ratio?: number | undefined;
-  /** A wish to be left alone is respected for at most this long, in ms. @defaultValue 60000 */
+  /** Longest pause that is honored, in ms. @defaultValue 60000 */
   readonly maxMs?: number | undefined;
 }
 
 /**
- * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until
- * then. It is no verdict: the endpoint works, and it does not count towards panic.
+ * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until then. This
+ * does not make it suspect: the endpoint works, and does not count towards panic.
  *
- * When more than half of the endpoints say so, nobody is spared: to send the load of many to few would only move the
- * trouble. That is also what happens where the wish is not the endpoint's own but a limit on some of the callers.
+ * If more than half of the endpoints ask for a pause, none is spared, because moving the load of many to a few would only move
+ * the problem. The same happens if the pause is not about the endpoint but a limit on individual callers.
  */
 export const pushback = (options: PushbackOptions = {}): StageFactory => {
   checkKeys('pushback', options, ['ratio', 'maxMs']);
@@ -28,7 +28,7 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
   return (context) => new Pushback(ratio, maxMs, context);
 };
 
-/** Until when one endpoint wants to be left alone. */
+/** Until when one endpoint asked for a pause. */
 class Wish implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;

@@ -7,13 +7,13 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `slowStart`. */
 export interface SlowStartOptions {
-  /** How long until a newcomer has its full weight, in ms. @defaultValue 30000 */
+  /** Time until a new endpoint has its full weight, in ms. @defaultValue 30000 */
   readonly windowMs?: number | undefined;
-  /** After how many calls it has it in any case: what warms up is often warmed by calls, not by time. @defaultValue 1000 */
+  /** Number of calls after which it has it in any case: servers often warm up by calls, not by time. @defaultValue 1000 */
   readonly calls?: number | undefined;
-  /** The share of its weight it begins with, above 0 to 1. @defaultValue 0.1 */
+  /** The share of its weight it starts with, above 0 to 1. @defaultValue 0.1 */
   readonly minRatio?: number | undefined;
-  /** 1 = the weight grows evenly; 2 = as the root of time: fast at first; 0.5 = as its square. @defaultValue 1 */
+  /** 1 = linear; 2 = with the square root of time: fast at first; 0.5 = with its square. @defaultValue 1 */
   readonly aggression?: number | undefined;
 }
 
@@ -24,17 +24,17 @@ interface SlowStartRules {
   readonly aggression: number;
 }
 
-/** Weights of newcomers are brought up to date this many times per window, at most every `MIN_STEP_MS`. */
+/** The weights of new endpoints are updated this many times per window, at most every `MIN_STEP_MS`. */
 const STEPS = 20;
 const MIN_STEP_MS = 250;
 
 /**
- * Newcomers begin with a share of their weight that grows over a window: for servers that compile, connect and fill
- * caches when the first calls come. Age counts from when this process first had a connection to the pod, and advances
- * with calls as well as with time.
+ * New endpoints start with a share of their weight that grows over a window: for servers that compile, connect and fill caches
+ * when the first calls arrive. Age counts from when this process first had a connection to the pod, and advances with calls as
+ * well as with time.
  *
- * The first set is old: a client that starts says nothing about its pods. When every endpoint is new none is held back,
- * since shares are all that weights are. Off unless it is in `stages`.
+ * Endpoints of the first set are not new: a starting client knows nothing about the age of its pods. If every endpoint is new
+ * none is held back, because weights only determine shares. Off unless it is in `stages`.
  * Source: the slow start of Envoy, whose `aggression` this is.
  */
 export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
@@ -48,7 +48,7 @@ export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
   return (context) => new SlowStart(rules, context);
 };
 
-/** How far one endpoint has come. */
+/** The progress of one endpoint. */
 class Newcomer implements Tracker {
   /** Never new: it was in the first set. */
   old = false;
@@ -73,7 +73,7 @@ class Newcomer implements Tracker {
     return !this.old && this.#connectedAtMs !== undefined;
   }
 
-  /** One that is old has nothing left to count. */
+  /** An old endpoint has nothing left to count. */
   get ignoresSuccess(): boolean {
     return this.old;
   }
@@ -114,7 +114,7 @@ class SlowStart implements Stage {
       forget: () => {
         if (this.#newcomers.get(key) !== newcomer) return;
         this.#newcomers.delete(key);
-        // Whoever comes back under its address may be another pod.
+        // An endpoint that returns at the same address may be another pod.
         this.#first?.delete(key);
       },
       ages: () => this.#context.invalidate(),

@@ -12,13 +12,13 @@ import type { Rng } from '../runtime/rng.js';
 export interface Stage {
   /** Called at most once per turn of the event loop, when a set or a verdict changed. Keeps entries it does not understand. */
   apply(set: EndpointSet): EndpointSet;
-  /** Called once per subchannel; the tracker hears what happens to that endpoint's connection and calls. */
+  /** Called once per subchannel; the tracker is told what happens to that endpoint's connection and calls. */
   track?(endpoint: Endpoint): Tracker;
   /** Stops timers. Nothing is called afterwards. */
   close?(): void;
 }
 
-/** Hears of one endpoint. Held by its subchannel, so that no request pays for a look-up. */
+/** Told about one endpoint. Held by its subchannel, so that no request pays for a lookup. */
 export interface Tracker {
   connected?(): void;
   /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
@@ -26,19 +26,19 @@ export interface Tracker {
   /**
    * A call ended. On the path of every request: synchronous, no allocation.
    * @param latencyMs How long it lasted.
-   * @param unanswered With a time-out: how many calls, this one included, have begun since the endpoint was last heard
-   * of. 1 if that was not long ago, against what this call took.
-   * @param unheard How many successes came before this call that it was not told of, since it ignored them.
+   * @param unanswered For a timeout: how many calls, including this one, have started since the endpoint was last heard from; 1
+   * if that was recent compared with the duration of this call.
+   * @param unheard How many successes before this call it was not told of, because it ignored them.
    */
   completed?(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void;
   /**
-   * True while successes need only be counted: it is then told how many there were with the next call it hears of. Looked at
-   * each time after it was told of a call.
+   * True while successes need only be counted: the next call it is told of then carries their number. Read after each call it
+   * is told of.
    */
   readonly ignoresSuccess?: boolean;
-  /** The endpoint answered a `probe`, whoever sent it. */
+  /** The endpoint answered a `probe` of any stage. */
   probed?(): void;
-  /** The subchannel is gone for good: forget what was kept for it. */
+  /** The subchannel is gone for good: free what was kept for it. */
   closed?(): void;
 }
 
@@ -47,9 +47,12 @@ export interface StageContext {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly observer: Observer;
-  /** Says that `apply` would now give another answer; it will be called at the end of this turn. */
+  /** Reports that `apply` would now return another result; it will be called at the end of this turn. */
   invalidate(): void;
-  /** Asks the endpoint's connection whether it is alive: resolves or rejects. Rejects with EVENKEEL_OPTION where the transport has no ping. */
+  /**
+   * Checks whether the endpoint's connection is alive: resolves or rejects. Rejects with EVENKEEL_OPTION if the transport has
+   * no ping.
+   */
   probe(endpoint: Endpoint, signal: AbortSignal): Promise<void>;
 }
 

@@ -5,7 +5,9 @@ import { panic } from './panic.js';
 import { pushback } from './pushback.js';
 import type { StageFactory } from './stage.js';
 
-/** The recommended stages in their order: what Kubernetes says, our own verdicts, what the endpoints wish, panic last. */
+/**
+ * The recommended stages in their order: Kubernetes conditions, outlier ejection, pauses that endpoints ask for, panic last.
+ */
 export function standardStages(...none: []): readonly StageFactory[] {
   checkNoOptions('standardStages', none);
   return [conditions(), outlierEjection(), pushback(), panic()];

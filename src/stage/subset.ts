@@ -6,28 +6,28 @@ import type { StageFactory } from './stage.js';
 
 /** Options of `subset`. */
 export interface SubsetOptions {
-  /** How many endpoints this client connects to, at least. */
+  /** The minimum number of endpoints this client connects to. */
   readonly size: number;
   /**
-   * What tells this client from the others, such as its pod name: each client takes the endpoints that score highest
-   * with its name. Or its place among all clients, where that is known: endpoints are then shared out evenly.
+   * A name unique to this client, such as its pod name: each client takes the endpoints that score highest with its name. Or
+   * its place among all clients, if known: endpoints are then divided evenly.
    */
   readonly client: string | { readonly index: number; readonly count: number };
 }
 
 /**
- * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods a connection each is a million. Endpoints
- * left out are absent: no connection is kept to them. Choose `size` so large that a few failures leave enough.
+ * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, one connection each would be a million.
+ * Endpoints left out are absent: no connection is kept to them. Choose a `size` that leaves enough endpoints after a few
+ * failures.
  *
- * By name (rendezvous): when an endpoint goes, only clients that used it take another; how many clients an endpoint
- * gets is left to chance, so its share of the load spreads about 1 / sqrt(clients × size / endpoints) around the mean.
+ * By name (rendezvous): when an endpoint goes, only clients that used it take another; how many clients an endpoint gets is
+ * left to chance, so its share of the load spreads about 1 / sqrt(clients × size / endpoints) around the mean.
  *
- * By place (deterministic aperture): clients and endpoints lie on one ring; each client covers `size` endpoints' length
- * of it, in whole steps of 1 / count, and an endpoint at the edge of that gets the covered part of its weight. Every
- * point of the ring is covered by the same number of clients, so the load is exactly even; every client must know the
- * same count, and a change of it moves connections.
- * Throws EVENKEEL_OPTION.
- * Sources: Thaler, Ravishankar, IEEE/ACM ToN 6(1), 1998; Finagle's deterministic aperture.
+ * By place (deterministic aperture): clients and endpoints lie on one ring; each client covers `size` endpoints' length of it,
+ * in whole steps of 1 / count, and an endpoint at the edge of that gets the covered part of its weight. Every point of the ring
+ * is covered by the same number of clients, so the load is exactly even; every client must know the same count, and a change of
+ * it moves connections. Throws EVENKEEL_OPTION. Sources: Thaler, Ravishankar, IEEE/ACM ToN 6(1), 1998; Finagle's deterministic
+ * aperture.
  */
 export const subset = (options: SubsetOptions): StageFactory => {
   checkKeys('subset', options, ['size', 'client']);
@@ -58,7 +58,7 @@ function byPlace(set: EndpointSet, size: number, index: number, count: number): 
   const steps = Math.ceil((size * count) / total);
   if (total <= size || steps >= count) return set;
   const ring = inOrder(set, (endpoint) => hash32(endpointAddress(endpoint)));
-  // In units of 1 / (count × total), so that all borders are whole numbers.
+  // In units of 1 / (count × total), so that all borders are integers.
   const from = index * total;
   const to = from + steps * total;
   const covered = new Map<EndpointEntry, number>();

@@ -9,19 +9,18 @@ export interface TopologyHintsOptions {
   readonly zone?: string | undefined;
   /** The node this process runs on; undefined or '' switches hints by node off. */
   readonly nodeName?: string | undefined;
-  /** What becomes of endpoints meant for others: no connection, or one that is kept and not used. @defaultValue 'absent' */
+  /** What happens to endpoints meant for others: no connection, or connected but unused. @defaultValue 'absent' */
   readonly others?: 'absent' | 'standby' | undefined;
 }
 
 /**
- * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`,
- * as kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours, else
- * the zone's own under the same rule, else all (H1–H3). One ready endpoint without a hint switches that kind off, and
- * where an endpoint runs says nothing about who should use it (H4).
+ * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as
+ * kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours, else the zone's
+ * own under the same rule, else all (H1–H3). One ready endpoint without a hint switches that kind off. The location of an
+ * endpoint says nothing about who should use it (H4).
  *
- * @example
- * // zone and node as the downward API gives them, see topologyFromEnv
- * topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
+ * @example // zone and node as the downward API gives them, see topologyFromEnv topologyHints({ zone: 'eu-west-1a', nodeName:
+ * 'node-7' })
  */
 export function topologyHints(options: TopologyHintsOptions = {}): StageFactory {
   checkKeys('topologyHints', options, ['zone', 'nodeName', 'others']);
@@ -32,7 +31,7 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
   return () => ({ apply: (set) => applyHints(set, zone, nodeName, others) });
 }
 
-/** Where a process runs, from environment variables that its manifest fills through the downward API. */
+/** Where a process runs, from environment variables that its manifest sets through the downward API. */
 export interface TopologySource {
   /** Filled from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
   readonly zoneVariable?: string | undefined;
@@ -43,7 +42,7 @@ export interface TopologySource {
 }
 
 /**
- * Reads zone and node for `topologyHints`, once, now. A variable that is missing or empty leaves that kind of hint off.
+ * Reads zone and node for `topologyHints`, once, when called. A missing or empty variable switches that kind of hint off.
  *
  * @example stages: [conditions(), topologyHints(topologyFromEnv())]
  */
