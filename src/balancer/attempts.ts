@@ -15,7 +15,7 @@ export interface AttemptSource<C> {
 
 /** What a protocol brings to a call: how an attempt is sent, and what to do when none succeeds. */
 export interface AttemptedCall<C> {
-  /** Sends an attempt. Its end is told to the call's `Attempts` by `end`, `fail` or `giveBack`. */
+  /** Sends an attempt. Its end is told to the call's `Attempts` by `end`, `fail` or `giveBack`. What it throws ends the call. */
   send(lease: Lease<C>): void;
   /** No attempt is under way, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
@@ -228,7 +228,8 @@ export class Attempts<C> implements AttemptTally<C> {
 
   /** The attempt under way failed. Another one follows, now or after a wait, or the call fails with its error. */
   fail(failed: FailedAttempt): void {
-    const lease = this.#lease as Lease<C>;
+    const lease = this.#lease;
+    if (lease === undefined) return;
     this.#lease = undefined;
     lease.end(failed.outcome);
     const { error } = failed;
@@ -274,7 +275,13 @@ export class Attempts<C> implements AttemptTally<C> {
     if (tally.made === 0 && this.#source.retries === undefined) lease.retries.started();
     this.#number = ++tally.made;
     this.#lease = lease;
-    this.#call.send(lease);
+    try {
+      this.#call.send(lease);
+    } catch (error) {
+      // Nobody else would end it.
+      this.end(outcomes.cancelled, { error });
+      this.#call.fail(error);
+    }
   }
 
   async #acquire(stopped: AbortSignal): Promise<Lease<C>> {
