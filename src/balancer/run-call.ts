@@ -70,7 +70,7 @@ function start<C, T>(
   });
 }
 
-/** One `run`: who it is for, and what ends it. */
+/** One `run`: what it does with an endpoint, and where its result goes. */
 interface RunParts<C, T> {
   readonly use: Use<C, T>;
   readonly options: RunOptions;

@@ -102,7 +102,7 @@ export class Call implements AttemptedCall<Pool>, Borrower, SessionHolder {
       if (reader?.settle() === true) this.#read(session, task.statement, reader);
       else session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
     } catch (error) {
-      // What the caller asks for cannot be sent: nobody else could do it, either.
+      // The statement cannot be sent, so no other server could run it either.
       this.#session = undefined;
       this.#end(session, outcomes.cancelled, error);
       this.fail(error);

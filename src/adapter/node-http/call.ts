@@ -73,7 +73,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     this.#deadline = deadline;
   }
 
-  /** Its deadline. Node tells the caller, as of any error of his request; of an answer that came in full he has no less. */
+  /** The deadline passed. Node reports it as any error of the request; an answer that came in full is left alone. */
   timedOut(): void {
     const { request } = this;
     if (request.destroyed || responseOf(request)?.complete) return;
@@ -124,7 +124,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   served(): void {
     this.#settled = true;
     this.#pending?.release();
-    // Whichever comes first: one who tries again when he hears of an error finds the pod judged already.
+    // Whichever comes first: a caller that retries in its error handler must find the pod judged already.
     // All may be told more than once: `once` costs more than that.
     this.request.on(errorMonitor, (error: Error) => this.#over(error));
     this.request.on('close', () => this.#over(undefined));
@@ -217,7 +217,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     return lease.answered || responseOf(this.request) !== undefined;
   }
 
-  /** What it says of the pod that its caller gave up, or his deadline. */
+  /** The outcome when the caller gives up, or its deadline passes. */
   #outcomeOfAbort(lease: Lease<PodAgent>): Outcome {
     if (!this.#isLate) return outcomes.cancelled;
     const { delayMs } = this.#deadline as SharedTimer;

@@ -26,7 +26,7 @@ import { isBodyError } from './watched-body.js';
  * One request of a caller, over all its attempts: the one object we add to what undici allocates anyway. It is the
  * handler of each attempt; the form undici and the caller speak is the subclass's matter.
  *
- * The caller hears of its start at once, so that he can abort at every stage: while we wait for an endpoint, while a
+ * The caller is told of its start at once, so that it can abort at every stage: while we wait for an endpoint, while a
  * socket opens, between two attempts. He then hears of exactly one end.
  */
 export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Timed {
@@ -35,7 +35,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   protected readonly attempts: Attempts<Pool>;
   /** When the whole call has to be over, if it has to. */
   #deadline: SharedTimer | undefined;
-  /** Tells those who trace requests that it fails, while undici does not know of it. */
+  /** Publishes the failure on undici's diagnostics channels while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
   /** Hears the body fail while the call waits. */
   #bodyFailed: ((error: Error) => void) | undefined;
@@ -63,7 +63,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     this.attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
-  /** Tells the caller that his request begins; he may abort from within. */
+  /** Tells the caller that its request begins; the caller may abort from within. */
   protected abstract announce(): void;
   /** Tells the caller that it failed. */
   protected abstract deliver(error: Error): void;
@@ -157,7 +157,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     this.#thrown = error;
   }
 
-  /** The answer is complete; or as much of it as anybody wants, and the call goes on elsewhere. */
+  /** The answer is complete; or the rest is not wanted, and the call goes on at another pod. */
   protected completed(retrying = false): void {
     this.#over();
     this.client?.answered();
@@ -186,7 +186,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     this.#deadline?.cancel();
   }
 
-  /** The attempt failed; another may follow elsewhere. */
+  /** The attempt failed; another may follow at another pod. */
   protected attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
@@ -233,7 +233,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
 
   waitBegan(): void {
     this.#owner.waits();
-    // undici watches the body only while it has the request: nobody else would hear it fail meanwhile.
+    // undici watches the body only while it has the request, so its errors would go unheard until then.
     this.#bodyFailed = (error) => this.abort(error);
     bodyOf(this.#options)?.on('error', this.#bodyFailed);
   }
@@ -258,13 +258,13 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     return this.#deadline?.delayMs;
   }
 
-  /** Whether an attempt that failed with `error` did so by the caller's doing, or at his deadline. */
+  /** Whether the caller, or its deadline, made the attempt fail with `error`. */
   #isOurs(error: Error): boolean {
     if (this.abortReason !== undefined || this.#thrown === error || isBodyError(error)) return true;
     return bodyOf(this.#options)?.errored === error;
   }
 
-  /** What it says of the endpoint that its caller gave up, or his deadline. */
+  /** The outcome when the caller gives up, or its deadline passes. */
   #outcomeOfAbort({ startedMs }: Lease<Pool>): Outcome {
     const { limitMs } = this;
     if (limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
