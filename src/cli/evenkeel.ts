@@ -10,7 +10,7 @@ const OWN_FAULT = 70;
 
 const stopped = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
-// Whoever reads us may go away, such as `head`.
+// The reader of the output may close it, like `head` does.
 process.stdout.on('error', () => stopped.abort());
 
 process.exitCode = await main(process.argv.slice(2));

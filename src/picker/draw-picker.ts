@@ -7,11 +7,11 @@ import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /**
- * At most so many with unequal weights: an idle endpoint of small weight that is drawn beats a busy one of large weight,
- * and with every draw more often than its share.
+ * Maximum draws with unequal weights: a drawn idle endpoint of small weight beats a busy one of large weight, and with every
+ * further draw more often than its share.
  */
 export const MAX_WEIGHTED_CHOICES: number = 3;
-/** Draws beyond `choices` that may replace those which cannot take the call. */
+/** Extra draws to replace endpoints that cannot take the call. */
 const SPARE_DRAWS = 4;
 
 /**
@@ -71,7 +71,7 @@ export class DrawPicker<C> implements Picker<C> {
       bestIndex = index;
       bestCost = cost;
     }
-    // A new random place to search from: walking on from a draw would double its neighbour's share.
+    // A new random start: continuing from a draw would double its neighbor's share.
     return best ?? firstFitting(this.#set, request, random.index(length));
   }
 }

@@ -3,8 +3,8 @@ import type { PickRequest, PickSet } from './picker.js';
 import { fits } from './picker.js';
 
 /**
- * The rule every picker ends with when its own choice cannot take the call: from index `from` on, the first subchannel
- * with room that is not avoided, else the first with room at all, else undefined. O(n), off the usual path.
+ * The fallback of every picker when its own choice cannot take the call: from index `from` on, the first subchannel with
+ * capacity that is not avoided, otherwise the first with capacity, otherwise undefined. O(n), rarely used.
  */
 export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: number): Subchannel<C> | undefined {
   const { subchannels } = set;
@@ -19,8 +19,8 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
 }
 
 /**
- * The same for pickers that keep an order: the index of the one with the smallest key (turn, cost), of those with room
- * that are not avoided, else of those with room; -1: none. O(n).
+ * The same for pickers that keep an order: the index of the smallest key (turn, cost) among those with capacity that are not
+ * avoided, otherwise among those with capacity; -1 = none. O(n).
  */
 export function leastFitting<C>(set: PickSet<C>, keys: Float64Array, request: PickRequest<C>): number {
   const { subchannels } = set;

@@ -18,29 +18,29 @@ export interface HashOptions {
    */
   readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
   /**
-   * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, from
-   * 1.05 up; Infinity = as many as its keys bring. @defaultValue Infinity
+   * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, at least 1.05;
+   * Infinity = no limit. @defaultValue Infinity
    */
   readonly maxLoadRatio?: number | undefined;
   /** Picks for calls without a key. @defaultValue p2c() */
   readonly withoutKey?: PickerFactory | undefined;
 }
 
-/** Up to this many endpoints a score per endpoint is about as quick as a table, and moves the fewest keys. */
+/** Up to this many endpoints a score per endpoint is about as fast as a table, and moves the fewest keys. */
 const RENDEZVOUS_UP_TO = 16;
-/** How many places a table is walked for an endpoint that can take the call, before all are looked at. */
+/** How many table entries are tried for an endpoint that can take the call, before all are checked. */
 const MAX_WALK = 64;
 
 /**
- * Calls with one key go to one endpoint (IPVS: sh, dh; mh is Maglev): for caches in the pods, or state kept there. When
- * an endpoint comes or goes about 1 / n of the keys move. Keys are mapped over all endpoints with weight, ready or not,
- * and a call walks on from one that cannot take it: a reconnect moves no key for good. Endpoints are told apart by
- * address and port, so that processes which find them in different ways agree.
+ * Calls with the same key go to the same endpoint (IPVS: sh, dh; mh is Maglev): for caches or state in the pods. When an
+ * endpoint is added or removed about 1 / n of the keys move. Keys are mapped over all endpoints with weight, ready or not, and
+ * a call continues from one that cannot take it, so a reconnect moves no key permanently. Endpoints are identified by address
+ * and port, so that processes which find them in different ways agree.
  *
- * With `maxLoadRatio` a key that brings too much spills over to the next endpoints in its own order.
+ * With `maxLoadRatio` a key with too much load spills over to the next endpoints in its own order.
  * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous);
- * Schindelhauer, Schomaker, Weighted Distributed Hash Tables, SPAA 2005 (its weights);
- * Eisenbud et al., NSDI 2016 (Maglev); Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
+ * Schindelhauer, Schomaker, Weighted Distributed Hash Tables, SPAA 2005 (its weights); Eisenbud et al., NSDI 2016 (Maglev);
+ * Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
   checkKeys('hash', options, ['method', 'maxLoadRatio', 'withoutKey']);
@@ -165,13 +165,16 @@ class HashPicker<C> implements Picker<C> {
     const subchannel = this.#set.all[index] as Subchannel<C>;
     if (!fits(subchannel, request)) return false;
     if (this.#shares === undefined) return true;
-    // Its share of all calls with this one, rounded up: nobody is refused his first call.
+    // Its share of all calls including this one, rounded up: no endpoint is refused its first call.
     const limit = this.#maxLoadRatio * (this.#inFlight + 1) * (this.#shares[index] as number);
     return subchannel.inFlight < Math.ceil(limit);
   }
 }
 
-/** What users' functions find: a number stands for its digits; '', null and all that is no key for none. */
+/**
+ * Normalizes what users' functions return: a number becomes its digits; '', null and anything else that is not a key become
+ * none.
+ */
 function keyOf(key: unknown): string | undefined {
   if (typeof key === 'string') return key === '' ? undefined : key;
   if (typeof key === 'bigint' || (typeof key === 'number' && Number.isFinite(key))) return String(key);

@@ -11,7 +11,7 @@ import { WeightedDraw } from './weighted-draw.js';
 export interface HotColdOptions {
   /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
   readonly choices?: number | undefined;
-  /** Share of the calls in flight seen on draws that count as cold, 0 to 1. @defaultValue 0.8 */
+  /** The quantile of calls in flight, as seen on draws, up to which a subchannel counts as cold, 0 to 1. @defaultValue 0.8 */
   readonly quantile?: number | undefined;
 }
 

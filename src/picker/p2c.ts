@@ -9,7 +9,7 @@ export interface P2cOptions {
   readonly choices?: number | undefined;
 }
 
-/** Below this many endpoints looking at all of them costs no more than drawing, and leaves nothing to chance. */
+/** Below this many endpoints, checking all of them costs no more than drawing, and is exact. */
 const SCAN_BELOW = 8;
 
 /**

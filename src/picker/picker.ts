@@ -7,15 +7,15 @@ import type { Rng } from '../runtime/rng.js';
  */
 export interface Picker<C> {
   /**
-   * One decision. Skips subchannels at capacity and prefers those not in `request.avoid`; if only avoided ones can take
-   * the call it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
+   * Picks once. Skips subchannels at capacity and prefers those not in `request.avoid`; if only avoided ones can take the call
+   * it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
    */
   pick(request: PickRequest<C>): Subchannel<C> | undefined;
   /** A call on `subchannel` ended: for pickers that keep an order. */
   ended?(subchannel: Subchannel<C>): void;
 }
 
-/** What a call brings along. ONE object, reused by the balancer: a picker never keeps it. */
+/** The input of a pick. ONE object, reused by the balancer: a picker must not keep it. */
 export interface PickRequest<C> {
   nowMs: number;
   /** What hash pickers hash; undefined = no affinity. */
@@ -41,7 +41,7 @@ export interface PickSet<C> {
   readonly weights: readonly number[];
   /** Whether all `weights` are the same. */
   readonly equalWeights: boolean;
-  /** Every subchannel with weight, ready or not: for pickers whose answer must not move with a reconnect. */
+  /** Every subchannel with weight, ready or not: for pickers whose result must not change with a reconnect. */
   readonly all: readonly Subchannel<C>[];
   readonly allWeights: readonly number[];
 }
@@ -50,7 +50,7 @@ export interface PickerContext {
   readonly rng: Rng;
 }
 
-/** A picker as an option. `previous` is the one being replaced, of whatever kind, so that a cursor can be carried on. */
+/** A picker as an option. `previous` is the one being replaced, of any kind, so that a cursor can be continued. */
 export type PickerFactory = <C>(set: PickSet<C>, previous: Picker<C> | undefined, context: PickerContext) => Picker<C>;
 
 /** True if `subchannel` can take one more call that does not avoid it. */

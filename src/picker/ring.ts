@@ -2,13 +2,12 @@ import { hash32 } from '../runtime/hash.js';
 
 /** Points on the ring per endpoint of mean weight. */
 const POINTS = 160;
-/** And about so many in all at most: to hash and sort them takes about 5 ms. */
+/** And about this many in total at most: hashing and sorting them takes about 5 ms. */
 const MAX_POINTS = 65_536;
 
 /**
- * A hash ring: every endpoint has points on it, as many as its weight says; a key belongs to the next point. Shares
- * differ by about 1 / sqrt(160) = 8 %; O(log) per look-up. For those who need to agree with other rings, otherwise
- * Maglev is quicker and more even.
+ * A hash ring: every endpoint has points on it, as many as its weight says; a key belongs to the next point. Shares differ by
+ * about 1 / sqrt(160) = 8 %; O(log) per look-up. For agreement with other rings; otherwise Maglev is faster and more even.
  * Source: Karger et al., Consistent Hashing and Random Trees, STOC 1997.
  */
 export class Ring {

@@ -24,13 +24,13 @@ class RoundRobinPicker<C> implements Picker<C> {
 
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
     this.#set = set;
-    // Clients that start together must not march in step: the first place is drawn, later pickers carry on.
+    // Clients that start together must not move in step: the first position is random, later pickers continue.
     if (previous instanceof RoundRobinPicker && previous.#set.subchannels.length > 0) {
       this.#cursor = (previous as RoundRobinPicker<C>).#cursorIn(set.subchannels);
     } else this.#cursor = drawIndex(rng, Math.max(1, set.subchannels.length));
   }
 
-  /** Where whoever had the last turn is among `subchannels`; if he has left, before the place he would have. */
+  /** The position of the subchannel that had the last turn; if it left, before the position it would have. */
   #cursorIn(subchannels: readonly Subchannel<C>[]): number {
     const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as Subchannel<C>);
     return index === -1 ? Math.max(-1, Math.min(this.#cursor, subchannels.length) - 1) : index;

@@ -5,7 +5,8 @@ import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
 import type { VirtualTime } from './virtual-time.js';
 
 /**
- * Whoever is due first, each due again one step later: calls are interleaved, never in bursts. O(log n) per pick.
+ * Picks the endpoint that is due first; it is due again one step later. Calls are interleaved, never in bursts. O(log n) per
+ * pick.
  * Source: stride scheduling (Waldspurger, Weihl, MIT/LCS/TM-528, 1995).
  */
 export class StridePicker<C> implements Picker<C> {

@@ -84,7 +84,7 @@ export const dnsSettingNames: readonly (keyof DnsSettings)[] = Object.freeze([
 ] as const);
 
 /**
- * Finds the pods behind a headless Service (or any name with several addresses) by asking DNS again and again.
+ * Finds the pods behind a headless Service (or any name with several addresses) by querying DNS repeatedly.
  *
  * @returns A resolver. Throws EVENKEEL_OPTION.
  * @example dns({ host: 'orders.shop', port: 8080 })
@@ -241,7 +241,7 @@ class Asker {
       return found;
     }
     const message = describeRefused(this.#name, refused);
-    // Nothing usable is no "no such name": whoever relied on the last set keeps it.
+    // "Nothing usable" is not "no such name": the last set stays in use.
     if (allowed.length === 0) throw new ResolveError(message);
     const kinds = refusedKinds(refused);
     if (kinds !== this.#toldRefused) notify(this.#context.observer, 'warned', { message });

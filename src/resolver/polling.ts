@@ -13,7 +13,7 @@ export interface PollAnswer {
   readonly endpoints: readonly Endpoint[];
   /** How long the answer may be used before the next look, in ms; absent: `intervalMs`. */
   readonly validForMs?: number | undefined;
-  /** What was found where that is nothing, in words: for whoever waits for the first endpoint meanwhile. */
+  /** Why nothing was found, in words, for callers waiting for the first endpoint. */
   readonly detail?: string | undefined;
 }
 

@@ -47,21 +47,20 @@ const TROUBLE_MS = 5_000;
 const CLUSTER_SET_DOMAIN = 'clusterset.local';
 /** How many hosts are remembered; the one known longest is forgotten first, those that are no Services before the others. */
 const MAX_KNOWN = 2_000;
-/** How many questions run at once. Whoever comes with another meanwhile is told no. */
+/** How many lookups run at once. Further hosts are answered "no" meanwhile. */
 const MAX_ASKING = 100;
 /** Time for the first try; the second takes twice that, so that both fit into the default time-out. */
 const FIRST_TRY_MS = 600;
 
 /**
- * Tells Services from other hosts. A host is a Service if `<host>.svc.<cluster domain>.` exists; names that end in
- * `.svc` or `.svc.<domain>` are asked for as they are, where the domain is the cluster's own or `clusterset.local`: under
- * any other whoever owns it can make as many Services as he likes. IP addresses, `localhost` and longer names are not
- * asked for, and outside a cluster only the latter two forms are: there nothing says that `orders.shop` is not on the
- * internet.
+ * Tells Services from other hosts. A host is a Service if `<host>.svc.<cluster domain>.` exists; names that end in `.svc` or
+ * `.svc.<domain>` are asked for as they are, where the domain is the cluster's own or `clusterset.local`: under any other its
+ * owner can create any number of Services. IP addresses, `localhost` and longer names are not asked for, and outside a cluster
+ * only the latter two forms are: there nothing says that `orders.shop` is not on the internet.
  *
- * One question per host, shared by all who want to know. "No" is believed for 30 s, then asked for again in the
- * background; "yes" until it is forgotten. If DNS cannot say, the host counts as none of ours, and is asked for again 5 s
- * later. Asks only when it is asked itself.
+ * One question per host, shared by all who want to know. "No" is believed for 30 s, then asked for again in the background;
+ * "yes" until it is forgotten. If DNS gives no answer, the host does not count as a Service, and is looked up again 5 s later.
+ * Asks only when it is asked itself.
  */
 export class ServiceHosts {
   readonly #clock: Clock;
@@ -118,7 +117,7 @@ export class ServiceHosts {
     }));
   }
 
-  /** Ends all questions; whoever waits is told no. */
+  /** Ends all lookups; waiting callers get "no". */
   close(): void {
     this.#closed = true;
     for (const callOff of this.#questions) callOff();
@@ -224,12 +223,12 @@ function checkHosts(value: unknown): void {
 }
 
 function checked(told: unknown): boolean | undefined {
-  // A promise is true to whoever only looks whether it is.
+  // A promise is truthy.
   if (told === undefined || typeof told === 'boolean') return told;
   throw optionError('services()', 'a function that returns true, false or undefined', told);
 }
 
-/** `orders.shop.` is `orders.shop` to whoever wrote the URL, and as a name of its own it could only be a host on the internet. */
+/** `orders.shop.` in a URL means `orders.shop`; as a separate name it could only be a host on the internet. */
 function withoutDot(hostname: string): string {
   return /^[^.]+\.[^.]+(\.svc)?\.$/i.test(hostname) ? hostname.slice(0, -1) : hostname;
 }

@@ -26,7 +26,7 @@ export interface TargetOptions {
   readonly sliceGraceMs?: number | undefined;
 }
 
-/** The part of `EndpointSlicesOptions` that says where and as whom. */
+/** The part of `EndpointSlicesOptions` that selects the API server and the credentials. */
 export type KubernetesSettings = Pick<
   EndpointSlicesOptions,
   'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints'
@@ -91,7 +91,7 @@ export const noPod = 'this is not a pod with a service account';
 
 type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
 
-/** Loads the Kubernetes room when it is first needed: who never uses it does not pay for it. */
+/** Loads the Kubernetes module when it is first needed, so that others do not pay for it. */
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
   { kubernetes = {}, allowAddresses, family }: Checked,

@@ -3,8 +3,8 @@ import type { ResolveError } from '../errors.js';
 import type { Resolution, Resolver, ResolverListener } from '../resolver/resolver.js';
 
 /**
- * A resolver a test speaks through. Whoever watches later hears what was said last: the last set, or while it fails,
- * that it does; the set then follows with `fresh`.
+ * A resolver a test speaks through. A later watcher gets the last result: the last set, or while it fails, that it does; the
+ * set then follows with `fresh`.
  */
 export class FakeResolver implements Resolver {
   readonly name = 'fake';

@@ -8,11 +8,10 @@ import { checkService } from './target.js';
 /**
  * The target string of a Service, for the address of any client or channel of grpc-js.
  *
- * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS
- *   checks, whichever pod answers.
+ * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS checks,
+ * regardless of the pod.
  * @throws EVENKEEL_OPTION for what cannot name a Service.
- * @example
- * new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
+ * @example new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
  */
 export function target(service: string): string {
   return `${registeredName()}:${checkService(service)}`;

@@ -8,7 +8,7 @@ export interface LeafContext {
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly numbers: ConnectionNumbers;
-  /** A further connection to a pod that was ready already: there is room for more calls. */
+  /** A further connection to a ready pod: it can take more calls. */
   readonly grew: () => void;
 }
 

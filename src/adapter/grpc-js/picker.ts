@@ -59,7 +59,7 @@ export class BalancerPicker implements experimental.Picker {
     try {
       return key(metadata) ?? undefined;
     } catch (error) {
-      // What is thrown here would surface in whoever started the call, or in a timer.
+      // An error thrown here would surface in the code that started the call, or in a timer.
       notify(this.#balancer.observer, 'warned', { message: 'key threw; the call has no key', error });
       return undefined;
     }

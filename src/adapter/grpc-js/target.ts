@@ -12,8 +12,8 @@ export function checkService(service: unknown): string {
 }
 
 /**
- * What becomes `:authority` and the name TLS asks for, whichever pod answers: the Service's own host and port.
- * A port that is a name is left out, since an authority cannot hold one; of a static list it is the first address.
+ * `:authority` and the name TLS asks for, regardless of the pod: the Service's own host and port. A port that is a name is left
+ * out, since an authority cannot hold one; of a static list it is the first address.
  */
 export function authorityOf(service: string): string {
   const [scheme = '', ...rest] = service.split(':');

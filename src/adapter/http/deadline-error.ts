@@ -15,7 +15,7 @@ export interface MissedDeadline {
   readonly tried: TriedEndpoints<unknown> | undefined;
 }
 
-/** What the caller gets at his deadline: for whom he waited, how far it had come, and where it was tried before. */
+/** The error at a deadline: which endpoint it waited for, how far the request got, and where it was tried before. */
 export function deadlineError({ origin, method, limitMs, running, tried }: MissedDeadline): EvenkeelError {
   const now = running.map(describe).join(' and ');
   const present = new Set(running.map(({ lease }) => lease?.subchannel));

@@ -42,7 +42,7 @@ export type Dialled = (error: Error | undefined, socket: Socket) => void;
 const TCP_HIGH_WATER_MARK = 64 * 1024;
 const TLS_HIGH_WATER_MARK = 16 * 1024;
 
-/** How much of the time to open a connection a function may take: whoever else watches that time must not be first. */
+/** The share of the connect timeout a function may take: it must end before any other watcher of that timeout. */
 const ASK_RATIO = 0.9;
 
 /** An option of every socket that its types leave out. */
@@ -172,7 +172,7 @@ export function dialler(
         .then((answer) => {
           asking?.cancel();
           if (plain.destroyed) return;
-          // Nothing else of ours reads or ends it from here on.
+          // From here on nothing else here reads or ends it.
           const over = refused(() => openSecure(answer, plain));
           follow(over, 'secureConnect', plain);
         })

@@ -112,7 +112,7 @@ export class PodLink {
     const socket = this.sockets.connect((error, opened) => {
       // Not what was opened: TLS may have come on top of what was dialled.
       this.#awaited.delete(socket);
-      // First, so that whoever repeats the request elsewhere finds this pod judged already.
+      // First, so that a retry on another pod finds this pod already judged.
       if (error === undefined) this.#accepted();
       else if (!isPodLeftError(error) && !isProtocolError(error)) {
         this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
@@ -190,7 +190,7 @@ export class PodLink {
     this.#settleClosed(undefined);
   }
 
-  /** Nothing of ours is open any more. What the client still holds finds out by itself. */
+  /** All connections are closed. The client's own objects notice by themselves. */
   #gone(error: Error): void {
     this.#settleClosed(error);
     this.#parts.gone();

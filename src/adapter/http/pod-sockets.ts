@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Dialled } from './dial.js';
 
-/** Every socket of ours to one pod, whoever uses it: none is forgotten, so none can leak. */
+/** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
   readonly #dial: (dialled: Dialled) => Socket;
   /** The last one ended; with the error of the system that ended it, if it was one. */

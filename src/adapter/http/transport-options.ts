@@ -5,7 +5,7 @@ import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';
 import { checkTls, type TlsOption } from './tls-options.js';
 
-/** What the transports of all HTTP doors have in common; the docs of a door are beside its own options. */
+/** What the transports of both HTTP entry points have in common; each documents them with its own options. */
 export interface HttpTransportOptions {
   readonly origin: string | URL;
   readonly connections?: number | undefined;
@@ -17,9 +17,9 @@ export interface HttpTransportOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** Longest time an option may name, in ms: a day. */
+/** Longest time of an option, in ms: a day. */
 export const MAX_TIME_MS = 86_400_000;
-/** Most sockets or streams one may ask for. */
+/** Largest number of sockets or streams. */
 export const MAX_COUNT = 100_000;
 
 /** Fills in defaults and checks everything but the names. Throws EVENKEEL_OPTION. */

@@ -1,6 +1,6 @@
 import type { Balancer, Clock } from '../../index.js';
 
-/** How many requests of one door wait for a pod. */
+/** How many requests of one entry point wait for a pod. */
 export class WaitingRequests {
   #count = 0;
   #allServed: (() => void) | undefined;
@@ -33,7 +33,7 @@ export class WaitingRequests {
   }
 }
 
-/** How a door ends. */
+/** How an entry point closes. */
 export interface ClosingParts {
   readonly balancer: Balancer<unknown>;
   readonly waiting: WaitingRequests;
@@ -43,8 +43,8 @@ export interface ClosingParts {
 }
 
 /**
- * Closes the balancer of a door that takes no new request: those that wait for a pod get one first, as they would from an
- * Agent of the HTTP library. When the time is over the rest is refused, and what runs is cut.
+ * Closes the balancer of an entry point that accepts no new requests: those that wait for a pod get one first, as they would
+ * from an Agent of the HTTP library. When the time is over the rest is refused, and what runs is cut.
  */
 export async function closeWhenServed({ balancer, waiting, clock, drainTimeoutMs }: ClosingParts): Promise<void> {
   if (waiting.none) {

@@ -5,7 +5,7 @@ import { asError } from '../../errors.js';
 
 /** How a socket to an endpoint is opened. */
 export interface OpenSocketOptions {
-  /** The Service's name: what TLS sends and checks, whichever pod answers. Needed with `tls`. @defaultValue none */
+  /** The Service's name: what TLS sends and checks, regardless of the pod. Needed with `tls`. @defaultValue none */
   readonly host?: string | undefined;
   /** Settings of Node's `tls.connect`; without them the socket is plain. @defaultValue none */
   readonly tls?: ConnectionOptions | undefined;
@@ -14,8 +14,9 @@ export interface OpenSocketOptions {
 }
 
 /**
- * Opens a socket to an endpoint, over TLS if asked to. Rejects with what went wrong, or with the reason of `signal`; after
- * that nothing is open. The process stays alive for the socket once it is open, not while it connects. Errors later on are the business of whoever uses the socket: it has to listen for `error`.
+ * Opens a socket to an endpoint, over TLS if asked to. Rejects with what went wrong, or with the reason of `signal`; after that
+ * nothing is open. The process stays alive for the socket once it is open, not while it connects. The user of the socket must
+ * listen for `error` afterwards.
  */
 export function openSocket(
   endpoint: Endpoint,

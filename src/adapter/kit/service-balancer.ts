@@ -5,7 +5,7 @@ import type { ServiceHost } from '../../resolver/cluster-domain.js';
 import { parseTarget } from '../../resolver/target-grammar.js';
 import { checkKeys, optionError } from '../../runtime/check.js';
 
-/** A Service by the name its clients know it by, whichever pod answers. */
+/** A Service by the name its clients know, regardless of the pod. */
 export interface ServiceName {
   /** For TLS, and for whatever else a protocol says of where it connects. */
   readonly host: string;

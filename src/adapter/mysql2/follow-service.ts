@@ -91,7 +91,7 @@ class Follower implements ServiceFollower {
       await this.#change(signal);
     }
     await this.#nodes.fit();
-    // Picked for the errors a wait in vain is told by; nothing is done with it.
+    // Acquired only for its errors; the lease itself is not used.
     const lease = await this.#balancer.acquire({ signal });
     lease.end(outcomes.notStarted);
   }

@@ -4,8 +4,8 @@ import type { Queryable } from './queryable.js';
 import type { Service } from './service.js';
 
 /**
- * Opens so many connections of a service by checking them out all at once, and gives them back. Rejects as a checkout
- * does, or with the signal's reason.
+ * Opens a number of connections of a service by checking them all out together, and releases them. Rejects as a checkout does,
+ * or with the signal's reason.
  */
 export async function openConnections(
   service: Service,

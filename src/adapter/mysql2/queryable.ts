@@ -115,7 +115,7 @@ export abstract class Queryable extends EventEmitter {
   }
 }
 
-/** The promise form, for one caller: once he has given it back, releasing it again does nothing to whoever has it next. */
+/** The promise form, for one caller: after its release, releasing it again does not affect the next user. */
 function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   const promised = connection.promise();
   let isHis = true;
@@ -132,7 +132,7 @@ function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
   return Object.assign(promised, { endpoint });
 }
 
-/** The stack of whoever asked: an error that comes from a socket has none that helps. Empty where nobody wants it. */
+/** The caller's stack, because the stack of a socket error is not helpful. Empty if it is not wanted. */
 interface Place {
   readonly stack?: string;
 }

@@ -29,7 +29,7 @@ export interface AgentCoreParts {
 /** Sockets or requests by name, as Node's Agent shows them. */
 export type ByName<T> = Record<string, T[]>;
 
-/** What an agent of ours does, whichever of Node's two Agent classes it is. */
+/** The behavior of our agents, for both of Node's Agent classes. */
 export class AgentCore implements CallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;

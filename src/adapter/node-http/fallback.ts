@@ -6,18 +6,18 @@ import { endWithoutSocket, type RequestOptions, type RequestTaker } from './node
 
 /** What it takes. */
 export interface FallbackOptions {
-  /** The caller's agent, which stays his to destroy. */
+  /** The user's agent, which this never destroys. */
   readonly fallbackAgent: RequestTaker | undefined;
   /** Of the target: an agent of our own is for the same. */
   readonly protocol: string;
   readonly clock: Clock;
-  /** How an Agent of ours opens sockets. @defaultValue as Node does */
+  /** How our own Agent opens sockets. @defaultValue as Node does */
   readonly dial?: MockedDial | undefined;
-  /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
+  /** How long requests of our own Agent may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
 }
 
-/** Where requests go that are for no pod of ours: an agent that was given, or one of our own, made when first needed. */
+/** Where requests for other hosts go: the agent that was passed, or our own, created on first use. */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: HttpAgent | undefined;

@@ -13,7 +13,7 @@ export class PendingRequest {
   #timer: Timer | undefined;
   #restore: (() => void)[];
 
-  /** `destroyed`: the caller gave up; also by `abort()` or the signal he gave. */
+  /** `destroyed`: the caller gave up, also by `abort()` or its signal. */
   constructor(request: ClientRequest, clock: Clock, destroyed: () => void) {
     this.#request = request;
     this.#clock = clock;
@@ -45,7 +45,7 @@ export class PendingRequest {
     this.#timer?.cancel();
     this.#timer = undefined;
     if (timeoutMs <= 0) return;
-    // As Node does, once, in the caller's async context; what follows from it is his decision.
+    // As Node does, once, in the caller's async context; the caller decides what follows.
     const timedOut = AsyncResource.bind(() => this.#request.emit('timeout'));
     this.#timer = this.#clock.timer(timedOut, timeoutMs);
   }

@@ -34,7 +34,7 @@ export interface PodAgentParts {
   readonly clock: Clock;
 }
 
-/** Whom Node has told when a socket is open, or could not be opened. */
+/** Node's callback for a socket that is open or could not be opened. */
 type SocketCreated = (error: Error | null, socket?: Duplex) => void;
 
 /** What is known of a pod: whether the connections its answers came over can be used again. */

@@ -70,7 +70,7 @@ export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<
   return new PodTransport(options);
 }
 
-/** The same for `createAgent`, which asks more of an Agent of ours, and wants to know them all. */
+/** The same for `createAgent`, which needs more of the Agents and tracks all of them. */
 export class PodTransport implements Transport<PodAgent> {
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #open = new Set<PodAgent>();

@@ -25,7 +25,7 @@ export interface BalancedServicesOwner {
   left(service: BalancedService): void;
 }
 
-/** Without room, a Service that had no request for this long makes way, in ms. */
+/** At the maximum, a Service without a request for this long is replaced, in ms. */
 const MAKES_WAY_MS = 10_000;
 
 /** The dispatchers of all Services in use: made at first use, closed when idle for long, a bounded number of them. */
@@ -35,12 +35,12 @@ export class BalancedServices {
   readonly #timers = new Map<BalancedService, Timer>();
   /** Idle ones that are closing. */
   readonly #closing = new Set<Promise<void>>();
-  /** How often each was used when it was last looked for room, and when that was. */
+  /** How often each was used at the last check, and when that was. */
   #usesThen = new Map<BalancedService, number>();
   #lookedMs = Number.NEGATIVE_INFINITY;
   /** Those that had no request between the last two looks, the most used first. */
   #idle: BalancedService[] = [];
-  /** Requests that were left alone for want of room. */
+  /** Requests that were left alone because the maximum was reached. */
   overflow = 0;
 
   constructor(owner: BalancedServicesOwner) {

@@ -2,15 +2,15 @@ import type { Dispatcher } from 'undici';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { type HedgeOptions, type Hedging, hedgingOf } from './hedging.js';
 
-/** How long a request may take, and whether a second pod is asked meanwhile. */
+/** How long a request may take, and whether a second pod is asked in parallel. */
 export interface CallOptions {
   /**
-   * How long a request may take in all, in ms: waiting, every attempt, and the answer to its end. Then it fails with
-   * EVENKEEL_DEADLINE. Or a function that says so for each request; undefined = as long as it takes.
+   * How long a request may take in all, in ms: waiting, every attempt, and the whole response. Then it fails with
+   * EVENKEEL_DEADLINE. Or a function of the request; undefined = no limit.
    * @defaultValue no limit: the caller's own signal decides
    */
   readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions> | undefined;
-  /** Asks a second pod when the first takes long. @defaultValue never */
+  /** Asks a second pod when the first is slow. @defaultValue never */
   readonly hedge?: HedgeOptions | undefined;
 }
 

@@ -31,7 +31,7 @@ export interface HandlerV2 {
   onRequestSent?(): void;
 }
 
-/** A call in the newer form. It is the caller's controller too, and passes his wishes on to that of the attempt. */
+/** A call in the newer form. It is also the caller's controller, and passes the caller's requests on to that of the attempt. */
 export class CallV2 extends Call implements Dispatcher.DispatchController {
   readonly #handler: HandlerV2;
   /** undici's controller of the attempt under way. */

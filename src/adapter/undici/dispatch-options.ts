@@ -78,7 +78,7 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
 /** Whether the request may be done twice, and can be: its body is still there once it was sent. */
 export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
   const { method, upgrade, idempotent } = options;
-  // Upgraded, a connection is the caller's own: he could not be given another's.
+  // An upgraded connection belongs to the caller and cannot be replaced by another.
   if (upgrade || method === 'CONNECT') return false;
   return retries.allowsMethod(method) && idempotent !== false && hasLastingBody(options);
 }

@@ -48,15 +48,15 @@ import {
 /** Options of `createDispatcher` and `createFetch`. */
 export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
   /**
-   * Where requests for any other origin go (a redirect that is followed, say). It stays the caller's to close.
-   * @defaultValue an undici Agent of our own, made when first needed
+   * Where requests for any other origin go (after a redirect, say). Closing it stays up to the caller.
+   * @defaultValue an undici Agent of its own, created on first use
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
-  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
+  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
-  /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
+  /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
-  /** How much a WebSocket to the Service takes. @defaultValue undici's own limits */
+  /** Limits for WebSockets to the Service. @defaultValue undici's own limits */
   readonly webSocket?: WebSocketOptions | undefined;
 }
 
@@ -79,22 +79,19 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
   readonly closed: boolean;
   /** `destroy` was called, or all that ran when `close` was has ended. */
   readonly destroyed: boolean;
-  /** Connections to the pods and requests to them, counted when asked for. */
+  /** Connections and requests to the pods, counted on demand. */
   readonly stats: DispatcherStats;
 }
 
 /**
- * Makes a dispatcher for one Service: give it to `fetch`, `undici.request` or anything else that takes one. It finds
- * the pods, keeps connections to them and picks one for every request. Host header and TLS name stay the Service's.
- * Requests for another origin never reach a pod. Must be closed.
+ * Creates a dispatcher for one Service: pass it to `fetch`, `undici.request` or anything else that takes one. It finds the
+ * pods, keeps connections to them and picks one for every request. Host header and TLS name stay the Service's. Requests for
+ * another origin never reach a pod. Must be closed.
  *
  * @param target `http://name:port` or `https://name:port`. An IP address or `localhost` is one fixed endpoint.
- * @throws EVENKEEL_OPTION for a target or option that does not fit.
- * @example
- * const orders = createDispatcher('http://orders.shop:8080');
- * const { body } = await orders.request({ path: '/v1/orders/42', method: 'GET' });
- * console.log(await body.json());
- * await orders.close();
+ * @throws EVENKEEL_OPTION for an invalid target or option.
+ * @example const orders = createDispatcher('http://orders.shop:8080'); const { body } = await orders.request({ path:
+ * '/v1/orders/42', method: 'GET' }); console.log(await body.json()); await orders.close();
  */
 export function createDispatcher(target: string | URL, options: DispatcherOptions = {}): ServiceDispatcher {
   checkRuntime('createDispatcher');

@@ -7,14 +7,14 @@ import { coreTakesHandlerV1 } from './transport.js';
 
 /** What it takes. */
 export interface FallbackOptions {
-  /** The caller's dispatcher, which stays his to close. */
+  /** The user's dispatcher, which this never closes. */
   readonly fallbackDispatcher: Dispatcher | undefined;
   readonly clock: Clock;
-  /** How long requests of an Agent of ours may take to finish at `close`, in ms. */
+  /** How long requests of our own Agent may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
-  /** How an Agent of ours opens sockets. @defaultValue as undici does */
+  /** How our own Agent opens sockets. @defaultValue as undici does */
   readonly connect?: buildConnector.connector | undefined;
-  /** Told of the Agent, if one of ours is made. */
+  /** Called with our own Agent, if one is created. */
   readonly opened?: ((agent: Agent) => void) | undefined;
 }
 
@@ -26,7 +26,7 @@ export interface EventSourceOptions {
 /** How many pools of our Agent there are before those it has closed are dropped. */
 const SWEEP_AT = 64;
 
-/** Where requests go that are for no pod of ours: a dispatcher that was given, or an Agent of our own, made when first needed. */
+/** Where requests for other origins go: the dispatcher that was passed, or our own Agent, created on first use. */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: Agent | undefined;

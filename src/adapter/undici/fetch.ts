@@ -5,7 +5,7 @@ import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {
-  /** As the global `fetch`; a URL without an origin (`/v1/orders/42`) is the Service's. */
+  /** Like the global `fetch`; a URL without an origin (`/v1/orders/42`) refers to the Service. */
   (...arguments_: Parameters<typeof fetch>): ReturnType<typeof fetch>;
   readonly balancer: Balancer<Pool>;
   readonly dispatcher: ServiceDispatcher;
@@ -14,22 +14,20 @@ export interface ServiceFetch extends AsyncDisposable {
 }
 
 /**
- * Makes a `fetch` that spreads its requests over the pods of one Service. It is the global `fetch` of Node with our
+ * Creates a `fetch` that spreads its requests over the pods of one Service. It is Node's global `fetch` with an evenkeel
  * dispatcher, so its Response, Request and FormData are the global ones. Must be closed.
  *
  * @param target As for `createDispatcher`.
- * @throws EVENKEEL_OPTION for a target or option that does not fit.
- * @example
- * const orders = createFetch('http://orders.shop:8080');
- * const response = await orders('/v1/orders/42');
- * await orders.close();
+ * @throws EVENKEEL_OPTION for an invalid target or option.
+ * @example const orders = createFetch('http://orders.shop:8080'); const response = await orders('/v1/orders/42'); await
+ * orders.close();
  */
 export function createFetch(target: string | URL, options: DispatcherOptions = {}): ServiceFetch {
   checkRuntime('createFetch');
   const dispatcher = createDispatcher(target, options);
   const base = new URL(target).href;
   const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
-    // What is no URL is left to `fetch`, which rejects with what its users know.
+    // Anything that is not a URL is passed to `fetch`, which rejects with the usual error.
     const resource = typeof input === 'string' && URL.canParse(input, base) ? new URL(input, base) : input;
     // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
     return fetch(resource, { ...init, dispatcher } as unknown as RequestInit);

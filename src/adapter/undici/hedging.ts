@@ -31,9 +31,9 @@ export function hedgingOf(options: HedgeOptions): Hedging {
   return new Hedging(afterMs, afterQuantile, max);
 }
 
-/** So many answers tell what is usual. */
+/** This many responses determine the usual time. */
 const MIN_MEASURED = 100;
-/** The quantile is looked up again after so many more: it costs as much as ten requests' worth of counting. */
+/** The quantile is computed again after this many more: it costs as much as counting ten requests. */
 const LOOK_UP_AFTER = 64;
 
 /** When the requests of one dispatcher are hedged. */

@@ -51,8 +51,8 @@ const wrongRequest: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * How an attempt ended that failed with `error`. `sent`: it may have reached the pod. An error nobody here knows came
- * from the caller (his body stream, his reason for an abort) and says nothing about the pod.
+ * How an attempt ended that failed with `error`. `sent`: it may have reached the pod. An error nobody here knows came from the
+ * caller (its body stream, its reason for an abort) and says nothing about the pod.
  */
 export function outcomeOfError(error: Error, sent: boolean): Outcome {
   // Also of a request that was begun: undici 8 takes back what a GOAWAY says was not processed (RFC 9113, 6.8), and opens

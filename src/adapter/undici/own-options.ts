@@ -1,11 +1,11 @@
 import type { Dispatcher } from 'undici';
 
 /**
- * Options of a request of which nothing can be changed any more by whoever passed them. undici takes headers and path in
- * at `dispatch`; here a request may be looked at long after that (it waits, it is sent a second time), and callers use
- * one object for many requests: another user's credentials would be sent.
+ * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here a
+ * request may be read much later (it waits, it is sent a second time), and callers reuse one object for many requests: another
+ * user's credentials would be sent.
  *
- * Bodies are taken as they are, as by undici.
+ * Bodies are not copied, as in undici.
  */
 export function ownOptions(options: Dispatcher.DispatchOptions): OwnOptions {
   const own = isPlain(options) ? { ...options } : allOf(options);

@@ -12,9 +12,9 @@ import { unsentTeller } from './unsent-request.js';
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;
 
 /**
- * A request for which it is not yet known where it goes. Its caller hears of its start at once, so that he can abort it
- * while it waits, too. Later it stands between the caller and whoever has the request: it does not tell of the start
- * again, and passes the caller's wishes on.
+ * A request whose destination is not known yet. Its caller is told of its start immediately, so that it can also abort the
+ * request while it waits. Later it is between the caller and the handler of the request: it does not tell of the start again,
+ * and passes the caller's wishes on.
  */
 export class PendingRequest extends RelayedController implements HandlerV2 {
   readonly #options: Dispatcher.DispatchOptions;
@@ -33,7 +33,7 @@ export class PendingRequest extends RelayedController implements HandlerV2 {
     this.#tellUnsent = unsentTeller(origin, options);
   }
 
-  /** Tells the caller that his request begins; he may abort it from within. */
+  /** Tells the caller that its request starts; the caller may abort it from within. */
   begin(): void {
     // undici watches the body only once it has the request: nobody else would hear it fail meanwhile.
     bodyOf(this.#options)?.on('error', this.#bodyFailed);
@@ -65,7 +65,7 @@ export class PendingRequest extends RelayedController implements HandlerV2 {
   }
 
   protected override giveUp(reason: Error): void {
-    // Whoever has it may be opening a connection, and would tell only then.
+    // Its handler may be opening a connection, and would report only then.
     if (this.answering === undefined) this.fail(reason);
     else this.answering.abort(reason);
   }

@@ -2,8 +2,8 @@ import { type Dispatcher, errors } from 'undici';
 import type { RawHeaders } from './raw-headers.js';
 
 /**
- * The controller a caller has before it is known who answers him. It keeps what he wishes until then, and passes it on.
- * (A `CallV2` does the same for itself: it answers most requests, and one object less is allocated.)
+ * The controller a caller has before it is known which attempt answers. It keeps the caller's requests until then, and passes
+ * them on. (A `CallV2` does the same for itself: it answers most requests, and one object less is allocated.)
  */
 export abstract class RelayedController implements Dispatcher.DispatchController {
   /** That of who answers. */
@@ -17,7 +17,7 @@ export abstract class RelayedController implements Dispatcher.DispatchController
   /** Ends the request with `abortReason`, which the caller has just given for the first time. */
   protected abstract giveUp(reason: Error): void;
 
-  /** Somebody answers; his controller gets the caller's wishes from here on. */
+  /** An attempt answers; its controller gets the caller's requests from now on. */
   protected answeredBy(controller: Dispatcher.DispatchController | undefined): void {
     this.#answering = controller;
     if (this.#pausedEarly) controller?.pause();

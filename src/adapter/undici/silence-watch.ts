@@ -5,7 +5,7 @@ import type { Clock, Timer } from '../../index.js';
  * whatever its requests are waiting for.
  */
 export const PING_MS = 4_000;
-/** So many looks in a row without a byte are the end of a connection. */
+/** This many consecutive checks without a byte end a connection. */
 const SILENT_LOOKS = 3;
 
 /**

@@ -31,39 +31,39 @@ function informational(...values: [message: string, options: ErrorOptions]): Err
 
 /** How the sockets to each pod are opened and used. */
 export interface UndiciConnectionOptions {
-  /** Sockets per pod at most; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
+  /** Maximum sockets per pod; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
   readonly connections?: number | undefined;
   /**
-   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and
-   * checked is the Service's unless `servername` says otherwise.
-   * Or a function, sync or async, that is asked for them at each new connection, within the time to open it: for
-   * certificates that are renewed. What it throws fails with EVENKEEL_OPTION, and says nothing about the pod.
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked
+   * is the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within
+   * its connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count
+   * against the pod.
    */
   readonly tls?: TlsOption | undefined;
   /**
-   * Whether HTTP/2 is offered over TLS. Needs undici 8.2, best 8.10 or later, and is refused with any before: those fail
-   * the requests that run when a pod says GOAWAY, that is, at every rolling update. @defaultValue false
+   * Whether HTTP/2 is offered over TLS. Needs undici 8.2, better 8.10 or later; earlier versions are refused, because they fail
+   * running requests when a pod sends GOAWAY, as in every rolling update. @defaultValue false
    */
   readonly allowH2?: boolean | undefined;
-  /** Requests per HTTP/2 connection at once. @defaultValue 100 */
+  /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
   readonly maxConcurrentStreams?: number | undefined;
   /**
-   * How long an idle socket is kept, in ms. A pod that says `Keep-Alive: timeout=…` is left 2 s before it would hang up.
+   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires.
    * @defaultValue 60000
    */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** Idle time after which TCP begins to ask whether the peer is alive, in ms. @defaultValue 15000 */
+  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 15000 */
   readonly tcpKeepAliveMs?: number | undefined;
-  /** Longest time to the head of the response, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  /** Time until the response headers, in ms; 0 = no limit. @defaultValue 300000, undici's own */
   readonly headersTimeoutMs?: number | undefined;
   /** Longest pause between two pieces of a body, in ms; 0 = no limit. @defaultValue 300000, undici's own */
   readonly bodyTimeoutMs?: number | undefined;
-  /** Largest response head, in bytes. @defaultValue Node's `--max-http-header-size` */
+  /** Largest response headers, in bytes. @defaultValue Node's `--max-http-header-size` */
   readonly maxHeaderSize?: number | undefined;
   /** Largest response body, in bytes. @defaultValue no limit */
   readonly maxResponseSize?: number | undefined;
   /**
-   * What active health checks ask for, such as `/healthz`; a status below 400 is healthy.
+   * Path that active health checks GET, such as `/healthz`; a status below 400 is healthy.
    * @defaultValue nothing: a check then opens a connection
    */
   readonly healthPath?: string | undefined;

@@ -18,7 +18,7 @@ export interface ApiTarget {
   readonly server: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
-  /** A proxy's agent from a kubeconfig; in place of ours. */
+  /** A proxy's agent from a kubeconfig; replaces ours. */
   readonly agent?: unknown;
 }
 

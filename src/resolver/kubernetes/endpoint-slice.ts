@@ -23,7 +23,7 @@ export interface SlicePort {
 export interface SliceMember {
   /** The first address (S4), in canonical form. */
   readonly address: string;
-  /** Set where no pod can live; whether it is used all the same is for whoever reads the slice. */
+  /** Set if no pod can have this address; the reader of the slice decides whether to use it anyway. */
   readonly unsafe: UnsafeAddressClass | undefined;
   readonly conditions: EndpointConditions;
   readonly uid: string | undefined;

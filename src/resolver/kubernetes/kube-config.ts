@@ -74,7 +74,7 @@ class KubeConfigSession implements ApiSession {
     try {
       return await this.#targetOf(loaded);
     } catch (error) {
-      // Whoever mends the file is heard at the next try.
+      // A fixed file is used at the next try.
       this.#loaded = undefined;
       throw error;
     }
@@ -118,7 +118,7 @@ class KubeConfigSession implements ApiSession {
   }
 
   refused(sentAtMs: number): void {
-    // Read the file again: whoever renewed the credentials may have rewritten it.
+    // Read the file again: renewing the credentials may have rewritten it.
     this.#loaded = undefined;
     this.#tokenFile?.expire(sentAtMs);
   }
@@ -178,8 +178,8 @@ function basic(userAndPassword: string): string {
 }
 
 /**
- * A user of whom nothing can be used would be followed as `system:anonymous`, and the answer be a Role that is missing. A
- * user without any entry means to be nobody.
+ * A user without usable credentials would act as `system:anonymous`, and the error would be a missing Role. A user without any
+ * entry means to be nobody.
  */
 function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
   const known = 'token, tokenFile, a client certificate, username and password, exec and auth-provider';

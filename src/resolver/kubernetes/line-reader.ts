@@ -1,6 +1,6 @@
 import { ByteBuffer, decodeText } from './byte-buffer.js';
 
-/** W7: a line longer than this is no event of ours. The API server stores no object of more than 1.5 MiB. */
+/** W7: a longer line is not a valid event. The API server stores no object of more than 1.5 MiB. */
 const MAX_LINE_BYTES = 4 * 1024 * 1024;
 
 const NEWLINE = 10;

@@ -250,7 +250,7 @@ export class ListWatch {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
     if (remedy.isNews) await this.#tell(verb, failure);
-    // Whoever has no set yet may look elsewhere instead of waiting for us to make sure.
+    // A caller without a set may try another way instead of waiting for the confirmation.
     else if (remedy.isPassing && this.#version === undefined) await this.#tell(verb, failure, 'passing');
     return remedy;
   }

@@ -47,7 +47,7 @@ export class SliceStore {
     return this.#slices.values();
   }
 
-  /** Replaces one slice as a whole, or removes it. False if there is no room for it: then what there was stays. */
+  /** Replaces one slice as a whole, or removes it. False if it would exceed the limit: then nothing changes. */
   put(name: string, slice: EndpointSlice | undefined): boolean {
     const before = this.#slices.get(name);
     const bytes = this.#bytes - (before === undefined ? 0 : sizeOf(before)) + (slice === undefined ? 0 : sizeOf(slice));

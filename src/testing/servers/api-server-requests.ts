@@ -38,7 +38,7 @@ export class RequestHandler {
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    // A client that goes away mid-answer is no trouble of ours.
+    // A client that goes away mid-response is not an error.
     response.on('error', () => {});
     request.on('error', () => {});
     if (this.#frozen !== undefined) {

@@ -9,7 +9,7 @@ export interface Route {
   readonly name: string;
 }
 
-/** Undefined for a path that is none of ours. */
+/** Undefined for an unknown path. */
 export function parseRoute(path: string): Route | undefined {
   for (const { name: resource, root } of Object.values(resourceTypes)) {
     if (!path.startsWith(`${root}/`)) continue;

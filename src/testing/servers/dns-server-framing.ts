@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 
-/** The way back to whoever asked. */
+/** The way back to the client. */
 export interface DnsReply {
   readonly protocol: 'udp' | 'tcp';
   /** Tells a repeated query of one asker from a second one. */
