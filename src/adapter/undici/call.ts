@@ -1,4 +1,4 @@
-import { type Dispatcher, errors, type Pool } from 'undici';
+import type { Dispatcher, errors, Pool } from 'undici';
 import { type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { isPodLeftError } from '../http/pod-left.js';
@@ -46,10 +46,6 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   #verdict: Outcome = outcomes.success;
   /** What the caller's own code threw while it was told of the answer; undici then aborts the attempt with it. */
   #thrown: unknown;
-  /** The caller heard of the end. */
-  protected done = false;
-  /** The caller's reason for giving up. */
-  protected abortReason: Error | undefined;
 
   constructor(
     owner: CallOwner,
@@ -67,8 +63,6 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   protected abstract announce(): void;
   /** Tells the caller that it failed. */
   protected abstract deliver(error: Error): void;
-  /** Tells undici to abort the attempt it has begun to send; undici then reports its failure. */
-  protected abstract interrupt(reason: Error): void;
 
   /** The call has until `deadline`; to be said before it begins. */
   limit(deadline: SharedTimer): void {
@@ -112,12 +106,9 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     return this.#answered ? 'answered' : 'sent';
   }
 
-  /** The caller gives up. */
-  abort(reason?: Error): void {
-    if (this.done || this.abortReason !== undefined) return;
-    this.abortReason = reason ?? new errors.RequestAbortedError();
-    if (this.#sent) this.interrupt(this.abortReason);
-    else this.fail(this.abortReason);
+  protected override giveUp(reason: Error): void {
+    if (this.#sent) this.interrupt(reason);
+    else this.fail(reason);
   }
 
   /** Its deadline. */
@@ -138,6 +129,21 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     // Its address may be another's in a moment.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
+  }
+
+  /** Tells undici to abort the attempt it has begun to send; undici then reports its failure. */
+  protected interrupt(reason: Error): void {
+    this.answering?.abort(reason);
+  }
+
+  /** `began` in the newer form, unless the caller has given up meanwhile. */
+  protected begunBy(controller: Dispatcher.DispatchController): void {
+    if (this.done) {
+      controller.abort(this.abortReason as Error);
+      return;
+    }
+    this.began();
+    this.answeredBy(controller);
   }
 
   /** The first byte of an answer came. */

@@ -17,7 +17,7 @@ import { asError, balancingOptionNames, checkFunction, checkKeys, pickNames, Sha
 import type { Call } from './call.js';
 import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
 import { CallV1, type HandlerV1 } from './call-v1.js';
-import { CallV2, type HandlerV2 } from './call-v2.js';
+import { CallV2 } from './call-v2.js';
 import { faultOf } from './check-dispatch.js';
 import { checkRuntime } from './check-runtime.js';
 import { isRepeatable, isSameOrigin, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
@@ -29,6 +29,7 @@ import { HedgedCall, type HedgedCallOwner } from './hedged-call.js';
 import type { Hedging } from './hedging.js';
 import { mockedConnector } from './mocked-connector.js';
 import { type OwnOptions, ownOptions } from './own-options.js';
+import type { HandlerV2 } from './relay.js';
 import { type DispatcherStats, statsOf } from './stats.js';
 import {
   coreTakesHandlerV1,

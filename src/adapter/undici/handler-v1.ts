@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { HandlerV1 } from './call-v1.js';
-import type { HandlerV2 } from './call-v2.js';
+import type { HandlerV2 } from './relay.js';
 
 /** Lets a handler of the older form be served by an undici that knows only the newer one. */
 export class HandlerV1AsV2 implements HandlerV2 {

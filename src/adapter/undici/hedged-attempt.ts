@@ -5,8 +5,7 @@ import { outcomeOfAnswer } from '../http/answer.js';
 import { type AttemptTally, loadReportHeader, type SharedTimers } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
-import type { HandlerV2 } from './call-v2.js';
-import { withRawHeaders } from './raw-headers.js';
+import { type HandlerV2, withRawHeaders } from './relay.js';
 
 /** What the attempts of one call have in common. */
 export interface HedgedAttemptOwner extends AttemptTally<Pool> {
@@ -46,7 +45,6 @@ const DISCARDED_MS = 1_000;
 export class HedgedAttempt extends Call {
   readonly isHedge: boolean;
   readonly #of: HedgedAttemptOwner;
-  #controller: Dispatcher.DispatchController | undefined;
   /** Bytes of the answer that were thrown away; undefined while it is the caller's, or none. */
   #discarded: number | undefined;
   #discarding: { cancel(): void } | undefined;
@@ -57,18 +55,10 @@ export class HedgedAttempt extends Call {
     this.isHedge = isHedge;
   }
 
-  get controller(): Dispatcher.DispatchController | undefined {
-    return this.#controller;
-  }
-
   protected override announce(): void {}
 
   protected override deliver(error: Error): void {
     this.#of.failed(this, error);
-  }
-
-  protected override interrupt(reason: Error): void {
-    this.#controller?.abort(reason);
   }
 
   protected override get limitMs(): number | undefined {
@@ -80,12 +70,7 @@ export class HedgedAttempt extends Call {
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.done) {
-      controller.abort(this.abortReason as Error);
-      return;
-    }
-    this.began();
-    this.#controller = controller;
+    this.begunBy(controller);
   }
 
   onResponseStarted(): void {
@@ -171,6 +156,6 @@ export class HedgedAttempt extends Call {
   }
 
   #cut(): void {
-    this.#controller?.abort(new errors.RequestAbortedError('the answer was given up for that of another pod'));
+    this.answering?.abort(new errors.RequestAbortedError('the answer was given up for that of another pod'));
   }
 }

@@ -3,10 +3,9 @@ import { type Lease, outcomes } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
-import type { HandlerV2 } from './call-v2.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
 import type { Hedging } from './hedging.js';
-import { RelayedController } from './relayed-controller.js';
+import { type HandlerV2, RelayedController, tellFailed } from './relay.js';
 import { noContext } from './transport.js';
 
 /** What the hedged calls of one dispatcher share. */
@@ -122,7 +121,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
       this.#measure(loser);
       loser.abort(new errors.RequestAbortedError('another pod answered first'));
     }
-    this.answeredBy(attempt.controller);
+    this.answeredBy(attempt.answering);
     return true;
   }
 
@@ -232,8 +231,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
 
   #deliver(error: Error): void {
     try {
-      if (this.handler.onResponseError === undefined) throw error;
-      this.handler.onResponseError(this, error);
+      tellFailed(this.handler, this, error);
     } catch (thrown) {
       this.owner.handlerThrew(thrown);
     }

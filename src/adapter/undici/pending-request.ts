@@ -1,10 +1,6 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import type { HandlerV2 } from './call-v2.js';
 import { bodyOf } from './dispatch-options.js';
-import { withRawHeaders } from './raw-headers.js';
-import { RelayedController } from './relayed-controller.js';
+import { type HandlerV2, Relay, RelayedController, tellFailed } from './relay.js';
 import { noContext } from './transport.js';
 import { unsentTeller } from './unsent-request.js';
 
@@ -16,7 +12,7 @@ export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.D
  * request while it waits. Later it is between the caller and the handler of the request: it does not tell of the start again,
  * and passes the caller's wishes on.
  */
-export class PendingRequest extends RelayedController implements HandlerV2 {
+export class PendingRequest extends RelayedController {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #handler: HandlerV2;
   readonly #left: () => void;
@@ -49,7 +45,12 @@ export class PendingRequest extends RelayedController implements HandlerV2 {
     if (!this.#leave()) return;
     this.#tellUnsent = undefined;
     try {
-      onward(this.#options, this as Dispatcher.DispatchHandler);
+      const relay = new Relay(this.#handler, {
+        controller: this,
+        started: (controller) => this.#started(controller),
+        failed: (error) => this.fail(error),
+      });
+      onward(this.#options, relay as Dispatcher.DispatchHandler);
     } catch (error) {
       this.fail(error as Error);
     }
@@ -60,8 +61,7 @@ export class PendingRequest extends RelayedController implements HandlerV2 {
     this.done = true;
     this.#tellUnsent?.(error);
     this.#leave();
-    if (this.#handler.onResponseError === undefined) throw error;
-    this.#handler.onResponseError(this, error);
+    tellFailed(this.#handler, this, error);
   }
 
   protected override giveUp(reason: Error): void {
@@ -70,55 +70,9 @@ export class PendingRequest extends RelayedController implements HandlerV2 {
     else this.answering.abort(reason);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    if (this.done) {
-      controller.abort(this.abortReason ?? new errors.RequestAbortedError());
-      return;
-    }
-    this.answeredBy(controller);
-  }
-
-  onResponseStarted(): void {
-    this.#handler.onResponseStarted?.();
-  }
-
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    statusText?: string,
-  ): void {
-    withRawHeaders(controller, headers);
-    this.#handler.onResponseStart?.(this, status, headers, statusText);
-  }
-
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#handler.onResponseData?.(this, chunk);
-  }
-
-  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    this.#handler.onResponseEnd?.(this, trailers);
-  }
-
-  onRequestUpgrade(
-    _controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    socket: Duplex,
-  ): void {
-    this.#handler.onRequestUpgrade?.(this, status, headers, socket);
-  }
-
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
-    this.fail(error);
-  }
-
-  onBodySent(chunk: unknown): void {
-    this.#handler.onBodySent?.(chunk);
-  }
-
-  onRequestSent(): void {
-    this.#handler.onRequestSent?.();
+  #started(controller: Dispatcher.DispatchController): void {
+    if (this.done) controller.abort(this.abortReason ?? new errors.RequestAbortedError());
+    else this.answeredBy(controller);
   }
 
   readonly #bodyFailed = (error: Error): void => this.abort(error);

@@ -1,4 +1,5 @@
 import { Client, type Dispatcher } from 'undici';
+import { RelayedController } from './relay.js';
 
 /** A getter of undici's Client, by the description of its symbol. Undefined in a version without it. */
 const getterNamed = (name: string): symbol | undefined =>
@@ -24,7 +25,7 @@ export interface PodClientOwner {
 }
 
 /** A request that says when its answer is complete. */
-export abstract class PodRequest {
+export abstract class PodRequest extends RelayedController {
   /** The connection it was given to last. */
   client: PodClient | undefined = undefined;
 }

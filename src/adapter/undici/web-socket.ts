@@ -1,8 +1,6 @@
-import type { IncomingHttpHeaders } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../kit/index.js';
-import type { HandlerV2 } from './call-v2.js';
+import { type HandlerV2, Relay } from './relay.js';
 
 /** How much a WebSocket takes. One that is sent more is closed with 1006. Of undici versions that know these limits. */
 export interface WebSocketOptions {
@@ -57,7 +55,7 @@ export class OpeningWebSockets {
 
   /** `handler`, for a request that may become a WebSocket with `limits`. */
   watched(handler: HandlerV2, limits: () => WebSocketLimits): HandlerV2 {
-    return new UpgradeWatch(handler, () => this.#opens(limits()));
+    return new Relay(handler, { upgraded: () => this.#opens(limits()) });
   }
 
   #opens(limits: WebSocketLimits): void {
@@ -80,63 +78,4 @@ function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimit
 /** Where 0 is none. */
 function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
-}
-
-/** Tells when a request is upgraded, and passes everything on. */
-class UpgradeWatch implements HandlerV2 {
-  readonly #handler: HandlerV2;
-  readonly #upgraded: () => void;
-
-  constructor(handler: HandlerV2, upgraded: () => void) {
-    this.#handler = handler;
-    this.#upgraded = upgraded;
-  }
-
-  onRequestStart(controller: Dispatcher.DispatchController, context?: unknown): void {
-    this.#handler.onRequestStart(controller, context);
-  }
-
-  onRequestUpgrade(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    socket: Duplex,
-  ): void {
-    this.#upgraded();
-    this.#handler.onRequestUpgrade?.(controller, status, headers, socket);
-  }
-
-  onResponseStarted(): void {
-    this.#handler.onResponseStarted?.();
-  }
-
-  onResponseStart(
-    controller: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    statusText?: string,
-  ): void {
-    this.#handler.onResponseStart?.(controller, status, headers, statusText);
-  }
-
-  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    this.#handler.onResponseData?.(controller, chunk);
-  }
-
-  onResponseEnd(controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
-    this.#handler.onResponseEnd?.(controller, trailers);
-  }
-
-  onResponseError(controller: Dispatcher.DispatchController, error: Error): void {
-    if (this.#handler.onResponseError === undefined) throw error;
-    this.#handler.onResponseError(controller, error);
-  }
-
-  onBodySent(chunk: unknown): void {
-    this.#handler.onBodySent?.(chunk);
-  }
-
-  onRequestSent(): void {
-    this.#handler.onRequestSent?.();
-  }
 }

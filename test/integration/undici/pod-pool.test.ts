@@ -37,7 +37,9 @@ const open = (count: number): void => {
 };
 /** Passes on what it is told, in either form of undici's, and says when the answer is complete. */
 function telling(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
-  const request = new (class extends PodRequest {})();
+  const request = new (class extends PodRequest {
+    protected override giveUp(): void {}
+  })();
   return new Proxy(request, {
     get(target, name) {
       if (name in target) return Reflect.get(target, name);
