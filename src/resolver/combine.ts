@@ -7,13 +7,13 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 
 /** Options of `firstAvailable` and `union`. */
 export interface CombineOptions {
-  /** How long the first set waits for resolvers that have said nothing yet, in ms. @defaultValue 2000 */
+  /** How long the first set waits for resolvers without a result, in ms. @defaultValue 2000 */
   readonly patienceMs?: number | undefined;
 }
 
 /**
- * Takes the endpoints of the first resolver in the list that has any: failover from one place to another. All are
- * watched from the start, so that failover needs no new look. Empty when none has endpoints and at least one says so.
+ * Uses the endpoints of the first resolver in the list that has any, for failover. All are watched from the start, so that
+ * failover needs no new lookup. Empty if none has endpoints and at least one says so.
  * Throws EVENKEEL_OPTION.
  *
  * @example firstAvailable([endpointSlices({ … }), dns({ host: 'orders.eu.example', port: 8080 })])
@@ -31,7 +31,7 @@ export function union(resolvers: readonly Resolver[], options?: CombineOptions):
   return combined('union of', resolvers, options, chooseAll);
 }
 
-/** What one of the combined resolvers said last. */
+/** The last result of one of the combined resolvers. */
 interface Source {
   readonly endpoints: readonly Endpoint[] | undefined;
   /** Set while its endpoints are stale or unknown. */

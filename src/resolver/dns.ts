@@ -24,47 +24,50 @@ import { polling } from './polling.js';
 import type { Resolver, ResolverContext } from './resolver.js';
 import { staticEndpoints } from './static.js';
 
-/** How DNS is asked, whatever the name. */
+/** How DNS is queried, for any name. */
 export interface DnsSettings {
   /** Name servers as `ip` or `ip:port`. @defaultValue those of the machine */
   readonly servers?: readonly string[] | undefined;
   /** Time for the first try, in ms; each further try doubles it (D8). @defaultValue 2000 */
   readonly timeoutMs?: number | undefined;
-  /** How often each question is put to each name server at most. @defaultValue 2 */
+  /** Maximum tries of a query per name server. @defaultValue 2 */
   readonly tries?: number | undefined;
-  /** Time for a whole look, all questions and tries together, in ms. @defaultValue 5000 */
+  /** Time for a whole lookup, all queries and tries together, in ms. @defaultValue 5000 */
   readonly deadlineMs?: number | undefined;
-  /** Time between looks where no TTL tells it, in ms; like a TTL, from 1 s to 30 s (D4). @defaultValue 5000 */
+  /** Time between lookups if no TTL determines it, in ms; like a TTL, from 1 s to 30 s (D4). @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
   /**
-   * "No such name" empties the set when a second answer says so this much later, in ms: one alone may be a name server
+   * "No such name" empties the set if a second answer agrees this much later, in ms: a single one may come from a name server
    * that has just started (D7). 0 = believe the first. @defaultValue 5000
    */
   readonly emptyAgreementMs?: number | undefined;
-  /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
+  /** Classes of addresses that no pod has but that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /** The cluster's domain. @defaultValue from resolv.conf, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
-  /** Namespace of a name of one label. @defaultValue this pod's */
+  /** Namespace of a name with one label. @defaultValue this pod's */
   readonly namespace?: string | undefined;
   /** Where the two above are read from. For tests. */
   readonly clusterFiles?: ClusterFiles | undefined;
-  /** Makes what asks the name servers. For tests, or for another way to ask. */
+  /** Creates what queries the name servers. For tests, or another way to query. */
   readonly client?: DnsClientFactory | undefined;
 }
 
 /** Options of `dns`. */
 export interface DnsOptions extends DnsSettings {
   /**
-   * `orders.shop` and `orders.shop.svc` are completed with the cluster's domain, `orders` with this pod's namespace too;
-   * longer names, and names with a last dot, stand as they are. An IP address or `localhost` is used without a question.
+   * `orders.shop` and `orders.shop.svc` are completed with the cluster's domain, `orders` with this pod's namespace too; longer
+   * names, and names with a trailing dot, are used as written. An IP address or `localhost` is used without a query.
    */
   readonly host: string;
-  /** Port of every address. Needed unless `srv` is given; with `srv`, used where its answer is too large (D10). @defaultValue none */
+  /**
+   * Port of every address. Required unless `srv` is given; with `srv`, used if its answer is too large (D10). @defaultValue
+   * none
+   */
   readonly port?: number | undefined;
-  /** Name of a port: asks for SRV records, which tell pod and port. @defaultValue none: A and AAAA records */
+  /** Name of a port: queries SRV records, which contain pod and port. @defaultValue none: A and AAAA records */
   readonly srv?: string | undefined;
-  /** Which family of addresses. @defaultValue IPv4, or IPv6 where the name has no IPv4 address (S3) */
+  /** Which family of addresses. @defaultValue IPv4, or IPv6 if the name has no IPv4 address (S3) */
   readonly family?: 4 | 6 | undefined;
 }
 
@@ -154,14 +157,14 @@ function checkPortName(name: string, value: unknown): string {
   return text.toLowerCase();
 }
 
-/** The address of a host that needs no question: an IP address, or `localhost`, which is IPv4 unless told otherwise. */
+/** The address of a host that needs no query: an IP address, or `localhost`, which is IPv4 by default. */
 export function literalAddress(host: string, family: 4 | 6 | undefined): string | undefined {
   if (isIP(host) !== 0) return host;
   if (isLocalhost(host)) return family === 6 ? '::1' : '127.0.0.1';
   return undefined;
 }
 
-/** Polls DNS; `endpointsOf` makes the endpoints of what was found. */
+/** Polls DNS; `endpointsOf` converts the result to endpoints. */
 export function dnsPolling(
   name: string,
   options: ResolvedDnsOptions,
@@ -188,7 +191,7 @@ export function dnsPolling(
   });
 }
 
-/** One watch's way to ask: knows the absolute name, and starts with a new client after a failure. */
+/** The queries of one watch: knows the absolute name, and starts with a new client after a failure. */
 class Asker {
   readonly #name: string;
   readonly #options: ResolvedDnsOptions;
@@ -250,7 +253,7 @@ class Asker {
   }
 }
 
-/** Told once per kind of address: the addresses themselves may change with every answer. */
+/** Reported once per kind of address: the addresses themselves may change with every answer. */
 function refusedKinds(refused: readonly { readonly class: UnsafeAddressClass }[]): string {
   return [...new Set(refused.map((entry) => entry.class))].sort().join();
 }

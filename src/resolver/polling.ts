@@ -7,49 +7,48 @@ import type { Complete } from '../runtime/complete.js';
 import { sameEndpoints, sortedEndpoints } from './endpoint-list.js';
 import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
 
-/** What one look found. */
+/** The result of one lookup. */
 export interface PollAnswer {
-  /** The whole set; empty means "there are none", not "I could not look". */
+  /** The whole set; empty means "there are none", not "the lookup failed". */
   readonly endpoints: readonly Endpoint[];
-  /** How long the answer may be used before the next look, in ms; absent: `intervalMs`. */
+  /** How long the result may be used before the next lookup, in ms; absent: `intervalMs`. */
   readonly validForMs?: number | undefined;
   /** Why nothing was found, in words, for callers waiting for the first endpoint. */
   readonly detail?: string | undefined;
 }
 
-/** Looks once. Rejects when it could not look; never called while an earlier look runs. Should stop when `signal` aborts. */
+/** Looks up once. Rejects if it fails; never called while an earlier lookup is running. Should stop when `signal` aborts. */
 export type PollLook = (signal: AbortSignal) => Promise<PollAnswer>;
 
 /** Options of `polling`. */
 export interface PollingOptions {
   /** For messages and snapshots. */
   readonly name: string;
-  /** Called once per watch; the look it returns may keep state between calls. */
+  /** Called once per watch; the lookup it returns may keep state between calls. */
   readonly open: (context: ResolverContext) => PollLook;
-  /** Time between looks where the answer does not say, in ms. @defaultValue 5000 */
+  /** Time between lookups if the result does not say, in ms. @defaultValue 5000 */
   readonly intervalMs?: number | undefined;
-  /** Shortest time between looks, also for `refresh`, in ms. @defaultValue 1000 */
+  /** Shortest time between lookups, also for `refresh`, in ms. @defaultValue 1000 */
   readonly minIntervalMs?: number | undefined;
-  /** Longest time between looks, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
+  /** Longest time between lookups, in ms. @defaultValue 30000, or `minIntervalMs` if that is longer */
   readonly maxIntervalMs?: number | undefined;
-  /** When a look counts as failed, in ms. @defaultValue 5000 */
+  /** When a lookup counts as failed, in ms. @defaultValue 5000 */
   readonly timeoutMs?: number | undefined;
-  /** Two empty answers at least this far apart, without another between, empty the set; 0 = one does. In ms. @defaultValue 0 */
+  /** Two consecutive empty results at least this far apart empty the set; 0 = one does. In ms. @defaultValue 0 */
   readonly emptyAgreementMs?: number | undefined;
 }
 
-/** Nothing was found, which is not believed yet. */
+/** Nothing was found, which is not final yet. */
 export class NothingSoFar extends ResolveError {}
 
-/** How much sooner than told the next look may come, so that clients do not look all at once. */
+/** How much earlier the next lookup may come, so that clients do not all look up together. */
 const EARLY_RATIO = 0.2;
 
 /**
- * Makes a resolver of anything that can be asked: looks, publishes what changed, looks again. One look at a time; a failed
- * look keeps the last set and backs off from `minIntervalMs`, doubling to `maxIntervalMs`. Throws EVENKEEL_OPTION.
+ * Creates a resolver from anything that can be queried: looks up, publishes changes, looks up again. One lookup at a time; a
+ * failed lookup keeps the last set and backs off from `minIntervalMs`, doubling to `maxIntervalMs`. Throws EVENKEEL_OPTION.
  *
- * @example
- * polling({ name: 'registry', open: () => async (signal) => ({ endpoints: await askRegistry(signal) }) })
+ * @example polling({ name: 'registry', open: () => async (signal) => ({ endpoints: await askRegistry(signal) }) })
  */
 export function polling(options: PollingOptions): Resolver {
   checkKeys('polling', options, [
@@ -85,13 +84,13 @@ class PollWatch implements Resolution {
   readonly #context: ResolverContext;
   readonly #look: PollLook;
   #last: readonly Endpoint[] | undefined;
-  /** When the present row of empty answers began. */
+  /** When the current sequence of empty results began. */
   #emptySinceMs: number | undefined;
-  /** Failures in a row. */
+  /** Consecutive failures. */
   #failures = 0;
-  /** What `fail` was told last, so that one trouble is told once. */
+  /** The last argument of `fail`, so that one problem is reported once. */
   #toldFailure: string | undefined;
-  /** Runs between looks only. */
+  /** Runs only between lookups. */
   #timer: Timer | undefined;
   #dueAtMs = 0;
   #running: AbortController | undefined;
@@ -107,7 +106,7 @@ class PollWatch implements Resolution {
   }
 
   refresh(): void {
-    // A look that runs may have asked before the trouble, but the next one is near enough.
+    // A running lookup may have started before the problem, but the next one is soon enough.
     if (this.#closed || this.#timer === undefined) return;
     const sinceLastMs = this.#context.clock.now() - this.#lastEndMs;
     this.#schedule(Math.max(0, this.#plan.minIntervalMs - sinceLastMs), 'sooner');
@@ -136,7 +135,7 @@ class PollWatch implements Resolution {
     this.#running = run;
     const { clock } = this.#context;
     const { timeoutMs } = this.#plan;
-    // A look that does not heed its signal must not stop the polling: its result is ignored, whenever it comes.
+    // A lookup that ignores its signal must not stop the polling: its late result is ignored.
     const limit = clock.timer(() => {
       run.abort();
       ended(() => this.#failed(new ResolveError(`${this.#plan.name}: no answer within ${timeoutMs} ms`)));
@@ -156,7 +155,7 @@ class PollWatch implements Resolution {
 
   async #call(signal: AbortSignal): Promise<PollAnswer> {
     const answer = await this.#look(signal);
-    // Looks are written by users, too: what is no answer is a failed look.
+    // Lookups may be custom: an invalid result is a failed lookup.
     if (!Array.isArray(answer?.endpoints)) throw new TypeError('the look gave no list of endpoints');
     return answer;
   }
@@ -165,7 +164,7 @@ class PollWatch implements Resolution {
     this.#failures = 0;
     const { intervalMs, minIntervalMs, maxIntervalMs, emptyAgreementMs } = this.#plan;
     const nowMs = this.#context.clock.now();
-    // A look may be anybody's: a number that is none must not become a timer that fires at once.
+    // Lookups may be custom: NaN must not become a timer that fires immediately.
     const validMs = Number.isFinite(validForMs) ? (validForMs as number) : intervalMs;
     let delayMs = Math.min(maxIntervalMs, Math.max(minIntervalMs, validMs));
     delayMs *= 1 - EARLY_RATIO * this.#context.rng.next();
@@ -174,7 +173,7 @@ class PollWatch implements Resolution {
     } else {
       this.#emptySinceMs ??= nowMs;
       const leftMs = this.#emptySinceMs + emptyAgreementMs - nowMs;
-      // D7: not believed yet. The look that settles it comes as soon as it may.
+      // D7: not final yet. The lookup that decides comes as soon as allowed.
       if (leftMs > 0) {
         this.#schedule(Math.max(leftMs, minIntervalMs), 'set');
         if (this.#last === undefined) {

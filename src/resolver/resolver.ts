@@ -5,22 +5,22 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 
 /**
- * Finds endpoints and keeps looking. A value that can be passed around; each `watch` is independent.
+ * Finds endpoints and follows their changes. A value that can be passed around; each `watch` is independent.
  *
- * A resolver always says the whole set, never calls back before `watch` has returned, never stops by itself,
- * and never takes back the last good set because of an error.
+ * A resolver always publishes the whole set, never calls back before `watch` has returned, never stops by itself, and never
+ * takes back the last good set because of an error.
  */
 export interface Resolver {
   /** For messages and snapshots, such as `endpointslices shop/orders:http`. */
   readonly name: string;
-  /** Begins to look. Nothing runs before this call and nothing after `Resolution.close`. */
+  /** Starts to look. Nothing runs before this call or after `Resolution.close`. */
   watch(listener: ResolverListener, context: ResolverContext): Resolution;
 }
 
 export interface ResolverListener {
   /** The whole set, every endpoint listed, with its conditions; an empty array is an authoritative "none". */
   update(endpoints: readonly Endpoint[]): void;
-  /** The set could not be found out. The last one, if any, stays good but is stale until `update` or `fresh`. */
+  /** The set could not be determined. The last one, if any, stays in use but is stale until `update` or `fresh`. */
   fail(error: ResolveError): void;
   /** The last set was confirmed after a `fail`. */
   fresh(): void;
@@ -32,10 +32,10 @@ export interface ResolverContext {
   readonly observer: Observer;
 }
 
-/** A running look-out. */
+/** A running watch. */
 export interface Resolution {
-  /** A hint to look now (a connection failed). Rate-limited by the resolver, never an error. */
+  /** A hint to look again now (a connection failed). Rate-limited by the resolver, never an error. */
   refresh(): void;
-  /** Ends it: no callback after this returns. Idempotent. */
+  /** Ends it: no callbacks after this returns. Idempotent. */
   close(): void;
 }

@@ -8,21 +8,21 @@ import type { Resolver } from './resolver.js';
 import { staticEndpoints } from './static.js';
 import { parseTarget, type Target } from './target-grammar.js';
 
-/** How the modes of a target are asked. */
+/** How a target's discovery modes work. */
 export interface TargetOptions {
-  /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
+  /** Classes of addresses that no pod has but that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
-  /** For `dns:` and plain targets: how DNS is asked. @defaultValue {}, see `DnsSettings` */
+  /** For `dns:` and plain targets: how DNS is queried. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
-  /** For `kubernetes:` and plain targets: which API server, and who we are there. @defaultValue the cluster this pod runs in */
+  /** For `kubernetes:` and plain targets: the API server and the credentials. @defaultValue the cluster this pod runs in */
   readonly kubernetes?: KubernetesSettings | undefined;
-  /** Which family of addresses. @defaultValue IPv4 where the Service has it, else IPv6 (S3) */
+  /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 (S3) */
   readonly family?: 'IPv4' | 'IPv6' | undefined;
-  /** Connections to the one address of a Service that shows no pods. @defaultValue 8 */
+  /** Connections to the single address of a Service whose pods are unknown. @defaultValue 8 */
   readonly connections?: number | undefined;
   /** Mean age at which each of these is replaced, ± 50 %, in ms. @defaultValue 60000 */
   readonly connectionAgeMs?: number | undefined;
-  /** How long a plain target waits for the API server before it asks DNS too, in ms. @defaultValue 2500 */
+  /** How long a plain target waits for the API server before it queries DNS too, in ms. @defaultValue 2500 */
   readonly sliceGraceMs?: number | undefined;
 }
 
@@ -41,12 +41,12 @@ const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
 ];
 
 /**
- * A resolver from a target string; a resolver is returned as it is. Throws EVENKEEL_OPTION that says what was expected.
+ * A resolver from a target string; a resolver is returned unchanged. Throws EVENKEEL_OPTION with what was expected.
  *
  * - `kubernetes:orders.shop:http` watches the EndpointSlices of a Service
- * - `dns:orders.shop:8080` asks DNS for its pods; `dns:orders.shop:http` takes the port from SRV records
- * - `static:10.0.0.1:80,10.0.0.2:80` is just these
- * - `orders.shop:8080` finds the best way: EndpointSlices, else headless DNS, else the Service's one address
+ * - `dns:orders.shop:8080` queries DNS for its pods; `dns:orders.shop:http` takes the port from SRV records
+ * - `static:10.0.0.1:80,10.0.0.2:80` is exactly these addresses
+ * - `orders.shop:8080` uses the best available: EndpointSlices, else headless DNS, else the Service's single address
  *
  * A number is the Service's port, a name its name.
  */
@@ -86,7 +86,7 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
   }
 }
 
-/** Why there is no first mode on a laptop. */
+/** Why the first discovery mode does not exist on a laptop. */
 export const noPod = 'this is not a pod with a service account';
 
 type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
@@ -137,7 +137,7 @@ function plain(
     dns: settings,
     slices: async (service, onSlices) => {
       const { inClusterAvailable } = await import('./kubernetes/index.js');
-      // A laptop's kubeconfig is never followed by itself: only a pod's own rights, or what was named.
+      // A laptop's kubeconfig is never used implicitly: only a pod's own permissions, or what was passed.
       const named = access.apiServer !== undefined || access.kubeConfig !== undefined;
       if (!named && !(await inClusterAvailable(access.inCluster))) return noPod;
       return sliceResolver(service, options, onSlices);

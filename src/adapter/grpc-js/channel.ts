@@ -10,7 +10,7 @@ import { checkService } from './target.js';
  *
  * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS checks,
  * regardless of the pod.
- * @throws EVENKEEL_OPTION for what cannot name a Service.
+ * @throws EVENKEEL_OPTION for anything that cannot name a Service.
  * @example new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
  */
 export function target(service: string): string {
@@ -18,13 +18,12 @@ export function target(service: string): string {
 }
 
 /**
- * The options of a client or channel for such a target: how to choose among pods, with any of grpc-js's own (`grpc.…`)
- * beside. One result may serve several channels; each has its own balancer.
+ * The options of a client or channel for such a target: how to choose among pods, together with any of grpc-js's own
+ * (`grpc.…`). One result may serve several channels; each has its own balancer.
  *
- * @throws EVENKEEL_OPTION for options that do not fit, and, when the client is made, if that client comes from another
- *   copy of grpc-js than the one evenkeel uses.
- * @example
- * const options = channelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
+ * @throws EVENKEEL_OPTION for invalid options, and when a client is created from a copy of grpc-js other than the one evenkeel
+ * uses.
+ * @example const options = channelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
  */
 export function channelOptions(options: GrpcOptions = {}): ClientOptions {
   registeredName();
@@ -43,7 +42,7 @@ export function channelOptions(options: GrpcOptions = {}): ClientOptions {
   };
 }
 
-/** A channel that remembers that it was closed: grpc-js forgets it as soon as somebody waits for the channel again. */
+/** A channel that remembers that it was closed: grpc-js forgets that as soon as the channel is waited for again. */
 class BalancedChannel extends Channel {
   readonly #hidden: HiddenOptions;
 

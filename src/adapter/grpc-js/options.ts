@@ -21,8 +21,8 @@ type KnownGrpcOptions = {
 };
 
 /**
- * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.` are grpc-js's own and are passed on as they are.
- * There is no `retry`: `retryPolicy` and `hedgingPolicy` of `grpc.service_config` do that, and each attempt is picked for anew.
+ * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.` are grpc-js's own and are passed on unchanged.
+ * There is no `retry`: `retryPolicy` and `hedgingPolicy` of `grpc.service_config` do that, with a new pick for each attempt.
  */
 export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcOptions {
   /**
@@ -30,19 +30,20 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * @defaultValue none: calls have no affinity
    */
   readonly key?: string | CallKey | undefined;
-  /** Connections kept open to each pod; a call goes to the one with the fewest calls. @defaultValue 1 */
+  /** Connections kept open to each pod; a call uses the one with the fewest calls. @defaultValue 1 */
   readonly connections?: number | undefined;
   /**
-   * Calls at once on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
-   * further calls then go to another pod, or wait for any pod, rather than behind the limit of one. @defaultValue Infinity
+   * Concurrent calls on one connection. Set it to the servers' own limit (`MAX_CONCURRENT_STREAMS`, often 100) or below:
+   * further calls then go to another pod, or wait for any pod, instead of waiting behind the limit of one. @defaultValue
+   * Infinity
    */
   readonly maxConcurrentStreams?: number | undefined;
   /**
-   * The service name that health checks ask for (grpc.health.v1), over the connection calls use. Asked only when a stage
-   * wants to know. A server without that service counts as healthy. @defaultValue '' (the server as a whole)
+   * The service name for health checks (grpc.health.v1), over the connection that calls use. Only used if a stage checks
+   * health. A server without the health service counts as healthy. @defaultValue '' (the server as a whole)
    */
   readonly healthService?: string | undefined;
-  /** Called once per channel, when it is created, with what watches and closes its balancing. @defaultValue nobody */
+  /** Called once per channel, when it is created, with an object that inspects and closes its balancing. @defaultValue none */
   readonly onBalancer?: ((balancer: ChannelBalancer) => void) | undefined;
   readonly [grpcOption: `grpc.${string}`]: unknown;
   readonly [grpcNodeOption: `grpc-node.${string}`]: unknown;

@@ -27,19 +27,19 @@ export type MysqlOptions = Omit<MysqlPoolOptions, Decided>;
 
 /** How the connections to each server are opened and used. */
 export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionLimit' | 'maxIdle' | 'idleTimeout'> {
-  /** Who logs in: a name, or a function that is asked for it at each new connection. @defaultValue none */
+  /** The user: a name, or a function called for each new connection. @defaultValue none */
   readonly user?: Asked<string> | undefined;
   /**
-   * The password, or a function that is asked for it at each new connection, for tokens that last only a while (IAM, Vault).
-   * What it throws is told as EVENKEEL_OPTION. It may take as long as a connection may. @defaultValue none
+   * The password, or a function called for each new connection, for tokens that expire (IAM, Vault). If it throws, the error is
+   * EVENKEEL_OPTION. It may take as long as a connection may. @defaultValue none
    */
   readonly password?: Asked<string> | undefined;
   /**
-   * The Service's name. Without `target` and `resolver` it is also what is looked for. Over TLS it is sent and checked.
+   * The Service's name. Without `target` and `resolver` this is also what is resolved. Over TLS it is sent and checked.
    * @defaultValue the host of the target
    */
   readonly host?: string | undefined;
-  /** The Service's port, beside `host`. @defaultValue 3306 */
+  /** The Service's port, with `host`. @defaultValue 3306 */
   readonly port?: number | undefined;
   /**
    * TLS settings, or the name of a profile of mysql2. The server must have a certificate for `host` of an authority in
@@ -47,15 +47,15 @@ export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionL
    * connection, for certificates that are renewed. @defaultValue none: plain TCP
    */
   readonly ssl?: Asked<MysqlPoolOptions['ssl']> | undefined;
-  /** Connections per server at most; one is kept however idle. @defaultValue 10 */
+  /** Maximum connections per server; one is always kept. @defaultValue 10 */
   readonly connectionLimit?: number | undefined;
-  /** Idle connections per server at most; further ones are closed when they are given back. @defaultValue connectionLimit */
+  /** Maximum idle connections per server; further ones are closed on release. @defaultValue connectionLimit */
   readonly maxIdle?: number | undefined;
-  /** How long a connection may be idle before it is closed, in ms; the last one of a server stays. @defaultValue 60000 */
+  /** How long a connection may be idle before it is closed, in ms; a server's last one is kept. @defaultValue 60000 */
   readonly idleTimeout?: number | undefined;
-  /** A connection that was idle for so long is asked whether it is still good before it is used, in ms. @defaultValue 5000 */
+  /** A connection idle for this long is pinged before it is used, in ms. @defaultValue 5000 */
   readonly validateAfterMs?: number | undefined;
-  /** How long it may take to answer, in ms. @defaultValue 1000 */
+  /** How long it may take to respond, in ms. @defaultValue 1000 */
   readonly validateTimeoutMs?: number | undefined;
   /** How long a statement without a `timeout` of its own may take, in ms; Infinity = no limit. @defaultValue Infinity */
   readonly queryTimeoutMs?: number | undefined;

@@ -34,26 +34,26 @@ import { type ReplicaLagOptions, replicaLag } from './replica-lag.js';
 import { ServerTransport } from './transport.js';
 import { type Ask, writable } from './writable.js';
 
-/** One Service of a cluster: where its servers are, who we are there, how they are chosen. */
+/** One Service of a cluster: where its servers are, with which credentials, and how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
   /** Where the servers are, as a target string; instead of `resolver`, or of `host` and `port`. @defaultValue none */
   readonly target?: string | undefined;
   /**
-   * Whether every statement that is sent without being checked out may be done twice: for services that are only read.
+   * Whether every statement that is not sent on a checked-out connection may run twice: for read-only services.
    * @defaultValue false
    */
   readonly idempotent?: boolean | undefined;
   /**
-   * Whether the servers have to take writes. One that says it is read-only stands by until it no longer is.
+   * Whether the servers must accept writes. One that says it is read-only is on standby until it accepts them.
    * @defaultValue false
    */
   readonly writable?: boolean | undefined;
   /**
-   * Which pods of the Service are meant, where it is not all of them: a pattern over their names in which `*` stands for
-   * anything, or a function. `'mysql-0'` is the first of a StatefulSet. @defaultValue all
+   * Which pods of the Service are used, if not all: a pattern for their names in which `*` matches anything, or a function.
+   * `'mysql-0'` is the first of a StatefulSet. @defaultValue all
    */
   readonly hosts?: Hosts | undefined;
-  /** How far behind its servers may be. @defaultValue nobody is asked */
+  /** How far behind its servers may be. @defaultValue not checked */
   readonly replicaLag?: ReplicaLagOptions | undefined;
 }
 

@@ -21,32 +21,31 @@ import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTrans
 /** Options of `createAgent`. */
 export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
   /**
-   * Where requests for any other origin go (redirects, a client shared by several hosts). It stays the caller's to
-   * destroy.
-   * @defaultValue a keep-alive Agent of our own, made when first needed
+   * Where requests for any other origin go (redirects, a client shared by several hosts). Destroying it stays up to the caller.
+   * @defaultValue a keep-alive Agent of its own, created on first use
    */
   readonly fallbackAgent?: HttpAgent | undefined;
-  /** What hash pickers go by: requests with one key go to one pod. On the path of every request. @defaultValue none */
+  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
   readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
   /**
-   * How long a request may take in all, in ms: waiting for a pod and a connection, and the answer to its end. Then it fails
-   * with EVENKEEL_DEADLINE. Or a function that says so for each request; undefined = as long as it takes.
-   * @defaultValue no limit: the caller's own time-out decides
+   * How long a request may take in all, in ms: waiting for a pod and a connection, and the whole response. Then it fails with
+   * EVENKEEL_DEADLINE. Or a function of the request; undefined = no limit.
+   * @defaultValue no limit: the caller's own timeout decides
    */
   readonly deadlineMs?: number | DeadlineOf<ClientRequest> | undefined;
-  /** The domain of the cluster, for telling full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
+  /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
-  /** What is tried on another pod: requests that have no connection yet, since Node sends a request once. */
+  /** What is retried on another pod: requests without a connection, because Node sends a request once. */
   readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'> | undefined;
 }
 
-/** What an agent for one Service has besides what Node's Agents have. */
+/** What an agent for one Service has in addition to Node's Agents. */
 export interface BalancedAgent extends AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<HttpAgent>;
-  /** No new requests; running ones finish, for at most `pool.drainTimeoutMs`. Resolves when every socket is closed. */
+  /** Accepts no new requests; running ones finish, for at most `pool.drainTimeoutMs`. Resolves when every socket is closed. */
   close(): Promise<void>;
-  /** Ends every socket at once, as on Node's Agents, and closes for good. */
+  /** Ends every socket immediately, as on Node's Agents, and closes permanently. */
   destroy(): void;
 }
 
@@ -61,18 +60,15 @@ export interface HttpsServiceAgent extends HttpsAgent, BalancedAgent {
 }
 
 /**
- * Makes an agent for one Service, for `http.request` and every client built on it: axios, got, node-fetch, superagent,
- * ws. It finds the pods, keeps connections to them and picks one for every request. Host header and TLS name stay the
- * Service's. Requests for another origin never reach a pod. Must be closed.
+ * Creates an agent for one Service, for `http.request` and every client built on it: axios, got, node-fetch, superagent, ws. It
+ * finds the pods, keeps connections to them and picks one for every request. Host header and TLS name stay the Service's.
+ * Requests for another origin never reach a pod. Must be closed.
  *
- * @param target `http://name:port` gives an `http.Agent`, `https://name:port` an `https.Agent`. An IP address or
- * `localhost` is one fixed endpoint.
- * @throws EVENKEEL_OPTION for a target or option that does not fit.
- * @example
- * const orders = createAgent('http://orders.shop:8080');
- * const client = axios.create({ baseURL: 'http://orders.shop:8080', httpAgent: orders, proxy: false });
- * await client.get('/v1/orders/42');
- * await orders.close();
+ * @param target `http://name:port` gives an `http.Agent`, `https://name:port` an `https.Agent`. An IP address or `localhost` is
+ * one fixed endpoint.
+ * @throws EVENKEEL_OPTION for an invalid target or option.
+ * @example const orders = createAgent('http://orders.shop:8080'); const client = axios.create({ baseURL:
+ * 'http://orders.shop:8080', httpAgent: orders, proxy: false }); await client.get('/v1/orders/42'); await orders.close();
  */
 export function createAgent(target: `https://${string}`, options?: AgentOptions): HttpsServiceAgent;
 export function createAgent(target: string | URL, options?: AgentOptions): HttpServiceAgent;
@@ -119,7 +115,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   return agentOf(protocol, core);
 }
 
-/** Node sends a request once. What would have it sent again is refused here rather than left without effect. */
+/** Node sends a request once. Options that would send it again are refused instead of being ignored. */
 function refuseRepeats(options: object | null): void {
   const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
   const asked = { hedge, 'retry.statuses': retry?.statuses, 'retry.methods': retry?.methods };
@@ -130,9 +126,9 @@ function refuseRepeats(options: object | null): void {
   }
 }
 
-/** Node's own Agent, which requests and clients ask about, doing what `core` does. */
+/** Node's own Agent class, which requests and clients check for, delegating to `core`. */
 function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
-  // Without `keepAlive` Node would ask every pod to hang up after each answer.
+  // Without `keepAlive` Node would ask every pod to close after each response.
   const agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true });
   const connect = agent.createConnection.bind(agent);
   const methods = {

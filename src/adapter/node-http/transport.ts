@@ -10,25 +10,25 @@ import { openPodConnection, type PodConnectionParts } from './pod-connection.js'
 
 /** How the sockets to each pod are opened and used. */
 export interface NodeHttpConnectionOptions {
-  /** Sockets per pod at most; each carries one request at a time. @defaultValue 32 */
+  /** Maximum sockets per pod; each carries one request at a time. @defaultValue 32 */
   readonly connections?: number | undefined;
   /**
-   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request
-   * have no effect. The name that is sent and checked is the Service's unless `servername` says otherwise.
-   * Or a function, sync or async, that is asked for them at each new connection, within the time to open it: for
-   * certificates that are renewed. What it throws fails with EVENKEEL_OPTION, and says nothing about the pod.
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them; those of a single request have no
+   * effect. The name that is sent and checked is the Service's unless `servername` says otherwise. Or a function, sync or
+   * async, called for each new connection, within its connect timeout: for certificates that are renewed. If it throws, the
+   * error is EVENKEEL_OPTION and does not count against the pod.
    */
   readonly tls?: TlsOption | undefined;
   /**
-   * How long an idle socket is kept, in ms. A pod that says `Keep-Alive: timeout=…` is left 2 s before it would hang up
-   * (1 s where it says less than 4).
+   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires (1 s if
+   * it is below 4).
    * @defaultValue 60000
    */
   readonly keepAliveTimeoutMs?: number | undefined;
-  /** Idle time after which TCP begins to ask whether the peer is alive, in ms. @defaultValue 15000 */
+  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 15000 */
   readonly tcpKeepAliveMs?: number | undefined;
   /**
-   * What active health checks ask for, such as `/healthz`; a status below 400 is healthy.
+   * Path that active health checks GET, such as `/healthz`; a status below 400 is healthy.
    * @defaultValue nothing: a check then opens a connection
    */
   readonly healthPath?: string | undefined;
@@ -61,10 +61,10 @@ const dialErrors: DialErrors = {
 };
 
 /**
- * Opens one keep-alive Agent per pod: whatever host its requests name, its sockets go to the pod's address. The first
- * socket is opened ahead of the first request.
+ * Opens one keep-alive Agent per pod: whatever host its requests name, its sockets go to the pod's address. The first socket is
+ * opened ahead of the first request.
  *
- * @param options Throws EVENKEEL_OPTION for what does not fit.
+ * @param options Throws EVENKEEL_OPTION if invalid.
  */
 export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<Agent> {
   return new PodTransport(options);

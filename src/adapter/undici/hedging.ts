@@ -1,18 +1,18 @@
 import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../kit/index.js';
 
 /**
- * A second attempt beside one that takes long: the answer that begins first is the caller's, the other attempt is
- * aborted. Only for requests that may be sent twice, on another pod, and paid from the retry budget.
+ * A second attempt beside a slow one: the caller gets the response that starts first, the other attempt is aborted. Only for
+ * requests that may be sent twice, on another pod, and paid from the retry budget.
  */
 export interface HedgeOptions {
-  /** How long an attempt may be without an answer before another pod is asked as well, in ms. */
+  /** How long an attempt may go without a response before another pod is asked too, in ms. */
   readonly afterMs?: number | undefined;
   /**
-   * The same as a quantile, above 0 and below 1, of the times to the head of an answer: 0.95 asks a second pod in one of
-   * 20 requests. There are no hedges before 100 answers were measured. Either this or `afterMs`.
+   * The same as a quantile, above 0 and below 1, of the times to the response headers: 0.95 hedges one request in 20. There are
+   * no hedges before 100 responses were measured. Either this or `afterMs`.
    */
   readonly afterQuantile?: number | undefined;
-  /** Hedges per request at most, each after the same time; `retry.maxAttempts` counts them, too. @defaultValue 1 */
+  /** Maximum hedges per request, each after the same delay; they count towards `retry.maxAttempts`. @defaultValue 1 */
   readonly max?: number | undefined;
 }
 

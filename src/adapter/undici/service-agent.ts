@@ -16,7 +16,7 @@ import { OpeningWebSockets, type WebSocketLimits, webSocketLimits, webSocketLimi
 
 /** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
 export interface ServiceAgent extends Dispatcher, AsyncDisposable {
-  /** The balancers of the Services in use, by the origin each was first called by. */
+  /** The balancers of the Services in use, by the origin each was first called with. */
   readonly balancers: ReadonlyMap<string, Balancer<Pool>>;
   /** What is balanced, what is not, and why. */
   snapshot(): ServiceAgentSnapshot;
@@ -24,19 +24,17 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
   readonly closed: boolean;
   /** `destroy` was called, or all that ran when `close` was has ended. */
   readonly destroyed: boolean;
-  /** Connections and requests by origin, counted when asked for; without those of `fallbackDispatcher`. */
+  /** Connections and requests by origin, counted on demand; without those of `fallbackDispatcher`. */
   readonly stats: Readonly<Record<string, unknown>>;
 }
 
 /**
- * Makes a dispatcher for a whole app. A host that is a Kubernetes Service gets a balanced dispatcher of its own when it
- * is first used; requests for every other host go to a plain Agent. Which hosts are Services DNS tells, once per host,
- * or the option `services`. Redirects are routed like any request. Should be closed; an idle one lets the process exit.
+ * Creates a dispatcher for a whole app. A host that is a Kubernetes Service gets its own balanced dispatcher when it is first
+ * used; requests for every other host go to a plain Agent. DNS decides which hosts are Services, once per host, or the option
+ * `services` does. Redirects are routed like any request. Should be closed; an idle one lets the process exit.
  *
- * @throws EVENKEEL_OPTION for an option that does not fit.
- * @example
- * setGlobalDispatcher(createServiceAgent());
- * await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
+ * @throws EVENKEEL_OPTION for an invalid option.
+ * @example setGlobalDispatcher(createServiceAgent()); await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
  * await fetch('https://example.com/'); // as ever
  */
 export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
@@ -84,17 +82,17 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
     return this.#router.balancers;
   }
 
-  /** Asked for by undici's WebSocket. */
+  /** Used by undici's WebSocket. */
   get webSocketOptions(): WebSocketLimits {
     return this.#webSockets.limits;
   }
 
-  /** Asked for by undici's EventSource. */
+  /** Used by undici's EventSource. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     return this.#fallback.eventSourceOptions;
   }
 
-  /** Asked for by undici's `fetch`. */
+  /** Used by undici's `fetch`. */
   get isMockActive(): boolean {
     return this.#fallback.isMockActive;
   }

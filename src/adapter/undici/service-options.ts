@@ -16,32 +16,34 @@ import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
 import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
 import { type WebSocketOptions, webSocketLimits } from './web-socket.js';
 
-/** How one Service is balanced. Requests for other hosts never come to it, so it has no `fallbackDispatcher`. */
+/** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackDispatcher`. */
 export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;
 
 /** Options of `serviceInterceptor`. */
 export interface ServiceInterceptorOptions {
   /**
-   * Which hosts are Services: a list of their names, in any of their spellings, and no others; or a function that says
-   * true, false, or undefined for "ask DNS".
+   * Which hosts are Services: a list of their names, in any of their spellings, and no others; or a function that returns true,
+   * false, or undefined for "DNS decides".
    * @defaultValue DNS decides: a host is a Service if `<host>.svc.<cluster domain>.` exists
    */
   readonly services?: ServiceRule | undefined;
   /**
-   * How Services are balanced: for all of them alike (without a resolver), or a function that is asked once for each
-   * origin when it is first used; undefined = the defaults.
+   * How Services are balanced: the same for all (without a resolver), or a function called once per origin when it is first
+   * used; undefined = the defaults.
    */
   readonly options?: ServiceOptions | ((origin: URL) => ServiceOptions | undefined);
-  /** How Services and their pods are found. @defaultValue what this pod's environment says */
+  /** How Services and their pods are found. @defaultValue from this pod's environment */
   readonly discovery?: TargetOptions | undefined;
-  /** A Service that was not used for this long, up to twice as long, and on which nothing runs is closed, in ms. @defaultValue 600000 */
+  /**
+   * A Service that is unused for this long (up to twice as long) and has nothing running is closed, in ms. @defaultValue 600000
+   */
   readonly idleTimeoutMs?: number | undefined;
   /**
-   * How many Services (scheme, name and port) are balanced at once. One that had no request for 10 s makes way for another;
-   * while none has, further ones are left alone. @defaultValue 500
+   * How many Services (scheme, name and port) are balanced at once. A new one replaces one without a request for 10 s; if there
+   * is none, the new one is left alone. @defaultValue 500
    */
   readonly maxServices?: number | undefined;
-  /** How long DNS may take to tell whether a host is a Service before it is left alone, in ms. @defaultValue 2000 */
+  /** How long DNS may take to say whether a host is a Service before the host is left alone, in ms. @defaultValue 2000 */
   readonly lookupTimeoutMs?: number | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
@@ -50,13 +52,13 @@ export interface ServiceInterceptorOptions {
 /** Options of `createServiceAgent`. */
 export interface ServiceAgentOptions extends ServiceInterceptorOptions {
   /**
-   * Where requests for everything that is no Service go. It stays the caller's to close.
-   * @defaultValue an undici Agent of our own, made when first needed
+   * Where all other requests go. Closing it stays up to the caller.
+   * @defaultValue an undici Agent of its own, created on first use
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /**
-   * How much a WebSocket takes, of a Service whose options say nothing else. WebSockets to other hosts go by what
-   * `fallbackDispatcher` says, if it is given.
+   * Limits for WebSockets to Services without their own setting. WebSockets to other hosts follow `fallbackDispatcher`, if
+   * given.
    * @defaultValue undici's own limits
    */
   readonly webSocket?: WebSocketOptions | undefined;

@@ -2,11 +2,11 @@ import type { Dispatcher } from 'undici';
 import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../kit/index.js';
 import { type HandlerV2, Relay } from './relay.js';
 
-/** How much a WebSocket takes. One that is sent more is closed with 1006. Of undici versions that know these limits. */
+/** Limits for WebSockets. One that receives more is closed with 1006. Effective in undici versions that have these limits. */
 export interface WebSocketOptions {
   /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
   readonly maxPayloadSize?: number | undefined;
-  /** Fragments of one message; 0 = no limit. @defaultValue 131072, undici's own */
+  /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
   readonly maxFragments?: number | undefined;
 }
 

@@ -23,33 +23,36 @@ export interface EndpointSlicesOptions {
   /** The Service's namespace. @defaultValue the namespace of this pod, or of the kubeconfig's context */
   readonly namespace?: string | undefined;
   /**
-   * Which port: its name in the Service (`''` for a port without one), or the Service's port number. A number is looked
-   * up in the Service itself, for which the verb `get` on `services` is needed; without it, it can only mean the one port
-   * of a Service that has no other. @defaultValue the Service's only port
+   * Which port: its name in the Service (`''` for a port without one), or the Service's port number. A number is looked up in
+   * the Service, which needs the verb `get` on `services`; without it, a number only works for a Service with a single port.
+   * @defaultValue the Service's only port
    */
   readonly port?: string | number | undefined;
   /** A port of the pods themselves, whatever the Service lists. Excludes `port`. @defaultValue none */
   readonly podPort?: number | undefined;
   /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 */
   readonly family?: AddressFamily | undefined;
-  /** Where no pod lives, but may be used all the same: `['loopback']` in tests. @defaultValue [] */
+  /** Classes of addresses that no pod has but that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
-  /** More endpoints than this are refused, and the last set stays. @defaultValue 50,000 */
+  /** A larger set is refused, and the last one stays in use. @defaultValue 50,000 */
   readonly maxEndpoints?: number | undefined;
-  /** The API server's URL; plain `http:` only together with no token, or on loopback. @defaultValue the cluster this pod runs in */
+  /** The API server's URL; plain `http:` only without a token, or on loopback. @defaultValue the cluster this pod runs in */
   readonly apiServer?: string | undefined;
-  /** Who we are there; only together with `apiServer`. @defaultValue nobody */
+  /** The credentials; only together with `apiServer`. @defaultValue none */
   readonly credentials?: ApiCredentials | undefined;
-  /** A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. @defaultValue none: it is never looked for */
+  /**
+   * A kubeconfig, or a `KubeConfig` of `@kubernetes/client-node`. Excludes `apiServer`. @defaultValue none: evenkeel never
+   * searches for one
+   */
   readonly kubeConfig?: KubeConfigOptions | KubeConfigLike | undefined;
   /** Where a pod finds its service account; for tests. */
   readonly inCluster?: InClusterOptions | undefined;
   /** Whether the watch alone keeps the process alive. @defaultValue false */
   readonly keepsProcessAlive?: boolean | undefined;
   /**
-   * Called with the number of slice objects at the first complete list and whenever that number changes, before the set
-   * is published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it
-   * selects no pods.
+   * Called with the number of slice objects at the first complete list and whenever that number changes, before the set is
+   * published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it selects no
+   * pods.
    */
   readonly onSlices?: ((count: number) => void) | undefined;
 }
@@ -72,14 +75,14 @@ const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [
 
 /**
  * Follows the EndpointSlices of a Service through the Kubernetes API: every pod with its state, zone and hints, within
- * milliseconds of a change. Needs the verbs `list` and `watch` on `endpointslices`. All resolvers of one process for
- * one Service share one watch.
+ * milliseconds of a change. Needs the verbs `list` and `watch` on `endpointslices`. All resolvers of one process for one
+ * Service share one watch.
  *
- * The set keeps standing while the API server is away. A pod that stops being ready leaves it in the same turn of the
- * event loop as the news arrives; other changes come at most 20 times a second.
+ * The set stays in use while the API server is away. A pod that stops being ready leaves it in the same turn of the event loop
+ * in which the event arrives; other changes come at most 20 times a second.
  *
- * @returns A resolver. Throws EVENKEEL_OPTION. Fails with EVENKEEL_FORBIDDEN without permission, with
- * EVENKEEL_PORT_AMBIGUOUS where a port number could be several, and with EVENKEEL_RESOLVE for all else.
+ * @returns A resolver. Throws EVENKEEL_OPTION. Fails with EVENKEEL_FORBIDDEN without permission, with EVENKEEL_PORT_AMBIGUOUS
+ * for an ambiguous port number, and with EVENKEEL_RESOLVE for anything else.
  * @example endpointSlices({ namespace: 'shop', service: 'orders', port: 'http' })
  */
 export function endpointSlices(options: EndpointSlicesOptions): Resolver {
@@ -133,7 +136,7 @@ function chooseAccess({ apiServer, credentials, kubeConfig, inCluster }: Endpoin
   return inClusterAccess(inCluster);
 }
 
-/** A name Kubernetes takes: it becomes part of a path and of a selector. */
+/** A name Kubernetes accepts: it becomes part of a path and of a selector. */
 function checkName(option: string, value: unknown, maxLength: number): string {
   const text = checkString(option, value);
   if (text.length > maxLength || !/^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$/.test(text)) {
