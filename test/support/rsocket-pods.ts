@@ -67,7 +67,7 @@ export class RSocketPod implements AsyncDisposable {
   }
 
   /** Resolves when the server has done it. What each does: `commands` in `rsocket-pod.mjs`. */
-  command(command: 'release' | 'grant' | 'leave' | 'push' | 'end' | 'reset', argument: object = {}): Promise<void> {
+  command(command: 'release' | 'grant' | 'leave' | 'end' | 'reset', argument: object = {}): Promise<void> {
     const id = this.#commands++;
     return new Promise((resolve) => {
       this.#done.set(id, resolve);

@@ -156,15 +156,10 @@ export class PodRSocket {
     else if (frame.type === FrameTypes.LEASE && this.#settings.lease) {
       library.handle({ ...frame, ...unlimited });
       this.#lease(frame);
-    } else if (frame.type === FrameTypes.METADATA_PUSH) this.#pushed(frame.metadata);
+    }
     // It ends when the streams on it have; the library would cut them.
     else if (frame.type === FrameTypes.ERROR && frame.code === ErrorCodes.CONNECTION_CLOSE) this.connection.leaves();
     else library.handle(frame);
-  }
-
-  #pushed(metadata: Buffer | null | undefined): void {
-    const ignored = { onComplete: () => {}, onError: () => {} };
-    this.#settings.responder.metadataPush?.(metadata ?? Buffer.alloc(0), ignored);
   }
 
   #lease({ requestCount, ttl }: LeaseFrame): void {

@@ -1,7 +1,2 @@
-export type { RSocketOptions } from './options.js';
-export {
-  type CallOptions,
-  createRSocket,
-  type RequestResponseOptions,
-  type ServiceRSocket,
-} from './rsocket.js';
+export type { CallOptions, RequestResponseOptions, RSocketOptions, ServiceRSocket } from './options.js';
+export { createRSocket } from './rsocket.js';

@@ -1,7 +1,15 @@
 import type { ConnectionOptions } from 'node:tls';
-import type { ConnectorConfig, RSocket } from 'rsocket-core';
-import type { BalancingOptions, Clock } from '../../index.js';
-import { systemClock } from '../../index.js';
+import type {
+  Cancellable,
+  ConnectorConfig,
+  OnExtensionSubscriber,
+  OnNextSubscriber,
+  OnTerminalSubscriber,
+  Payload,
+  Requestable,
+  RSocket,
+} from 'rsocket-core';
+import { type Balancer, type BalancingOptions, type Clock, systemClock } from '../../index.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
 
 /** Options of `createRSocket`. */
@@ -23,6 +31,57 @@ export interface RSocketOptions extends BalancingOptions {
   readonly lease?: boolean | undefined;
   /** Settings of Node's `tls.connect`; without them connections are plain. @defaultValue none */
   readonly tls?: ConnectionOptions | undefined;
+}
+
+/** Options of one call. */
+export interface CallOptions {
+  /** For hash pickers: calls with one key go to one pod. @defaultValue none */
+  readonly key?: string | undefined;
+}
+
+/** Options of `requestResponse`. */
+export interface RequestResponseOptions extends CallOptions {
+  /** Whether the request may be sent twice: then it is repeated if its connection is lost before the answer. @defaultValue false */
+  readonly idempotent?: boolean | undefined;
+}
+
+/** Who hears the answer. */
+export type Receiver = OnTerminalSubscriber & OnNextSubscriber & OnExtensionSubscriber;
+
+/** Either side of a channel. */
+export type Side = Receiver & Requestable & Cancellable;
+
+/** An RSocket that sends every request to one of the pods of a Service. */
+export interface ServiceRSocket extends RSocket, AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<unknown>;
+  /** Completes when the request has been given to a connection; whether it arrives nobody knows. */
+  fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
+  requestResponse(
+    payload: Payload,
+    receiver: Receiver,
+    options?: RequestResponseOptions,
+  ): Cancellable & OnExtensionSubscriber;
+  requestStream(
+    payload: Payload,
+    initialRequestN: number,
+    receiver: Receiver,
+    options?: CallOptions,
+  ): Requestable & Cancellable & OnExtensionSubscriber;
+  requestChannel(
+    payload: Payload,
+    initialRequestN: number,
+    isCompleted: boolean,
+    receiver: Side,
+    options?: CallOptions,
+  ): Side;
+  /** Goes to one pod, as every request does. */
+  metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void;
+  /**
+   * Takes no new request and lets those that run finish, for at most `pool.drainTimeoutMs`, or 30 s where that is not set;
+   * then, or with an error at once, they are cut.
+   */
+  close(error?: Error): Promise<void>;
 }
 
 /** Names of `RSocketOptions` that are not those of every balancer. */
@@ -51,6 +110,7 @@ const MAX_MS = 0x7fffffff;
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field. */
 export function connectionSettings(options: RSocketOptions): ConnectionSettings {
+  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const { setup = {}, fragmentation = {}, responder = {}, tls, clock = systemClock } = options;
   checkKeys('setup', setup, setupNames);
   const keepAlive = checkNumber('setup.keepAlive', setup.keepAlive, 20_000, { above: 0, max: MAX_MS, integer: true });

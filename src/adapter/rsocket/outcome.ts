@@ -1,18 +1,7 @@
-import {
-  type Cancellable,
-  ErrorCodes,
-  type OnExtensionSubscriber,
-  type OnNextSubscriber,
-  type OnTerminalSubscriber,
-  type Payload,
-  type Requestable,
-  RSocketError,
-} from 'rsocket-core';
+import { ErrorCodes, type Payload, type RSocketError } from 'rsocket-core';
 import { type Outcome, outcomes } from '../../index.js';
 import type { PodRSocket } from './connection.js';
-
-/** Either side of a stream; what it has not got is not called. */
-export type Side = OnTerminalSubscriber & OnNextSubscriber & OnExtensionSubscriber & Requestable & Cancellable;
+import type { Side } from './options.js';
 
 /** A request as it is sent, perhaps more than once. */
 export interface Request {
@@ -213,7 +202,8 @@ const FIRST_OWN_CODE = 0x301;
 
 /** The one table from errors of streams to outcomes. */
 export function failedStream(error: Error): FailedStream {
-  // What the library says when the connection is gone has no code.
-  if (!(error instanceof RSocketError)) return lost;
-  return byCode[error.code] ?? (error.code >= FIRST_OWN_CODE ? answer : broken);
+  // What the library says when the connection is gone has no code. Its RSocketError is no class of its own at run time.
+  const { code } = error as Partial<RSocketError>;
+  if (typeof code !== 'number') return lost;
+  return byCode[code] ?? (code >= FIRST_OWN_CODE ? answer : broken);
 }

@@ -1,13 +1,5 @@
-import type {
-  Cancellable,
-  OnExtensionSubscriber,
-  OnNextSubscriber,
-  OnTerminalSubscriber,
-  Payload,
-  Requestable,
-  RSocket,
-} from 'rsocket-core';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import type { Cancellable, OnTerminalSubscriber, Payload } from 'rsocket-core';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, poolDefaults } from '../../index.js';
 import {
   type AttemptedCall,
   Attempts,
@@ -21,52 +13,17 @@ import {
   serviceBalancer,
 } from '../kit/index.js';
 import { type PodRSocket, rsocketTransport } from './connection.js';
-import { connectionSettings, type RSocketOptions, rsocketOptionNames } from './options.js';
-import { failedStream, GuardedSide, type Request, type Side, Stream, type StreamOwner } from './outcome.js';
-
-/** Options of one call. */
-export interface CallOptions {
-  /** For hash pickers: calls with one key go to one pod. @defaultValue none */
-  readonly key?: string | undefined;
-}
-
-/** Options of `requestResponse`. */
-export interface RequestResponseOptions extends CallOptions {
-  /** Whether the request may be sent twice: then it is repeated if its connection is lost before the answer. @defaultValue false */
-  readonly idempotent?: boolean | undefined;
-}
-
-type Receiver = OnTerminalSubscriber & OnNextSubscriber & OnExtensionSubscriber;
-
-/** An RSocket that sends every request to one of the pods of a Service. */
-export interface ServiceRSocket extends RSocket, AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
-  readonly balancer: Balancer<unknown>;
-  /** Completes when the request has been given to a connection; whether it arrives nobody knows. */
-  fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
-  requestResponse(
-    payload: Payload,
-    receiver: Receiver,
-    options?: RequestResponseOptions,
-  ): Cancellable & OnExtensionSubscriber;
-  requestStream(
-    payload: Payload,
-    initialRequestN: number,
-    receiver: Receiver,
-    options?: CallOptions,
-  ): Requestable & Cancellable & OnExtensionSubscriber;
-  requestChannel(
-    payload: Payload,
-    initialRequestN: number,
-    isCompleted: boolean,
-    receiver: Side,
-    options?: CallOptions,
-  ): Side;
-  /** Goes to one pod, as every request does. */
-  metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void;
-  /** Takes no new request and lets those that run finish, for at most `pool.drainTimeoutMs`; with an error they are cut. */
-  close(error?: Error): Promise<void>;
-}
+import {
+  type CallOptions,
+  connectionSettings,
+  type Receiver,
+  type RequestResponseOptions,
+  type RSocketOptions,
+  rsocketOptionNames,
+  type ServiceRSocket,
+  type Side,
+} from './options.js';
+import { failedStream, GuardedSide, type Request, Stream, type StreamOwner } from './outcome.js';
 
 /**
  * Makes an RSocket for one Service, to be used like one the library's `RSocketConnector` opens: it keeps a connection to
@@ -79,25 +36,28 @@ export interface ServiceRSocket extends RSocket, AsyncDisposable {
  * orders.requestResponse({ data: Buffer.from('42') }, receiver, { idempotent: true });
  */
 export function createRSocket(target: string, options: RSocketOptions = {}): ServiceRSocket {
-  checkKeysOf(options);
   const settings = connectionSettings(options);
-  const balancer = serviceBalancer(target, options, rsocketOptionNames, ({ host }) => rsocketTransport(settings, host));
-  return new BalancedRSocket(balancer, settings.clock);
-}
-
-function checkKeysOf(options: unknown): void {
-  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+  const { pool = {} } = options;
+  const isKnown = typeof pool === 'object' && pool !== null;
+  // A stream may last for days. Its pod decides when it ends.
+  const lasting = isKnown ? { ...pool, drainTimeoutMs: pool.drainTimeoutMs ?? Number.POSITIVE_INFINITY } : pool;
+  const balancer = serviceBalancer(target, { ...options, pool: lasting }, rsocketOptionNames, ({ host }) =>
+    rsocketTransport(settings, host),
+  );
+  return new BalancedRSocket(balancer, settings.clock, pool.drainTimeoutMs ?? poolDefaults.drainTimeoutMs);
 }
 
 class BalancedRSocket implements ServiceRSocket {
   readonly balancer: Balancer<PodRSocket>;
   readonly #clock: Clock;
+  readonly #closeTimeoutMs: number;
   #closed: Promise<void> | undefined;
   readonly #closeCallbacks: ((error?: Error) => void)[] = [];
 
-  constructor(balancer: Balancer<PodRSocket>, clock: Clock) {
+  constructor(balancer: Balancer<PodRSocket>, clock: Clock, closeTimeoutMs: number) {
     this.balancer = balancer;
     this.#clock = clock;
+    this.#closeTimeoutMs = closeTimeoutMs;
   }
 
   fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable {
@@ -127,7 +87,11 @@ class BalancedRSocket implements ServiceRSocket {
   }
 
   close(error?: Error): Promise<void> {
-    const closing = this.balancer.close(error === undefined ? {} : { signal: AbortSignal.abort(error) });
+    const limit = new AbortController();
+    const hasLimit = error === undefined && this.#closeTimeoutMs !== Number.POSITIVE_INFINITY;
+    const timer = hasLimit ? this.#clock.timer(() => limit.abort(), this.#closeTimeoutMs) : undefined;
+    if (error !== undefined) limit.abort(error);
+    const closing = this.balancer.close({ signal: limit.signal }).finally(() => timer?.cancel());
     this.#closed ??= closing.then(() => {
       for (const callback of this.#closeCallbacks.splice(0)) callback(error);
     });

@@ -7,8 +7,11 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { channelOptions, target } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { createRSocket } from '../../../src/adapter/rsocket/index.js';
 import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import { createBalancer, type ObserverEvents, staticEndpoints, type Transport } from '../../../src/index.js';
+import { Heard, payload } from '../../support/rsocket-calls.js';
+import { RSocketPod } from '../../support/rsocket-pods.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
@@ -201,6 +204,30 @@ const entryPoints: Record<string, Open> = {
       close: async () => {
         await cluster.end();
         await server[Symbol.asyncDispose]();
+      },
+    };
+  },
+  createRSocket: async (observer) => {
+    const pod = await RSocketPod.start();
+    const rsocket = createRSocket('orders.shop:7000', { resolver: staticEndpoints([pod.endpoint]), observer });
+    return {
+      call: async (what, signal) => {
+        const heard = new Heard();
+        const sent = rsocket.requestResponse(payload(what === 'answer' ? 'name' : 'hang'), heard);
+        signal?.addEventListener('abort', () => {
+          sent.cancel();
+          heard.onError(signal.reason);
+        });
+        if (what === 'cut') {
+          await until('the request is there', () => pod.stats.held === 1);
+          await pod.command('reset');
+        }
+        await heard.ended();
+      },
+      holds: () => pod.stats.held === 1,
+      close: async () => {
+        await rsocket.close(new Error('the test is over'));
+        await pod[Symbol.asyncDispose]();
       },
     };
   },
