@@ -6,6 +6,8 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 
 /** Random variation of ages, so that the connections of a rollout do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
+/** How soon the replacement of an outdated connection is tried again where it could not be opened, in ms. */
+const RETRY_MS = 10_000;
 
 /** What it takes. */
 export interface RecycleOwner {
@@ -14,11 +16,12 @@ export interface RecycleOwner {
   readonly options: ResolvedPoolOptions;
 }
 
-/** Reports when a connection has reached its maximum age. The age continues while it is stopped. */
+/** Reports when a connection is to be replaced: at its maximum age, or when it is outdated. The age continues while it is stopped. */
 export class Recycle {
   readonly #owner: RecycleOwner;
   readonly #due: () => void;
   #expiresAtMs = Number.POSITIVE_INFINITY;
+  #isOutdated = false;
   #timer: Timer | undefined;
 
   constructor(owner: RecycleOwner, due: () => void) {
@@ -26,8 +29,30 @@ export class Recycle {
     this.#due = due;
   }
 
-  /** A new connection, or a new lifetime for the existing one. */
+  /** A new connection, with a new lifetime. */
   renew(endpoint: Endpoint): void {
+    this.#isOutdated = false;
+    this.#giveAge(endpoint);
+  }
+
+  /** The connection there is stays: no other could be opened. An outdated one is due again soon, an old one after another age. */
+  postpone(endpoint: Endpoint): void {
+    if (!this.#isOutdated) {
+      this.#giveAge(endpoint);
+      return;
+    }
+    const { clock, rng } = this.#owner;
+    this.#expiresAtMs = clock.now() + jittered(rng, RETRY_MS, AGE_JITTER_RATIO);
+    this.resume();
+  }
+
+  /** The connection there is should be replaced now, or when this is resumed. */
+  outdated(): void {
+    this.#isOutdated = true;
+    this.#expiresAtMs = this.#owner.clock.now();
+  }
+
+  #giveAge(endpoint: Endpoint): void {
     const { clock, rng, options } = this.#owner;
     const ownAgeMs = endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY;
     const ageMs = Math.min(options.maxConnectionAgeMs, ownAgeMs);

@@ -195,6 +195,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     };
     connection.closed.then(ended, ended);
     connection.leaving?.then(leaving, leaving);
+    const outdated = (): void => {
+      if (this.connection !== connection) return;
+      this.#recycle.outdated();
+      // While it drains nothing is opened; should it come back, that is resumed.
+      if (this.#state === 'ready') this.#recycle.resume();
+    };
+    connection.outdated?.then(outdated, outdated);
   }
 
   /** No new calls use it; running ones may finish. */
@@ -253,7 +260,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     if (!isOurs) this.#owner.troubled();
   }
 
-  /** Maximum age: the replacement is opened before the old connection closes. */
+  /** Maximum age, or outdated: the replacement is opened before the old connection closes. */
   #replace(): void {
     this.#attemptConnection(
       1, // not urgent: others go first
@@ -262,8 +269,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         this.#adopt(connection);
         if (old !== undefined) this.#give(old);
       },
-      // The old one still works: keep it, and try again after another lifetime.
-      () => this.#recycle.renew(this.endpoint),
+      // The old one still works: keep it, and try again later.
+      () => this.#recycle.postpone(this.endpoint),
     );
   }
 

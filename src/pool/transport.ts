@@ -24,6 +24,12 @@ export interface Connection<C> {
    * Settles when the connection accepts no new calls while running ones finish (GOAWAY, `Connection: close`). Never rejects.
    */
   readonly leaving?: Promise<void>;
+  /**
+   * Settles when another connection should take its place, though it works: its certificate was renewed, say. The other is opened
+   * first; then new calls go there, and running ones finish here. If it cannot be opened, this one stays in use, and it is tried
+   * again. Never rejects.
+   */
+  readonly outdated?: Promise<void>;
   /** Settles once when it is closed, with the error that ended it, or undefined for a clean end. Never rejects. */
   readonly closed: Promise<Error | undefined>;
   /**

@@ -18,6 +18,7 @@ export class FakeConnection implements Connection<FakeConnection> {
   capacity: number;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
+  readonly outdated: Promise<void>;
   /** What `close` was called with: not at all, to finish, or to cut. */
   closing: 'no' | 'finish' | 'cut' = 'no';
   /** Set this to let `ping` fail. */
@@ -26,6 +27,7 @@ export class FakeConnection implements Connection<FakeConnection> {
   readonly #calls = new Set<(how: 'finished' | 'cut') => void>();
   #resolveClosed!: (error: Error | undefined) => void;
   #resolveLeaving!: () => void;
+  #resolveOutdated!: () => void;
   #open = true;
 
   constructor(id: number, endpoint: Endpoint, capacity: number) {
@@ -37,6 +39,9 @@ export class FakeConnection implements Connection<FakeConnection> {
     });
     this.leaving = new Promise((resolve) => {
       this.#resolveLeaving = resolve;
+    });
+    this.outdated = new Promise((resolve) => {
+      this.#resolveOutdated = resolve;
     });
   }
 
@@ -73,6 +78,11 @@ export class FakeConnection implements Connection<FakeConnection> {
   /** The other side asks for no new calls. */
   leave(): void {
     this.#resolveLeaving();
+  }
+
+  /** Another connection should take its place. */
+  outdate(): void {
+    this.#resolveOutdated();
   }
 
   async ping(): Promise<void> {

@@ -1,8 +1,10 @@
 import type { Socket } from 'node:net';
+import type { ConnectionOptions } from 'node:tls';
 import type { Clock, Connection, Endpoint, Rng } from '../../index.js';
-import { Closing } from '../kit/index.js';
+import { AskedWatch, Closing, isSameIdentity } from '../kit/index.js';
 import { type DialOptions, dialler } from './dial.js';
 import { dialFirst, PodLink } from './pod-link.js';
+import { shownCertificate } from './shown-certificate.js';
 
 /** What the connection of every HTTP adapter is made of. */
 export interface PodConnectionParts {
@@ -11,6 +13,8 @@ export interface PodConnectionParts {
   /** Sockets at most, and so requests at once over HTTP/1.1. */
   readonly connections: number;
   readonly healthPath: string | undefined;
+  /** How often a function that is asked for TLS settings is asked while this is open, in ms; Infinity = never. */
+  readonly credentialsRefreshMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
 }
@@ -40,29 +44,61 @@ export async function openPodConnection<C>(
   signal: AbortSignal,
 ): Promise<PodConnection<C>> {
   const { clock, rng, healthPath } = parts;
-  const dial = dialler(parts.endpoint, parts.dial);
-  const first = await dialFirst(dial, signal);
+  const watch = watchOf(parts);
+  const dial = dialler(parts.endpoint, watch === undefined ? parts.dial : { ...parts.dial, tls: () => watch.ask() });
+  let first: Socket;
+  try {
+    first = await dialFirst(dial, signal);
+    if (watch !== undefined) await shownCertificate(first, signal);
+  } catch (error) {
+    watch?.close();
+    throw error;
+  }
   const gone = (): void => void connection.close();
   const link = new PodLink({ endpoint: parts.endpoint, dial, first, capacity: use.capacity(first), clock, rng, gone });
-  const connection = new PodConnection(link, use.user(link, first), healthPath);
+  const connection = new PodConnection(link, use.user(link, first), healthPath, watch);
   return connection;
 }
+
+/** Over the function that is asked for TLS settings, if there is one and it may answer otherwise one day. */
+function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnectionParts): TlsWatch | undefined {
+  const { tls, origin } = dial;
+  if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
+    return undefined;
+  return new AskedWatch({
+    clock,
+    rng,
+    refreshMs: credentialsRefreshMs,
+    ask: () => tls(endpoint),
+    isSame: isSameIdentity,
+  });
+}
+
+type TlsWatch = AskedWatch<ConnectionOptions>;
 
 /** One pod: an HTTP client whose sockets go to its address. The first one is opened ahead of the first request. */
 export class PodConnection<C> implements Connection<C> {
   readonly handle: C;
+  readonly outdated?: Promise<void>;
   readonly #link: PodLink;
   readonly #user: PodUser<C>;
   readonly #healthPath: string | undefined;
+  readonly #watch: TlsWatch | undefined;
   readonly #closing = new Closing(
     () => {
+      this.#watch?.close();
       this.#link.stop();
       return this.#user.finish();
     },
     () => this.#user.cut(),
   );
 
-  constructor(link: PodLink, user: PodUser<C>, healthPath: string | undefined) {
+  constructor(link: PodLink, user: PodUser<C>, healthPath: string | undefined, watch: TlsWatch | undefined) {
+    this.#watch = watch;
+    if (watch !== undefined) {
+      this.outdated = watch.outdated;
+      void link.closed.then(() => watch.close());
+    }
     this.handle = user.handle;
     this.#link = link;
     this.#user = user;

@@ -10,6 +10,7 @@ export interface HttpTransportOptions {
   readonly origin: string | URL;
   readonly connections?: number | undefined;
   readonly tls?: TlsOption | undefined;
+  readonly credentialsRefreshMs?: number | undefined;
   readonly tcpKeepAliveMs?: number | undefined;
   readonly connectTimeoutMs?: number | undefined;
   readonly healthPath?: string | undefined;
@@ -19,6 +20,8 @@ export interface HttpTransportOptions {
 
 /** Longest time of an option, in ms: a day. */
 export const MAX_TIME_MS = 86_400_000;
+/** How often a `tls` function is asked while a connection is open, unless it is said otherwise, in ms. */
+const CREDENTIALS_REFRESH_MS = 60_000;
 /** Largest number of sockets or streams. */
 export const MAX_COUNT = 100_000;
 
@@ -52,6 +55,11 @@ export function resolveHttpTransport(
       clock,
       errors,
     },
+    credentialsRefreshMs: checkNumber('credentialsRefreshMs', options.credentialsRefreshMs, CREDENTIALS_REFRESH_MS, {
+      min: 1_000,
+      max: MAX_TIME_MS,
+      infinite: true,
+    }),
     connections: checkNumber('connections', connections, 32, { min: 1, max: MAX_COUNT, integer: true }),
     healthPath,
     clock,

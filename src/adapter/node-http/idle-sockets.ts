@@ -7,6 +7,8 @@ interface SocketState {
   /** When it became idle last, and for how long it may be, in ms. */
   sinceMs: number;
   limitMs: number;
+  /** The same moment on the clock of the network. */
+  restsSinceMs: number;
 }
 
 /**
@@ -15,27 +17,33 @@ interface SocketState {
  */
 export class IdleSockets {
   readonly #clock: Clock;
-  readonly #ended: (idleMs: number) => void;
+  readonly #network: Clock;
+  readonly #ended: (restedMs: number) => void;
   readonly #states = new Map<Socket, SocketState>();
   #sweep: Timer | undefined;
   /** When the timer is due; Infinity when there is none. */
   #sweepMs = Number.POSITIVE_INFINITY;
 
-  /** `ended`: the pod ended a socket that had been idle for so long, in ms. */
-  constructor(clock: Clock, ended: (idleMs: number) => void) {
+  /**
+   * @param clock For how long sockets may be idle.
+   * @param network For how long a pod has had to hang up on them; runs by itself, also where a test moves `clock`.
+   * @param ended The pod ended a socket that had been idle for so long, in ms of `network`.
+   */
+  constructor(clock: Clock, network: Clock, ended: (restedMs: number) => void) {
     this.#clock = clock;
+    this.#network = network;
     this.#ended = ended;
   }
 
   /** Begins to watch a socket, in use as yet. Returns what ends that, for one that is given away. */
   watch(socket: Socket): () => void {
-    const state: SocketState = { isIdle: false, sinceMs: 0, limitMs: 0 };
+    const state: SocketState = { isIdle: false, sinceMs: 0, limitMs: 0, restsSinceMs: 0 };
     // Whatever a pod says unasked (a 408 before it hangs up) must not meet the next request.
     const onData = (): void => {
       if (state.isIdle) socket.destroy();
     };
     const onEnd = (): void => {
-      if (state.isIdle) this.#ended(this.#clock.now() - state.sinceMs);
+      if (state.isIdle) this.#ended(this.#network.now() - state.restsSinceMs);
     };
     const forget = (): void => {
       socket.off('data', onData).off('end', onEnd).off('error', onEnd);
@@ -55,6 +63,7 @@ export class IdleSockets {
     state.isIdle = true;
     state.sinceMs = this.#clock.now();
     state.limitMs = limitMs;
+    state.restsSinceMs = this.#network.now();
     if (state.sinceMs + limitMs < this.#sweepMs) this.#sweepAfter(limitMs, state.sinceMs);
   }
 
@@ -70,6 +79,12 @@ export class IdleSockets {
     if (state === undefined || !state.isIdle) return undefined;
     const idleMs = this.#clock.now() - state.sinceMs;
     return idleMs < state.limitMs ? idleMs : undefined;
+  }
+
+  /** For how long its pod has had to hang up on a socket that is idle, in ms; undefined for one that is not. */
+  restedMs(socket: Socket): number | undefined {
+    const state = this.#states.get(socket);
+    return state?.isIdle ? this.#network.now() - state.restsSinceMs : undefined;
   }
 
   /** Nothing becomes idle any more. */

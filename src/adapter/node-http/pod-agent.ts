@@ -2,12 +2,13 @@ import { AsyncResource } from 'node:async_hooks';
 import { Agent, type ClientRequest, type IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { type Clock, type Endpoint, endpointAddress } from '../../index.js';
+import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
 import type { PodLink } from '../http/pod-link.js';
 import { afterPendingIo } from '../kit/index.js';
 import { IdleSockets } from './idle-sockets.js';
 import { keepAliveMs } from './keep-alive.js';
 import { addRequest, endWithoutSocket, inheritOptions } from './node-agent.js';
+import { ReuseTrial } from './reuse-trial.js';
 
 /** A request that wants a socket. Exactly one of `served` and `refused` is called, unless it stops wanting before. */
 export interface SocketSeeker {
@@ -37,22 +38,6 @@ export interface PodAgentParts {
 /** Node's callback for a socket that is open or could not be opened. */
 type SocketCreated = (error: Error | null, socket?: Duplex) => void;
 
-/** What is known of a pod: whether the connections its answers came over can be used again. */
-type Keeps = 'unknown' | 'yes' | 'no';
-
-/** A connection has rested when it was idle for so long, in ms: a pod that hangs up behind its answers has mostly done so. */
-const REST_MS = 5;
-/** Where the pod did hang up it has rested when it was idle for so long, in ms, … */
-const LONG_REST_MS = 100;
-/** … or for so many times as long as the pod took, or as was not enough. */
-const REST_FACTOR = 2;
-/** It hung up behind an answer, and not at an idle time-out, if that took no longer, in ms. */
-const HANG_UP_MS = 25;
-/** Longest rest that is asked for, in ms. */
-const MAX_REST_MS = 1_000;
-/** How long requests wait at most, in ms, for the first connection that carries a second one. */
-const TRIAL_MS = 25;
-
 /** A socket that was idle for longer, in ms, is used only after a look at whether the pod has ended it meanwhile. */
 const LOOK_AFTER_MS = 5;
 
@@ -70,11 +55,7 @@ export class PodAgent extends Agent {
   readonly #detached = new WeakSet<Socket>();
   /** Open, for the request that is being served just now. */
   #fresh: Socket | undefined;
-  #keeps: Keeps = 'unknown';
-  /** What a connection has to have been idle for, in ms, while the pod is not known to keep them. */
-  #restMs = REST_MS;
-  /** The first request on a connection that has carried one before. */
-  #trial: ClientRequest | undefined;
+  readonly #trial: ReuseTrial;
   #closing = false;
   #cut = false;
 
@@ -83,9 +64,8 @@ export class PodAgent extends Agent {
     super({ keepAlive: true, maxFreeSockets: parts.connections });
     const { endpoint, origin, clock } = parts;
     this.#parts = parts;
-    this.#idle = new IdleSockets(clock, (idleMs) => {
-      if (this.#keeps !== 'yes' && idleMs < HANG_UP_MS) this.#hangsUp(idleMs);
-    });
+    this.#trial = new ReuseTrial(systemClock);
+    this.#idle = new IdleSockets(clock, systemClock, (restedMs) => this.#trial.ended(restedMs));
     this.#options = { host: endpoint.address, port: endpoint.port, servername: '' };
     this.#name = endpointAddress(endpoint);
     Object.assign(this, { protocol: origin.protocol, defaultPort: origin.protocol === 'https:' ? 443 : 80 });
@@ -104,8 +84,7 @@ export class PodAgent extends Agent {
 
   /** A request died with its socket. `unanswered`: on a connection used again, and nothing of its answer had come. */
   lost(error: Error, unanswered: boolean): void {
-    if (unanswered && this.#keeps !== 'yes') this.#hangsUp(this.#restMs);
-    else if (unanswered) this.#keeps = 'unknown';
+    if (unanswered) this.#trial.lost();
     this.#parts.link.lost(error);
   }
 
@@ -126,7 +105,7 @@ export class PodAgent extends Agent {
     if (this.#refuses(seeker)) return;
     const idleMs = this.#newestIdle();
     if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
-    else if (this.#keeps !== 'yes' && idleMs !== undefined) this.#rest(seeker, this.#parts.clock.now() + TRIAL_MS);
+    else if (!this.#trial.isPassed && idleMs !== undefined) this.#rest(seeker, this.#trial.deadlineMs);
     else if (idleMs !== undefined && idleMs <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
     else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
   }
@@ -183,7 +162,7 @@ export class PodAgent extends Agent {
     if (this.#closing || link.sockets.open > connections) return false;
     const limitMs = keepAliveMs(keepAliveTimeoutMs, socket._httpMessage?.res?.headers['keep-alive']);
     if (limitMs === 0) return false;
-    if (socket._httpMessage?.reusedSocket) this.#keeps = 'yes';
+    if (socket._httpMessage?.reusedSocket) this.#trial.passed();
     this.#idle.add(socket, limitMs);
     socket.unref();
     // That of a request is not the next one's: some clients leave listeners on their sockets that act on it.
@@ -197,38 +176,19 @@ export class PodAgent extends Agent {
     this.#idle.remove(socket);
   }
 
-  /**
-   * The pod is not known to keep its connections. If it hangs up behind its answers without saying so, each is as good as gone
-   * when an answer has come. So one request tries, on a connection that has rested; the others wait for what becomes of it, for
-   * a moment. Where the pod did hang up nobody waits, and each gets a new connection.
-   */
+  /** The pod is not known to keep its connections: the request uses one that has rested, waits for that, or gets a new one. */
   #rest(seeker: SocketSeeker, untilMs: number): void {
     const idle = this.freeSockets[this.#name] as Socket[];
-    const { clock } = this.#parts;
-    const hasRested = (this.#idle.idleMs(idle[0] as Socket) ?? 0) >= this.#restMs;
-    if (hasRested && this.#mayTry(untilMs)) afterPendingIo(() => this.#serveNow(seeker, untilMs));
-    else if (this.#keeps === 'no' || (clock.now() >= untilMs && !this.#isFull)) this.#dial(seeker);
-    else {
-      // Our timers have no context, and what the request emits has its caller's.
-      const again = AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs)));
-      clock.timer(again, REST_MS).ref();
-    }
+    const what = this.#trial.decide(this.#idle.restedMs(idle[0] as Socket) ?? 0, untilMs, this.#isFull);
+    if (what === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
+    else if (what === 'dial') this.#dial(seeker);
+    // Our timers have no context, and what the request emits has its caller's.
+    else this.#trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
   }
 
   get #isFull(): boolean {
     const { link, connections } = this.#parts;
     return link.sockets.open + link.sockets.connecting >= connections;
-  }
-
-  /** Whether a request may use a connection that has rested. Where there can be no more it does not wait for long. */
-  #mayTry(untilMs: number): boolean {
-    return this.#keeps === 'no' || this.#trial === undefined || (this.#isFull && this.#parts.clock.now() >= untilMs);
-  }
-
-  #hangsUp(afterMs: number): void {
-    this.#keeps = 'no';
-    this.#trial = undefined;
-    this.#restMs = Math.min(MAX_REST_MS, Math.max(LONG_REST_MS, this.#restMs, afterMs * REST_FACTOR));
   }
 
   /** @param untilMs Until when it may wait for a connection that has rested. */
@@ -269,7 +229,7 @@ export class PodAgent extends Agent {
     seeker.served();
     // What has not rested is out of sight of Node's Agent.
     const all = this.freeSockets as Record<string, Socket[]>;
-    const hidden = fresh !== undefined && this.#keeps !== 'yes' ? all[this.#name] : undefined;
+    const hidden = fresh !== undefined && !this.#trial.isPassed ? all[this.#name] : undefined;
     if (hidden !== undefined) delete all[this.#name];
     addRequest(this, seeker.request, this.#options);
     if (hidden !== undefined) all[this.#name] = hidden;
@@ -304,26 +264,19 @@ export class PodAgent extends Agent {
   /** Puts the socket that is to be used where Node's Agent takes it next. False if there is none. */
   #putForward({ request }: SocketSeeker, untilMs: number): boolean {
     if (this.#newestIdle() === undefined) return false;
-    if (this.#keeps === 'yes') return true;
-    if (!this.#mayTry(untilMs)) return false;
+    if (this.#trial.isPassed) return true;
+    if (!this.#trial.mayTry(untilMs, this.#isFull)) return false;
     const idle = this.freeSockets[this.#name] as Socket[];
     for (let index = idle.length - 1; index >= 0; index--) {
       const socket = idle[index] as Socket;
       // Those no good are ended when their turn comes.
-      if (!isOpen(socket) || (this.#idle.idleMs(socket) ?? 0) < this.#restMs) continue;
+      if (!isOpen(socket) || !this.#trial.hasRested(this.#idle.restedMs(socket) ?? 0)) continue;
       idle.splice(index, 1);
       idle.push(socket);
-      if (this.#keeps === 'unknown') this.#tries(request);
+      this.#trial.tries(request);
       return true;
     }
     return false;
-  }
-
-  #tries(request: ClientRequest): void {
-    this.#trial = request;
-    request.once('close', () => {
-      if (this.#trial === request) this.#trial = undefined;
-    });
   }
 }
 

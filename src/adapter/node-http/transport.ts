@@ -20,6 +20,12 @@ export interface NodeHttpConnectionOptions {
    */
   readonly tls?: TlsOption | undefined;
   /**
+   * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
+   * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
+   * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   */
+  readonly credentialsRefreshMs?: number | undefined;
+  /**
    * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires (1 s if
    * it is below 4).
    * @defaultValue 60000
@@ -50,6 +56,7 @@ export interface NodeHttpTransportOptions extends NodeHttpConnectionOptions {
 export const nodeHttpConnectionOptionNames: readonly (keyof NodeHttpConnectionOptions)[] = Object.freeze([
   'connections',
   'tls',
+  'credentialsRefreshMs',
   'keepAliveTimeoutMs',
   'tcpKeepAliveMs',
   'healthPath',

@@ -41,6 +41,12 @@ export interface UndiciConnectionOptions {
    */
   readonly tls?: TlsOption | undefined;
   /**
+   * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
+   * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
+   * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   */
+  readonly credentialsRefreshMs?: number | undefined;
+  /**
    * Whether HTTP/2 is offered over TLS. Needs undici 8.2, better 8.10 or later; earlier versions are refused, because they fail
    * running requests when a pod sends GOAWAY, as in every rolling update. @defaultValue false
    */
@@ -85,6 +91,7 @@ export interface UndiciTransportOptions extends UndiciConnectionOptions {
 export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOptions)[] = Object.freeze([
   'connections',
   'tls',
+  'credentialsRefreshMs',
   'allowH2',
   'maxConcurrentStreams',
   'keepAliveTimeoutMs',

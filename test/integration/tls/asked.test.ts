@@ -7,6 +7,7 @@ import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import type { Balancer } from '../../../src/balancer/balancer.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { staticEndpoints } from '../../../src/resolver/static.js';
+import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { until } from '../../support/until.js';
@@ -30,6 +31,9 @@ interface Client {
 }
 interface Limits {
   readonly connectTimeoutMs?: number;
+  readonly clock?: FakeClock;
+  readonly credentialsRefreshMs?: number;
+  readonly connections?: number;
 }
 
 let server: Server;
@@ -49,6 +53,8 @@ beforeEach(async () => {
     waiting.push(() => response.end(String(name)));
     if (waiting.length >= together) for (const answer of waiting.splice(0)) answer();
   });
+  // Idle connections stay, and no header says how long.
+  server.keepAliveTimeout = 0;
   server.on('secureConnection', (socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket)).on('error', () => {});
@@ -60,11 +66,13 @@ afterEach(async () => {
   await new Promise((resolve) => server.close(resolve));
 });
 
-const options = (tls: Ask, limits: Limits) => ({
+const options = (tls: Ask, { connectTimeoutMs = 2_000, ...more }: Limits) => ({
+  ...more,
   resolver: staticEndpoints([{ address: '127.0.0.1', port: (server.address() as { port: number }).port }]),
   tls,
   waitTimeoutMs: 1_000,
-  pool: limits,
+  pool: { connectTimeoutMs },
+  keepAliveTimeoutMs: 3_600_000,
 });
 const clients: Readonly<Record<string, (tls: Ask, limits?: Limits) => Client>> = {
   undici: (tls, limits = {}) => {
@@ -157,6 +165,91 @@ for (const [name, open] of Object.entries(clients)) {
         expect(await orders.ask()).toBe('first');
       });
     }
+
+    const shown = (): string[] => [...sockets].map((socket) => String(socket.getPeerCertificate().subject?.CN));
+    /** Long enough that a function was asked again, a fifth more than on average. */
+    const REFRESH_MS = 72_000;
+
+    it('a renewed certificate: the next connection is opened with it first, and what runs finishes on the old one', async () => {
+      let current = client('first');
+      const clock = new FakeClock();
+      // Read anew each time, as from a file.
+      orders = open(async () => structuredClone(current), { clock });
+      await connected(orders.balancer, 1);
+      together = 2;
+      const running = orders.ask();
+      await until('it runs', () => orders.balancer.snapshot().endpoints[0]?.inFlight === 1);
+      clock.advance(10 * REFRESH_MS);
+      await new Promise((resolve) => setImmediate(resolve));
+      expect(shown()).toEqual(['first']);
+      current = client('second');
+      clock.advance(REFRESH_MS);
+      await until('there is another connection', () => {
+        clock.advance(1);
+        return shown().includes('second');
+      });
+      expect(shown().toSorted()).toEqual(['first', 'second']);
+      const names = await Promise.all([running, orders.ask()]);
+      expect(names).toEqual(['first', 'second']);
+      await until('the old one is closed', () => shown().every((name) => name === 'second'));
+      together = 1;
+      expect(await orders.ask()).toBe('second');
+    });
+
+    it('a renewed certificate the pod refuses: the old connections stay in use until one is taken', async () => {
+      let current = client('first');
+      const clock = new FakeClock();
+      orders = open(() => current, { clock });
+      expect(await orders.ask()).toBe('first');
+      const stranger = createCertificate({ commonName: 'stranger' });
+      current = { ca: authority.cert, cert: stranger.cert, key: stranger.key };
+      clock.advance(REFRESH_MS);
+      for (let second = 0; second < 20; second++) {
+        clock.advance(1_000);
+        await idle();
+        expect(await orders.ask()).toBe('first');
+      }
+      current = client('third');
+      clock.advance(REFRESH_MS);
+      await until('the old one is closed', () => {
+        clock.advance(1_000);
+        return shown().length > 0 && shown().every((name) => name === 'third');
+      });
+      expect(await orders.ask()).toBe('third');
+    });
+
+    it('one that returns another certificate each time: connections are replaced, and no more often than it is asked', async () => {
+      let asked = 0;
+      const clock = new FakeClock();
+      orders = open(() => client(String(asked++)), { clock });
+      expect(await orders.ask()).toBe('0');
+      for (let round = 1; round <= 3; round++) {
+        for (let request = 0; request < 10; request++) {
+          clock.advance(1_000);
+          await idle();
+          await orders.ask();
+        }
+        expect(sockets.size).toBe(1);
+        const before = shown()[0];
+        clock.advance(REFRESH_MS);
+        await until('it is replaced', () => {
+          clock.advance(1);
+          return sockets.size === 1 && shown()[0] !== before;
+        });
+      }
+    });
+
+    it('with credentialsRefreshMs: Infinity connections keep the certificate they were opened with', async () => {
+      let current = client('first');
+      const clock = new FakeClock();
+      orders = open(() => current, { clock, credentialsRefreshMs: Number.POSITIVE_INFINITY });
+      expect(await orders.ask()).toBe('first');
+      current = client('second');
+      clock.advance(REFRESH_MS);
+      await idle();
+      expect(await orders.ask()).toBe('first');
+      expect(sockets.size).toBe(1);
+    });
 
     it('settings Node cannot use are told', async () => {
       orders = open(() => ({ ca: authority.cert, cert: 'no certificate', key: 'no key' }));

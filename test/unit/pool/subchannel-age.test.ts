@@ -9,6 +9,69 @@ import { readyFixture } from '../../support/subchannel-fixture.js';
 
 const AGE_MS = 60_000;
 
+describe('an outdated connection', () => {
+  const fresh = () => readyFixture({ pool: { maxConnectionAgeMs: 600_000 } });
+
+  it('is replaced: the other is opened first, and what runs finishes on the old one', async () => {
+    const fixture = await fresh();
+    const old = fixture.last;
+    const call = old.begin();
+    fixture.changes.length = 0;
+    old.outdate();
+    await settle();
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.fake.connections).toHaveLength(2);
+    expect(fixture.subchannel.connection).toBe(fixture.last);
+    expect([old.isOpen, old.closing, fixture.changes]).toEqual([true, 'finish', []]);
+    call.finish();
+    await settle();
+    expect(old.isOpen).toBe(false);
+    await fixture.clock.advanceAsync(599_000);
+    expect(fixture.fake.connections).toHaveLength(2);
+  });
+
+  it('stays in use where no other can be opened, which is tried again every 10 s', async () => {
+    const fixture = await fresh();
+    const old = fixture.last;
+    fixture.behaviour = 'refuse';
+    old.outdate();
+    await settle();
+    await fixture.clock.advanceAsync(29_999);
+    expect([fixture.state, fixture.fake.attempts.length, fixture.subchannel.connection]).toEqual(['ready', 4, old]);
+    fixture.behaviour = 'accept';
+    await fixture.clock.advanceAsync(1);
+    expect(fixture.subchannel.connection).toBe(fixture.last);
+    expect(fixture.last).not.toBe(old);
+    await fixture.clock.advanceAsync(599_000);
+    expect(fixture.fake.connections).toHaveLength(2);
+  });
+
+  it('of an endpoint that left is replaced when it comes back, and not before', async () => {
+    const fixture = await fresh();
+    fixture.subchannel.drain(false);
+    fixture.last.outdate();
+    await settle();
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.fake.connections).toHaveLength(1);
+    fixture.subchannel.revive();
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.fake.connections).toHaveLength(2);
+    expect(fixture.state).toBe('ready');
+  });
+
+  it('that is given up already is not replaced once more', async () => {
+    const fixture = await fresh();
+    const old = fixture.last;
+    old.begin();
+    await fixture.clock.advanceAsync(600_000);
+    expect(fixture.fake.connections).toHaveLength(2);
+    old.outdate();
+    await settle();
+    await fixture.clock.advanceAsync(1_000);
+    expect(fixture.fake.connections).toHaveLength(2);
+  });
+});
+
 describe('the maximum age', () => {
   const aging = { pool: { maxConnectionAgeMs: AGE_MS } };
 

@@ -5,6 +5,7 @@ import { IdleSockets } from '../../../../src/adapter/node-http/idle-sockets.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 let clock: FakeClock;
+let network: FakeClock;
 let idle: IdleSockets;
 /** How long sockets the pod ended had been idle, in ms. */
 let ended: number[];
@@ -20,7 +21,8 @@ const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve)
 beforeEach(() => {
   clock = new FakeClock();
   ended = [];
-  idle = new IdleSockets(clock, (idleMs) => ended.push(idleMs));
+  network = new FakeClock();
+  idle = new IdleSockets(clock, network, (idleMs) => ended.push(idleMs));
 });
 
 describe('sockets that are idle', () => {
@@ -54,7 +56,10 @@ describe('sockets that are idle', () => {
   it('are told of when the pod ends them, and those in use are not', async () => {
     const [first, second] = [open(), open()];
     idle.add(first, 1_000);
-    clock.advance(3);
+    network.advance(3);
+    clock.advance(100);
+    expect(idle.restedMs(first)).toBe(3);
+    expect(idle.restedMs(second)).toBeUndefined();
     first.end();
     second.end();
     await turn();
