@@ -75,7 +75,7 @@ export class AskedWatch<T> {
         // First: the answer may end all this.
         this.#schedule();
         try {
-          this.ask();
+          void this.ask();
         } catch {
           // Whoever opens the next connection hears of it.
         }

@@ -58,6 +58,7 @@ export function resolveHttpTransport(
     credentialsRefreshMs: checkNumber('credentialsRefreshMs', options.credentialsRefreshMs, CREDENTIALS_REFRESH_MS, {
       min: 1_000,
       max: MAX_TIME_MS,
+      integer: true,
       infinite: true,
     }),
     connections: checkNumber('connections', connections, 32, { min: 1, max: MAX_COUNT, integer: true }),

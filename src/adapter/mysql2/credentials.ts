@@ -1,8 +1,6 @@
-import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
+import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../index.js';
+import { ask, askedError } from '../kit/index.js';
 import { resolveTls } from './tls.js';
-
-/** A value, or a function that is asked for it at each new connection: what it returns may change while the process lives. */
-export type Asked<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
 
 type Ask = (endpoint: Endpoint) => unknown;
 
@@ -15,7 +13,7 @@ export interface Credentials {
 
 /** The functions among the options that say who we are. */
 export class CredentialFunctions {
-  readonly #functions: readonly (readonly [name: keyof Credentials, ask: Ask])[];
+  readonly #functions: readonly (readonly [name: keyof Credentials, wanted: Ask])[];
   readonly #host: string | undefined;
 
   /** @param host What certificates have to be made out to. */
@@ -27,43 +25,34 @@ export class CredentialFunctions {
   /** Asks all of them. Rejects with EVENKEEL_OPTION, naming the option; no value is in any message. */
   async ask(endpoint: Endpoint): Promise<Credentials> {
     const entries = await Promise.all(
-      this.#functions.map(async ([name, ask]) => [
+      this.#functions.map(async ([name, wanted]) => [
         name,
-        this.#checked(name, await answer(name, ask, endpoint), endpoint),
+        await ask(name, wanted, endpoint, (value) => this.#checked(name, value)),
       ]),
-    );
+    ).catch((error) => {
+      throw ofServer(error);
+    });
     return Object.fromEntries(entries) as Credentials;
   }
 
-  #checked(name: keyof Credentials, value: unknown, endpoint: Endpoint): unknown {
+  #checked(name: keyof Credentials, value: unknown): unknown {
     if (name === 'ssl') return resolveTls(value, this.#host);
     if (typeof value === 'string') return value;
-    const got = value === null ? 'null' : typeof value;
-    throw failed(endpoint, `the function given as \`${name}\` must return a string, got ${got}`, undefined);
-  }
-}
-
-async function answer(name: string, ask: Ask, endpoint: Endpoint): Promise<unknown> {
-  try {
-    return await ask(endpoint);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : 'it threw what is no Error';
-    throw failed(endpoint, `the function given as \`${name}\` failed: ${why}`, error);
+    throw new TypeError(`it must return a string, got ${value === null ? 'null' : typeof value}`);
   }
 }
 
 /** The functions did not answer in time. */
 export function credentialsTooLate(endpoint: Endpoint, limitMs: number): EvenkeelError {
-  return failed(
-    endpoint,
-    `the functions given as \`user\`, \`password\` or \`ssl\` took more than ${limitMs} ms`,
-    undefined,
-  );
+  return ofServer(askedError('user", "password" or "ssl', endpoint, `took more than ${limitMs} ms`)) as EvenkeelError;
 }
 
-function failed(endpoint: Endpoint, message: string, cause: unknown): EvenkeelError {
-  return new EvenkeelError('EVENKEEL_OPTION', message, {
-    endpoint: endpointAddress(endpoint),
-    ...(cause !== undefined && { cause }),
-  });
+/**
+ * The same error, for a pool that counts it as one of the server's: while no connection is open callers are told at once, as of a
+ * password that is refused, where a request over HTTP would wait for the function to answer.
+ */
+function ofServer(error: unknown): unknown {
+  if (!isEvenkeelError(error)) return error;
+  const { code, message, cause, endpoint } = error;
+  return new EvenkeelError(code, message, { cause, ...(endpoint !== undefined && { endpoint }) });
 }

@@ -1,5 +1,5 @@
+export type { Asked } from '../kit/index.js';
 export type { AnyPoolCluster } from './cluster-face.js';
-export type { Asked } from './credentials.js';
 export { type FollowServiceOptions, followDefaults } from './follow-options.js';
 export { followService, type ServiceFollower } from './follow-service.js';
 export type { Hosts } from './hosts.js';

@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import * as mysql2 from 'mysql2';
 import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, balancerDefaults, type Endpoint, EvenkeelError, poolDefaults } from '../../index.js';
-import { checkBoolean, checkKeys, checkNumber, checkPort, optionError } from '../kit/index.js';
-import { type Asked, CredentialFunctions, type Credentials } from './credentials.js';
+import { type Asked, checkBoolean, checkKeys, checkNumber, checkPort, optionError } from '../kit/index.js';
+import { CredentialFunctions, type Credentials } from './credentials.js';
 import type { DialOptions } from './dial.js';
 import { withOwnFunctions } from './own-functions.js';
 import { resolveTls } from './tls.js';
@@ -47,6 +47,13 @@ export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionL
    * connection, for certificates that are renewed. @defaultValue none: plain TCP
    */
   readonly ssl?: Asked<MysqlPoolOptions['ssl']> | undefined;
+  /**
+   * How often the functions given as `user`, `password` and `ssl` are also called while connections are open, in ms, ± 20 %. If they
+   * return something else than a connection logged in with (for `ssl`: certificates and keys), and the server accepts it, the
+   * connection is replaced once it is idle. Not for tokens that are created at each call: every connection would be replaced that
+   * often. @defaultValue Infinity: connections keep what they logged in with
+   */
+  readonly credentialsRefreshMs?: number | undefined;
   /** Maximum connections per server; one is always kept. @defaultValue 10 */
   readonly connectionLimit?: number | undefined;
   /** Maximum idle connections per server; further ones are closed on release. @defaultValue connectionLimit */
@@ -67,6 +74,7 @@ export interface ServerSettings {
   readonly mysql: MysqlPoolOptions;
   /** What is asked for at each new connection, if anything is. */
   readonly asked: CredentialFunctions | undefined;
+  readonly credentialsRefreshMs: number;
   readonly connectionLimit: number;
   readonly maxIdle: number;
   readonly idleTimeoutMs: number;
@@ -80,12 +88,14 @@ export interface ServerSettings {
 
 /** Defaults of the options above; see `docs/reference/options-mysql.md`. */
 export const mysql2Defaults: {
+  readonly credentialsRefreshMs: number;
   readonly connectionLimit: number;
   readonly idleTimeout: number;
   readonly validateAfterMs: number;
   readonly validateTimeoutMs: number;
   readonly queryTimeoutMs: number;
 } = Object.freeze({
+  credentialsRefreshMs: Number.POSITIVE_INFINITY,
   connectionLimit: 10,
   idleTimeout: 60_000,
   validateAfterMs: 5_000,
@@ -145,6 +155,7 @@ const ownNames = [
   'validateAfterMs',
   'validateTimeoutMs',
   'queryTimeoutMs',
+  'credentialsRefreshMs',
   'enableKeepAlive',
   'keepAliveInitialDelay',
   'localAddress',
@@ -257,6 +268,12 @@ export function resolveServerSettings(
   return {
     mysql: withOwnFunctions(mysql) as MysqlPoolOptions,
     asked: Object.keys(functions).length === 0 ? undefined : new CredentialFunctions(functions, host),
+    credentialsRefreshMs: checkNumber(
+      'credentialsRefreshMs',
+      options.credentialsRefreshMs,
+      mysql2Defaults.credentialsRefreshMs,
+      { min: 1_000, max: 86_400_000, infinite: true },
+    ),
     connectionLimit,
     maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
     idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),

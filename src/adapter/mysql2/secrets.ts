@@ -1,4 +1,4 @@
-import type { Pool } from 'mysql2';
+import type { Pool, PoolOptions } from 'mysql2';
 import type { Credentials } from './credentials.js';
 
 const SECRETS = ['password', 'password1', 'password2', 'password3', 'passwordSha1'] as const;
@@ -24,6 +24,16 @@ export function setCredentials(pool: Pool, credentials: Credentials): void {
   if (password !== undefined) hide(connectionConfig, 'password', password);
   // A private key may be in it.
   if ('ssl' in credentials) hide(connectionConfig, 'ssl', credentials.ssl ?? false);
+}
+
+/** Options for one log-in with these credentials. */
+export function withCredentials(options: Record<string, unknown>, { user, password, ssl }: Credentials): PoolOptions {
+  return {
+    ...options,
+    ...(user !== undefined && { user }),
+    ...(password !== undefined && { password }),
+    ...(ssl !== undefined && { ssl: { ...ssl } }),
+  } as PoolOptions;
 }
 
 function hide(config: Record<string, unknown>, name: string, value: unknown): void {

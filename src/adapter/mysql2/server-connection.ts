@@ -1,15 +1,19 @@
+import type { Socket } from 'node:net';
 import { createPool, type Pool, type PoolConnection } from 'mysql2';
 import { type Clock, type Connection, type Endpoint, EvenkeelError, endpointAddress, type Rng } from '../../index.js';
 import { Closing, endpointConnectionAgeMs } from '../kit/index.js';
 import type { Borrower } from './borrower.js';
 import { ConnectionCap, meaningOf } from './connection-cap.js';
+import { CredentialRefresh } from './credential-refresh.js';
 import { type CredentialFunctions, type Credentials, credentialsTooLate } from './credentials.js';
+import { dial } from './dial.js';
 import { IdleReaper } from './idle-reaper.js';
+import { logIn } from './log-in.js';
 import type { ServerSettings } from './options.js';
 import { type Lender, pingOn } from './out-of-band-query.js';
 import { type Dialled, PendingConnections } from './pending-connections.js';
 import { poolOptions } from './pool-options.js';
-import { hideSecrets, setCredentials } from './secrets.js';
+import { hideSecrets, setCredentials, withCredentials } from './secrets.js';
 import { Session, type SessionOwner } from './session.js';
 
 /** What a `ServerConnection` is made of. */
@@ -50,6 +54,9 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   readonly #maxAgeMs: number;
   readonly #idleReaper: IdleReaper;
   readonly #sessions = new Map<PoolConnection, Session>();
+  readonly #refresh: CredentialRefresh | undefined;
+  /** What the next connection logs in with, where that is asked for. */
+  #credentials: Credentials | undefined;
   readonly #pendingConnections: PendingConnections;
   readonly #cap: ConnectionCap;
   /** When a session was last given back. */
@@ -97,7 +104,8 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       },
     });
     this.#idleReaper = new IdleReaper(this, settings, () => this.#sessions.values());
-    this.handle = createPool(poolOptions(settings, endpoint, () => this.#pendingConnections.open()));
+    this.#refresh = this.#refreshOf(parts);
+    this.handle = createPool(poolOptions(settings, endpoint, () => this.#dial()));
     hideSecrets(this.handle);
     this.handle.on('connection', (connection: PoolConnection) => this.#established(connection));
     this.handle.on('acquire', (connection: PoolConnection) => this.#sessions.get(connection)?.acquired());
@@ -220,11 +228,40 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     return alive > 1;
   }
 
+  #dial(): Socket {
+    const socket = this.#pendingConnections.open();
+    this.#refresh?.dialled(socket, this.#credentials);
+    return socket;
+  }
+
+  #refreshOf({ endpoint, settings, clock, rng }: ServerConnectionParts): CredentialRefresh | undefined {
+    const { asked, credentialsRefreshMs, connectTimeoutMs } = settings;
+    if (asked === undefined) return undefined;
+    return new CredentialRefresh({
+      clock,
+      rng,
+      refreshMs: credentialsRefreshMs,
+      connectTimeoutMs,
+      sessions: () => this.#sessions.values(),
+      ask: () => asked.ask(endpoint),
+      logIn: (credentials, signal) => {
+        const options = poolOptions(settings, endpoint, () => dial(endpoint, settings.dial));
+        return logIn(withCredentials(options, credentials), signal);
+      },
+      outdated: (sessions) => {
+        for (const session of sessions) session.expiresAtMs = Math.min(session.expiresAtMs, clock.now());
+        this.#idleReaper.hurry();
+      },
+    });
+  }
+
   #established(connection: PoolConnection): void {
     const socket = this.#pendingConnections.takeFor(connection);
     if (socket === undefined) return;
     const expiresAtMs = this.#idleReaper.expiry(this.#maxAgeMs, this.#parts.rng);
-    this.#sessions.set(connection, new Session(connection, socket, expiresAtMs, this));
+    const session = new Session(connection, socket, expiresAtMs, this);
+    this.#sessions.set(connection, session);
+    this.#refresh?.established(socket, session);
     this.#cap.opened(this.#sessions.size);
   }
 
@@ -245,6 +282,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
       if (error === undefined && this.#closing.hasBegun) taken(new Error('it is being closed'), undefined);
       else if (error !== undefined) taken(error, undefined);
       else {
+        this.#credentials = credentials;
         setCredentials(this.handle, credentials as Credentials);
         this.#takeNow(taken);
       }
@@ -366,6 +404,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
 
   async #finish(): Promise<void> {
     this.#cap.close();
+    this.#refresh?.close();
     this.#idleReaper.close();
     this.#pendingConnections.cutAll();
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();

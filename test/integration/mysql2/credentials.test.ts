@@ -73,16 +73,107 @@ describe.skipIf(noMariadb)(titled('a user, a password and TLS settings that chan
     expect(inspect(cluster, { depth: 12 })).not.toContain('second');
   });
 
+  describe('with credentialsRefreshMs', () => {
+    let clock: FakeClock;
+    let current: string;
+    let asked = 0;
+    const rotate = async (): Promise<void> => {
+      current = 'first';
+      await world.at(0).sql("CREATE OR REPLACE USER rotating@'%' IDENTIFIED BY 'first'");
+      clock = new FakeClock();
+      cluster = createPoolCluster({
+        resolver: staticEndpoints(world.endpoints.slice(0, 1)),
+        user: 'rotating',
+        password: () => {
+          asked++;
+          return current;
+        },
+        credentialsRefreshMs: 60_000,
+        idleTimeout: 86_400_000,
+        clock,
+      });
+      await until('it is connected', () => (cluster as PoolCluster).balancer.snapshot().state === 'ready');
+    };
+    const id = async (connection: { query(sql: string): Promise<unknown> }): Promise<number> => {
+      const [[row]] = (await connection.query('SELECT CONNECTION_ID() AS id')) as [[{ id: number }]];
+      return Number(row.id);
+    };
+    /** So many connections at once, given back but for the first. */
+    const open = async (count: number) => {
+      const all = await Promise.all(Array.from({ length: count }, () => (cluster as PoolCluster).getConnection()));
+      const ids = await Promise.all(all.map((connection) => id(connection)));
+      for (const connection of all.slice(1)) connection.release();
+      return { held: all[0] as (typeof all)[number], ids };
+    };
+
+    it('connections that logged in with something else are replaced once they are idle', async () => {
+      await rotate();
+      const { held, ids } = await open(3);
+      await world.at(0).sql("ALTER USER rotating@'%' IDENTIFIED BY 'second'");
+      current = 'second';
+      clock.advance(72_000);
+      await until('those that are idle are closed', async () => {
+        clock.advance(100);
+        return (await world.at(0).connections()) === 1;
+      });
+      // A transaction, say.
+      expect(await id(held)).toBe(ids[0]);
+      const other = await id(cluster as PoolCluster);
+      expect(ids).not.toContain(other);
+      held.release();
+      await until('the last is closed', async () => {
+        clock.advance(100);
+        return (await world.at(0).connections()) === 1;
+      });
+      expect(await id(cluster as PoolCluster)).toBe(other);
+      clock.advance(720_000);
+      expect(await id(cluster as PoolCluster)).toBe(other);
+    });
+
+    it('the only connection is replaced by another that is opened first', async () => {
+      await rotate();
+      const before = await id(cluster as PoolCluster);
+      await world.at(0).sql("ALTER USER rotating@'%' IDENTIFIED BY 'second'");
+      current = 'second';
+      clock.advance(72_000);
+      await until('there is another', async () => {
+        clock.advance(100);
+        return (await id(cluster as PoolCluster)) !== before;
+      });
+      expect(server()).toMatchObject({ state: 'ready', failed: 0 });
+    });
+
+    it('what the server does not take changes nothing', async () => {
+      await rotate();
+      const { held, ids } = await open(3);
+      held.release();
+      current = 'not yet known there';
+      for (let round = 0; round < 5; round++) {
+        const before = asked;
+        clock.advance(72_000);
+        await until('it is asked for', () => asked > before);
+        clock.advance(1_000);
+        expect(ids).toContain(await id(cluster as PoolCluster));
+      }
+      expect(await world.at(0).connections()).toBe(3);
+      expect(server()).toMatchObject({ state: 'ready', failed: 0, capacity: 10 });
+    });
+  });
+
   it.each([
     [
       'throws',
       () => {
         throw new Error('no token');
       },
-      'the function given as `password` failed: no token',
+      'the function given as "password" failed: no token',
     ],
-    ['rejects', () => Promise.reject(new Error('no token')), 'the function given as `password` failed: no token'],
-    ['returns no string', () => 7 as never, 'the function given as `password` must return a string, got number'],
+    ['rejects', () => Promise.reject(new Error('no token')), 'the function given as "password" failed: no token'],
+    [
+      'returns no string',
+      () => 7 as never,
+      'the function given as "password" failed: it must return a string, got number',
+    ],
   ])('a function that %s: callers hear of it at once, as of an option that is wrong', async (_what, ask, message) => {
     create({ password: ask, waitTimeoutMs: 600_000, resolver: staticEndpoints(world.endpoints) });
     await expect((cluster as PoolCluster).query('SELECT 1')).rejects.toMatchObject({

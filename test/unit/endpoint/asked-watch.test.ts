@@ -38,18 +38,18 @@ describe('a function whose answer a connection was opened with', () => {
   it('is heard when it answers otherwise for another connection', async () => {
     let answer = 'first';
     const { clock, watched, isOutdated } = watch(() => answer);
-    watched.ask();
+    void watched.ask();
     await clock.advanceAsync(61_000);
     answer = 'second';
-    watched.ask();
+    void watched.ask();
     expect(await isOutdated()).toBe(true);
   });
 
   it('that never answers the same makes it outdated no sooner than after the time', async () => {
     let asked = 0;
     const { clock, watched, isOutdated } = watch(() => String(asked++));
-    watched.ask();
-    watched.ask();
+    void watched.ask();
+    void watched.ask();
     await clock.advanceAsync(59_999);
     expect(await isOutdated()).toBe(false);
     await clock.advanceAsync(1);
@@ -60,7 +60,7 @@ describe('a function whose answer a connection was opened with', () => {
   it('may fail for a while, or not answer at all', async () => {
     let answer: () => string | Promise<string> = () => 'first';
     const { clock, watched, isOutdated } = watch(() => answer());
-    watched.ask();
+    void watched.ask();
     answer = () => {
       throw new Error('no token');
     };
@@ -88,7 +88,7 @@ describe('a function whose answer a connection was opened with', () => {
             late = resolve;
           });
     });
-    watched.ask();
+    void watched.ask();
     await clock.advanceAsync(60_000);
     watched.close();
     late?.('second');
