@@ -44,24 +44,33 @@ describe('pods that hang up behind each answer without saying so', () => {
    */
   const CHANCE = 4;
 
-  it.each([1, 20])('take no more POSTs with them than over bare Pools, of %i callers', async (callers) => {
-    await start(PODS);
-    for (const pod of pods.all) await pod.behave({ hangUp: true });
+  const overBarePools = (): { send: Send; close: () => Promise<unknown> } => {
     const bare = pods.endpoints.map(({ address, port }) => new Pool(`http://${address}:${port}`));
     let turn = 0;
-    const inTurn: Send = async (method) => {
+    const send: Send = async (method) => {
       const { body } = await (bare[turn++ % PODS] as Pool).request({ path: '/', method });
       await body.dump();
     };
+    return { send, close: () => Promise.all(bare.map((pool) => pool.close())) };
+  };
+
+  it.each([1, 20])('take no more POSTs with them than over bare Pools, of %i callers', async (callers) => {
+    await start(PODS);
+    for (const pod of pods.all) await pod.behave({ hangUp: true });
+    const { send: inTurn, close } = overBarePools();
     const theirs = await lost(inTurn, 'POST', 300, callers);
     expect(await lost(ours, 'POST', 300, callers)).toBeLessThanOrEqual(theirs + CHANCE);
-    await Promise.all(bare.map((pool) => pool.close()));
+    await close();
   });
 
   it('take no GET with them, also where many are lost at once', async () => {
     await start(PODS);
     for (const pod of pods.all) await pod.behave({ hangUp: true });
-    expect(await lost(ours, 'GET', 500, 20)).toBe(0);
+    const { send: inTurn, close } = overBarePools();
+    // A GET has three attempts. All three meet a hang-up only where the machine is so busy that many do.
+    const theirs = await lost(inTurn, 'GET', 500, 20);
+    expect(await lost(ours, 'GET', 500, 20)).toBeLessThanOrEqual(theirs / 10);
+    await close();
   });
 });
 

@@ -210,18 +210,14 @@ describe('the dispatcher of a whole app', () => {
     const certificate = createCertificate({ commonName: 'orders', hosts: ['orders.shop'], issuer: authority });
     await using secure = await Pods.start(1, { tls: certificate });
     for (const name of serviceNames) exist(name, secure);
-    open({ options: { tls: { ca: authority.cert }, waitTimeoutMs: 500 } });
+    open({ options: { tls: { ca: authority.cert } } });
     expect(await get('https://orders.shop:8080/')).toMatchObject({ host: 'orders.shop:8080' });
     // The same pod as another Service's, as after an address was given to a new pod.
-    const stock = (): Promise<unknown> => get('https://stock.shop:8080/');
-    await expect(stock()).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
-    // On a slow machine the handshake may not have come so far in the time of the first.
-    await until(
-      'it says why',
-      () => stock().catch(({ message }: Error) => message.includes('stock.shop')) as Promise<boolean>,
-    );
+    const refused = (name: string): unknown =>
+      expect.objectContaining({ code: 'EVENKEEL_CONNECT', message: expect.stringContaining(name) });
+    await expect(get('https://stock.shop:8080/')).rejects.toEqual(refused('stock.shop'));
     // Each spelling is checked as it was written.
-    await expect(get('https://orders.shop.svc:8080/')).rejects.toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+    await expect(get('https://orders.shop.svc:8080/')).rejects.toEqual(refused('orders.shop.svc'));
     expect(await secure.total('requests')).toBe(1);
   });
 });
