@@ -1,7 +1,7 @@
 import type { EvenkeelError } from '../../index.js';
 import type { Session } from './session.js';
 
-/** Whoever asked for a session: exactly one is called, never before `borrow` has returned. */
+/** The caller that asked for a session: exactly one method is called, never before `borrow` has returned. */
 export interface Borrower {
   lent(session: Session): void;
   /** It takes a while: a handshake or a ping. May be called again. */

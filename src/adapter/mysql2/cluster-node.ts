@@ -97,7 +97,7 @@ export class ClusterNode {
     }
   }
 
-  /** Ends the connections of a leaving node at once, whoever uses them. */
+  /** Ends the connections of a leaving node immediately, even those in use. */
   cut(): void {
     if (this.#state !== 'leaving') return;
     this.#sockets.refuse();

@@ -16,8 +16,8 @@ export interface DialOptions {
 const background = new AsyncResource('evenkeel.mysql2');
 
 /**
- * A socket to one server, still connecting: to the pod's address, whatever the Service is called. TLS, if any, is put
- * on top by mysql2, with the Service's name. It does not keep the process alive; whoever waits for it refs it.
+ * A socket to one server, still connecting: to the pod's address, whatever the Service is called. TLS, if any, is put on top by
+ * mysql2, with the Service's name. It does not keep the process alive; code that waits for it refs it.
  */
 export function dial(endpoint: Endpoint, options: DialOptions): Socket {
   const { keepAlive, keepAliveDelayMs, localAddress } = options;

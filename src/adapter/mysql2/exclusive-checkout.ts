@@ -3,7 +3,10 @@ import type { CheckedOut, ClusterFace } from './cluster-face.js';
 
 /** How often it is looked whether there is progress, in ms; callers may come to wait as long as there is … */
 const LOOK_MS = 100;
-/** … and so many looks more. One is not enough: after a stall of our own the timer comes before what the servers answered. */
+/**
+ * … and this many further checks. One is not enough: after a stall of our own the timer fires before the servers' answers are
+ * read.
+ */
 const LOOKS = 2;
 /** Of a node with a larger pool, or one without limit, not all connections can be gathered. */
 const MAX_CONNECTIONS = 100;

@@ -25,7 +25,7 @@ export class FirstNodes {
     this.#attemptMs = attemptMs;
   }
 
-  /** Resolves as the log-in does; whoever has logged in asks for its `turn` next. */
+  /** Resolves as the login does; ask for its `turn` next. */
   async during(logIn: Promise<void>): Promise<void> {
     this.#logins++;
     try {
@@ -43,7 +43,7 @@ export class FirstNodes {
     return new Promise((resolve) => {
       this.#held.push(resolve);
       const leftMs = beganMs + this.#attemptMs * ATTEMPT_RATIO - this.#clock.now();
-      // Later in this turn: whoever comes last waits like the others when they are drawn.
+      // Later in this turn, so that the last node is drawn together with the others.
       if (this.#logins === 0 || leftMs <= 0) this.#clock.defer(() => this.#release());
       else this.#timer ??= this.#clock.timer(() => this.#release(), Math.min(GATHER_MS, leftMs));
     });

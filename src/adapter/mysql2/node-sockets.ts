@@ -58,7 +58,7 @@ export class NodeSockets {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
 
-  /** Ends those nothing has passed through since the last call: whoever has one is not in the middle of a short query. */
+  /** Ends sockets without traffic since the last call: their users are not in the middle of a short query. */
   cutQuiet(): void {
     for (const [socket, before] of this.#sockets) {
       const passed = (socket.bytesRead ?? 0) + (socket.bytesWritten ?? 0);

@@ -17,7 +17,7 @@ export function openServerConnection(parts: ServerConnectionParts, signal: Abort
       signal.removeEventListener('abort', onAbort);
       if (error === undefined) resolve(server);
       else {
-        // Whoever connects says himself that there is no connection, and to whom.
+        // The connecting code itself reports that there is no connection, and to which server.
         reject(error.cause ?? error);
         void server.close();
       }

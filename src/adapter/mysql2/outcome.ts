@@ -94,7 +94,7 @@ export function verdictOf(error: unknown): Verdict {
   return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
 }
 
-/** Numbers by which a server refuses whoever logs in as we do. It will do so again until somebody changes that. */
+/** Error numbers with which a server refuses our user. It will keep refusing until somebody changes that. */
 const REFUSED_LOG_INS: ReadonlySet<unknown> = new Set([
   1044, // ER_DBACCESS_DENIED_ERROR
   1045, // ER_ACCESS_DENIED_ERROR

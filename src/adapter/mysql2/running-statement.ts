@@ -54,7 +54,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements 
     try {
       begin(statement);
     } catch (error) {
-      // Later, when whoever wants its events has asked for them.
+      // Later, so that the caller can first subscribe to its events.
       queueMicrotask(() => statement.answered(error as Error, undefined, undefined));
     }
     return statement;
@@ -156,7 +156,7 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements 
   }
 }
 
-// To the language a plain promise: `await` and `then` take no detour, and what they make is none of ours.
+// A plain promise to the language: `await` and `then` take no detour, and create plain promises.
 Object.defineProperty(RunningStatement.prototype, 'constructor', {
   value: Promise,
   writable: true,

@@ -70,7 +70,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
   readonly #waiting = new Set<Waiting>();
   /** Its endpoint is not in the Service at the moment. */
   #left = false;
-  /** mysql2 had no connection for who asked last, and opens none: he waits for one of the others. */
+  /** mysql2 had no connection for the last caller and opens none: the caller waits for one of the others. */
   #isQueued = false;
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
@@ -396,7 +396,7 @@ export class ServerConnection implements Connection<Pool>, SessionOwner, Lender 
     return error;
   }
 
-  /** Nothing of ours is open any more. */
+  /** All connections are closed. */
   #gone(error: Error | undefined): void {
     this.#settleClosed(error);
     void this.close();

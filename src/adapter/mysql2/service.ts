@@ -120,7 +120,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     transport,
     observer: observer === undefined ? watching : combineObservers([watching, observer]),
     pool: {
-      // A transaction has no time limit of ours: the server decides.
+      // We do not limit the time of a transaction: the server decides.
       drainTimeoutMs: Number.POSITIVE_INFINITY,
       ...options.pool,
       // Connections are replaced one by one within a server's pool, never all of it.

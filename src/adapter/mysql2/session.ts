@@ -10,9 +10,9 @@ import { type ReadCommand, Reading } from './reading.js';
 import { connectionLost, isFarewell, queryTimeout } from './session-errors.js';
 import type { Statement } from './statement.js';
 
-/** Whoever has a session: told once when it is his no more. */
+/** The user of a session: told once when the session is no longer its own. */
 export interface SessionHolder {
-  /** `verdict`: what the statements he ran himself say of the server. */
+  /** `verdict`: what the user's own statements say about the server. */
   released(verdict: Outcome): void;
 }
 
@@ -140,7 +140,7 @@ export class Session {
     this.#letGo();
   }
 
-  /** A caller has it until he gives it back. */
+  /** The caller has it until it releases it. */
   checkOut(holder: SessionHolder): void {
     this.#holder = holder;
     if (!this.isAlive) this.#letGo();
@@ -326,7 +326,7 @@ export class Session {
     this.#readings.add(reading);
   }
 
-  /** It is gone: whoever still reads from it is told when mysql2 has told those it tells. */
+  /** It is gone: remaining readers are told after mysql2 has told its own. */
   #failReadings(error: Error): void {
     if (this.#readings.size === 0) return;
     const readings = [...this.#readings];

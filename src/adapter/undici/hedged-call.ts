@@ -25,9 +25,9 @@ export interface Asked {
 const MAX_PASSED_OVER = 4;
 
 /**
- * One request of a caller that may have several answers, of which he gets one: an answer can be given up for that of
- * another pod (`retry.statuses`, `retry.when`), and a hedge may answer sooner. It is the caller's controller, and begins
- * attempts, each a call of its own with the pods in common.
+ * One request that may have several responses, of which the caller gets one: an answer can be given up for that of another pod
+ * (`retry.statuses`, `retry.when`), and a hedge may answer sooner. It is the caller's controller, and begins attempts, each a
+ * call of its own with the pods in common.
  *
  * Which answer it is, is decided at its head, before anything was passed on. From then on it streams.
  */
@@ -77,7 +77,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
     this.#hedgeTimer?.cancel();
     const attempts = this.#attempts;
     for (const attempt of attempts) attempt.abort(reason);
-    // He may have done so from within `onRequestStart`, before there was any.
+    // The caller may have done so from within `onRequestStart`, before there was any.
     if (attempts.length === 0) this.#finish(reason);
   }
 

@@ -218,7 +218,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: what goes wrong, in words'
     expect(error.message).toContain(`connect ECONNREFUSED 127.0.0.1:${nobody.port}`);
   });
 
-  it('all connections in use: a caller waits his time, and no more than so many wait', async () => {
+  it('all connections in use: a caller waits for its time limit, and only a limited number wait', async () => {
     const replicas = create({ connectionLimit: 1, maxWaiting: 1, waitTimeoutMs: 1_000 });
     const held = await replicas.getConnection();
     const first = failing(replicas.query('SELECT 1'));

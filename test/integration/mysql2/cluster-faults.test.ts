@@ -110,7 +110,7 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
     await stock.end();
   });
 
-  it('lets nobody wait for a frozen server longer than his time-out, and ejects it after 5 tries at most', async () => {
+  it('lets no caller wait for a frozen server longer than its timeout, and ejects the server after 5 tries at most', async () => {
     await start(3);
     const ask = (): Promise<unknown> => cluster.query({ sql: 'SELECT 1', timeout: 300 });
     // Several connections to each.

@@ -178,7 +178,7 @@ describe('a caller who gives up', () => {
     expect(agent.balancer.snapshot().endpoints[0]).toMatchObject({ failed: 1 });
   });
 
-  it('before he had begun reaches no pod', async () => {
+  it('before it started reaches no pod', async () => {
     const agent = await open();
     const outgoing = get(`${origin}/`, { agent, signal: AbortSignal.abort() });
     const error = new Promise((resolve) => outgoing.once('error', resolve));
@@ -188,7 +188,7 @@ describe('a caller who gives up', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('in the turn he began reaches no pod', async () => {
+  it('in the turn in which it started reaches no pod', async () => {
     const agent = await open();
     const outgoing = get(`${origin}/`, { agent });
     const error = new Promise((resolve) => outgoing.once('error', resolve));

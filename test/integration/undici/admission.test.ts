@@ -52,7 +52,7 @@ async function ask(callers: number): Promise<Record<string, number>> {
 }
 
 describe('when every pod hangs', () => {
-  it('each of 5,000 callers gets a coded error at his deadline, and nothing of them is left', async () => {
+  it('each of 5,000 callers gets an error with a code at its deadline, and nothing remains of them', async () => {
     let limitMs = 500;
     await open({ deadlineMs: () => limitMs, maxWaiting: CALLERS, waitTimeoutMs: 60_000 });
     await hangAll();

@@ -87,7 +87,7 @@ describe('destroy', () => {
     await orders.destroy(new Error('again'));
   });
 
-  it('leaves a caller who gave up his own reason', async () => {
+  it('leaves a caller that aborted its own reason', async () => {
     const orders = createDispatcher(origin, { resolver: new FakeResolver() });
     const gaveUp = new AbortController();
     const waiting = orders.request({ path: '/', method: 'GET', signal: gaveUp.signal });

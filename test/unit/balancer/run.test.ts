@@ -157,7 +157,7 @@ describe('run', () => {
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
   });
 
-  it('does not begin what its caller gave up while a lease was on its way to him', async () => {
+  it('does not start a call that its caller aborted while a lease was on its way', async () => {
     const fixture = new BalancerFixture();
     const controller = new AbortController();
     let uses = 0;

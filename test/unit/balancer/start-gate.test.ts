@@ -44,7 +44,7 @@ describe('the start gate (W16)', () => {
     await gate.wait(undefined);
   });
 
-  it('lets a caller leave by his signal, and keeps no listener on it', async () => {
+  it('lets a caller leave by its signal, and keeps no listener on it', async () => {
     const clock = new FakeClock();
     const gate = new StartGate(clock, 1_000, late);
     const controller = new AbortController();

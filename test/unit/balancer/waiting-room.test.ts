@@ -48,7 +48,7 @@ describe('the waiting room', () => {
     expect(room.tries).toBe(3);
   });
 
-  it('a caller with a key waits for his endpoint while those behind him are served', async () => {
+  it('a caller with a key waits for its endpoint while those behind it are served', async () => {
     const room = new Room();
     const keyed = room.wait({ key: 'a' });
     const plain = room.wait();
@@ -153,7 +153,7 @@ describe('the waiting room', () => {
     expect(room.room.size).toBe(0);
   });
 
-  it('a caller who comes back in his continuation stands behind those who waited', async () => {
+  it('a caller that comes back in its continuation queues behind those that waited', async () => {
     const room = new Room();
     const order: string[] = [];
     const again = room.wait().then(async () => {

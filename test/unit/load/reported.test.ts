@@ -82,7 +82,7 @@ describe('reported load', () => {
     expect([none.value(0), none.rate?.(20_000)]).toEqual([400, 1e-300 / 0.4]);
   });
 
-  it('takes nobody for less busy than 0.05 when it reckons his rate, and no rate for known that is not finite', () => {
+  it('computes no rate from a utilization below 0.05, and ignores rates that are not finite', () => {
     expect(having({ cpuUtilization: 1e-320, rpsFractional: 10 }).rate?.(20_000)).toBe(200);
     expect(having({ cpuUtilization: 0, rpsFractional: 10 }).rate?.(20_000)).toBe(200);
     expect(having({ cpuUtilization: 0.4, rpsFractional: 1.7e308 }).rate?.(20_000)).toBeUndefined();

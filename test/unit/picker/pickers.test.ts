@@ -48,7 +48,7 @@ describe('round robin', () => {
     expect(inTurn(second, members, 7)).toEqual([...order.slice(seed), ...order.slice(0, seed)]);
   });
 
-  it('goes on behind whoever had the last turn, whatever came or went before him', () => {
+  it('continues after the endpoint that had the last turn, whatever came or went before it', () => {
     const members = subchannels(6);
     const of = (...indexes: number[]) => pickSet(indexes.map((index) => members[index] as TestSubchannel));
     const rng = seededRng(1);
@@ -79,7 +79,7 @@ describe('round robin', () => {
     expect(starts.size).toBeGreaterThan(5);
   });
 
-  it('interleaves unequal weights: nobody gets more than his share in a row', () => {
+  it('interleaves unequal weights: no endpoint gets more than its share in a row', () => {
     const members = subchannels(3);
     const order = inTurn(over(roundRobin(), members, [4, 1, 1]), members, 600).join('');
     expect(order).not.toMatch(/0{5}|1{2}|2{2}/);

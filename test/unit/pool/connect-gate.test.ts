@@ -44,7 +44,7 @@ describe('the connect gate', () => {
     expect(begun).toEqual(['a', 'c']);
   });
 
-  it('begins nobody who is called off in the same turn as those before him', async () => {
+  it('starts no attempt that is called off in the same turn as those before it', async () => {
     const { gate: door, begun, enter } = gate(2);
     const visitors = Array.from({ length: 1_000 }, (_, i) => enter(String(i)));
     for (const visitor of visitors) if (!door.giveUp(visitor)) door.left(visitor, false);

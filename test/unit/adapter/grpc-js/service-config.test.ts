@@ -5,7 +5,7 @@ import { FakeClock } from '../../../../src/testing/fake-clock.js';
 const merge = (config?: object) => mergeServiceConfig(config && JSON.stringify(config), 'evenkeel');
 
 describe('a service config of the user', () => {
-  it('gets our policy in front of his own, and loses nothing', () => {
+  it('gets our policy in front of its own, and loses nothing', () => {
     const retryThrottling = { maxTokens: 10, tokenRatio: 0.1 };
     expect(merge()).toEqual({ loadBalancingConfig: [{ evenkeel: {} }], methodConfig: [] });
     expect(merge({ loadBalancingConfig: [{ round_robin: {} }], retryThrottling })).toEqual({

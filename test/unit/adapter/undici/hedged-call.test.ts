@@ -382,7 +382,7 @@ describe('no timer is left', () => {
 });
 
 describe('a caller', () => {
-  it('whose handler throws at the head gets his own error, and no pod is blamed', async () => {
+  it('whose handler throws at the response headers gets its own error, and no pod is blamed', async () => {
     const fixture = await new ForkFixture(2, statuses).ready();
     const caller = fixture.ask();
     const error = new Error('mine');

@@ -119,7 +119,7 @@ describe('an abort', () => {
     expect(told).toEqual(['error never mind']);
   });
 
-  it('while whoever has it opens a connection is told at once, and later to him', () => {
+  it('while its handler opens a connection is reported immediately, and later to the handler', () => {
     const request = hold();
     request.begin();
     request.release(take);
