@@ -49,7 +49,7 @@ export async function openPodConnection<C>(
   let first: Socket;
   try {
     first = await dialFirst(dial, signal);
-    if (watch !== undefined) await shownCertificate(first, signal);
+    if (watch !== undefined) await shownCertificate(first, parts.dial.connectTimeoutMs, signal);
   } catch (error) {
     watch?.close();
     throw error;

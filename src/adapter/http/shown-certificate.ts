@@ -5,13 +5,15 @@ import { afterPendingIo, offAbort, onAbort } from '../kit/index.js';
 
 /** How long a pod that gives no session tickets may take to refuse our certificate, in ms. */
 const REFUSAL_MS = 250;
+/** … and of the time to open a connection no more than this share: it would never be enough for one that is short. */
+const REFUSAL_RATIO = 0.2;
 
 /**
  * With TLS 1.3 a connection is open before the other side has looked at our certificate. Resolves when it has taken it: it then
  * gives a ticket for another session; one that gives none would have hung up by the time this resolves. Rejects if it hangs up.
  * Where a renewed certificate is refused, connections opened with the one before can so stay in use.
  */
-export function shownCertificate(socket: Socket, signal: AbortSignal): Promise<void> {
+export function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: AbortSignal): Promise<void> {
   const secure = socket as TLSSocket;
   if (secure.getProtocol?.() !== 'TLSv1.3' || !hasCertificate(secure)) return Promise.resolve();
   return new Promise((resolve, reject) => {
@@ -30,7 +32,7 @@ export function shownCertificate(socket: Socket, signal: AbortSignal): Promise<v
       failed(signal.reason);
     };
     // The network's time, whatever clock a test moves.
-    const timer = systemClock.timer(taken, REFUSAL_MS);
+    const timer = systemClock.timer(taken, Math.min(REFUSAL_MS, REFUSAL_RATIO * connectTimeoutMs));
     secure.on('session', taken).on('error', failed).on('close', closed);
     onAbort(signal, aborted);
     if (signal.aborted) aborted();
