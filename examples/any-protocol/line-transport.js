@@ -1,10 +1,10 @@
 // @ts-check
 /**
- * All it takes to balance a protocol evenkeel has no door for: a transport that opens one connection to one endpoint.
+ * All it takes to balance a protocol that evenkeel has no entry point for: a transport that opens one connection to one endpoint.
  * This one speaks lines: one request line, one answer line, in order.
  */
-import { connect } from 'node:net';
 import { createInterface } from 'node:readline';
+import { openSocket, socketConnection } from 'evenkeel/adapter';
 
 /** What callers get: asks one line, promises the answer. */
 export class LineClient {
@@ -46,31 +46,9 @@ function lost() {
 
 /** @type {import('evenkeel').Transport<LineClient>} */
 export const lineTransport = {
-  connect(endpoint, signal) {
-    return new Promise((resolve, reject) => {
-      const socket = connect({ host: endpoint.address, port: endpoint.port, signal });
-      socket.once('error', reject);
-      socket.once('connect', () => {
-        /** @type {Error | undefined} */
-        let failure;
-        socket.off('error', reject);
-        socket.on('error', (error) => {
-          failure = error;
-        });
-        const closed = new Promise((settle) => socket.once('close', () => settle(failure)));
-        resolve({
-          handle: new LineClient(socket),
-          // How many lines may be under way at once on this connection.
-          capacity: 100,
-          closed,
-          async close(limit) {
-            if (limit?.aborted) socket.destroy();
-            else socket.end();
-            limit?.addEventListener('abort', () => socket.destroy(), { once: true });
-            await closed;
-          },
-        });
-      });
-    });
+  async connect(endpoint, signal) {
+    const socket = await openSocket(endpoint, signal);
+    // At most 100 lines may be under way at once on one connection.
+    return socketConnection(socket, { handle: new LineClient(socket), capacity: 100 });
   },
 };

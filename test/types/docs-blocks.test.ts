@@ -15,6 +15,7 @@ interface Needs {
 }
 
 const needs: Readonly<Record<string, Needs>> = {
+  'docs/guide/adapters.md': { files: ['examples/any-protocol/line-transport.js'] },
   'docs/guide/frameworks.md': {
     untyped: [
       ...['express', 'fastify', '@nestjs/common', '@nestjs/core', '@nestjs/microservices', 'reflect-metadata', 'rxjs'],

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import type { Connection, Transport } from '../../../src/index.js';
+import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs.js';
 
 interface LineClient {
   ask(line: string): Promise<string>;
@@ -56,4 +57,16 @@ it('examples/any-protocol ends well each time, however the killed server was met
     expect(killed).toMatch(/anna: 1\d\d/);
     expect(killed).toMatch(/cleo: 1\d\d/);
   }
+});
+
+it('examples/any-protocol keeps the contract of every transport, under node:test', async () => {
+  await buildPackage();
+  const { stdout } = await promisify(execFile)(process.execPath, ['--test', example('line-transport.test.js')]);
+  expect(stdout).toMatch(/^(# |ℹ )pass 11$/m);
+});
+
+it('the adapter of docs/guide/adapters.md runs as it stands', async () => {
+  await buildPackage();
+  const source = guidePrograms('adapters').at(-1)?.source ?? '';
+  expect(await outputOfModule(source, example(''))).toBe('anna hello\n');
 });
