@@ -3,9 +3,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { type Connection, createEndpoint, type Transport } from 'evenkeel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createEndpoint } from '../../../src/endpoint/endpoint.js';
-import type { Connection, Transport } from '../../../src/index.js';
 import { buildPackage, guidePrograms, outputOfModule } from '../../support/programs.js';
 
 interface LineClient {

@@ -1,5 +1,5 @@
+import type { ServiceController } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ServiceController } from '../../../src/testing/servers/api-server-service.js';
 import { type DiscoveryWatch, DiscoveryWorld, reader } from '../../support/discovery-world.js';
 
 const ports = [{ name: 'http', port: 80, targetPort: 8080 }];

@@ -1,6 +1,6 @@
+import { resolverFrom } from 'evenkeel';
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { resolverFrom } from '../../../src/resolver/target.js';
 import { DiscoveryWorld } from '../../support/discovery-world.js';
 
 let world: DiscoveryWorld;

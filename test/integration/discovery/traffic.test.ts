@@ -1,7 +1,7 @@
+import { resolverFrom, type TargetOptions } from 'evenkeel';
+import { FakeClock } from 'evenkeel/testing';
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { resolverFrom, type TargetOptions } from '../../../src/resolver/target.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { DiscoveryWorld, reader } from '../../support/discovery-world.js';
 import { Pods } from '../../support/pods.js';
 import { ServiceAddress } from '../../support/service-address.js';

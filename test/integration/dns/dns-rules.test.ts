@@ -1,9 +1,9 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { DnsOptions } from 'evenkeel';
+import { createDnsServer, type DnsServer } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { DnsOptions } from '../../../src/resolver/dns.js';
-import { createDnsServer, type DnsServer } from '../../../src/testing/servers/dns-server.js';
 import { DnsWatch, ordersName } from '../../support/dns-watch.js';
 import { freePort } from '../../support/free-port.js';
 

@@ -1,9 +1,7 @@
+import { createBalancer, dns } from 'evenkeel';
+import { FakeClock, FakeTransport } from 'evenkeel/testing';
+import { createDnsServer, type DnsServer } from 'evenkeel/testing/servers';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createBalancer } from '../../../src/balancer/balancer.js';
-import { dns } from '../../../src/resolver/dns.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { FakeTransport } from '../../../src/testing/fake-transport.js';
-import { createDnsServer, type DnsServer } from '../../../src/testing/servers/dns-server.js';
 import { DnsWatch, ordersName } from '../../support/dns-watch.js';
 import { until } from '../../support/until.js';
 

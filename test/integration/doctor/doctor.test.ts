@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import type { ServiceController } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import type { ServiceController } from '../../../src/testing/servers/api-server-service.js';
 import { DiscoveryWorld, reader } from '../../support/discovery-world.js';
 import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../support/doctor.js';
 import { LoopbackPods } from '../../support/loopback-pods.js';

@@ -1,10 +1,9 @@
 import { credentials, InterceptingCall, type Interceptor, Metadata, status } from '@grpc/grpc-js';
+import { roundRobin, staticEndpoints } from 'evenkeel';
+import { channelOptions, target } from 'evenkeel/grpc-js';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { createChannel, createClientFactory, Metadata as NiceMetadata } from 'nice-grpc';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { channelOptions, target } from '../../../src/adapter/grpc-js/index.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import {

@@ -1,10 +1,6 @@
 import { Metadata } from '@grpc/grpc-js';
+import { hash, leastLoaded, peakEwma, reported, staticEndpoints } from 'evenkeel';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { peakEwma } from '../../../src/load/peak-ewma.js';
-import { reported } from '../../../src/load/reported.js';
-import { hash } from '../../../src/picker/hash.js';
-import { leastLoaded } from '../../../src/picker/least-loaded.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';

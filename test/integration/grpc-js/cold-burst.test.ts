@@ -1,5 +1,5 @@
+import { staticEndpoints } from 'evenkeel';
 import { expect, it } from 'vitest';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { ordersClient, say } from './support/client.js';
 import { Pods } from './support/pods.js';
 import { tally } from './support/spread.js';

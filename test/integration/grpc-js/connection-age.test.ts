@@ -1,7 +1,6 @@
 import { credentials } from '@grpc/grpc-js';
+import { roundRobin, staticEndpoints } from 'evenkeel';
 import { describe, expect, it } from 'vitest';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { until } from '../../support/until.js';
 import { connected, Echo, ordersClient, say } from './support/client.js';
 import { Pods } from './support/pods.js';

@@ -1,8 +1,6 @@
+import { type EndpointInit, type Resolver, roundRobin } from 'evenkeel';
+import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import type { EndpointInit } from '../../../src/endpoint/endpoint.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import type { Resolver } from '../../../src/resolver/resolver.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';

@@ -1,6 +1,6 @@
 import { status } from '@grpc/grpc-js';
+import { staticEndpoints } from 'evenkeel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected, type Orders, ordersClient, say } from './support/client.js';
 import { type Pod, type PodBehaviour, Pods } from './support/pods.js';
 

@@ -1,10 +1,6 @@
 import { getChannelzHandlers } from '@grpc/grpc-js';
+import { activeHealth, type Endpoint, panic, type StageContext, type StageFactory, staticEndpoints } from 'evenkeel';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import type { Endpoint } from '../../../src/endpoint/endpoint.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { activeHealth } from '../../../src/stage/active-health.js';
-import { panic } from '../../../src/stage/panic.js';
-import type { StageContext, StageFactory } from '../../../src/stage/stage.js';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
 import { type Pod, Pods } from './support/pods.js';

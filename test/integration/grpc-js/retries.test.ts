@@ -1,9 +1,6 @@
 import { status } from '@grpc/grpc-js';
+import { fits, type ObserverEvents, type PickerFactory, roundRobin, staticEndpoints } from 'evenkeel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { fits, type PickerFactory } from '../../../src/picker/picker.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { until } from '../../support/until.js';
 import { connected, ordersClient, say } from './support/client.js';
 import { writesAreNotRepeated } from './support/peer.js';

@@ -1,8 +1,7 @@
-import { endpointSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
+import { endpointSlices } from 'evenkeel/kubernetes';
+import { FakeClock, seededRng } from 'evenkeel/testing';
+import { createApiServer } from 'evenkeel/testing/servers';
 import { sharedWatchCount } from '../../../src/resolver/kubernetes/shared-watch.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { createApiServer } from '../../../src/testing/servers/api-server.js';
 import { resolverContract } from '../../contract/resolver.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
 

@@ -1,16 +1,17 @@
+import {
+  type Balancer,
+  conditions,
+  createBalancer,
+  type Observer,
+  type ObserverEvents,
+  type Resolution,
+  type StageFactory,
+  topologyHints,
+} from 'evenkeel';
+import { type EndpointSlicesOptions, endpointSlices } from 'evenkeel/kubernetes';
+import { FakeClock, type FakeConnection, FakeTransport, seededRng, settle } from 'evenkeel/testing';
+import { type ApiServer, type ApiServerOptions, createApiServer } from 'evenkeel/testing/servers';
 import { afterEach } from 'vitest';
-import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
-import type { Observer, ObserverEvents } from '../../../src/observe/observer.js';
-import { type EndpointSlicesOptions, endpointSlices } from '../../../src/resolver/kubernetes/endpoint-slices.js';
-import type { Resolution } from '../../../src/resolver/resolver.js';
-import { conditions } from '../../../src/stage/conditions.js';
-import type { StageFactory } from '../../../src/stage/stage.js';
-import { topologyHints } from '../../../src/stage/zone-hints.js';
-import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
-import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { type ApiServer, createApiServer } from '../../../src/testing/servers/api-server.js';
-import type { ApiServerOptions } from '../../../src/testing/servers/api-server-options.js';
 import { freePort } from '../../support/free-port.js';
 import { RecordingListener } from '../../support/recording-listener.js';
 import { until } from '../../support/until.js';

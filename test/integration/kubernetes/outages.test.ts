@@ -1,8 +1,8 @@
+import { outcomes } from 'evenkeel';
+import { FakeClock } from 'evenkeel/testing';
+import type { ApiServer } from 'evenkeel/testing/servers';
 import { describe, expect, it } from 'vitest';
-import { outcomes } from '../../../src/endpoint/outcome.js';
 import { sharedWatchCount } from '../../../src/resolver/kubernetes/shared-watch.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import type { ApiServer } from '../../../src/testing/servers/api-server.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
 import { until } from '../../support/until.js';
 import { cleanUpAfterEach, openApi, WatchedService, WatchingBalancer } from './harness.js';

@@ -1,7 +1,7 @@
+import { endpointSlices } from 'evenkeel/kubernetes';
+import { createApiServer } from 'evenkeel/testing/servers';
+import { createDispatcher } from 'evenkeel/undici';
 import { describe, expect, it } from 'vitest';
-import { createDispatcher } from '../../../src/adapter/undici/index.js';
-import { endpointSlices } from '../../../src/resolver/kubernetes/index.js';
-import { createApiServer } from '../../../src/testing/servers/api-server.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 

@@ -1,7 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
 import { type Dispatcher, MockAgent, request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { Pod } from '../../support/pods.js';
 
 const origin = 'http://orders.shop:8080';

@@ -1,14 +1,8 @@
 import { inspect } from 'node:util';
+import { type EvenkeelError, type Observer, observerEventNames, outcomes, staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { FakeResolver } from 'evenkeel/testing';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import {
-  type EvenkeelError,
-  type Observer,
-  observerEventNames,
-  outcomes,
-  staticEndpoints,
-} from '../../../src/index.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';

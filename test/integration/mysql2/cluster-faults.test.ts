@@ -1,7 +1,7 @@
+import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import { createPoolCluster as createStockCluster } from 'mysql2/promise';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 import { PROOF, Readers, report } from './support/traffic.js';

@@ -1,8 +1,8 @@
+import { roundRobin } from 'evenkeel';
+import { createPoolCluster, type PoolCluster } from 'evenkeel/mysql2';
+import { FakeResolver } from 'evenkeel/testing';
 import type { PoolConnection } from 'mysql2/promise';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster } from '../../../src/adapter/mysql2/index.js';
-import { roundRobin } from '../../../src/index.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 import { LEDGER_SUM, Ledger, ledgerTables } from './support/ledger.js';

@@ -1,7 +1,7 @@
+import { roundRobin, staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { FakeResolver } from 'evenkeel/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { roundRobin, staticEndpoints } from '../../../src/index.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 

@@ -1,7 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { staticEndpoints } from '../../../src/index.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 

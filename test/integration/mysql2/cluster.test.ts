@@ -2,20 +2,11 @@ import { once } from 'node:events';
 import { createReadStream } from 'node:fs';
 import type { Socket } from 'node:net';
 import type { Readable } from 'node:stream';
+import { activeHealth, conditions, type Observer, type Outcome, panic, roundRobin, staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import type { QueryOptions } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import {
-  activeHealth,
-  conditions,
-  type Observer,
-  type Outcome,
-  panic,
-  roundRobin,
-  staticEndpoints,
-} from '../../../src/index.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

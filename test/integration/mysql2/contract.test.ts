@@ -1,6 +1,6 @@
+import { createEndpoint } from 'evenkeel';
+import { mysql2Transport } from 'evenkeel/mysql2';
 import type { Pool } from 'mysql2';
-import { mysql2Transport } from '../../../src/adapter/mysql2/index.js';
-import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { transportContract } from '../../contract/transport.js';
 import { refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';

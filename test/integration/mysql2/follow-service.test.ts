@@ -1,10 +1,10 @@
 import { once } from 'node:events';
+import { type FollowServiceOptions, followService, type ServiceFollower } from 'evenkeel/mysql2';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
 import mysql, { type PoolCluster, type PoolConnection, type PoolOptions, type RowDataPacket } from 'mysql2';
 import mysqlPromise from 'mysql2/promise';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { type FollowServiceOptions, followService, type ServiceFollower } from '../../../src/adapter/mysql2/index.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { buildPackage, guidePrograms, outputOf, outputOfModule } from '../../support/programs.js';
 

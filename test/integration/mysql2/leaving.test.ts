@@ -1,8 +1,7 @@
+import type { ObserverEvents } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';

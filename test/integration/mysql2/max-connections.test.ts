@@ -1,7 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster } from 'evenkeel/mysql2';
+import { FakeClock } from 'evenkeel/testing';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster } from '../../../src/adapter/mysql2/index.js';
-import { staticEndpoints } from '../../../src/index.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { application, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';

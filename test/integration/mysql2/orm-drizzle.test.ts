@@ -1,8 +1,8 @@
 import { eq, sql } from 'drizzle-orm';
 import { int, mysqlTable } from 'drizzle-orm/mysql-core';
 import { drizzle } from 'drizzle-orm/mysql2';
+import type { PoolCluster } from 'evenkeel/mysql2';
 import type { Pool } from 'mysql2/promise';
-import type { PoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { describeOrm, type Orm } from './support/orm.js';
 
 const accounts = mysqlTable('accounts', { id: int().primaryKey(), balance: int().notNull() });

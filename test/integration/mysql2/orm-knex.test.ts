@@ -1,5 +1,5 @@
+import type { PoolCluster } from 'evenkeel/mysql2';
 import knex from 'knex';
-import type { PoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { describeOrm, type Orm } from './support/orm.js';
 
 /** Knex prints what it throws anyway. */

@@ -1,10 +1,10 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { channel } from 'node:diagnostics_channel';
+import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { FakeClock } from 'evenkeel/testing';
 import type { PoolConnection } from 'mysql2';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { titleOf } from '../../support/title-of.js';

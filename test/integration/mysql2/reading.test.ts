@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
+import { staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
+import { FakeClock } from 'evenkeel/testing';
 import type { PoolConnection, Query } from 'mysql2';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { staticEndpoints } from '../../../src/index.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';

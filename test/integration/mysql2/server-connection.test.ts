@@ -1,9 +1,8 @@
+import { type Connection, createEndpoint } from 'evenkeel';
+import { type Mysql2TransportOptions, mysql2Transport } from 'evenkeel/mysql2';
+import { FakeClock } from 'evenkeel/testing';
 import type { Pool } from 'mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type Mysql2TransportOptions, mysql2Transport } from '../../../src/adapter/mysql2/index.js';
-import { createEndpoint } from '../../../src/endpoint/endpoint.js';
-import type { Connection } from '../../../src/pool/transport.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';
 

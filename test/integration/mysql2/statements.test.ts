@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { hash, type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'evenkeel/mysql2';
 import type { PoolConnection, RowDataPacket } from 'mysql2';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from '../../../src/adapter/mysql2/index.js';
-import { hash, type ObserverEvents, roundRobin, staticEndpoints } from '../../../src/index.js';
 import { type ScriptedConnection, ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';
 

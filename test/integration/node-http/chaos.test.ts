@@ -1,9 +1,9 @@
 import { type Agent, get } from 'node:http';
 import axios from 'axios';
+import { staticEndpoints } from 'evenkeel';
+import { createAgent } from 'evenkeel/node-http';
+import { seededRng } from 'evenkeel/testing';
 import { afterEach, expect, it } from 'vitest';
-import { createAgent } from '../../../src/adapter/node-http/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { chaos } from '../undici/support/chaos.js';

@@ -1,14 +1,13 @@
 import { request } from 'node:http';
 import { text } from 'node:stream/consumers';
 import axios from 'axios';
+import { roundRobin, staticEndpoints } from 'evenkeel';
+import { createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import got from 'got';
 import fetch from 'node-fetch';
 import superagent from 'superagent';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { type Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,15 +1,12 @@
 import { get } from 'node:http';
 import axios from 'axios';
+import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import got from 'got';
 import fetch from 'node-fetch';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import WebSocket from 'ws';
-import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { HangingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod, Pods } from '../../support/pods.js';

@@ -1,6 +1,6 @@
 import { Agent } from 'node:http';
+import { createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { send } from './support/request.js';

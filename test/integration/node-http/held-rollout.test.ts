@@ -1,6 +1,6 @@
+import type { ObserverEvents } from 'evenkeel';
+import { createAgent } from 'evenkeel/node-http';
 import { afterEach, expect, it } from 'vitest';
-import { createAgent } from '../../../src/adapter/node-http/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { connected } from '../../support/connected.js';
 import type { Cluster } from '../undici/support/cluster.js';
 import { certificate, heldRollout, startHeld } from '../undici/support/held-rollout.js';

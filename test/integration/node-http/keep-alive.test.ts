@@ -1,6 +1,6 @@
 import { Agent } from 'node:http';
+import { createAgent } from 'evenkeel/node-http';
 import { afterEach, expect, it } from 'vitest';
-import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { connected } from '../../support/connected.js';
 import { Cluster } from '../undici/support/cluster.js';
 import { BURST, IDLE_MS, mayLose, race, worseByMoreThanChance } from '../undici/support/keep-alive-race.js';

@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream';
+import type { ObserverEvents } from 'evenkeel';
+import { createAgent, type HttpsServiceAgent } from 'evenkeel/node-http';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createAgent, type HttpsServiceAgent } from '../../../src/adapter/node-http/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { Pod } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,7 +1,7 @@
 import { Agent } from 'node:http';
+import { staticEndpoints } from 'evenkeel';
+import { createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

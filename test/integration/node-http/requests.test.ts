@@ -1,10 +1,9 @@
 import { type Agent, type ClientRequest, get, type IncomingMessage, request } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { type ObserverEvents, staticEndpoints } from 'evenkeel';
+import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pod } from '../../support/pods.js';
 import { until } from '../../support/until.js';

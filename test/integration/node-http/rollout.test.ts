@@ -1,8 +1,8 @@
 import { Agent } from 'node:http';
+import { roundRobin } from 'evenkeel';
+import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { type AgentOptions, createAgent, type HttpServiceAgent } from '../../../src/adapter/node-http/index.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { heard } from '../../support/heard.js';
 import type { Pod, PodOptions } from '../../support/pods.js';

@@ -1,10 +1,9 @@
 import { type Agent, get } from 'node:http';
 import { createServer, type Socket } from 'node:net';
+import { type Connection, createEndpoint } from 'evenkeel';
+import { type NodeHttpTransportOptions, nodeHttpTransport } from 'evenkeel/node-http';
+import { FakeClock } from 'evenkeel/testing';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type NodeHttpTransportOptions, nodeHttpTransport } from '../../../src/adapter/node-http/index.js';
-import { createEndpoint } from '../../../src/endpoint/endpoint.js';
-import type { Connection } from '../../../src/pool/transport.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { transportContract } from '../../contract/transport.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod } from '../../support/pods.js';

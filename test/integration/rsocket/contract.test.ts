@@ -1,8 +1,8 @@
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import { createEndpoint } from 'evenkeel';
 import { type PodRSocket, rsocketTransport } from '../../../src/adapter/rsocket/connection.js';
 import { connectionSettings } from '../../../src/adapter/rsocket/options.js';
 import { Stream } from '../../../src/adapter/rsocket/outcome.js';
-import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { transportContract } from '../../contract/transport.js';
 import { refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { RSocketPod } from '../../support/rsocket-pods.js';

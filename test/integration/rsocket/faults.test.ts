@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
+import type { RSocketOptions } from 'evenkeel/rsocket';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { afterEach, describe, expect, it } from 'vitest';
-import type { RSocketOptions } from '../../../src/adapter/rsocket/index.js';
-import { FakeClock, FakeResolver } from '../../../src/testing/index.js';
 import { buildPackage, expectToEnd } from '../../support/programs.js';
 import { ask, connected, Heard, kinds, payload, running, startRSocket, states } from '../../support/rsocket-calls.js';
 import { RSocketPod } from '../../support/rsocket-pods.js';

@@ -1,8 +1,8 @@
+import { staticEndpoints } from 'evenkeel';
+import { createRSocket, type RSocketOptions } from 'evenkeel/rsocket';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createRSocket, type RSocketOptions } from '../../../src/adapter/rsocket/index.js';
-import { staticEndpoints } from '../../../src/index.js';
-import { FakeClock, FakeResolver } from '../../../src/testing/index.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { ask, Heard, kinds, payload, running, startRSocket, states } from '../../support/rsocket-calls.js';
 import { RSocketPod, type RSocketPodOptions } from '../../support/rsocket-pods.js';
 import { until } from '../../support/until.js';

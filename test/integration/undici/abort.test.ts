@@ -1,10 +1,9 @@
 import { EventEmitter } from 'node:events';
 import { Readable } from 'node:stream';
+import { type Resolver, staticEndpoints } from 'evenkeel';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import type { Resolver } from '../../../src/resolver/resolver.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod, Pods } from '../../support/pods.js';

@@ -1,6 +1,6 @@
+import { staticEndpoints } from 'evenkeel';
+import { createFetch, type DispatcherOptions, type ServiceFetch } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createFetch, type DispatcherOptions, type ServiceFetch } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 

@@ -1,7 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { seededRng } from 'evenkeel/testing';
+import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
-import { createDispatcher, createFetch } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { chaos } from './support/chaos.js';

@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import { Readable, Writable } from 'node:stream';
 import { buffer, text } from 'node:stream/consumers';
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, createFetch, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createDispatcher, createFetch, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { Pods } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

@@ -1,14 +1,8 @@
+import { staticEndpoints } from 'evenkeel';
+import type { SharedTimers } from 'evenkeel/adapter';
+import { FakeClock, FakeResolver } from 'evenkeel/testing';
+import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createDispatcher,
-  createFetch,
-  type DispatcherOptions,
-  type ServiceDispatcher,
-} from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import type { SharedTimers } from '../../../src/runtime/shared-timers.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,12 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { FakeResolver } from 'evenkeel/testing';
+import { createDispatcher, createServiceAgent, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import {
-  createDispatcher,
-  createServiceAgent,
-  type DispatcherOptions,
-  type ServiceDispatcher,
-} from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

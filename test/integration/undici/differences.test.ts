@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent } from '../../../src/adapter/undici/index.js';
 
 /** What docs/guide/http.md says of dispatchers of ours beside undici's own. */
 let server: Server;

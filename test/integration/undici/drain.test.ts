@@ -1,7 +1,7 @@
 import { once } from 'node:events';
+import type { SubchannelState } from 'evenkeel';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import type { SubchannelState } from '../../../src/observe/observer.js';
 import { connected } from '../../support/connected.js';
 import type { Pod } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,8 +1,6 @@
+import { type Endpoint, inFlight, peakEwma } from 'evenkeel';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import type { Endpoint } from '../../../src/endpoint/endpoint.js';
-import { inFlight } from '../../../src/load/in-flight.js';
-import { peakEwma } from '../../../src/load/peak-ewma.js';
 import { connected } from '../../support/connected.js';
 import type { Pod } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';

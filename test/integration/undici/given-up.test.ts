@@ -1,7 +1,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { until } from '../../support/until.js';
 
 let server: Server;

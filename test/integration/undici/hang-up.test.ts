@@ -1,6 +1,6 @@
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 

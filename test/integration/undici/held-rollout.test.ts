@@ -1,6 +1,6 @@
+import type { ObserverEvents } from 'evenkeel';
+import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
-import { createDispatcher } from '../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
 import { connected } from '../../support/connected.js';
 import type { Cluster } from './support/cluster.js';
 import { certificate, heldRollout, startHeld } from './support/held-rollout.js';

@@ -1,10 +1,8 @@
 import { Readable } from 'node:stream';
+import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { roundRobin } from '../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { RefusingHttp2Pod } from '../../support/refusing-http2-pod.js';

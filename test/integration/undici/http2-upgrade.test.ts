@@ -1,8 +1,8 @@
 import { createSecureServer, type Http2SecureServer, type ServerHttp2Session } from 'node:http2';
 import type { AddressInfo } from 'node:net';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { titleOf } from '../../support/title-of.js';
 import { isFrom8 } from './support/version.js';
 

@@ -1,14 +1,8 @@
 import { once } from 'node:events';
+import { type Balancer, staticEndpoints } from 'evenkeel';
+import { createDispatcher, createServiceAgent, type ServiceInterceptor, serviceInterceptor } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import {
-  createDispatcher,
-  createServiceAgent,
-  type ServiceInterceptor,
-  serviceInterceptor,
-} from '../../../src/adapter/undici/index.js';
-import type { Balancer } from '../../../src/balancer/balancer.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';

@@ -1,6 +1,6 @@
+import { createDispatcher } from 'evenkeel/undici';
 import { Pool } from 'undici';
 import { afterEach, expect, it } from 'vitest';
-import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import { Cluster } from './support/cluster.js';
 import { BURST, IDLE_MS, mayLose, race, worseByMoreThanChance } from './support/keep-alive-race.js';

@@ -1,7 +1,7 @@
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createFetch } from '../../../src/adapter/undici/index.js';
 import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import type { PodOptions } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,10 +1,10 @@
 import { PassThrough, Readable } from 'node:stream';
+import type { ObserverEvents } from 'evenkeel';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
-import type { ObserverEvents } from '../../../src/observe/observer.js';
-import { FakeResolver } from '../../../src/testing/fake-resolver.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { HangingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod, type PodOptions } from '../../support/pods.js';

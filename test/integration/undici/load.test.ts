@@ -1,6 +1,6 @@
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,12 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  createDispatcher,
-  createFetch,
-  type DispatcherOptions,
-  type ServiceDispatcher,
-} from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,5 +1,5 @@
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import type { Pod } from '../../support/pods.js';
 import { until } from '../../support/until.js';

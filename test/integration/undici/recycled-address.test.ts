@@ -1,6 +1,6 @@
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import type { Pod } from '../../support/pods.js';
 import { until } from '../../support/until.js';

@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream';
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { connected } from '../../support/connected.js';
 import { heard } from '../../support/heard.js';
 import { Pod, Pods } from '../../support/pods.js';

@@ -1,10 +1,9 @@
 import { createServer } from 'node:net';
+import { dns } from 'evenkeel';
+import { createCertificate, createDnsServer } from 'evenkeel/testing/servers';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
-import { dns } from '../../../src/resolver/dns.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
-import { createDnsServer } from '../../../src/testing/servers/dns-server.js';
 import { connected } from '../../support/connected.js';
 import type { PodOptions } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';

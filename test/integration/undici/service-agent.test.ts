@@ -1,13 +1,12 @@
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
+import { FakeClock } from 'evenkeel/testing';
+import { createCertificate, type ServiceController } from 'evenkeel/testing/servers';
+import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from '../../../src/adapter/undici/index.js';
 import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
-import type { ServiceController } from '../../../src/testing/servers/api-server-service.js';
 import { DiscoveryWorld } from '../../support/discovery-world.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';

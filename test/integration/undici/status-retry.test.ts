@@ -1,12 +1,7 @@
 import { Readable } from 'node:stream';
+import { createDispatcher, createFetch, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import {
-  createDispatcher,
-  createFetch,
-  type DispatcherOptions,
-  type ServiceDispatcher,
-} from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';

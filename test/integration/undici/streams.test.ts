@@ -1,6 +1,6 @@
 import { once } from 'node:events';
+import { createDispatcher, createFetch, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createFetch, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { connected } from '../../support/connected.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';

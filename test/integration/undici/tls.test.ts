@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import http from 'node:http';
 import https from 'node:https';
+import { staticEndpoints } from 'evenkeel';
+import { createAgent } from 'evenkeel/node-http';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createAgent } from '../../../src/adapter/node-http/index.js';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { connected } from '../../support/connected.js';
 import { heard } from '../../support/heard.js';
 import { Pods } from '../../support/pods.js';

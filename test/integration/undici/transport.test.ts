@@ -1,10 +1,9 @@
 import { createServer, type Server, type Socket } from 'node:net';
+import { type Connection, createEndpoint } from 'evenkeel';
+import { FakeClock } from 'evenkeel/testing';
+import { type UndiciTransportOptions, undiciTransport } from 'evenkeel/undici';
 import type { Pool } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { type UndiciTransportOptions, undiciTransport } from '../../../src/adapter/undici/index.js';
-import { createEndpoint } from '../../../src/endpoint/endpoint.js';
-import type { Connection } from '../../../src/pool/transport.js';
-import { FakeClock } from '../../../src/testing/fake-clock.js';
 import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod } from '../../support/pods.js';
 import { toldCapacity } from '../../support/told-capacity.js';

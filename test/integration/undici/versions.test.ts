@@ -1,7 +1,7 @@
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, createServiceAgent, undiciTransport } from 'evenkeel/undici';
 import type * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { createDispatcher, createServiceAgent, undiciTransport } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { version } from './support/version.js';
 
 const origin = 'https://orders.shop:8443';

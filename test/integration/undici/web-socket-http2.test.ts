@@ -7,14 +7,14 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Observer } from 'evenkeel';
+import { FakeClock } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createDispatcher, createServiceAgent, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { createDispatcher, createServiceAgent, type ServiceDispatcher } from '../../../src/adapter/undici/index.js';
 import { PING_MS } from '../../../src/adapter/undici/silence-watch.js';
-import type { Observer } from '../../../src/index.js';
-import { FakeClock } from '../../../src/testing/index.js';
-import { createCertificate } from '../../../src/testing/servers/api-server-certificate.js';
 import { titleOf } from '../../support/title-of.js';
 import { isFrom8 } from './support/version.js';
 

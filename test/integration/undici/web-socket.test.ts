@@ -1,10 +1,10 @@
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
+import { staticEndpoints } from 'evenkeel';
+import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { createDispatcher, createServiceAgent } from '../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../src/resolver/static.js';
 import { titleOf } from '../../support/title-of.js';
 
 const MiB = 1024 * 1024;

@@ -14,12 +14,7 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
-import {
-  type ChannelBalancer,
-  channelOptions,
-  type GrpcOptions,
-  target,
-} from '../../../../src/adapter/grpc-js/index.js';
+import { type ChannelBalancer, channelOptions, type GrpcOptions, target } from 'evenkeel/grpc-js';
 import { until } from '../../../support/until.js';
 
 export interface Words {

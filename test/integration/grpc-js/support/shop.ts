@@ -1,7 +1,6 @@
-import { endpointSlices } from '../../../../src/resolver/kubernetes/endpoint-slices.js';
-import type { Resolver } from '../../../../src/resolver/resolver.js';
-import { type ApiServer, createApiServer } from '../../../../src/testing/servers/api-server.js';
-import type { ServiceController } from '../../../../src/testing/servers/api-server-service.js';
+import type { Resolver } from 'evenkeel';
+import { endpointSlices } from 'evenkeel/kubernetes';
+import { type ApiServer, createApiServer, type ServiceController } from 'evenkeel/testing/servers';
 import type { Pod } from './pods.js';
 
 /** A cluster with the Service `orders` in the namespace `shop`, whose pods listen on loopback. */

@@ -1,10 +1,10 @@
 import http from 'node:http';
 import https from 'node:https';
 import { text } from 'node:stream/consumers';
+import type { Resolver } from 'evenkeel';
+import { createAgent } from 'evenkeel/node-http';
+import { createDispatcher, createFetch, createServiceAgent } from 'evenkeel/undici';
 import { request } from 'undici';
-import { createAgent } from '../../../../src/adapter/node-http/index.js';
-import { createDispatcher, createFetch, createServiceAgent } from '../../../../src/adapter/undici/index.js';
-import type { Resolver } from '../../../../src/resolver/resolver.js';
 
 export interface Answer {
   readonly status: number;

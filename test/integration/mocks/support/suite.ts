@@ -1,8 +1,8 @@
+import { staticEndpoints } from 'evenkeel';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { createServiceAgent } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { createServiceAgent } from '../../../../src/adapter/undici/index.js';
-import { staticEndpoints } from '../../../../src/resolver/static.js';
-import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { createCertificate } from '../../../../src/testing/servers/api-server-certificate.js';
 import { Pod } from '../../../support/pods.js';
 import { type Client, clients } from './client.js';
 

@@ -1,5 +1,5 @@
+import type { PoolCluster } from 'evenkeel/mysql2';
 import type { ResultSetHeader, RowDataPacket } from 'mysql2';
-import type { PoolCluster } from '../../../../src/adapter/mysql2/index.js';
 import type { Mariadb } from '../../../support/mariadb.js';
 
 const ACCOUNTS = 20;

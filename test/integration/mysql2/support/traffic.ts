@@ -1,4 +1,4 @@
-import type { PoolCluster } from '../../../../src/adapter/mysql2/index.js';
+import type { PoolCluster } from 'evenkeel/mysql2';
 
 /** Whether the tests run at the counts that are promised (`npm run proof:mysql`), or at small ones (`npm test`). */
 export const PROOF: boolean = process.env.EVENKEEL_PROOF === '1';

@@ -2,8 +2,8 @@ import * as http from 'node:http';
 import * as https from 'node:https';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
-import type { HttpServiceAgent } from '../../../../src/adapter/node-http/index.js';
-import type { Balancer } from '../../../../src/balancer/balancer.js';
+import type { Balancer } from 'evenkeel';
+import type { HttpServiceAgent } from 'evenkeel/node-http';
 
 /** An answer, read to its end. */
 export interface Answer {

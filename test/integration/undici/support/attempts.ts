@@ -1,7 +1,5 @@
-import type { DispatcherOptions, ServiceDispatcher } from '../../../../src/adapter/undici/index.js';
-import type { ObserverEvents } from '../../../../src/observe/observer.js';
-import { roundRobin } from '../../../../src/picker/round-robin.js';
-import { staticEndpoints } from '../../../../src/resolver/static.js';
+import { type ObserverEvents, roundRobin, staticEndpoints } from 'evenkeel';
+import type { DispatcherOptions, ServiceDispatcher } from 'evenkeel/undici';
 import type { Pods } from '../../../support/pods.js';
 
 /** An attempt a dispatcher told of. */

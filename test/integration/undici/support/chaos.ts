@@ -1,5 +1,5 @@
+import type { Rng } from 'evenkeel';
 import { expect } from 'vitest';
-import type { Rng } from '../../../../src/runtime/rng.js';
 import { Pod, type PodBehaviour, type Pods } from '../../../support/pods.js';
 import { until } from '../../../support/until.js';
 

@@ -1,7 +1,6 @@
-import { endpointSlices } from '../../../../src/resolver/kubernetes/endpoint-slices.js';
-import type { Resolver } from '../../../../src/resolver/resolver.js';
-import { type ApiServer, createApiServer } from '../../../../src/testing/servers/api-server.js';
-import type { ServiceController } from '../../../../src/testing/servers/api-server-service.js';
+import type { Resolver } from 'evenkeel';
+import { endpointSlices } from 'evenkeel/kubernetes';
+import { type ApiServer, createApiServer, type ServiceController } from 'evenkeel/testing/servers';
 import { Pod, type PodOptions } from '../../../support/pods.js';
 import { until } from '../../../support/until.js';
 import { Journal } from './journal.js';

@@ -1,5 +1,5 @@
-import type { ObserverEvents } from '../../../../src/observe/observer.js';
-import { createCertificate } from '../../../../src/testing/servers/api-server-certificate.js';
+import type { ObserverEvents } from 'evenkeel';
+import { createCertificate } from 'evenkeel/testing/servers';
 import { Cluster } from './cluster.js';
 import { PROOF } from './proof.js';
 import { type Send, Tally } from './traffic.js';
