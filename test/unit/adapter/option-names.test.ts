@@ -2,6 +2,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { createRSocket } from '../../../src/adapter/rsocket/index.js';
 import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import { createBalancer, staticEndpoints } from '../../../src/index.js';
 import { FakeTransport } from '../../../src/testing/index.js';
@@ -27,6 +28,10 @@ const entryPoints = {
   mysql2: (options: object) => {
     const cluster = createPoolCluster({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => cluster.end());
+  },
+  rsocket: (options: object) => {
+    const rsocket = createRSocket('orders.shop:7000', { resolver, ...options });
+    open.push(() => rsocket.close());
   },
   run: async (options: object) => {
     const balancer = createBalancer({ resolver, transport: new FakeTransport() });
@@ -77,7 +82,7 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     { undici: 'deadlineMs', 'node:http': 'deadlineMs', run: 'deadlineMs' },
   ],
   ['time for a statement', ['queryTimeoutMs'], { mysql2: 'queryTimeoutMs' }],
-  ['TLS settings', ['tls', 'ssl'], { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl' }],
+  ['TLS settings', ['tls', 'ssl'], { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls' }],
   [
     'where other calls go',
     ['fallbackDispatcher', 'fallbackAgent', 'otherwise'],
