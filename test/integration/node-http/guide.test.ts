@@ -36,7 +36,7 @@ it.each(programs)('$heading: the program runs and ends', async ({ heading, sourc
 it('examples/axios: every pod has its share, before, while and after pods are replaced', async () => {
   const stdout = await outputOf(['examples/axios/main.js']);
   // The first two calls go to pods drawn by lot; after a pod came or went the turn begins anew.
-  expect(stdout).toMatch(/three pods: +\{ (\w+: (99|100|101)(, )?){3} \}/);
-  expect(stdout).toMatch(/a fourth one joined: +\{ (\w+: (99|100|101)(, )?){4} \}/);
-  expect(stdout).toMatch(/after that: +\{ cleo: (99|100|101), dora: (99|100|101), emil: (99|100|101) \}/);
+  expect(stdout).toMatch(/three pods: +\{ (\w+: (9[89]|10[0-2])(, )?){3} \}/);
+  expect(stdout).toMatch(/a fourth one joined: +\{ (\w+: (9[89]|10[0-2])(, )?){4} \}/);
+  expect(stdout).toMatch(/after that: +\{ cleo: (9[89]|10[0-2]), dora: (9[89]|10[0-2]), emil: (9[89]|10[0-2]) \}/);
 });

@@ -200,7 +200,7 @@ describe('over TLS', () => {
     const billing = open('https://billing.shop:8443', { tls, waitTimeoutMs: 300 });
     await refused(billing);
     await expect(send(billing, 'https://billing.shop:8443/')).rejects.toMatchObject({
-      code: 'EVENKEEL_NOT_READY',
+      code: 'EVENKEEL_CONNECT',
       message: expect.stringContaining('billing.shop'),
     });
     const unknown = open(secure, { waitTimeoutMs: 300 });
@@ -212,7 +212,7 @@ describe('over TLS', () => {
   it('has nothing turned off by the TLS options of a single request', async () => {
     const agent = open(secure, { waitTimeoutMs: 300 });
     const options = { rejectUnauthorized: false, servername: 'somebody.else' } as object;
-    expect(await codeOf(send(agent, `${secure}/`, options))).toBe('EVENKEEL_NOT_READY');
+    expect(await codeOf(send(agent, `${secure}/`, options))).toBe('EVENKEEL_CONNECT');
   });
 
   it('upgrades', async () => {
