@@ -267,7 +267,9 @@ describe.each(Object.entries(entryPoints))('attemptEnded of %s', (name, opened) 
     expect(attempts[0]?.error).toBeDefined();
   });
 
-  it.skipIf(name === 'mysql2')('is told once of a call its caller gives up', async () => {
+  // A statement of MySQL takes no signal.
+  if (name === 'mysql2') return;
+  it('is told once of a call its caller gives up', async () => {
     const { attempts, entryPoint } = await start();
     const abort = new AbortController();
     const call = expect(entryPoint.call('hang', abort.signal)).rejects.toThrow();
