@@ -9,7 +9,7 @@
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfChanged } from './build.mjs';
 
@@ -32,6 +32,12 @@ const importRules = [
 /** A vitest project; its totals come from vitest's own JSON report. */
 const suite = (project, more = {}) => ({ name: project, project, ...more });
 
+/**
+ * At most so many failed files of a check with real servers are run once more, one at a time: on a busy machine a time-out of the
+ * library under test, or of the system, can pass while a test waits. What passes then is named as unsteady; what fails twice fails.
+ */
+const SECOND_LOOK_FILES = 3;
+
 /** A check that takes longer hangs. The longest needs four minutes on a quiet machine with two processors. */
 const LIMIT_MS = 20 * 60_000;
 
@@ -44,9 +50,9 @@ const checks = [
   suite('contract'),
   suite('simulation'),
   // Their programs import the package by its name, hence from dist.
-  suite('integration', { built: true }),
-  suite('playground', { built: true }),
-  suite('package'),
+  suite('integration', { built: true, realServers: true }),
+  suite('playground', { built: true, realServers: true }),
+  suite('package', { realServers: true }),
   { name: 'examples', args: tsc('tsconfig.javascript.json'), built: true },
   { name: 'pages', args: tsc('tsconfig.page.json') },
   { name: 'docs-links', args: script('docs-links.mjs') },
@@ -55,9 +61,36 @@ const checks = [
 /** Output that is kept for later is kept without colours. */
 const plain = { ...process.env, NO_COLOR: '1', FORCE_COLOR: undefined };
 
-/** Runs one check to its end. With `quiet` its output is kept for the case that it fails. */
+/** Runs one check to its end, and once more those of its files that need a second look. */
 async function run(check, quiet) {
+  const first = await runOnce(check, quiet, []);
+  const { failedFiles } = first;
+  if (!check.realServers || first.failed === 0 || failedFiles.length === 0 || failedFiles.length > SECOND_LOOK_FILES) {
+    return first;
+  }
+  const second = await runOnce(check, quiet, [...failedFiles, '--maxWorkers=1']);
+  const seconds = first.seconds + second.seconds;
+  // An error outside of any test belongs to no file, and a skip that does not say why stays one.
+  const outside = /unhandled error/i.test(first.output);
+  if (!second.ok || first.unexplained.length > 0 || outside) {
+    return { ...first, seconds, output: `${first.output}\n\nOnce more, alone:\n${second.output}` };
+  }
+  return {
+    ...first,
+    seconds,
+    ok: true,
+    passed: first.passed + first.failed,
+    failed: 0,
+    failures: [],
+    unsteady: first.failures,
+    output: '',
+  };
+}
+
+/** Runs one check, or those of its files. With `quiet` its output is kept for the case that it fails. */
+async function runOnce(check, quiet, files) {
   const report = join(scratch, `${check.name}.json`);
+  rmSync(report, { force: true });
   const args = check.project
     ? [
         bin('vitest/vitest.mjs'),
@@ -66,6 +99,7 @@ async function run(check, quiet) {
         `--reporter=${quiet ? 'dot' : 'default'}`,
         '--reporter=json',
         `--outputFile=${report}`,
+        ...files,
       ]
     : check.args;
   const started = performance.now();
@@ -102,23 +136,37 @@ const SAYS_WHY = /\((skipped: |not run, )|is not installed/;
 
 /** What to count for a check. A test file that does not even load counts as one failure. */
 function totals(check, ok, report) {
-  if (!check.project) return { passed: ok ? 1 : 0, failed: ok ? 0 : 1, skipped: [], unexplained: [], notJudged: [] };
+  const none = { skipped: [], unexplained: [], notJudged: [], failedFiles: [], failures: [], unsteady: [] };
+  if (!check.project) return { ...none, passed: ok ? 1 : 0, failed: ok ? 0 : 1 };
   try {
     const { numPassedTests, numFailedTests, testResults } = JSON.parse(readFileSync(report, 'utf8'));
     const cases = testResults.flatMap((file) => file.assertionResults);
     const skipped = cases.filter(({ status }) => status === 'pending' || status === 'skipped');
     const unexplained = skipped.filter(({ fullName, meta }) => !SAYS_WHY.test(fullName) && !meta.notJudged?.length);
+    const failedFiles = testResults.filter(({ status }) => status === 'failed');
     return {
+      ...none,
       passed: numPassedTests,
       failed: Math.max(numFailedTests + unexplained.length, ok ? 0 : 1),
+      failedFiles: failedFiles.map(({ name }) => name),
+      failures: failedFiles.flatMap(failuresOf),
       skipped,
       unexplained,
       // What a test says that this machine, busy as it was, could not show.
       notJudged: cases.flatMap(({ fullName, meta }) => (meta.notJudged ?? []).map((what) => `${fullName}: ${what}`)),
     };
   } catch {
-    return { passed: 0, failed: 1, skipped: [], unexplained: [], notJudged: [] };
+    return { ...none, passed: 0, failed: 1 };
   }
+}
+
+/** What failed in a file, each with the first line of its error. A file that does not load has no case that failed. */
+function failuresOf({ name, message, assertionResults }) {
+  const failed = assertionResults.filter(({ status }) => status === 'failed');
+  const firstLine = (text) => (text ?? '').split('\n', 1)[0];
+  const file = relative(root, name);
+  if (failed.length === 0) return [`${file}: ${firstLine(message)}`];
+  return failed.map(({ fullName, failureMessages }) => `${file} > ${fullName}: ${firstLine(failureMessages[0])}`);
 }
 
 /** Names of tests, those under one heading in one line. */
@@ -131,12 +179,17 @@ function groupsOf(cases) {
   return [...groups].map(([heading, names]) => (names.length === 1 ? names[0] : `${heading} (${names.length} tests)`));
 }
 
-function printResult({ name, ok, seconds, passed, failed, skipped, unexplained, notJudged, project, output }, quiet) {
+function printResult(result, quiet) {
+  const { name, ok, seconds, passed, failed, skipped, unexplained, notJudged, failures, unsteady, project, output } =
+    result;
   const count = project || passed + failed > 1 ? `  ${passed} passed${failed > 0 ? `, ${failed} failed` : ''}` : '';
   const left = skipped.length > 0 ? `, ${skipped.length} not run` : '';
   console.log(
     `${ok ? 'ok    ' : 'FAILED'}  ${name.padEnd(14)} ${`${seconds.toFixed(1)} s`.padStart(8)}${count}${left}`,
   );
+  // First of all: a log may be cut.
+  for (const line of failures) console.log(`          failed: ${line}`);
+  for (const line of unsteady) console.log(`          unsteady, failed once and passed alone: ${line}`);
   for (const line of groupsOf(skipped)) console.log(`          not run: ${line}`);
   for (const { fullName } of unexplained) console.log(`          not run, and does not say why: ${fullName}`);
   for (const line of notJudged) console.log(`          not judged, the machine is busy: ${line}`);

@@ -101,10 +101,13 @@ beforeAll(async () => {
     for (const { language, line, code } of blocks) await writeFile(join(folder, `${line}.${language}`), code);
   }
   const tsc = join(root, 'node_modules/typescript/bin/tsc');
-  const { stdout } = await runProgram(process.execPath, [tsc, '-p', '.', '--pretty', 'false'], consumer.folder);
+  const { stdout, stderr } = await runProgram(process.execPath, [tsc, '-p', '.', '--pretty', 'false'], consumer.folder);
+  expect(stderr).toBe('');
   for (const line of stdout.split('\n')) {
     const [, page = '', first = '', language, at = '', code = '', message] =
       /^pages\/(.+\.md)\/(\w+)\.(ts|js)\((\d+),\d+\): error TS(\d+): (.*)$/.exec(line) ?? [];
+    // Anything else is not about a block: then nothing was looked at.
+    if (message === undefined && line.includes('error TS')) throw new Error(line);
     if (message === undefined || (language === 'js' && !broken.has(Number(code)))) continue;
     if (needs[page]?.untyped !== undefined && ofUntyped.has(Number(code))) continue;
     errors.set(page, [...(errors.get(page) ?? []), `${page}:${Number(first) + Number(at) - 1} ${message}`]);

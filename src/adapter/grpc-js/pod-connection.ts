@@ -1,4 +1,5 @@
 import { type Clock, type Connection, type Endpoint, EvenkeelError, type Rng, type Timer } from '../../index.js';
+import { jittered } from '../kit/index.js';
 import { checkHealth } from './health.js';
 import { Leaf, type LeafContext } from './leaf.js';
 
@@ -175,7 +176,7 @@ export class PodConnection implements Connection<PodConnection> {
   #reopenLater(): void {
     if (this.#reopenTimer !== undefined) return;
     const { clock, rng, connections } = this.#parts;
-    const pauseMs = this.#reopenMs * (1 + REOPEN_JITTER_RATIO * (2 * rng.next() - 1));
+    const pauseMs = jittered(rng, this.#reopenMs, REOPEN_JITTER_RATIO);
     this.#reopenMs = Math.min(REOPEN_MAX_MS, this.#reopenMs * 1.6);
     this.#reopenTimer = clock.timer(() => {
       this.#reopenTimer = undefined;

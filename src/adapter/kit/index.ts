@@ -48,6 +48,7 @@ export {
 } from '../../runtime/check.js';
 export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
+export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';
 export { applyStages } from '../../stage/stage.js';

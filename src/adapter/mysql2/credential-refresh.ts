@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import type { Clock, Rng, Timer } from '../../index.js';
-import { isSameIdentity } from '../kit/index.js';
+import { isSameIdentity, jittered } from '../kit/index.js';
 import type { Credentials } from './credentials.js';
 import type { Session } from './session.js';
 
@@ -63,7 +63,7 @@ export class CredentialRefresh {
         // What fails is told when a connection is opened; until then those there are do the work.
         this.#look().catch(() => {});
       },
-      refreshMs * (1 + JITTER_RATIO * (2 * rng.next() - 1)),
+      jittered(rng, refreshMs, JITTER_RATIO),
     );
   }
 

@@ -1,4 +1,5 @@
 import type { Clock, Rng, Timer } from '../../index.js';
+import { drawIndex } from '../kit/index.js';
 
 /** How long the first nodes wait for one another, in ms. */
 const GATHER_MS = 200;
@@ -55,7 +56,7 @@ export class FirstNodes {
     const held = this.#held;
     this.#held = [];
     while (held.length > 0) {
-      const [drawn] = held.splice(Math.floor(this.#rng.next() * held.length), 1);
+      const [drawn] = held.splice(drawIndex(this.#rng, held.length), 1);
       drawn?.();
     }
   }

@@ -1,4 +1,5 @@
 import type { Clock, Rng, Timer } from '../../index.js';
+import { jittered } from '../kit/index.js';
 import type { ServerSettings } from './options.js';
 import type { Session } from './session.js';
 
@@ -35,7 +36,7 @@ export class IdleReaper {
 
   /** When a connection that is made now is to be replaced. */
   expiry(maxAgeMs: number, rng: Rng): number {
-    return this.#owner.clock.now() + maxAgeMs * (1 + AGE_JITTER_RATIO * (2 * rng.next() - 1));
+    return this.#owner.clock.now() + jittered(rng, maxAgeMs, AGE_JITTER_RATIO);
   }
 
   /** A session is being given back: whether it is too old to be kept, or one too many. */

@@ -9,7 +9,7 @@ import type {
   Timer,
   Tracker,
 } from '../../index.js';
-import { notify } from '../kit/index.js';
+import { jittered, notify } from '../kit/index.js';
 
 /** What a server says of itself: why it should get no statements, or undefined if there is no reason. */
 export type Objection = string | undefined;
@@ -143,7 +143,7 @@ class Member implements Tracker {
     const { rng, clock } = this.#context;
     const { intervalMs } = this.#rules;
     this.#timer?.cancel();
-    this.#timer = clock.timer(() => void this.#ask(), intervalMs * (1 + JITTER_RATIO * (2 * rng.next() - 1)));
+    this.#timer = clock.timer(() => void this.#ask(), jittered(rng, intervalMs, JITTER_RATIO));
   }
 
   async #ask(): Promise<void> {

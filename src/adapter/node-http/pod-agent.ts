@@ -14,7 +14,7 @@ import { ReuseTrial } from './reuse-trial.js';
 export interface SocketSeeker {
   readonly request: ClientRequest;
   readonly wanted: boolean;
-  /** Whether it would rather be refused, and go fallback, than use a connection that is being given up. */
+  /** Whether it would rather be refused, and go to another pod, than use a connection that is being given up. */
   readonly movable: boolean;
   /** Whether its pod has left the Service since it was picked: it may be gone in a moment. */
   readonly podLeft: boolean;
