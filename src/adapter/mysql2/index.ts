@@ -1,21 +1,21 @@
 export type { Asked } from '../kit/index.js';
-export type { AnyPoolCluster } from './cluster-face.js';
-export { type FollowServiceOptions, followDefaults } from './follow-options.js';
-export { followService, type ServiceFollower } from './follow-service.js';
-export type { Hosts } from './hosts.js';
-export type { ServerOfConnection } from './name-server.js';
-export type { Mysql2ConnectionOptions } from './options.js';
+export type { AskServer, ReplicaLagOptions } from './checks/replica-lag.js';
+export type { Hosts } from './cluster/hosts.js';
 export {
   createPoolCluster,
   type PoolCluster,
   type PoolClusterEvent,
   type PoolClusterOptions,
   type ReadyOptions,
-} from './pool-cluster.js';
-export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './queryable.js';
-export type { AskServer, ReplicaLagOptions } from './replica-lag.js';
-export type { ServiceSelector } from './route.js';
-export type { RunningStatement, StatementEvent, StatementListener } from './running-statement.js';
-export type { ServiceOptions } from './service.js';
-export type { StatementOptions } from './statement.js';
-export { type Mysql2TransportOptions, mysql2Transport } from './transport.js';
+} from './cluster/pool-cluster.js';
+export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './cluster/queryable.js';
+export type { ServiceSelector } from './cluster/route.js';
+export type { RunningStatement, StatementEvent, StatementListener } from './cluster/running-statement.js';
+export type { ServiceOptions } from './cluster/service.js';
+export type { StatementOptions } from './cluster/statement.js';
+export type { AnyPoolCluster } from './follow-service/cluster-face.js';
+export { type FollowServiceOptions, followDefaults } from './follow-service/follow-options.js';
+export { followService, type ServiceFollower } from './follow-service/follow-service.js';
+export type { Mysql2ConnectionOptions } from './options.js';
+export type { ServerOfConnection } from './server/name-server.js';
+export { type Mysql2TransportOptions, mysql2Transport } from './server/transport.js';

@@ -3,10 +3,10 @@ import * as mysql2 from 'mysql2';
 import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, balancerDefaults, type Endpoint, EvenkeelError, poolDefaults } from '../../index.js';
 import { type Asked, checkBoolean, checkKeys, checkNumber, checkPort, optionError } from '../kit/index.js';
-import { CredentialFunctions, type Credentials } from './credentials.js';
-import type { DialOptions } from './dial.js';
 import { withOwnFunctions } from './own-functions.js';
-import { resolveTls } from './tls.js';
+import { CredentialFunctions, type Credentials } from './server/credentials.js';
+import type { DialOptions } from './server/dial.js';
+import { resolveTls } from './server/tls.js';
 
 /** Options of mysql2 that are ours to decide, or that have another name here. */
 type Decided =

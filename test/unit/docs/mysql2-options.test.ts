@@ -26,9 +26,9 @@ describe('docs/reference/options-mysql.md: createPoolCluster', () => {
   it('has every option of our own', () => {
     const source = [
       ...declared('options', 'Mysql2ConnectionOptions'),
-      ...declared('service', 'ServiceOptions'),
-      ...declared('pool-cluster', 'PoolClusterOptions'),
-      ...declared('replica-lag', 'ReplicaLagOptions').map((name) => `replicaLag.${name}`),
+      ...declared('cluster/service', 'ServiceOptions'),
+      ...declared('cluster/pool-cluster', 'PoolClusterOptions'),
+      ...declared('checks/replica-lag', 'ReplicaLagOptions').map((name) => `replicaLag.${name}`),
       // mysql2 declares these; what they do is ours.
       ...['enableKeepAlive', 'keepAliveInitialDelay', 'localAddress'],
     ];
@@ -39,7 +39,7 @@ describe('docs/reference/options-mysql.md: createPoolCluster', () => {
         .sort(),
     ).toEqual(source.sort());
     expect(rows(ofStatements).map(({ name }) => name)).toEqual([
-      ...declared('statement', 'StatementOptions'),
+      ...declared('cluster/statement', 'StatementOptions'),
       'timeout',
     ]);
   });

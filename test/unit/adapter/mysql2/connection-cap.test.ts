@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { ConnectionCap } from '../../../../src/adapter/mysql2/connection-cap.js';
+import { ConnectionCap } from '../../../../src/adapter/mysql2/server/connection-cap.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 it('a crowded server is held to what it gives, then tried with one more, then with twice as many, and all are told', () => {

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { replicaLag } from '../../../../src/adapter/mysql2/checks/replica-lag.js';
+import { type Ask, writable } from '../../../../src/adapter/mysql2/checks/writable.js';
 import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
-import { replicaLag } from '../../../../src/adapter/mysql2/replica-lag.js';
-import { type Ask, writable } from '../../../../src/adapter/mysql2/writable.js';
 import {
   createEndpoint,
   EndpointSet,

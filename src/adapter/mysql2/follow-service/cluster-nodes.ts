@@ -1,0 +1,168 @@
+import type { PoolOptions } from 'mysql2';
+import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../../index.js';
+import { offAbort, onAbort, optionError } from '../../kit/index.js';
+import { checkRestores } from './check-restores.js';
+import { type AnyPoolCluster, ClusterFace } from './cluster-face.js';
+import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
+import { FirstNodes } from './first-nodes.js';
+import type { ResolvedFollowOptions } from './follow-options.js';
+
+/** Logs in to a server and out again; rejects when it cannot. After an abort nothing may stay open. */
+export type LogIn = (options: PoolOptions, signal: AbortSignal) => Promise<void>;
+
+/** The nodes of a user's cluster, one for each endpoint: what a balancer holds for connections. */
+export class ClusterNodes implements Transport<ClusterNode> {
+  readonly #options: ResolvedFollowOptions;
+  readonly #logIn: LogIn;
+  readonly #owner: ClusterNodeOwner;
+  readonly #first: FirstNodes;
+  readonly #byId = new Map<string, ClusterNode>();
+  /** Those who wait until no node is leaving. */
+  readonly #waiting = new Set<() => void>();
+  /** Whether the cluster takes failing nodes offline; asked once, when the first node is to be added. */
+  #isFit: Promise<void> | undefined;
+  #isAbandoned = false;
+  /** mysql2 gave somebody a connection of a node it had left alone for a while. */
+  readonly #online = (id: string): void => this.#byId.get(id)?.online();
+
+  constructor(cluster: AnyPoolCluster, options: ResolvedFollowOptions, logIn: LogIn) {
+    this.#options = options;
+    this.#logIn = logIn;
+    const { clock, rng, connectTimeoutMs } = options;
+    this.#first = new FirstNodes(clock, rng, connectTimeoutMs);
+    const face = new ClusterFace(cluster);
+    this.#owner = {
+      cluster: face,
+      clock: options.clock,
+      drainTimeoutMs: options.drainTimeoutMs,
+      removed: (node) => {
+        this.#byId.delete(node.id);
+        this.#wake();
+      },
+    };
+    face.on('online', this.#online);
+  }
+
+  get ids(): readonly string[] {
+    return [...this.#byId.keys()];
+  }
+
+  /** Rejects with EVENKEEL_OPTION if the cluster was found unfit. */
+  async fit(): Promise<void> {
+    await this.#isFit;
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<ClusterNode>> {
+    const id = this.#idOf(endpoint);
+    const present = this.#byId.get(id);
+    if (present?.isLeaving && present.endpoint.key === endpoint.key) return present.stay();
+    const node = new ClusterNode(id, endpoint, this.#optionsFor(endpoint), this.#owner);
+    this.#isFit ??= checkRestores(this.#owner.cluster);
+    await this.#isFit;
+    const beganMs = this.#options.clock.now();
+    await this.#first.during(this.#probe(node, signal));
+    if (this.#byId.size === 0) await this.#first.turn(beganMs);
+    // Looked up again: a pod's successor of the same name comes while the pod itself leaves.
+    await this.#idFree(id, endpoint, signal);
+    signal.throwIfAborted();
+    if (this.#isAbandoned) throw new EvenkeelError('EVENKEEL_CLOSED', 'the follower was closed');
+    const connection = node.stay();
+    this.#byId.set(id, node);
+    return connection;
+  }
+
+  /** From now on the cluster is its owner's: nodes stay in it, only those that are leaving still leave. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    for (const node of this.#byId.values()) node.abandon();
+    this.#wake();
+  }
+
+  /** Resolves when no node is leaving any more. */
+  async left(): Promise<void> {
+    while (this.#leaving().length > 0) await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    this.#owner.cluster.off('online', this.#online);
+  }
+
+  /** Gives those that are leaving no more time than `signal` does. */
+  cutLeavingOn(signal: AbortSignal): void {
+    const cut = (): void => {
+      for (const node of this.#leaving()) node.cut();
+    };
+    if (signal.aborted) {
+      cut();
+      return;
+    }
+    onAbort(signal, cut);
+    void this.left().then(() => offAbort(signal, cut));
+  }
+
+  #leaving(): ClusterNode[] {
+    return [...this.#byId.values()].filter(({ isLeaving }) => isLeaving);
+  }
+
+  #wake(): void {
+    const waiting = [...this.#waiting];
+    this.#waiting.clear();
+    for (const resolve of waiting) resolve();
+  }
+
+  #idOf(endpoint: Endpoint): string {
+    const id = this.#options.id(endpoint);
+    // mysql2 removes by pattern: with a star in it, an id would take others along.
+    if (typeof id !== 'string' || id === '' || id.includes('*')) {
+      throw optionError(`id() of ${endpointAddress(endpoint)}`, "a non-empty string without '*'", id);
+    }
+    return id;
+  }
+
+  #optionsFor(endpoint: Endpoint): PoolOptions {
+    const options = this.#options.node(endpoint);
+    if (typeof options !== 'object' || options === null) {
+      throw optionError(`node() of ${endpointAddress(endpoint)}`, 'pool options of mysql2', options);
+    }
+    return options;
+  }
+
+  async #probe(node: ClusterNode, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#logIn(node.options, signal);
+    } catch (error) {
+      const endpoint = endpointAddress(node.endpoint);
+      const reason = error instanceof Error ? error.message : String(error);
+      throw new EvenkeelError('EVENKEEL_CONNECT', `cannot log in to ${endpoint}: ${reason}`, {
+        cause: error,
+        endpoint,
+      });
+    }
+  }
+
+  /** Only one node of an id can be in the cluster: mysql2 ignores another one. */
+  async #idFree(id: string, endpoint: Endpoint, signal: AbortSignal): Promise<void> {
+    for (let present = this.#byId.get(id); present !== undefined; present = this.#byId.get(id)) {
+      if (!present.isLeaving) {
+        const both = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
+        throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${both} are both "${id}"`);
+      }
+      // A pod of the same name is gone for good.
+      present.cut();
+      await this.#change(signal);
+    }
+  }
+
+  /** Resolves when a node was removed; rejects with the signal's reason. */
+  #change(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const aborted = (): void => {
+        this.#waiting.delete(changed);
+        reject(signal.reason);
+      };
+      const changed = (): void => {
+        signal.removeEventListener('abort', aborted);
+        resolve();
+      };
+      this.#waiting.add(changed);
+      signal.addEventListener('abort', aborted, { once: true });
+    });
+  }
+}

@@ -1,0 +1,109 @@
+import type { Clock, Rng, Timer } from '../../../index.js';
+import { jittered } from '../../kit/index.js';
+import type { ServerSettings } from '../options.js';
+import type { Session } from './session.js';
+
+/** What the idle reaper needs of a server connection. */
+export interface IdleReaperOwner {
+  readonly clock: Clock;
+  /** Whether a session can go without being the last. */
+  readonly hasMoreThanOne: boolean;
+  /** Puts a new connection in the place of the only one. `done`: whether one could be had. */
+  replaceLast(done: (replaced: boolean) => void): void;
+}
+
+/** Ages are spread by this much either way, so that the connections of a start do not all end together. */
+const AGE_JITTER_RATIO = 0.5;
+/** At most one connection is given up in this time, in ms: their replacements come one by one, too. */
+const PAUSE_MS = 100;
+
+/**
+ * Gives up connections nobody uses: those past their age, and those idle for long, but never the last without another
+ * in its place. Only idle ones: a transaction has the one it began on for as long as it lasts.
+ */
+export class IdleReaper {
+  readonly #owner: IdleReaperOwner;
+  readonly #settings: ServerSettings;
+  readonly #sessions: () => Iterable<Session>;
+  #timer: Timer | undefined;
+  #closed = false;
+
+  constructor(owner: IdleReaperOwner, settings: ServerSettings, sessions: () => Iterable<Session>) {
+    this.#owner = owner;
+    this.#settings = settings;
+    this.#sessions = sessions;
+  }
+
+  /** When a connection that is made now is to be replaced. */
+  expiry(maxAgeMs: number, rng: Rng): number {
+    return this.#owner.clock.now() + jittered(rng, maxAgeMs, AGE_JITTER_RATIO);
+  }
+
+  /** A session is being given back: whether it is too old to be kept, or one too many. */
+  isDue(session: Session): boolean {
+    const { maxIdle, connectionLimit } = this.#settings;
+    if (session.expiresAtMs <= this.#owner.clock.now()) return this.#owner.hasMoreThanOne;
+    return maxIdle < connectionLimit && this.#idle() >= Math.max(1, maxIdle);
+  }
+
+  #idle(): number {
+    let idle = 0;
+    for (const session of this.#sessions()) if (session.isIdle) idle++;
+    return idle;
+  }
+
+  /** A session became idle: it will have to be looked at some time. */
+  look(session: Session): void {
+    if (this.#timer === undefined) this.#schedule(this.#dueMs(session));
+  }
+
+  /** Sessions are due before their time. */
+  hurry(): void {
+    this.#timer?.cancel();
+    this.#schedule(this.#owner.clock.now());
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  #dueMs(session: Session): number {
+    return Math.min(session.expiresAtMs, session.idleSinceMs + this.#settings.idleTimeoutMs);
+  }
+
+  #schedule(dueMs: number): void {
+    if (this.#closed || !Number.isFinite(dueMs)) return;
+    const { clock } = this.#owner;
+    this.#timer = clock.timer(() => this.#sweep(), Math.max(PAUSE_MS, dueMs - clock.now()));
+  }
+
+  #sweep(): void {
+    this.#timer = undefined;
+    const nowMs = this.#owner.clock.now();
+    let due: Session | undefined;
+    let nextMs = Number.POSITIVE_INFINITY;
+    for (const session of this.#sessions()) {
+      if (!session.isIdle) continue;
+      const dueMs = this.#dueMs(session);
+      if (due === undefined && dueMs <= nowMs) due = session;
+      else nextMs = Math.min(nextMs, dueMs);
+    }
+    if (due !== undefined) this.#giveUp(due, nowMs);
+    // The last one stays, however idle, but not however old.
+    const stays = due?.isIdle === true;
+    this.#schedule(stays ? Math.min(nextMs, (due as Session).expiresAtMs) : nextMs);
+  }
+
+  #giveUp(session: Session, nowMs: number): void {
+    if (this.#owner.hasMoreThanOne) {
+      session.quit();
+      return;
+    }
+    if (session.expiresAtMs > nowMs) return;
+    // If no other is to be had, the old one still works: it gets another span of life.
+    this.#owner.replaceLast((replaced) => {
+      if (!replaced) session.expiresAtMs = nowMs + this.#settings.maxConnectionAgeMs;
+    });
+  }
+}

@@ -1,0 +1,114 @@
+import type { Pool } from 'mysql2';
+import {
+  type Clock,
+  type Endpoint,
+  EvenkeelError,
+  poolDefaults,
+  type Rng,
+  systemClock,
+  systemRng,
+  type Transport,
+} from '../../../index.js';
+import { checkNumber, checkString, markLasting } from '../../kit/index.js';
+import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from '../options.js';
+import { isRefusedLogIn } from '../outcome.js';
+import { openServerConnection } from './open-server.js';
+import { rowsOn } from './out-of-band-query.js';
+import type { ServerConnection } from './server-connection.js';
+
+/** Options of `mysql2Transport`. */
+export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
+  /** The Service's name: what TLS sends and checks. Needed with `ssl`. @defaultValue none */
+  readonly host?: string | undefined;
+  /** Time to open one connection, handshake included, in ms. @defaultValue 2000 */
+  readonly connectTimeoutMs?: number | undefined;
+  /** Mean age at which a connection is replaced, once it is idle, in ms, ± 50 %; Infinity = never. @defaultValue 1800000 (30 min) */
+  readonly maxConnectionAgeMs?: number | undefined;
+  /** For tests. */
+  readonly clock?: Clock | undefined;
+  /** For tests. */
+  readonly rng?: Rng | undefined;
+}
+
+/**
+ * Opens one mysql2 Pool per server: its host is the Service, its sockets go to the pod's address. The first connection
+ * is opened ahead of the first query. For `createBalancer`; `createPoolCluster` does all of it.
+ *
+ * A balancer with this transport should be told `pool: { maxConnectionAgeMs: Infinity }`: the pool sees to the age of its
+ * connections, one by one.
+ *
+ * @param options Throws EVENKEEL_OPTION for what does not fit.
+ * @example
+ * const transport = mysql2Transport({ user: 'app', password, database: 'shop' });
+ * const balancer = createBalancer({ resolver, transport, pool: { maxConnectionAgeMs: Infinity } });
+ * const [rows] = await balancer.run((pool) => pool.promise().query('SELECT 1'));
+ */
+export function mysql2Transport(options: Mysql2TransportOptions): Transport<Pool> {
+  checkNames('options', options, ['connectTimeoutMs', 'maxConnectionAgeMs', 'clock', 'rng']);
+  const { connectTimeoutMs, maxConnectionAgeMs, host, clock = systemClock, rng = systemRng } = options;
+  if (host !== undefined) checkString('host', host);
+  const settings = resolveServerSettings(
+    {
+      ...options,
+      pool: {
+        connectTimeoutMs: checkNumber('connectTimeoutMs', connectTimeoutMs, poolDefaults.connectTimeoutMs, {
+          min: 1,
+          max: 600_000,
+        }),
+        maxConnectionAgeMs: checkNumber('maxConnectionAgeMs', maxConnectionAgeMs, poolDefaults.maxConnectionAgeMs, {
+          min: 1_000,
+          infinite: true,
+        }),
+      },
+    },
+    host,
+  );
+  return new ServerTransport({ settings, clock, rng });
+}
+
+/** What is told of the pools a transport makes. */
+export interface ServerTransportParts {
+  readonly settings: ServerSettings;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly warn?: (error: Error) => void;
+  readonly opened?: (pool: Pool) => void;
+}
+
+/** The same for the cluster, which needs more of a server than its Pool. */
+export class ServerTransport implements Transport<Pool> {
+  readonly #parts: ServerTransportParts;
+  readonly #servers = new WeakMap<Pool, ServerConnection>();
+  /** By the endpoint's key, the latest that is open: for questions beside the calls. */
+  readonly #byKey = new Map<string, ServerConnection>();
+
+  constructor(parts: ServerTransportParts) {
+    this.#parts = parts;
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
+    const { settings, clock, rng, warn = () => {}, opened = () => {} } = this.#parts;
+    const parts = { endpoint, settings, clock, rng, warn, opened };
+    const server = await openServerConnection(parts, signal).catch((error: Error) => {
+      throw isRefusedLogIn(error) ? markLasting(error) : error;
+    });
+    this.#servers.set(server.handle, server);
+    this.#byKey.set(endpoint.key, server);
+    void server.closed.then(() => {
+      if (this.#byKey.get(endpoint.key) === server) this.#byKey.delete(endpoint.key);
+    });
+    return server;
+  }
+
+  /** The server a pool of ours leads to. */
+  serverOf(pool: Pool): ServerConnection | undefined {
+    return this.#servers.get(pool);
+  }
+
+  /** Asks a server something, on a connection of its own. */
+  async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
+    const server = this.#byKey.get(endpoint.key);
+    if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
+    return rowsOn(server, sql, signal);
+  }
+}
