@@ -14,11 +14,11 @@ import {
 import type { CallOwner } from './call-owner.js';
 import { refusalOf } from './check-dispatch.js';
 import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
+import { isRefusedError } from './http2.js';
 import { outcomeOfError } from './outcome.js';
 import { PodRequest } from './pod-client.js';
 import { isGivenUpError, podLeftError } from './pod-left.js';
 import { dispatchTo } from './pod-pool.js';
-import { isRefusedError } from './refused-stream.js';
 import { unsentTeller } from './unsent-request.js';
 import { isBodyError } from './watched-body.js';
 

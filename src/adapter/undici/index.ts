@@ -6,15 +6,15 @@ export { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from
 export { createFetch, type ServiceFetch } from './fetch.js';
 export { type HedgeOptions, hedgeDefaults } from './hedging.js';
 export { cookieKey, headerKey, type RequestKey } from './key.js';
-export { createServiceAgent, type ServiceAgent } from './service-agent.js';
-export { type ServiceInterceptor, serviceInterceptor } from './service-interceptor.js';
+export { createServiceAgent, type ServiceAgent } from './service-agent/service-agent.js';
+export { type ServiceInterceptor, serviceInterceptor } from './service-agent/service-interceptor.js';
 export {
   type ServiceAgentOptions,
   type ServiceInterceptorOptions,
   type ServiceOptions,
   serviceAgentDefaults,
-} from './service-options.js';
-export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-router.js';
+} from './service-agent/service-options.js';
+export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-agent/service-router.js';
 export type { DispatcherStats } from './stats.js';
 export {
   type UndiciConnectionOptions,

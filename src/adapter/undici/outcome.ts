@@ -2,7 +2,7 @@ import { type Outcome, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
 import { isPodLeftError } from '../http/pod-left.js';
 import { outcomeOfSystemError } from '../kit/index.js';
-import { isRefusedError } from './refused-stream.js';
+import { isRefusedError } from './http2.js';
 
 /** The value of one header in undici's raw form, `[name, value, …]` of buffers or strings. */
 export function rawHeader(headers: unknown, wanted: string): string | undefined {

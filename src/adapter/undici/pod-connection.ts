@@ -5,11 +5,10 @@ import { type Dialled, dialler } from '../http/dial.js';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { DeferredEnds, SessionPool } from './deferred-end.js';
 import { holdEnd } from './held-end.js';
+import { DeferredEnds, SessionPool, SilenceWatch } from './http2.js';
 import { PodClient } from './pod-client.js';
 import { PodPool } from './pod-pool.js';
-import { SilenceWatch } from './silence-watch.js';
 
 /** What the connection of one pod is made of. */
 export interface PodConnectionParts extends CommonParts {

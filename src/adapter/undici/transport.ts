@@ -6,9 +6,8 @@ import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
-import { SessionPool } from './deferred-end.js';
+import { PING_MS, SessionPool } from './http2.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
-import { PING_MS } from './silence-watch.js';
 
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
 export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);

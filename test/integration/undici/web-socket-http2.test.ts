@@ -14,7 +14,7 @@ import { createDispatcher, createServiceAgent, type ServiceDispatcher } from 'ev
 import * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { PING_MS } from '../../../src/adapter/undici/silence-watch.js';
+import { PING_MS } from '../../../src/adapter/undici/http2.js';
 import { titleOf } from '../../support/title-of.js';
 import { isFrom8 } from './support/version.js';
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createServiceAgent, serviceAgentDefaults } from '../../../src/adapter/undici/index.js';
-import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/service-options.js';
+import { serviceInterceptorOptionNames } from '../../../src/adapter/undici/service-agent/service-options.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
 describe('docs/reference/options-http.md, createServiceAgent', () => {

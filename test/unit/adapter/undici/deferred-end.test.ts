@@ -1,7 +1,7 @@
 import { Socket } from 'node:net';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { DeferredEnds, SessionPool } from '../../../../src/adapter/undici/deferred-end.js';
+import { DeferredEnds, SessionPool } from '../../../../src/adapter/undici/http2.js';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 

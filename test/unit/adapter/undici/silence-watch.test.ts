@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PING_MS, SilenceWatch } from '../../../../src/adapter/undici/silence-watch.js';
+import { PING_MS, SilenceWatch } from '../../../../src/adapter/undici/http2.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 let clock: FakeClock;

@@ -1,8 +1,8 @@
 import { type Dispatcher, errors } from 'undici';
-import { bodyOf } from './dispatch-options.js';
-import { type HandlerV2, Relay, RelayedController, tellFailed } from './relay.js';
-import { noContext } from './transport.js';
-import { unsentTeller } from './unsent-request.js';
+import { bodyOf } from '../dispatch-options.js';
+import { type HandlerV2, Relay, RelayedController, tellFailed } from '../relay.js';
+import { noContext } from '../transport.js';
+import { unsentTeller } from '../unsent-request.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;

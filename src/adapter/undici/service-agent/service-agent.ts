@@ -1,10 +1,11 @@
 import type { Dispatcher, Pool } from 'undici';
-import { type Balancer, EvenkeelError, poolDefaults } from '../../index.js';
-import { checkKeys, pickNames } from '../kit/index.js';
-import { checkRuntime } from './check-runtime.js';
-import { bindMethods, EndingDispatcher } from './ending-dispatcher.js';
-import { checkFallback, type EventSourceOptions, Fallback, refuse } from './fallback.js';
-import { asHandlerV2 } from './handler-v1.js';
+import { type Balancer, EvenkeelError, poolDefaults } from '../../../index.js';
+import { checkKeys, pickNames } from '../../kit/index.js';
+import { checkRuntime } from '../check-runtime.js';
+import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
+import { checkFallback, type EventSourceOptions, Fallback, refuse } from '../fallback.js';
+import { asHandlerV2 } from '../handler-v1.js';
+import { OpeningWebSockets, type WebSocketLimits, webSocketLimits, webSocketLimitsOf } from '../web-socket.js';
 import {
   type ResolvedServiceOptions,
   resolveServiceOptions,
@@ -12,7 +13,6 @@ import {
   serviceInterceptorOptionNames,
 } from './service-options.js';
 import { type ServiceAgentSnapshot, ServiceRouter } from './service-router.js';
-import { OpeningWebSockets, type WebSocketLimits, webSocketLimits, webSocketLimitsOf } from './web-socket.js';
 
 /** An undici Dispatcher for a whole app: requests to Services are balanced, all others are left alone. */
 export interface ServiceAgent extends Dispatcher, AsyncDisposable {

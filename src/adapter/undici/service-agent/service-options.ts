@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
-import { type Clock, resolverFrom, systemClock, type TargetOptions } from '../../index.js';
-import { checkClusterDomain } from '../http/target.js';
+import { type Clock, resolverFrom, systemClock, type TargetOptions } from '../../../index.js';
+import { checkClusterDomain } from '../../http/target.js';
 import {
   balancingOptionNames,
   checkBalancingOptions,
@@ -10,11 +10,11 @@ import {
   optionError,
   pickNames,
   type ServiceRule,
-} from '../kit/index.js';
-import { callRules } from './call-options.js';
-import { type DispatcherOptions, dispatcherOptionNames } from './dispatcher.js';
-import { undiciConnectionOptionNames, undiciTransport } from './transport.js';
-import { type WebSocketOptions, webSocketLimits } from './web-socket.js';
+} from '../../kit/index.js';
+import { callRules } from '../call-options.js';
+import { type DispatcherOptions, dispatcherOptionNames } from '../dispatcher.js';
+import { undiciConnectionOptionNames, undiciTransport } from '../transport.js';
+import { type WebSocketOptions, webSocketLimits } from '../web-socket.js';
 
 /** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackDispatcher`. */
 export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;

@@ -1,6 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
-import type { Balancer } from '../../index.js';
-import { checkRuntime } from './check-runtime.js';
+import type { Balancer } from '../../../index.js';
+import { checkRuntime } from '../check-runtime.js';
 import { resolveServiceOptions, type ServiceInterceptorOptions } from './service-options.js';
 import { type ServiceAgentSnapshot, ServiceRouter } from './service-router.js';
 

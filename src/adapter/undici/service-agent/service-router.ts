@@ -1,17 +1,17 @@
 import type { Dispatcher, Pool } from 'undici';
-import type { Balancer, BalancerSnapshot } from '../../index.js';
-import { socketsAreMocked } from '../http/mocked-sockets.js';
-import { asError, type ServiceHostSnapshot, ServiceHosts } from '../kit/index.js';
+import type { Balancer, BalancerSnapshot } from '../../../index.js';
+import { socketsAreMocked } from '../../http/mocked-sockets.js';
+import { asError, type ServiceHostSnapshot, ServiceHosts } from '../../kit/index.js';
+import { faultOf, refusalOf } from '../check-dispatch.js';
+import { resolvePath, withHost, withOneLength } from '../dispatch-options.js';
+import type { ServiceDispatcher } from '../dispatcher.js';
+import { refuse } from '../fallback.js';
+import { asHandlerV2 } from '../handler-v1.js';
+import { type OwnOptions, ownOptions } from '../own-options.js';
+import type { DispatcherStats } from '../stats.js';
 import { type BalancedService, BalancedServices } from './balanced-services.js';
-import { faultOf, refusalOf } from './check-dispatch.js';
-import { resolvePath, withHost, withOneLength } from './dispatch-options.js';
-import type { ServiceDispatcher } from './dispatcher.js';
-import { refuse } from './fallback.js';
-import { asHandlerV2 } from './handler-v1.js';
-import { type OwnOptions, ownOptions } from './own-options.js';
 import { type Onward, PendingRequest } from './pending-request.js';
 import type { ResolvedServiceOptions } from './service-options.js';
-import type { DispatcherStats } from './stats.js';
 
 /** What a human wants to see of an agent: plain JSON, made when asked for. */
 export interface ServiceAgentSnapshot {

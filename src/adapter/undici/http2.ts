@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { type Dispatcher, errors, Pool } from 'undici';
+import type { Clock, Timer } from '../../index.js';
 import { afterPendingIo } from '../kit/index.js';
 import { ownOptions } from './own-options.js';
 
@@ -71,4 +72,80 @@ export class SessionPool extends Pool {
     afterPendingIo(() => void super.dispatch(own, handler));
     return true;
   }
+}
+
+/**
+ * How often undici sends an HTTP/2 PING, in ms. A live connection is therefore never silent for much longer than this,
+ * whatever its requests are waiting for.
+ */
+export const PING_MS = 4_000;
+/** This many consecutive checks without a byte end a connection. */
+const SILENT_LOOKS = 3;
+
+/**
+ * Finds HTTP/2 connections nobody answers on: the pod's machine is gone, its process is frozen, or Node did not notice
+ * the end of the socket (nodejs/node#61304). undici sends PINGs, but does not mind when no answer comes: requests on such a
+ * connection would hang.
+ *
+ * Counts looks, not time: after a stall of our own event loop one look comes late, and what arrived meanwhile is read
+ * before the next.
+ */
+export class SilenceWatch {
+  readonly #clock: Clock;
+  readonly #received: () => number | undefined;
+  readonly #dead: (silentMs: number) => void;
+  #timer: Timer | undefined;
+  #last: number | undefined;
+  #silentLooks = 0;
+
+  /**
+   * @param received Bytes received so far; undefined while there is no connection that sends PINGs.
+   * @param dead The connection is of no use. The watch goes on: another may follow.
+   */
+  constructor(clock: Clock, received: () => number | undefined, dead: (silentMs: number) => void) {
+    this.#clock = clock;
+    this.#received = received;
+    this.#dead = dead;
+    this.#arm();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #arm(): void {
+    this.#timer = this.#clock.timer(() => this.#look(), PING_MS);
+  }
+
+  #look(): void {
+    this.#arm();
+    const received = this.#received();
+    const silent = received !== undefined && received === this.#last;
+    this.#last = received;
+    this.#silentLooks = silent ? this.#silentLooks + 1 : 0;
+    if (this.#silentLooks < SILENT_LOOKS) return;
+    this.#silentLooks = 0;
+    this.#dead(SILENT_LOOKS * PING_MS);
+  }
+}
+
+/** The error code REFUSED_STREAM (RFC 9113, 7). */
+const REFUSED_STREAM = 7;
+/** What undici fails a request with that a GOAWAY without an error left out. */
+const GOAWAY = 'HTTP/2: "GOAWAY" frame received with code 0';
+
+/**
+ * Whether `error` says that the pod did nothing of an HTTP/2 request that was sent: it refused the stream (RFC 9113, 8.7),
+ * or its GOAWAY names an earlier stream as the last it looked at (6.8). It may then be sent again, whatever its method.
+ * undici 8 does that itself, once; it fails with this what is refused again, or has a body that is there no more.
+ *
+ * To the letter, since a POST depends on it. undici 8.0 and 8.1 fail any request that runs when a GOAWAY comes, but with
+ * UND_ERR_SOCKET; from 8.2 (seen to 8.12) those with UND_ERR_INFO are only the ones that were left out. The code of a
+ * refused stream is told from 8.10 on.
+ */
+export function isRefusedError(error: Error): boolean {
+  const { code, message, http2ErrorCode } = error as Error & { code?: unknown; http2ErrorCode?: unknown };
+  if (code === 'ERR_HTTP2_STREAM_ERROR') return http2ErrorCode === REFUSED_STREAM;
+  return code === 'UND_ERR_INFO' && message === GOAWAY;
 }
