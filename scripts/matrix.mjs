@@ -29,6 +29,8 @@ const variants = [
     version: '8.0.0',
   },
   { name: 'undici-8.2', from: 22, folders: ['undici'], peer: 'undici', version: '8.2.0' },
+  // The last whose HTTP/2 is refused, and the first whose is not.
+  { name: 'undici-8.9', from: 22, folders: ['undici/versions.test.ts'], peer: 'undici', version: '8.9.0' },
   { name: 'undici-8.10.0', from: 22, folders: ['undici'], peer: 'undici', version: '8.10.0' },
   // Ten pods replaced three times over HTTP/2 under load: the proof at full counts, with its figures.
   {

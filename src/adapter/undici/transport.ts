@@ -16,16 +16,17 @@ export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
 export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
 
 /**
- * True for undici 8.0 and 8.1, which fail all requests that run on a connection when the other side says GOAWAY. They do
- * not tell their version; the error they fail them with takes no cause before 8.2.
+ * Why this undici's HTTP/2 is not used; undefined where it is. Before 8.10 it sends a request without end to a pod that rejects
+ * it by GOAWAY each time, which leaves the process no time for anything else. Before 8.5 POSTs wait for everything that runs on the
+ * connection, and before 8.4 every request does; 8.0 and 8.1 fail running requests at a GOAWAY.
+ *
+ * undici does not tell its version. Only the clients of those versions have a field for the PING interval.
  */
-const failsAtGoaway: boolean = !coreTakesHandlerV1 && informational('GOAWAY', { cause: 'any' }).cause === undefined;
-
-function informational(...values: [message: string, options: ErrorOptions]): Error {
-  const { InformationalError } = undici.errors as unknown as {
-    readonly InformationalError: new (...values: unknown[]) => Error;
-  };
-  return new InformationalError(...values);
+function http2Defect(): string | undefined {
+  if (coreTakesHandlerV1) return 'undici 7 (it fails running requests at a GOAWAY';
+  const fields = Object.getOwnPropertySymbols(new undici.Client('http://localhost'));
+  const isEarly = fields.some(({ description }) => description === 'ping interval');
+  return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
 }
 
 /** How the sockets to each pod are opened and used. */
@@ -46,8 +47,8 @@ export interface UndiciConnectionOptions {
    */
   readonly credentialsRefreshMs?: number | undefined;
   /**
-   * Whether HTTP/2 is offered over TLS. Needs undici 8.2, better 8.10 or later; earlier versions are refused, because they fail
-   * running requests when a pod sends GOAWAY, as in every rolling update. @defaultValue false
+   * Whether HTTP/2 is offered over TLS. Needs undici 8.10; with earlier versions it is refused (EVENKEEL_OPTION), because they lose
+   * requests when a pod sends GOAWAY, as in every rolling update, or send them without end. @defaultValue false
    */
   readonly allowH2?: boolean | undefined;
   /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
@@ -167,14 +168,8 @@ function poolsOf(handle: Pool): Pool[] {
 function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
   checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
   const allowH2 = checkBoolean('allowH2', options.allowH2, false);
-  if (allowH2 && coreTakesHandlerV1) throw optionError('allowH2', 'false with undici 7 (it needs 8.2)', allowH2);
-  if (allowH2 && failsAtGoaway) {
-    throw optionError(
-      'allowH2',
-      'false with undici 8.0 and 8.1 (they fail running requests at a GOAWAY; it needs 8.2)',
-      allowH2,
-    );
-  }
+  const defect = allowH2 ? http2Defect() : undefined;
+  if (defect !== undefined) throw optionError('allowH2', `false with ${defect}; it needs 8.10)`, allowH2);
   const common = resolveHttpTransport(options, { allowH2, errors: dialErrors });
   const streams = { min: 1, max: MAX_COUNT, integer: true };
   const maxConcurrentStreams = checkNumber('maxConcurrentStreams', options.maxConcurrentStreams, 100, streams);

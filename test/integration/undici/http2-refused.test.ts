@@ -7,7 +7,7 @@ import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { RefusingHttp2Pod } from '../../support/refusing-http2-pod.js';
 import { titleOf } from '../../support/title-of.js';
-import { isFrom8 } from './support/version.js';
+import { carriesHttp2 } from './support/version.js';
 
 const origin = 'https://orders.shop:8443';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
@@ -16,8 +16,8 @@ const certificate = createCertificate({ hosts: ['orders.shop'] });
  * A pod says of a request that it was not processed, and says so again when undici sends it there once more. Before 8.10
  * undici does that without end.
  */
-describe.runIf(isFrom8(10))(
-  titleOf('with undici 8, a pod that refuses a request twice', isFrom8(10), 'it needs undici 8.10'),
+describe.runIf(carriesHttp2)(
+  titleOf('with undici 8, a pod that refuses a request twice', carriesHttp2, 'it needs undici 8.10'),
   () => {
     let pods: Pods;
     let refusing: RefusingHttp2Pod;

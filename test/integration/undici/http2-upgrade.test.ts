@@ -4,12 +4,12 @@ import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { titleOf } from '../../support/title-of.js';
-import { isFrom8 } from './support/version.js';
+import { carriesHttp2 } from './support/version.js';
 
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 
-describe.runIf(isFrom8(10))(
-  titleOf('with undici 8, an upgrade over HTTP/2', isFrom8(10), 'it needs undici 8.10'),
+describe.runIf(carriesHttp2)(
+  titleOf('with undici 8, an upgrade over HTTP/2', carriesHttp2, 'it needs undici 8.10'),
   () => {
     let server: Http2SecureServer;
     let sessions: ServerHttp2Session[];

@@ -2,27 +2,16 @@ import { roundRobin, staticEndpoints } from 'evenkeel';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { connected } from '../../support/connected.js';
 import { type Pod, Pods } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
+import { carriesHttp2 } from './support/version.js';
 
 const origin = 'https://orders.shop:8443';
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 
-describe('with undici 7, HTTP/2', () => {
-  it.runIf(coreTakesHandlerV1)(
-    titleOf('is refused as an option: a GOAWAY would lose requests', coreTakesHandlerV1, 'it needs undici 7'),
-    () => {
-      expect(() => createDispatcher(origin, { allowH2: true, resolver: '127.0.0.1:1' })).toThrow(
-        expect.objectContaining({ code: 'EVENKEEL_OPTION', message: expect.stringContaining('undici 7') }),
-      );
-    },
-  );
-});
-
-describe.runIf(!coreTakesHandlerV1)(titleOf('with undici 8, HTTP/2', !coreTakesHandlerV1, 'it needs undici 8'), () => {
+describe.runIf(carriesHttp2)(titleOf('with undici 8, HTTP/2', carriesHttp2, 'it needs undici 8.10'), () => {
   let pods: Pods;
   let orders: ServiceDispatcher;
   const open = async (options: DispatcherOptions = {}, count = 2): Promise<void> => {
@@ -80,6 +69,20 @@ describe.runIf(!coreTakesHandlerV1)(titleOf('with undici 8, HTTP/2', !coreTakesH
     await until('the pod has what follows', async () => (await pods.total('requests')) === requests + 2);
     for (const { body } of await Promise.all([running, following])) await body.dump();
   });
+
+  it.each(['GET', 'POST'] as const)(
+    'a %s does not wait for a request that runs on the same connection',
+    async (method) => {
+      await open({ resolver: staticEndpoints(pods.endpoints.slice(0, 1)) }, 1);
+      const requests = await pods.total('requests');
+      const running = orders.request({ path: '/hang', method: 'GET' });
+      running.catch(() => {});
+      await until('the pod has it', async () => (await pods.total('requests')) === requests + 1);
+      const { statusCode, body } = await orders.request({ path: '/', method });
+      await body.dump();
+      expect(statusCode).toBe(200);
+    },
+  );
 
   it('loses no running request to a GOAWAY', async () => {
     await open();

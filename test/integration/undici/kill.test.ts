@@ -1,13 +1,13 @@
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, createFetch } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
-import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { connected } from '../../support/connected.js';
 import type { PodOptions } from '../../support/pods.js';
 import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';
 import { BEGUN, readOn, type Send, Traffic } from './support/traffic.js';
+import { carriesHttp2 } from './support/version.js';
 
 const PODS = PROOF ? 10 : 4;
 const CALLERS = PROOF ? 64 : 24;
@@ -54,7 +54,7 @@ const clients: [string, (cluster: Cluster) => Client, Omit<PodOptions, 'name'>?]
     },
   ],
 ];
-if (!coreTakesHandlerV1) {
+if (carriesHttp2) {
   clients.push([
     'undici.request over HTTP/2',
     (of) => {

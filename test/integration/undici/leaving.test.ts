@@ -4,11 +4,11 @@ import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { connected } from '../../support/connected.js';
 import { HangingEndpoint } from '../../support/hanging-endpoint.js';
 import { Pod, type PodOptions } from '../../support/pods.js';
 import { until } from '../../support/until.js';
+import { carriesHttp2 } from './support/version.js';
 
 const certificate = createCertificate({ hosts: ['orders.shop'] });
 const tls = { tls: certificate };
@@ -67,7 +67,7 @@ describe('a pod that leaves while a connection to it opens', () => {
 
   describe.each([
     ['HTTP/1.1', tls, {}],
-    ...(coreTakesHandlerV1 ? [] : [['HTTP/2', { ...tls, http2: true }, { allowH2: true }] as const]),
+    ...(carriesHttp2 ? [['HTTP/2', { ...tls, http2: true }, { allowH2: true }] as const] : []),
   ] as const)('%s', (_protocol, pod, options) => {
     it.each([
       ['text', () => 'once'],

@@ -3,7 +3,6 @@ import { dns } from 'evenkeel';
 import { createCertificate, createDnsServer } from 'evenkeel/testing/servers';
 import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { connected } from '../../support/connected.js';
 import type { PodOptions } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';
@@ -11,6 +10,7 @@ import { until } from '../../support/until.js';
 import { Cluster } from './support/cluster.js';
 import { PROOF, report } from './support/proof.js';
 import { Traffic, through } from './support/traffic.js';
+import { carriesHttp2 } from './support/version.js';
 
 const PODS = PROOF ? 10 : 3;
 const CALLERS = PROOF ? 64 : 24;
@@ -87,12 +87,8 @@ describe('a rolling update, seen in EndpointSlices', () => {
     expect(cluster.killed).toEqual([]);
   });
 
-  it.runIf(!coreTakesHandlerV1)(
-    titleOf(
-      'fails no request of any method over HTTP/2, where pods say GOAWAY',
-      !coreTakesHandlerV1,
-      'it needs undici 8',
-    ),
+  it.runIf(carriesHttp2)(
+    titleOf('fails no request of any method over HTTP/2, where pods say GOAWAY', carriesHttp2, 'it needs undici 8.10'),
     { timeout: LIMIT_MS },
     async () => {
       await start({ tls: certificate, http2: true }, 'https://orders.shop:8443', { tls, allowH2: true });
@@ -148,11 +144,11 @@ describe.runIf(severalAddresses)(
       expect(traffic.failed('GET')).toEqual([]);
     });
 
-    it.runIf(!coreTakesHandlerV1)(
+    it.runIf(carriesHttp2)(
       titleOf(
         'fails no GET over HTTP/2, where pods say GOAWAY in the middle of the traffic',
-        !coreTakesHandlerV1,
-        'it needs undici 8',
+        carriesHttp2,
+        'it needs undici 8.10',
       ),
       { timeout: LIMIT_MS },
       async () => {

@@ -6,13 +6,13 @@ import { createCertificate, type ServiceController } from 'evenkeel/testing/serv
 import { createServiceAgent, type ServiceAgent, type ServiceAgentOptions } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
-import { coreTakesHandlerV1 } from '../../../src/adapter/undici/transport.js';
 import { DiscoveryWorld } from '../../support/discovery-world.js';
 import { Pod, Pods } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { agentShowsHeaders, reachesGlobalFetch } from './support/global-fetch.js';
 import { undici8 } from './support/undici8.js';
+import { carriesHttp2 } from './support/version.js';
 
 type Undici = typeof undici;
 // undici 8 needs APIs that Node 20 does not have: there it fails to load.
@@ -242,11 +242,11 @@ it('a proxy for the world outside is none for Services', async () => {
   await new Promise((resolve) => proxy.close(resolve));
 });
 
-it.runIf(!coreTakesHandlerV1)(
+it.runIf(carriesHttp2)(
   titleOf(
     'HTTP/2: all requests to a pod on one connection; plain Services are unaffected',
-    !coreTakesHandlerV1,
-    'it needs undici 8',
+    carriesHttp2,
+    'it needs undici 8.10',
   ),
   async () => {
     const certificate = createCertificate({ hosts: ['orders.shop'] });

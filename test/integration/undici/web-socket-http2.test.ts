@@ -16,7 +16,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
 import { PING_MS } from '../../../src/adapter/undici/http2.js';
 import { titleOf } from '../../support/title-of.js';
-import { isFrom8 } from './support/version.js';
+import { carriesHttp2, isFrom8 } from './support/version.js';
 
 const certificate = createCertificate({ hosts: ['orders.shop', 'localhost'] });
 const tls = { ca: certificate.cert };
@@ -125,8 +125,8 @@ const ask = async ([origin, dispatcher]: Way, more: object = {}): Promise<string
   return body.text();
 };
 
-describe.runIf(isFrom8(2))(
-  titleOf('with undici 8, a WebSocket to a pod that speaks HTTP/2', isFrom8(2), 'it needs undici 8.2'),
+describe.runIf(carriesHttp2)(
+  titleOf('with undici 8, a WebSocket to a pod that speaks HTTP/2', carriesHttp2, 'it needs undici 8.10'),
   () => {
     describe.each(Object.entries(ways))('by %s', (_name, make) => {
       it('is opened over HTTP/1.1 where HTTP/2 has no extended CONNECT, and requests stay on HTTP/2', async () => {

@@ -13,3 +13,6 @@ const [major = 0, minor = 0] = version.split('.').map(Number);
 
 /** Whether it is that version of undici 8 or a later one. */
 export const isFrom8 = (wanted: number): boolean => major > 8 || (major === 8 && minor >= wanted);
+
+/** Whether `allowH2` is taken. */
+export const carriesHttp2: boolean = isFrom8(10);
