@@ -12,7 +12,7 @@ export interface ConnectAttemptParts<C> {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly gate: ConnectGate;
-  /** Recent consecutive failures of the endpoint: others go first. */
+  /** Recent consecutive failures of the endpoint: others go first, and the transport is told. */
   readonly failures: number;
   /** Exactly one of the two is called, once, never synchronously; none after `callOff`. */
   opened(connection: Connection<C>): void;
@@ -38,13 +38,13 @@ export class ConnectAttempt<C> implements GateVisitor {
 
   /** Only the gate calls this. */
   begin(): void {
-    const { transport, endpoint, timeoutMs, clock } = this.#parts;
+    const { transport, endpoint, timeoutMs, clock, failures } = this.#parts;
     const limit = new AbortController();
     this.#limit = limit;
     this.#timer = deadline(clock, () => this.#timedOut(), timeoutMs);
     let opening: Promise<Connection<C>>;
     try {
-      opening = Promise.resolve(transport.connect(endpoint, limit.signal));
+      opening = Promise.resolve(transport.connect(endpoint, limit.signal, failures));
     } catch (error) {
       opening = Promise.reject(error);
     }

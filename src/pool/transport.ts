@@ -5,8 +5,11 @@ export interface Transport<C> {
   /**
    * Opens a connection. Rejects if it cannot, or when `signal` aborts (timeout, endpoint gone, balancer closed); after an abort
    * nothing may stay open.
+   *
+   * @param failures How many attempts and connections to this endpoint failed recently, one after the other; 0 = nothing is known
+   * against it.
    */
-  connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<C>>;
+  connect(endpoint: Endpoint, signal: AbortSignal, failures?: number): Promise<Connection<C>>;
 }
 
 /** An open connection, or a small pool of them, to one endpoint. */

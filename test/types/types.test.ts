@@ -14,6 +14,7 @@ const installed: Record<string, readonly string[]> = {
   mysql2: ['@types/node', 'undici-types', 'mysql2'],
   'node-http': ['@types/node', 'undici-types'],
   rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
+  tcp: ['@types/node', 'undici-types'],
   undici: ['@types/node', 'undici-types', 'undici'],
 };
 

@@ -14,6 +14,20 @@ export {
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
 export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
 export { LatencyQuantile } from '../../balancer/latency-quantile.js';
+export {
+  type PlacedConnection,
+  Placements,
+  type PlacementsParts,
+} from '../../balancer/placements.js';
+export {
+  type ConnectionLeaving,
+  type PlacingOptions,
+  placingOptionNames,
+  type RebalanceOptions,
+  type ResolvedPlacingOptions,
+  rebalanceDefaults,
+  resolvePlacingOptions,
+} from '../../balancer/placing-options.js';
 export { noCounts } from '../../balancer/snapshot.js';
 export { hostPort, normalizeAddress } from '../../endpoint/address.js';
 export { type Asked, ask, askedError, isAskedError, isPromise } from '../../endpoint/asked.js';
@@ -55,3 +69,10 @@ export { applyStages } from '../../stage/stage.js';
 export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
 export { type OpenSocketOptions, openSocket } from './open-socket.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
+export {
+  type PlaceOptions,
+  placeOptionNames,
+  SocketPlacer,
+  type SocketPlacerOptions,
+  socketPlacerOptionNames,
+} from './socket-placer.js';

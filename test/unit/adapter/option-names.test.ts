@@ -3,6 +3,7 @@ import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { createRSocket } from '../../../src/adapter/rsocket/index.js';
+import { createConnector } from '../../../src/adapter/tcp/index.js';
 import { createDispatcher } from '../../../src/adapter/undici/index.js';
 import { createBalancer, staticEndpoints } from '../../../src/index.js';
 import { FakeTransport } from '../../../src/testing/index.js';
@@ -32,6 +33,10 @@ const entryPoints = {
   rsocket: (options: object) => {
     const rsocket = createRSocket('orders.shop:7000', { resolver, ...options });
     open.push(() => rsocket.close());
+  },
+  tcp: (options: object) => {
+    const connector = createConnector('orders.shop:7000', { resolver, ...options });
+    open.push(() => connector.close());
   },
   run: async (options: object) => {
     const balancer = createBalancer({ resolver, transport: new FakeTransport() });
@@ -82,7 +87,7 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     { undici: 'deadlineMs', 'node:http': 'deadlineMs', run: 'deadlineMs' },
   ],
   ['time for a statement', ['queryTimeoutMs'], { mysql2: 'queryTimeoutMs' }],
-  ['TLS settings', ['tls', 'ssl'], { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls' }],
+  ['TLS settings', ['tls', 'ssl'], { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls', tcp: 'tls' }],
   [
     'where other calls go',
     ['fallbackDispatcher', 'fallbackAgent', 'otherwise'],

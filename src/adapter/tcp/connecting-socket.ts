@@ -1,0 +1,117 @@
+import type { Socket } from 'node:net';
+import { Duplex } from 'node:stream';
+
+type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
+
+/**
+ * A stream that is there before its socket is: for libraries that want one at once. It cannot be the socket itself, because a
+ * pod that cannot be connected to is left for another.
+ */
+export class ConnectingSocket extends Duplex {
+  #socket: Socket | undefined;
+  readonly #given = new AbortController();
+  readonly #connect: (signal: AbortSignal) => Promise<Socket>;
+  readonly #waiting: ((socket: Socket) => void)[] = [];
+
+  constructor(connect: (signal: AbortSignal) => Promise<Socket>) {
+    super({ allowHalfOpen: true });
+    this.#connect = connect;
+  }
+
+  get connecting(): boolean {
+    return this.#socket === undefined && !this.destroyed;
+  }
+
+  get remoteAddress(): string | undefined {
+    return this.#socket?.remoteAddress;
+  }
+
+  get remotePort(): number | undefined {
+    return this.#socket?.remotePort;
+  }
+
+  setNoDelay(on?: boolean): this {
+    return this.#later('setNoDelay', on);
+  }
+
+  setKeepAlive(on?: boolean, initialDelayMs?: number): this {
+    return this.#later('setKeepAlive', on, initialDelayMs);
+  }
+
+  setTimeout(ms: number, callback?: () => void): this {
+    if (callback !== undefined) this.once('timeout', callback);
+    return this.#later('setTimeout', ms);
+  }
+
+  ref(): this {
+    return this.#later('ref');
+  }
+
+  unref(): this {
+    return this.#later('unref');
+  }
+
+  override _construct(done: (error?: Error | null) => void): void {
+    this.#connect(this.#given.signal).then(
+      (socket) => {
+        if (this.destroyed) socket.destroy();
+        else this.#adopt(socket);
+        done();
+        if (!this.destroyed) this.emit('connect');
+      },
+      (error: Error) => done(this.destroyed ? null : error),
+    );
+  }
+
+  override _read(): void {
+    this.#socket?.resume();
+  }
+
+  override _write(chunk: unknown, encoding: BufferEncoding, done: (error?: Error | null) => void): void {
+    this.#socket?.write(chunk as Buffer, encoding, done);
+  }
+
+  override _final(done: (error?: Error | null) => void): void {
+    this.#socket?.end(done);
+  }
+
+  override destroy(error?: Error): this {
+    // Node destroys what is not constructed only once it is.
+    this.#given.abort(error ?? new Error('the stream was destroyed'));
+    return super.destroy(error);
+  }
+
+  override _destroy(error: Error | null, done: (error?: Error | null) => void): void {
+    const socket = this.#socket;
+    if (socket === undefined || socket.closed) {
+      done(error);
+      return;
+    }
+    // Its own `close` follows that of the socket.
+    socket.once('close', () => done(error));
+    socket.destroy();
+  }
+
+  #adopt(socket: Socket): void {
+    this.#socket = socket;
+    for (const act of this.#waiting.splice(0)) act(socket);
+    socket.on('data', (chunk) => {
+      if (!this.push(chunk)) socket.pause();
+    });
+    socket.on('end', () => this.push(null));
+    socket.on('timeout', () => this.emit('timeout'));
+    socket.on('error', (error) => this.destroy(error));
+    socket.on('close', () => {
+      if (!this.destroyed) this.destroy();
+    });
+  }
+
+  #later(name: Later, ...settings: unknown[]): this {
+    const act = (socket: Socket): void => {
+      (socket[name] as (...all: unknown[]) => void)(...settings);
+    };
+    if (this.#socket === undefined) this.#waiting.push(act);
+    else act(this.#socket);
+    return this;
+  }
+}

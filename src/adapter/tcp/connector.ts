@@ -1,0 +1,83 @@
+import { isIP, type LookupFunction, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type Balancer, outcomes } from '../../index.js';
+import { asError, checkKeys, SocketPlacer } from '../kit/index.js';
+import { ConnectingSocket } from './connecting-socket.js';
+import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
+
+/**
+ * Makes what connects to the pods of a Service, for any protocol over TCP or TLS. Must be closed.
+ *
+ * @param target Such as `broker.shop:5672`.
+ * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @example
+ * const broker = createConnector('broker.shop:5672');
+ * const socket = await broker.connect();
+ */
+export function createConnector(target: string, options: ConnectorOptions = {}): Connector {
+  return new ServiceConnector(new SocketPlacer(target, options));
+}
+
+class ServiceConnector implements Connector {
+  readonly balancer: Balancer<unknown>;
+  readonly lookup: LookupFunction;
+  readonly #placer: SocketPlacer;
+
+  constructor(placer: SocketPlacer) {
+    this.#placer = placer;
+    this.balancer = placer.balancer;
+    this.lookup = (_host, options, callback) => {
+      this.#addresses().then(
+        (found) => {
+          // With `all`, what cannot be connected to is followed by the next.
+          if (options.all) callback(null, found as never);
+          else callback(null, String(found[0]?.address), found[0]?.family);
+        },
+        (error) => callback(error, '', 0),
+      );
+    };
+    // Libraries call it without the connector.
+    this.createConnection = this.createConnection.bind(this);
+  }
+
+  connect(options?: ConnectOptions): Promise<Socket> {
+    return this.#placer.connect(options);
+  }
+
+  createConnection(_options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Duplex {
+    if (typeof callback === 'function') {
+      this.#placer.connect().then(
+        (socket) => callback(null, socket),
+        (error) => callback(asError(error)),
+      );
+      // An agent takes what is returned for the socket itself.
+      return undefined as never;
+    }
+    return new ConnectingSocket((signal) => this.#placer.connect({ signal }));
+  }
+
+  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    try {
+      checkKeys('close', options, ['signal']);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#placer.close(options.signal);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  /** Every address that can be used now, that of a pick first. */
+  async #addresses(): Promise<{ address: string; family: number }[]> {
+    const lease = await this.balancer.acquire();
+    lease.end(outcomes.notStarted);
+    const first = lease.endpoint.address;
+    const addresses = new Set([first]);
+    for (const { state, weight, address } of this.balancer.snapshot().endpoints) {
+      if (state === 'ready' && weight > 0) addresses.add(address.replace(/^\[?(.*?)\]?:\d+$/, '$1'));
+    }
+    return [...addresses].map((address) => ({ address, family: isIP(address) }));
+  }
+}

@@ -1,0 +1,3 @@
+export type { ConnectionLeaving, PlacingOptions, RebalanceOptions } from '../kit/index.js';
+export { createConnector } from './connector.js';
+export type { ConnectOptions, Connector, ConnectorOptions } from './options.js';

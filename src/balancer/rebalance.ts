@@ -1,0 +1,105 @@
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { Complete } from '../runtime/complete.js';
+import { jittered, type Rng } from '../runtime/rng.js';
+import type { RebalanceOptions } from './placing-options.js';
+
+/** An endpoint that connections may be on. */
+export interface Share {
+  readonly key: string;
+  /** Above 0. */
+  readonly weight: number;
+  /** Connections that stay, as far as is known. */
+  readonly connections: number;
+}
+
+/**
+ * The endpoint that should lose a connection: it has the most per weight, more than `maxToMean` times the mean, and would not
+ * be the emptiest after it. Undefined when all is even enough. `total`: what is to be shared, with those on their way.
+ */
+export function aboveItsShare(shares: readonly Share[], maxToMean: number, total: number): Share | undefined {
+  let most: Share | undefined;
+  let least: Share | undefined;
+  let weights = 0;
+  for (const share of shares) {
+    weights += share.weight;
+    if (most === undefined || share.connections / share.weight > most.connections / most.weight) most = share;
+    // Where the connection would go.
+    const filled = (share.connections + 1) / share.weight;
+    if (least === undefined || filled < (least.connections + 1) / least.weight) least = share;
+  }
+  if (most === undefined || least === undefined || most === least) return undefined;
+  if (most.connections / most.weight <= (maxToMean * total) / weights) return undefined;
+  return most.connections / most.weight > (least.connections + 1) / least.weight ? most : undefined;
+}
+
+/** What it takes. */
+export interface RebalancingParts {
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly options: Complete<RebalanceOptions>;
+  /** All connections. */
+  readonly total: () => number;
+  /** The endpoints connections can be on; undefined while it is no time for it. */
+  readonly shares: () => readonly Share[] | undefined;
+  /** Asks one connection of the endpoint to leave. */
+  readonly ask: (key: string) => void;
+}
+
+/** Two turns are at least this far apart, in ms; a turn asks several connections where the rate demands it. */
+const MIN_PAUSE_MS = 100;
+/** How often it is checked whether all is even, in ms. */
+const CHECK_MS = 5_000;
+
+/** Asks connections above their share to leave, one by one, at the rate of its options. */
+export class Rebalancing {
+  readonly #parts: RebalancingParts;
+  #timer: Timer | undefined;
+  #wasEven = true;
+  /** Connections when it was last even. Those that were asked to leave may take their time to come back. */
+  #toShare = 0;
+
+  constructor(parts: RebalancingParts) {
+    this.#parts = parts;
+  }
+
+  /** There are connections. */
+  begin(): void {
+    if (this.#timer === undefined) this.#schedule();
+  }
+
+  stop(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  /** Time between two moves, in ms. */
+  get #pauseMs(): number {
+    const { options, total } = this.#parts;
+    return 60_000 / (options.ratioPerMinute * total());
+  }
+
+  #schedule(): void {
+    const { clock, rng } = this.#parts;
+    const pauseMs = this.#wasEven ? CHECK_MS : Math.max(this.#pauseMs, MIN_PAUSE_MS);
+    this.#timer = clock.timer(() => this.#turn(), Math.min(jittered(rng, pauseMs, 0.5), 2 ** 31 - 1));
+  }
+
+  #turn(): void {
+    const { total, shares, ask, options } = this.#parts;
+    this.#timer = undefined;
+    if (total() === 0) return;
+    const wasEven = this.#wasEven;
+    this.#wasEven = true;
+    this.#toShare = wasEven ? total() : Math.max(this.#toShare, total());
+    for (let left = Math.max(1, Math.round(MIN_PAUSE_MS / this.#pauseMs)); left > 0; left--) {
+      const found = shares();
+      const share = found && aboveItsShare(found, options.maxToMean, this.#toShare);
+      if (share === undefined) break;
+      this.#wasEven = false;
+      // What is uneven for a moment is not: a set that changes is evened out by what arrives.
+      if (wasEven) break;
+      ask(share.key);
+    }
+    this.#schedule();
+  }
+}

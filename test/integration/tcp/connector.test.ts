@@ -1,0 +1,435 @@
+import { once } from 'node:events';
+import { Agent, request } from 'node:http';
+import { connect as netConnect, type Socket } from 'node:net';
+import { TLSSocket } from 'node:tls';
+import { type ObserverEvents, staticEndpoints } from 'evenkeel';
+import { type ConnectionLeaving, type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { afterEach, describe, expect, it } from 'vitest';
+import { HangingEndpoint, refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { Pod } from '../../support/pods.js';
+import { SocketPod } from '../../support/socket-pods.js';
+import { until } from '../../support/until.js';
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
+});
+
+async function startPods(count: number, options?: Parameters<typeof SocketPod.start>[0]): Promise<SocketPod[]> {
+  const pods = await SocketPod.startAll(count, options);
+  open.push(...pods);
+  return pods;
+}
+
+function connector(options: ConnectorOptions): Connector {
+  const made = createConnector('broker.shop:5672', options);
+  open.push({ [Symbol.asyncDispose]: () => made.close({ signal: AbortSignal.abort() }) });
+  return made;
+}
+
+/** The first line a pod sends: its name. */
+async function greeting(socket: Socket): Promise<string> {
+  const [data] = await once(socket, 'data');
+  return String(data).split('\n')[0] as string;
+}
+
+const inFlight = (made: Connector): number[] => made.balancer.snapshot().endpoints.map((endpoint) => endpoint.inFlight);
+
+describe('connecting', () => {
+  it('places connections where this process has the fewest, and opens none besides', async () => {
+    const pods = await startPods(5);
+    const made = connector({ resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) });
+    await made.balancer.ready();
+    const sockets = await Promise.all(Array.from({ length: 20 }, () => made.connect()));
+    await until('all are accepted', () => pods.every(({ stats }) => stats.accepted === 4));
+    expect(pods.map(({ stats }) => stats.open)).toEqual([4, 4, 4, 4, 4]);
+    expect(inFlight(made)).toEqual([4, 4, 4, 4, 4]);
+    for (const socket of sockets) socket.destroy();
+    await until('they are given back', () => inFlight(made).every((count) => count === 0));
+    expect(pods.reduce((sum, { stats }) => sum + stats.accepted, 0)).toBe(20);
+  });
+
+  it('goes to another pod when one refuses, and comes back when it accepts again', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const refusing = await refusingEndpoint();
+    const made = connector({ resolver: staticEndpoints([refusing, pod.endpoint]) });
+    const sockets = await Promise.all(Array.from({ length: 30 }, () => made.connect()));
+    for (const socket of sockets) expect(socket.remotePort).toBe(pod.endpoint.port);
+    const states = () => made.balancer.snapshot().endpoints.map(({ state }) => state);
+    expect(states()).toEqual(['backoff', 'ready']);
+    const back = await SocketPod.start({ name: 'back', port: refusing.port });
+    open.push(back);
+    await until('it is ready', () => states()[0] === 'ready');
+    expect(await greeting(await made.connect())).toBe('back');
+    for (const socket of sockets) socket.destroy();
+  });
+
+  it('goes to another pod when one neither accepts nor refuses', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const hanging = await HangingEndpoint.start();
+    open.push(hanging);
+    const made = connector({
+      resolver: staticEndpoints([hanging.endpoint, pod.endpoint]),
+      pool: { connectTimeoutMs: 200 },
+      waitTimeoutMs: 30_000,
+    });
+    const sockets = await Promise.all([made.connect(), made.connect(), made.connect()]);
+    for (const socket of sockets) expect(socket.remotePort).toBe(pod.endpoint.port);
+  });
+
+  it('waits for a pod that can be connected to, and fails when there is none in time', async () => {
+    const refusing = await refusingEndpoint();
+    const made = connector({ resolver: staticEndpoints([refusing]), waitTimeoutMs: 300 });
+    await expect(made.connect()).rejects.toMatchObject({
+      code: 'EVENKEEL_NOT_READY',
+      message: expect.stringContaining('ECONNREFUSED'),
+    });
+    const patient = connector({ resolver: staticEndpoints([refusing]), waitTimeoutMs: 60_000 });
+    const connecting = patient.connect();
+    await until('it waits', () => patient.balancer.snapshot().waiting === 1);
+    open.push(await SocketPod.start({ name: 'late', port: refusing.port }));
+    expect(await greeting(await connecting)).toBe('late');
+  });
+
+  it('ends with the signal, whether it waits or dials', async () => {
+    const hanging = await HangingEndpoint.start();
+    open.push(hanging);
+    const made = connector({ resolver: staticEndpoints([hanging.endpoint]), pool: { connectTimeoutMs: 60_000 } });
+    const limit = new AbortController();
+    const reason = new Error('changed my mind');
+    const dialling = made.connect({ signal: limit.signal });
+    await until('it dials', () => inFlight(made)[0] === 1);
+    limit.abort(reason);
+    await expect(dialling).rejects.toBe(reason);
+    await expect(made.connect({ signal: limit.signal })).rejects.toBe(reason);
+    expect(inFlight(made)).toEqual([0]);
+    // It was the caller who gave up.
+    expect(made.balancer.snapshot().endpoints[0]?.state).toBe('ready');
+    const waiting = connector({ resolver: new FakeResolver() });
+    const other = new AbortController();
+    const acquired = waiting.connect({ signal: other.signal });
+    other.abort(reason);
+    await expect(acquired).rejects.toBe(reason);
+  });
+
+  it('moves on when the pod leaves while it is dialled', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const hanging = await HangingEndpoint.start();
+    open.push(hanging);
+    const resolver = new FakeResolver();
+    const made = connector({ resolver, pool: { connectTimeoutMs: 60_000 } });
+    resolver.update(hanging.endpoint);
+    const connecting = made.connect();
+    await until('it dials', () => inFlight(made)[0] === 1);
+    resolver.update(pod.endpoint);
+    expect((await connecting).remotePort).toBe(pod.endpoint.port);
+  });
+
+  it('reports each connection once, with how it ended', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const ends: ObserverEvents['attemptEnded'][] = [];
+    const made = connector({
+      resolver: staticEndpoints([pod.endpoint]),
+      observer: { attemptEnded: (event) => void ends.push(event) },
+    });
+    const ended = async (act: (socket: Socket) => unknown) => {
+      const socket = (await made.connect()).on('error', () => {});
+      await greeting(socket);
+      await act(socket);
+      await until('it was told', () => ends.length > 0);
+      const [{ outcome, attempt, retrying } = {}] = ends.splice(0);
+      return { outcome, attempt, retrying };
+    };
+    const once1 = { attempt: 1, retrying: false };
+    expect(await ended((socket) => socket.end())).toEqual({ outcome: { kind: 'success' }, ...once1 });
+    expect(await ended(() => pod.command('end'))).toEqual({ outcome: { kind: 'success' }, ...once1 });
+    const reset = { outcome: { kind: 'failure', cause: 'reset' }, ...once1 };
+    expect(await ended(() => pod.command('reset'))).toEqual(reset);
+    const own = (socket: Socket) => socket.destroy(new Error('the application has had enough'));
+    expect(await ended(own)).toEqual({ outcome: { kind: 'cancelled' }, ...once1 });
+  });
+
+  it('refuses options it does not know', async () => {
+    const resolver = staticEndpoints([{ address: '127.0.0.1', port: 9 }]);
+    for (const options of [
+      { leaveSpread: 1 },
+      { pool: { maxConnectionAgeMs: 60_000 } },
+      { tls: true },
+      { rebalance: 1 },
+    ]) {
+      expect(() => createConnector('broker.shop:5672', { resolver, ...(options as object) })).toThrow(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
+      );
+    }
+    const made = connector({ resolver });
+    for (const options of [{ timeout: 1 }, { onLeaving: 1 }, { finish: 'end' }]) {
+      await expect(made.connect(options as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+    }
+    await expect(made.close({ now: true } as never)).rejects.toMatchObject({ code: 'EVENKEEL_OPTION' });
+  });
+});
+
+describe('TLS', () => {
+  const authority = createCertificate({ commonName: 'authority' });
+
+  async function world(host: string) {
+    const { cert, key } = createCertificate({ hosts: [host], issuer: authority });
+    const [pod] = (await startPods(1, { tls: { cert, key } })) as [SocketPod];
+    return { resolver: staticEndpoints([pod.endpoint]), tls: { ca: authority.cert } };
+  }
+
+  it('verifies the certificate for the name of the Service', async () => {
+    const made = connector(await world('broker.shop'));
+    const socket = await made.connect();
+    expect(socket).toBeInstanceOf(TLSSocket);
+    expect((socket as TLSSocket).authorized).toBe(true);
+    expect((socket as TLSSocket & { servername: string }).servername).toBe('broker.shop');
+    expect(await greeting(socket)).toBe('a');
+  });
+
+  it('refuses that of another, and says so at once', async () => {
+    const made = connector({ ...(await world('stock.shop')), waitTimeoutMs: 60_000 });
+    await expect(made.connect()).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT' });
+  });
+});
+
+describe('createConnection and lookup', () => {
+  it('gives a stream at once, which connects by itself', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const refusing = await refusingEndpoint();
+    const made = connector({ resolver: staticEndpoints([refusing, pod.endpoint]) });
+    // One of them meets the pod that refuses.
+    for (let round = 0; round < 2; round++) {
+      const { createConnection } = made;
+      const stream = createConnection();
+      let text = '';
+      stream.setEncoding('utf8');
+      stream.on('data', (data) => {
+        text += data;
+      });
+      stream.write('early');
+      await once(stream, 'connect');
+      stream.write('late');
+      await until('it came back', () => text === 'a\nearlylate');
+      stream.end();
+      await once(stream, 'close');
+    }
+    await until('they are given back', () => inFlight(made).every((count) => count === 0));
+  });
+
+  it('reads no faster than the stream is read', async () => {
+    const [pod] = (await startPods(1, { silent: true })) as [SocketPod];
+    const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
+    const stream = made.createConnection();
+    const block = Buffer.alloc(1024 * 1024, 'x');
+    for (let sent = 0; sent < 16; sent++) stream.write(block);
+    stream.end();
+    await until('it reads no more', () => stream.readableLength >= stream.readableHighWaterMark);
+    expect(stream.readableLength).toBeLessThan(1024 * 1024);
+    let length = 0;
+    for await (const chunk of stream) length += chunk.length;
+    expect(length).toBe(16 * 1024 * 1024);
+  });
+
+  it('ends the stream with an error where it cannot connect, and stops when the stream is destroyed', async () => {
+    const refusing = await refusingEndpoint();
+    const made = connector({ resolver: staticEndpoints([refusing]), waitTimeoutMs: 200 });
+    const [error] = await once(made.createConnection(), 'error').catch((thrown) => [thrown]);
+    expect(error).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
+    const waiting = connector({ resolver: staticEndpoints([refusing]), waitTimeoutMs: 60_000 });
+    const stream = waiting.createConnection();
+    await until('it waits', () => waiting.balancer.snapshot().waiting === 1);
+    stream.destroy();
+    await once(stream, 'close');
+    expect(waiting.balancer.snapshot().waiting).toBe(0);
+  });
+
+  it('passes a lost connection on', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
+    const stream = made.createConnection();
+    stream.resume();
+    await once(stream, 'connect');
+    await until('it is there', () => pod.stats.open === 1);
+    const failed = once(stream, 'error');
+    const closed = new Promise((resolve) => stream.once('close', resolve));
+    await pod.command('reset');
+    expect((await failed)[0]).toMatchObject({ code: 'ECONNRESET' });
+    await closed;
+    expect(inFlight(made)).toEqual([0]);
+  });
+
+  it('serves an http.Agent by its callback', async () => {
+    const pod = await Pod.start({ name: 'web' });
+    open.push({ [Symbol.asyncDispose]: () => pod.kill() });
+    const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
+    const agent = new Agent();
+    (agent as { createConnection: unknown }).createConnection = made.createConnection;
+    const answer = await new Promise<number | undefined>((resolve, reject) => {
+      request('http://broker.shop:5672/', { agent }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      })
+        .on('error', reject)
+        .end();
+    });
+    expect(answer).toBe(200);
+  });
+
+  it('looks up the address of a pod, and of the others behind it', async () => {
+    const made = connector({
+      resolver: staticEndpoints([
+        { address: '127.0.0.1', port: 1 },
+        { address: '127.0.0.2', port: 1 },
+      ]),
+    });
+    const one = () =>
+      new Promise<[string, number]>((resolve, reject) => {
+        made.lookup('broker.shop', {}, (error, address, family) => {
+          if (error) reject(error);
+          else resolve([String(address), Number(family)]);
+        });
+      });
+    const found = [await one(), await one(), await one(), await one()];
+    expect(found.map(([address]) => address).sort()).toEqual(['127.0.0.1', '127.0.0.1', '127.0.0.2', '127.0.0.2']);
+    expect(found[0]?.[1]).toBe(4);
+    // Node tries them in this order.
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const several = connector({
+      resolver: staticEndpoints([
+        { address: '127.0.0.9', port: 1 },
+        { address: '127.0.0.1', port: 1 },
+      ]),
+    });
+    for (let round = 0; round < 2; round++) {
+      const socket = netConnect({ host: 'broker.shop', port: pod.endpoint.port, lookup: several.lookup });
+      expect(await greeting(socket)).toBe('a');
+      socket.destroy();
+    }
+  });
+});
+
+describe('a pod that leaves', () => {
+  async function world(options: ConnectorOptions, pods = 2) {
+    const started = await startPods(pods);
+    const resolver = new FakeResolver();
+    const made = connector({ resolver, ...options });
+    resolver.update(...started.map(({ endpoint }) => endpoint));
+    await made.balancer.ready();
+    return { made, resolver, pods: started as [SocketPod, SocketPod] };
+  }
+
+  it('tells its connections, and they move when it suits', async () => {
+    const told: [ConnectionLeaving, Socket][] = [];
+    const { made, resolver, pods } = await world({
+      leaveSpreadMs: 50,
+      onLeaving: (leaving, socket) => void told.push([leaving, socket]),
+    });
+    const [leaver, stayer] = pods;
+    await Promise.all(Array.from({ length: 10 }, () => made.connect()));
+    resolver.update(stayer.endpoint);
+    await until('all are told', () => told.length === 5);
+    for (const [{ reason, endpoint, untilMs }, socket] of told) {
+      expect([reason, endpoint.port, socket.remotePort]).toEqual([
+        'endpoint',
+        leaver.endpoint.port,
+        leaver.endpoint.port,
+      ]);
+      expect(untilMs).toBeGreaterThan(performance.now() + 10_000);
+      socket.end();
+      const moved = await made.connect();
+      expect(moved.remotePort).toBe(stayer.endpoint.port);
+    }
+    await until('it is left', () => leaver.stats.open === 0 && leaver.stats.ended === 5);
+    await until('all are there', () => stayer.stats.open === 10);
+  });
+
+  it('is left in time by those that do not listen, as their protocol closes', async () => {
+    const { made, resolver, pods } = await world({ pool: { drainTimeoutMs: 300 }, leaveSpreadMs: 100 });
+    const [leaver, stayer] = pods;
+    const finish = (socket: Socket): void => void socket.end('QUIT\n');
+    const sockets = await Promise.all(Array.from({ length: 4 }, () => made.connect({ finish })));
+    for (const socket of sockets) socket.resume();
+    resolver.update(stayer.endpoint);
+    await until('they are closed', () => leaver.stats.open === 0 && leaver.stats.ended === 2);
+    expect(leaver.stats.received).toBe('QUIT\nQUIT\n');
+    await until('closed on this side', () => sockets.filter(({ destroyed }) => destroyed).length === 2);
+    expect(stayer.stats.open).toBe(2);
+  });
+
+  it('and dies is left at once, and the others take what comes', async () => {
+    const { made, pods } = await world({});
+    const [killed, stayer] = pods;
+    const sockets = await Promise.all(Array.from({ length: 10 }, () => made.connect()));
+    let lost = 0;
+    for (const socket of sockets) {
+      socket.on('error', () => {});
+      socket.resume();
+      socket.once('close', () => void lost++);
+    }
+    await killed.kill();
+    await until('they end', () => lost === 5);
+    const moved = await Promise.all(Array.from({ length: 5 }, () => made.connect()));
+    for (const socket of moved) expect(socket.remotePort).toBe(stayer.endpoint.port);
+  });
+
+  it('evens out after a scale-out when asked to', async () => {
+    const { made, resolver, pods } = await world({ rebalance: { ratioPerMinute: 60 } }, 2);
+    const keepOne = async (): Promise<void> => {
+      const socket = await made.connect();
+      socket.resume().once('close', () => {
+        if (!closing) void keepOne();
+      });
+    };
+    let closing = false;
+    open.push({
+      [Symbol.asyncDispose]: async () => {
+        closing = true;
+      },
+    });
+    await Promise.all(Array.from({ length: 12 }, keepOne));
+    const more = await startPods(2);
+    resolver.update(...[...pods, ...more].map(({ endpoint }) => endpoint));
+    await until('they are even', () => more.every(({ stats }) => stats.open >= 2));
+    expect(pods.every(({ stats }) => stats.open <= 4)).toBe(true);
+    closing = true;
+  });
+});
+
+describe('close', () => {
+  it('tells what is open, waits for it, and opens nothing more', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const told: string[] = [];
+    const made = createConnector('broker.shop:5672', {
+      resolver: staticEndpoints([pod.endpoint]),
+      onLeaving: ({ reason }, socket) => {
+        told.push(reason);
+        socket.resume().end();
+      },
+    });
+    await Promise.all([made.connect(), made.connect()]);
+    await made.close();
+    expect(told).toEqual(['close', 'close']);
+    await until('they are closed', () => pod.stats.open === 0);
+    await expect(made.connect()).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
+  });
+
+  it('cuts what is open, or dials, when its signal aborts', async () => {
+    const [pod] = (await startPods(1)) as [SocketPod];
+    const hanging = await HangingEndpoint.start();
+    open.push(hanging);
+    const made = connector({
+      resolver: staticEndpoints([pod.endpoint, hanging.endpoint]),
+      pool: { connectTimeoutMs: 60_000 },
+    });
+    const connecting = [made.connect(), made.connect()];
+    await until('one is open', () => pod.stats.open === 1);
+    const failed = Promise.allSettled(connecting);
+    await made.close({ signal: AbortSignal.abort() });
+    const results = await failed;
+    expect(results.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+    await until('it is closed', () => pod.stats.open === 0);
+  });
+});

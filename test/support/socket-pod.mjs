@@ -1,0 +1,48 @@
+/**
+ * One server of plain or TLS sockets in a process of its own, steered over IPC by `socket-pods.ts`. It greets with its name and a
+ * line break, and sends back what it gets. With `silent` it does not greet.
+ */
+import { createServer } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+
+const { name, port = 0, tls, silent = false } = JSON.parse(process.argv[2]);
+const stats = { open: 0, accepted: 0, ended: 0, received: '' };
+const sockets = new Set();
+const told = () => process.send?.({ stats });
+
+function serve(socket) {
+  stats.open++;
+  stats.accepted++;
+  sockets.add(socket);
+  if (!silent) socket.write(`${name}\n`);
+  socket.on('data', (data) => {
+    stats.received = (stats.received + data).slice(-1000);
+    socket.write(data);
+    told();
+  });
+  // The other side said that it is done.
+  socket.on('end', () => void stats.ended++);
+  socket.on('error', () => {});
+  socket.on('close', () => {
+    stats.open--;
+    sockets.delete(socket);
+    told();
+  });
+  told();
+}
+
+const server = tls ? createTlsServer(tls, serve) : createServer(serve);
+server.listen(port, '127.0.0.1', () => process.send({ port: server.address().port }));
+
+const commands = {
+  end: () => sockets.forEach((socket) => void socket.end()),
+  reset: () => sockets.forEach((socket) => void (socket.resetAndDestroy ? socket.resetAndDestroy() : socket.destroy())),
+  /** Refuses connections from now on; those it has go on. */
+  refuse: () => void server.close(),
+};
+
+process.on('message', ({ command, id }) => {
+  commands[command]();
+  process.send({ stats, id });
+});
+process.on('disconnect', () => process.exit());
