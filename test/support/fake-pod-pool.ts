@@ -1,7 +1,7 @@
 import type { Dispatcher, Pool } from 'undici';
 import { CallV2 } from '../../src/adapter/undici/call-v2.js';
 import { type Asked, HedgedCall, type HedgedCallOwner } from '../../src/adapter/undici/hedged-call.js';
-import { type HedgeOptions, hedgingOf } from '../../src/adapter/undici/hedging.js';
+import { type HedgeOptions, hedgingOf } from '../../src/adapter/undici/options.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../src/balancer/balancer-options.js';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';

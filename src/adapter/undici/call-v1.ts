@@ -4,20 +4,7 @@ import { outcomeOfAnswer } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
-import { rawHeader } from './outcome.js';
-
-/** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
-export interface HandlerV1 {
-  onConnect?(abort: (reason?: Error) => void, context?: unknown): void;
-  onResponseStarted?(): void;
-  onHeaders?(status: number, headers: unknown, resume: () => void, statusText: string): boolean;
-  onData?(chunk: Buffer): boolean;
-  onComplete?(trailers: unknown): void;
-  onUpgrade?(status: number, headers: unknown, socket: Duplex): void;
-  onError?(error: Error): void;
-  onBodySent?(chunk: unknown): void;
-  onRequestSent?(): void;
-}
+import { type HandlerV1, rawHeader } from './handler-v1.js';
 
 /** A call whose caller and undici both speak the older form: nothing is translated on the way. */
 export class CallV1 extends Call {

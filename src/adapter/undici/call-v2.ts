@@ -5,8 +5,8 @@ import { outcomeOfAnswer } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
-import { type HandlerV2, tellFailed, withRawHeaders } from './relay.js';
-import { noContext } from './transport.js';
+import { noContext } from './compatibility.js';
+import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 
 /** A call in the newer form. It is also the caller's controller, and passes the caller's requests on to that of the attempt. */
 export class CallV2 extends Call {

@@ -12,15 +12,12 @@ import {
   type Timed,
 } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
-import { refusalOf } from './check-dispatch.js';
-import { bodyOf, hasLastingBody, isRepeatable } from './dispatch-options.js';
 import { isRefusedError } from './http2.js';
-import { outcomeOfError } from './outcome.js';
-import { PodRequest } from './pod-client.js';
-import { isGivenUpError, podLeftError } from './pod-left.js';
-import { dispatchTo } from './pod-pool.js';
+import { isGivenUpError, outcomeOfError, podLeftError } from './outcome.js';
+import { dispatchTo, PodRequest } from './pod-pool.js';
+import { bodyOf, hasLastingBody, isBodyError, isRepeatable } from './request-body.js';
+import { refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
-import { isBodyError } from './watched-body.js';
 
 /**
  * One request of a caller, over all its attempts: the one object we add to what undici allocates anyway. It is the

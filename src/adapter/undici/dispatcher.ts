@@ -1,13 +1,5 @@
 import type { Dispatcher, Pool } from 'undici';
-import {
-  type Balancer,
-  type BalancingOptions,
-  type Clock,
-  createBalancer,
-  EvenkeelError,
-  poolDefaults,
-  systemClock,
-} from '../../index.js';
+import { type Balancer, type Clock, createBalancer, EvenkeelError, poolDefaults, systemClock } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
@@ -15,62 +7,34 @@ import { originMatcher, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import { asError, balancingOptionNames, checkFunction, checkKeys, pickNames, SharedTimers } from '../kit/index.js';
 import type { Call } from './call.js';
-import { type CallOptions, type CallRules, callOptionNames, callRules } from './call-options.js';
-import { CallV1, type HandlerV1 } from './call-v1.js';
+import { CallV1 } from './call-v1.js';
 import { CallV2 } from './call-v2.js';
-import { faultOf } from './check-dispatch.js';
-import { checkRuntime } from './check-runtime.js';
-import { isRepeatable, isSameOrigin, resolvePath, withOneLength, withoutDispatcher } from './dispatch-options.js';
+import { checkRuntime, coreTakesHandlerV1 } from './compatibility.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
-import { checkFallback, type EventSourceOptions, Fallback, refuse } from './fallback.js';
-import { encodeForm } from './form-body.js';
-import { asHandlerV2, HandlerV1AsV2 } from './handler-v1.js';
-import { HedgedCall, type HedgedCallOwner } from './hedged-call.js';
-import type { Hedging } from './hedging.js';
-import { mockedConnector } from './mocked-connector.js';
-import { type OwnOptions, ownOptions } from './own-options.js';
-import type { HandlerV2 } from './relay.js';
-import { type DispatcherStats, statsOf } from './stats.js';
+import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
+import { faultOf, type HandlerV2, refuse } from './handler.js';
+import { asHandlerV2, type HandlerV1, HandlerV1AsV2 } from './handler-v1.js';
+import { HedgedCall, type HedgedCallOwner, type Hedging } from './hedged-call.js';
 import {
-  coreTakesHandlerV1,
-  PodTransport,
-  type UndiciConnectionOptions,
-  undiciConnectionOptionNames,
-} from './transport.js';
-import { withWatchedBody } from './watched-body.js';
-import {
-  OpeningWebSockets,
+  type CallRules,
+  callRules,
+  type DispatcherOptions,
+  dispatcherOptionNames,
   type WebSocketLimits,
-  type WebSocketOptions,
   webSocketLimits,
-  webSocketLimitsOf,
-} from './web-socket.js';
-
-/** Options of `createDispatcher` and `createFetch`. */
-export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
-  /**
-   * Where requests for any other origin go (after a redirect, say). Closing it stays up to the caller.
-   * @defaultValue an undici Agent of its own, created on first use
-   */
-  readonly fallbackDispatcher?: Dispatcher | undefined;
-  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
-  readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
-  /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
-  readonly clusterDomain?: string | undefined;
-  /** Limits for WebSockets to the Service. @defaultValue undici's own limits */
-  readonly webSocket?: WebSocketOptions | undefined;
-}
-
-/** Names of `DispatcherOptions`. */
-export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
-  ...balancingOptionNames,
-  ...undiciConnectionOptionNames,
-  ...callOptionNames,
-  'fallbackDispatcher',
-  'key',
-  'clusterDomain',
-  'webSocket',
-] as const);
+} from './options.js';
+import { isRepeatable, withWatchedBody } from './request-body.js';
+import {
+  encodeForm,
+  isSameOrigin,
+  type OwnOptions,
+  ownOptions,
+  resolvePath,
+  withOneLength,
+  withoutDispatcher,
+} from './request-options.js';
+import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
+import { OpeningWebSockets, webSocketLimitsOf } from './web-socket.js';
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {

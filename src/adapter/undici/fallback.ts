@@ -1,9 +1,11 @@
 import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
-import { type Clock, EvenkeelError } from '../../index.js';
+import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
+import type { DialOptions } from '../http/dial.js';
+import { MockedDial } from '../http/mocked-sockets.js';
 import { optionError } from '../kit/index.js';
-import { withoutDispatcher } from './dispatch-options.js';
+import { refuse } from './handler.js';
 import { asHandlerV2 } from './handler-v1.js';
-import { coreTakesHandlerV1 } from './transport.js';
+import { withoutDispatcher } from './request-options.js';
 
 /** What it takes. */
 export interface FallbackOptions {
@@ -118,12 +120,14 @@ export function checkFallback(fallbackDispatcher: Dispatcher | undefined): void 
   }
 }
 
-/** Tells a handler of either form that its request fails before it began; throws where it cannot be told. Nobody has to wait: true, as from `dispatch`. */
-export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
-  const isModern = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
-  if (isModern && typeof handler.onResponseError === 'function') {
-    handler.onResponseError(undefined as never, error);
-  } else if (typeof handler.onError === 'function') handler.onError(error);
-  else throw error;
-  return true;
+/** Opens sockets for an Agent of undici that a mock takes for sockets to the Service. */
+export function mockedConnector(balancer: Balancer<unknown>, options: DialOptions): buildConnector.connector {
+  const dial = new MockedDial(balancer, options);
+  return ({ hostname, port, protocol }, supplied) => {
+    const asked = { host: hostname, port: Number(port || (protocol === 'https:' ? 443 : 80)) };
+    dial.connect(asked, (error, socket) => {
+      if (error === undefined) supplied(null, socket);
+      else supplied(error, null);
+    });
+  };
 }

@@ -1,7 +1,8 @@
 import type { Pool } from 'undici';
 import type { Balancer } from '../../index.js';
-import { checkRuntime } from './check-runtime.js';
-import { createDispatcher, type DispatcherOptions, type ServiceDispatcher } from './dispatcher.js';
+import { checkRuntime } from './compatibility.js';
+import { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
+import type { DispatcherOptions } from './options.js';
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {

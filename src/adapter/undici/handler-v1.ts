@@ -1,8 +1,20 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { HandlerV1 } from './call-v1.js';
-import type { HandlerV2 } from './relay.js';
+import type { HandlerV2 } from './handler.js';
+
+/** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
+export interface HandlerV1 {
+  onConnect?(abort: (reason?: Error) => void, context?: unknown): void;
+  onResponseStarted?(): void;
+  onHeaders?(status: number, headers: unknown, resume: () => void, statusText: string): boolean;
+  onData?(chunk: Buffer): boolean;
+  onComplete?(trailers: unknown): void;
+  onUpgrade?(status: number, headers: unknown, socket: Duplex): void;
+  onError?(error: Error): void;
+  onBodySent?(chunk: unknown): void;
+  onRequestSent?(): void;
+}
 
 /** Lets a handler of the older form be served by an undici that knows only the newer one. */
 export class HandlerV1AsV2 implements HandlerV2 {
@@ -82,4 +94,14 @@ function rawList(raw: unknown, headers: IncomingHttpHeaders | undefined): unknow
     }
   }
   return list;
+}
+
+/** The value of one header in undici's raw form, `[name, value, …]` of buffers or strings. */
+export function rawHeader(headers: unknown, wanted: string): string | undefined {
+  if (!Array.isArray(headers)) return undefined;
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    const name = headers[index] as Buffer | string;
+    if (name.length === wanted.length && name.toString().toLowerCase() === wanted) return String(headers[index + 1]);
+  }
+  return undefined;
 }

@@ -5,7 +5,7 @@ import { outcomeOfAnswer } from '../http/answer.js';
 import { type AttemptTally, loadReportHeader, type SharedTimers } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
-import { type HandlerV2, withRawHeaders } from './relay.js';
+import { type HandlerV2, withRawHeaders } from './handler.js';
 
 /** What the attempts of one call have in common. */
 export interface HedgedAttemptOwner extends AttemptTally<Pool> {

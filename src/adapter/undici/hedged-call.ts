@@ -1,12 +1,12 @@
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, outcomes } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
-import { type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
+import { LatencyQuantile, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call-owner.js';
+import { noContext } from './compatibility.js';
+import { type HandlerV2, tellFailed } from './handler.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
-import type { Hedging } from './hedging.js';
-import { type HandlerV2, RelayedController, tellFailed } from './relay.js';
-import { noContext } from './transport.js';
+import { RelayedController } from './relay.js';
 
 /** What the hedged calls of one dispatcher share. */
 export interface HedgedCallOwner extends CallOwner {
@@ -235,5 +235,40 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
     } catch (thrown) {
       this.owner.handlerThrew(thrown);
     }
+  }
+}
+
+/** This many responses determine the usual time. */
+const MIN_MEASURED = 100;
+/** The quantile is computed again after this many more: it costs as much as counting ten requests. */
+const LOOK_UP_AFTER = 64;
+
+/** When the requests of one dispatcher are hedged. */
+export class Hedging {
+  readonly max: number;
+  readonly #quantile: number | undefined;
+  readonly #latency: LatencyQuantile = new LatencyQuantile();
+  #delayMs: number | undefined;
+  #measured = 0;
+  #sinceLookUp = 0;
+
+  constructor(afterMs: number | undefined, quantile: number | undefined, max: number) {
+    this.max = max;
+    this.#delayMs = afterMs;
+    this.#quantile = quantile;
+  }
+
+  /** How long to wait for an answer, in ms; undefined while that is not known. */
+  get delayMs(): number | undefined {
+    return this.#delayMs;
+  }
+
+  /** An attempt had, or would have had, no answer for so long. */
+  took(ms: number): void {
+    if (this.#quantile === undefined) return;
+    this.#latency.add(ms);
+    if (++this.#measured < MIN_MEASURED || (++this.#sinceLookUp < LOOK_UP_AFTER && this.#delayMs !== undefined)) return;
+    this.#sinceLookUp = 0;
+    this.#delayMs = Math.max(1, this.#latency.quantile(this.#quantile));
   }
 }

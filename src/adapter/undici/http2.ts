@@ -2,7 +2,7 @@ import type { Socket } from 'node:net';
 import { type Dispatcher, errors, Pool } from 'undici';
 import type { Clock, Timer } from '../../index.js';
 import { afterPendingIo } from '../kit/index.js';
-import { ownOptions } from './own-options.js';
+import { ownOptions } from './request-options.js';
 
 /**
  * Has the sockets of HTTP/2 sessions tell of the other side's end only once all that came before it has been passed on.

@@ -1,18 +1,9 @@
-import { type Outcome, outcomes } from '../../index.js';
+import { errors } from 'undici';
+import { type Endpoint, type Outcome, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
-import { isPodLeftError } from '../http/pod-left.js';
+import { asPodLeftError, isPodLeftError, podLeftMessage } from '../http/pod-left.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 import { isRefusedError } from './http2.js';
-
-/** The value of one header in undici's raw form, `[name, value, …]` of buffers or strings. */
-export function rawHeader(headers: unknown, wanted: string): string | undefined {
-  if (!Array.isArray(headers)) return undefined;
-  for (let index = 0; index + 1 < headers.length; index += 2) {
-    const name = headers[index] as Buffer | string;
-    if (name.length === wanted.length && name.toString().toLowerCase() === wanted) return String(headers[index + 1]);
-  }
-  return undefined;
-}
 
 /** What undici says of a WebSocket over HTTP/2 to a server that does not offer them (RFC 8441); it has no code of its own. */
 const NO_EXTENDED_CONNECT = 'HTTP/2: Extended CONNECT protocol not supported by server';
@@ -72,4 +63,20 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
 function codeOf(error: Error): string {
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? code : '';
+}
+
+/** What undici fails an attempt with that must not be sent any more, because its pod has left the Service. */
+export function podLeftError(endpoint: Endpoint): Error {
+  return asPodLeftError(new errors.SocketError(podLeftMessage(endpoint)));
+}
+
+/** What undici says of a request for a pool that is closed or destroyed. */
+const givenUpCodes: ReadonlySet<unknown> = new Set(['UND_ERR_CLOSED', 'UND_ERR_DESTROYED']);
+
+/**
+ * Whether an attempt of which nothing was sent failed because its pod's last connection died, and the pool was given up, after
+ * the pod was picked. undici's own Pool would have opened another connection for it.
+ */
+export function isGivenUpError(error: Error): boolean {
+  return givenUpCodes.has((error as { readonly code?: unknown }).code);
 }

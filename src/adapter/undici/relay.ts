@@ -1,29 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
+import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 
 type Controller = Dispatcher.DispatchController;
 
-/** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
-export interface HandlerV2 {
-  onRequestStart(controller: Controller, context?: unknown): void;
-  onRequestUpgrade?(controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void;
-  onResponseStarted?(): void;
-  onResponseStart?(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void;
-  onResponseData?(controller: Controller, chunk: Buffer): void;
-  onResponseEnd?(controller: Controller, trailers: IncomingHttpHeaders): void;
-  onResponseError?(controller: Controller, error: Error): void;
-  onBodySent?(chunk: unknown): void;
-  onRequestSent?(): void;
-}
-
 /** What controllers of undici show of the head and the end of an answer. */
 type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
-
-/** An undici before 7.28 gives its controllers no raw headers, and the fetch of Node 26 looks at nothing else. */
-export function withRawHeaders(controller: Controller, headers: IncomingHttpHeaders): void {
-  if (controller.rawHeaders === undefined) Object.assign(controller, { rawHeaders: headers });
-}
 
 /** Where a `Relay` does something of its own. */
 export interface RelayHooks {
@@ -89,12 +72,6 @@ export class Relay implements HandlerV2 {
   #controllerOr(controller: Controller): Controller {
     return this.#hooks.controller ?? controller;
   }
-}
-
-/** Tells a handler that its request failed; throws where it cannot be told. */
-export function tellFailed(handler: HandlerV2, controller: Controller, error: Error): void {
-  if (handler.onResponseError === undefined) throw error;
-  handler.onResponseError(controller, error);
 }
 
 /**

@@ -1,33 +1,13 @@
-import type { Pool } from 'undici';
-import * as undici from 'undici';
+import { errors, type Pool } from 'undici';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
+import { http2Defect } from './compatibility.js';
 import { PING_MS, SessionPool } from './http2.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
-
-/** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
-export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
-
-/** What undici says as the context of a request no interceptor has added to. */
-export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
-
-/**
- * Why this undici's HTTP/2 is not used; undefined where it is. Before 8.10 it sends a request without end to a pod that rejects
- * it by GOAWAY each time, which leaves the process no time for anything else. Before 8.5 POSTs wait for everything that runs on the
- * connection, and before 8.4 every request does; 8.0 and 8.1 fail running requests at a GOAWAY.
- *
- * undici does not tell its version. Only the clients of those versions have a field for the PING interval.
- */
-function http2Defect(): string | undefined {
-  if (coreTakesHandlerV1) return 'undici 7 (it fails running requests at a GOAWAY';
-  const fields = Object.getOwnPropertySymbols(new undici.Client('http://localhost'));
-  const isEarly = fields.some(({ description }) => description === 'ping interval');
-  return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
-}
 
 /** How the sockets to each pod are opened and used. */
 export interface UndiciConnectionOptions {
@@ -105,8 +85,8 @@ export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOption
 
 /** undici's own errors, which its users know. */
 const dialErrors: DialErrors = {
-  timedOut: (message) => new undici.errors.ConnectTimeoutError(message),
-  closed: (message) => new undici.errors.SocketError(message),
+  timedOut: (message) => new errors.ConnectTimeoutError(message),
+  closed: (message) => new errors.SocketError(message),
 };
 
 /** undici closes an idle socket this long before the pod would, in ms; a request in that gap would be lost. */
@@ -193,4 +173,34 @@ function poolOptions(options: UndiciTransportOptions): Pool.Options {
   if (maxHeaderSize !== undefined) pool.maxHeaderSize = checkNumber('maxHeaderSize', maxHeaderSize, 0, size);
   if (maxResponseSize !== undefined) pool.maxResponseSize = checkNumber('maxResponseSize', maxResponseSize, 0, size);
   return pool;
+}
+
+/** The connections and requests of a dispatcher, as undici counts those of a Pool. */
+export interface DispatcherStats {
+  /** Connections. */
+  readonly connected: number;
+  /** Of those, on which nothing runs. */
+  readonly free: number;
+  /** Requests that were not sent yet. */
+  readonly pending: number;
+  /** Of those, for which there is no connection. */
+  readonly queued: number;
+  /** Requests that were sent and not answered in full. */
+  readonly running: number;
+  /** Requests in all. */
+  readonly size: number;
+}
+
+/** Those of `pools` together, beside `waiting` requests that have none yet. */
+export function statsOf(pools: Iterable<Pool>, waiting: number): DispatcherStats {
+  const sum = { connected: 0, free: 0, pending: waiting, queued: waiting, running: 0, size: waiting };
+  for (const { stats } of pools) {
+    sum.connected += stats.connected;
+    sum.free += stats.free;
+    sum.pending += stats.pending;
+    sum.queued += stats.queued;
+    sum.running += stats.running;
+    sum.size += stats.size;
+  }
+  return sum;
 }

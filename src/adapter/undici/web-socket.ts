@@ -1,34 +1,8 @@
 import type { Dispatcher } from 'undici';
-import { afterPendingIo, type Complete, checkKeys, checkNumber } from '../kit/index.js';
-import { type HandlerV2, Relay } from './relay.js';
-
-/** Limits for WebSockets. One that receives more is closed with 1006. Effective in undici versions that have these limits. */
-export interface WebSocketOptions {
-  /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
-  readonly maxPayloadSize?: number | undefined;
-  /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
-  readonly maxFragments?: number | undefined;
-}
-
-/** The same, complete. */
-export type WebSocketLimits = Complete<WebSocketOptions>;
-
-export const webSocketDefaults: WebSocketLimits = Object.freeze({
-  maxPayloadSize: 128 * 1024 * 1024,
-  maxFragments: 131_072,
-});
-
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
-export function webSocketLimits(options: WebSocketOptions | undefined): WebSocketLimits {
-  if (options === undefined) return webSocketDefaults;
-  checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments']);
-  const count = { min: 0, max: 2 ** 31 - 1, integer: true };
-  const { maxPayloadSize, maxFragments } = webSocketDefaults;
-  return {
-    maxPayloadSize: checkNumber('webSocket.maxPayloadSize', options.maxPayloadSize, maxPayloadSize, count),
-    maxFragments: checkNumber('webSocket.maxFragments', options.maxFragments, maxFragments, count),
-  };
-}
+import { afterPendingIo } from '../kit/index.js';
+import type { HandlerV2 } from './handler.js';
+import { type WebSocketLimits, webSocketDefaults } from './options.js';
+import { Relay } from './relay.js';
 
 /** The limits a dispatcher of any kind has, if it has any. */
 export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {

@@ -2,8 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { buildConnector, Dispatcher } from 'undici';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { PodClient, PodRequest } from '../../../src/adapter/undici/pod-client.js';
-import { PodPool } from '../../../src/adapter/undici/pod-pool.js';
+import { PodClient, PodPool, PodRequest } from '../../../src/adapter/undici/pod-pool.js';
 import { until } from '../../support/until.js';
 
 /** Requests the server has had, by path, and the number of the connection each came on. */

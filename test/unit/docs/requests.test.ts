@@ -1,9 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
-import { callOptionNames, callRules } from '../../../src/adapter/undici/call-options.js';
-import { hedgeDefaults } from '../../../src/adapter/undici/hedging.js';
+import {
+  callOptionNames,
+  callRules,
+  hedgeDefaults,
+  webSocketDefaults,
+  webSocketLimits,
+} from '../../../src/adapter/undici/options.js';
 import { undiciConnectionOptionNames, undiciTransport } from '../../../src/adapter/undici/transport.js';
-import { webSocketDefaults, webSocketLimits } from '../../../src/adapter/undici/web-socket.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 

@@ -1,7 +1,8 @@
 import { type Dispatcher, errors } from 'undici';
-import { bodyOf } from '../dispatch-options.js';
-import { type HandlerV2, Relay, RelayedController, tellFailed } from '../relay.js';
-import { noContext } from '../transport.js';
+import { noContext } from '../compatibility.js';
+import { type HandlerV2, tellFailed } from '../handler.js';
+import { Relay, RelayedController } from '../relay.js';
+import { bodyOf } from '../request-body.js';
 import { unsentTeller } from '../unsent-request.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */

@@ -11,10 +11,14 @@ import {
   pickNames,
   type ServiceRule,
 } from '../../kit/index.js';
-import { callRules } from '../call-options.js';
-import { type DispatcherOptions, dispatcherOptionNames } from '../dispatcher.js';
+import {
+  callRules,
+  type DispatcherOptions,
+  dispatcherOptionNames,
+  type WebSocketOptions,
+  webSocketLimits,
+} from '../options.js';
 import { undiciConnectionOptionNames, undiciTransport } from '../transport.js';
-import { type WebSocketOptions, webSocketLimits } from '../web-socket.js';
 
 /** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackDispatcher`. */
 export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;

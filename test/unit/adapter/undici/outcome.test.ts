@@ -1,6 +1,7 @@
 import { errors } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { outcomeOfError, rawHeader } from '../../../../src/adapter/undici/outcome.js';
+import { rawHeader } from '../../../../src/adapter/undici/handler-v1.js';
+import { outcomeOfError } from '../../../../src/adapter/undici/outcome.js';
 
 const withCode = (code: string): Error => Object.assign(new Error(code), { code });
 

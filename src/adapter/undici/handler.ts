@@ -1,7 +1,23 @@
-import { Client, type Dispatcher, errors } from 'undici';
-import { asError } from '../kit/index.js';
-import { bodyOf } from './dispatch-options.js';
-import { coreTakesHandlerV1 } from './transport.js';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type Dispatcher, errors } from 'undici';
+import { coreTakesHandlerV1 } from './compatibility.js';
+import { refusalOf } from './request-options.js';
+
+type Controller = Dispatcher.DispatchController;
+
+/** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
+export interface HandlerV2 {
+  onRequestStart(controller: Controller, context?: unknown): void;
+  onRequestUpgrade?(controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void;
+  onResponseStarted?(): void;
+  onResponseStart?(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void;
+  onResponseData?(controller: Controller, chunk: Buffer): void;
+  onResponseEnd?(controller: Controller, trailers: IncomingHttpHeaders): void;
+  onResponseError?(controller: Controller, error: Error): void;
+  onBodySent?(chunk: unknown): void;
+  onRequestSent?(): void;
+}
 
 /**
  * Checks what `dispatch` was given, as undici's own dispatchers do: they get to see our handler, which has every method,
@@ -54,23 +70,23 @@ function wrongOf(handler: object, name: string): string | undefined {
   return method === undefined || typeof method === 'function' ? undefined : name;
 }
 
-/** Never connects: nothing that is given to it is taken. */
-let judge: Client | undefined;
-/** What undici says of a handler without methods, which it looks at last. */
-const ofHandler = /^invalid on\w+ method$/;
+/** Tells a handler of either form that its request fails before it began; throws where it cannot be told. Nobody has to wait: true, as from `dispatch`. */
+export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
+  const isModern = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
+  if (isModern && typeof handler.onResponseError === 'function') {
+    handler.onResponseError(undefined as never, error);
+  } else if (typeof handler.onError === 'function') handler.onError(error);
+  else throw error;
+  return true;
+}
 
-/**
- * What undici would refuse a request for at `dispatch`. For those that do not come to it at once, since they have to wait.
- */
-export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
-  judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
-  // It would listen to a stream.
-  const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
-  try {
-    judge.dispatch(asked, {});
-  } catch (error) {
-    const refusal = asError(error);
-    return ofHandler.test(refusal.message) ? undefined : refusal;
-  }
-  return undefined;
+/** Tells a handler that its request failed; throws where it cannot be told. */
+export function tellFailed(handler: HandlerV2, controller: Controller, error: Error): void {
+  if (handler.onResponseError === undefined) throw error;
+  handler.onResponseError(controller, error);
+}
+
+/** An undici before 7.28 gives its controllers no raw headers, and the fetch of Node 26 looks at nothing else. */
+export function withRawHeaders(controller: Controller, headers: IncomingHttpHeaders): void {
+  if (controller.rawHeaders === undefined) Object.assign(controller, { rawHeaders: headers });
 }

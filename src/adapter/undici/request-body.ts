@@ -1,5 +1,26 @@
+import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { bodyOf } from './dispatch-options.js';
+import type { RetryPolicy } from '../kit/index.js';
+
+/** The body, if it is a stream. */
+export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
+  const stream = body as Partial<Readable> | null | undefined;
+  const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
+  return isStream ? (stream as Readable) : undefined;
+}
+
+/** Whether the request may be done twice, and can be: its body is still there once it was sent. */
+export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
+  const { method, upgrade, idempotent } = options;
+  // An upgraded connection belongs to the caller and cannot be replaced by another.
+  if (upgrade || method === 'CONNECT') return false;
+  return retries.allowsMethod(method) && idempotent !== false && hasLastingBody(options);
+}
+
+/** Whether the body is still there once it was sent. */
+export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
+  return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
+}
 
 /** What bodies of callers threw while they were sent. */
 const thrown = new WeakSet<object>();

@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { isRepeatable } from '../../../../src/adapter/undici/dispatch-options.js';
+import { isRepeatable } from '../../../../src/adapter/undici/request-body.js';
 
 /** As if every method were named in `retry.methods`. */
 const retries = { allowsMethod: () => true } as never;

@@ -1,5 +1,5 @@
 import { afterEach, expect, it } from 'vitest';
-import { ownOptions } from '../../../../src/adapter/undici/own-options.js';
+import { ownOptions } from '../../../../src/adapter/undici/request-options.js';
 
 const prototype = Object.prototype as unknown as Record<PropertyKey, unknown>;
 afterEach(() => {

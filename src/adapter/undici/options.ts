@@ -1,0 +1,150 @@
+import type { Dispatcher } from 'undici';
+import type { BalancingOptions } from '../../index.js';
+import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
+import { keyOfCookie, keyOfHeader } from '../http/key.js';
+import { balancingOptionNames, type Complete, checkKeys, checkNumber, optionError } from '../kit/index.js';
+import { Hedging } from './hedged-call.js';
+import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './transport.js';
+
+/** Options of `createDispatcher` and `createFetch`. */
+export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
+  /**
+   * Where requests for any other origin go (after a redirect, say). Closing it stays up to the caller.
+   * @defaultValue an undici Agent of its own, created on first use
+   */
+  readonly fallbackDispatcher?: Dispatcher | undefined;
+  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
+  readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
+  /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
+  readonly clusterDomain?: string | undefined;
+  /** Limits for WebSockets to the Service. @defaultValue undici's own limits */
+  readonly webSocket?: WebSocketOptions | undefined;
+}
+
+/** How long a request may take, and whether a second pod is asked in parallel. */
+export interface CallOptions {
+  /**
+   * How long a request may take in all, in ms: waiting, every attempt, and the whole response. Then it fails with
+   * EVENKEEL_DEADLINE. Or a function of the request; undefined = no limit.
+   * @defaultValue no limit: the caller's own signal decides
+   */
+  readonly deadlineMs?: number | DeadlineOf<Dispatcher.DispatchOptions> | undefined;
+  /** Asks a second pod when the first is slow. @defaultValue never */
+  readonly hedge?: HedgeOptions | undefined;
+}
+
+/** Names of `CallOptions`. */
+export const callOptionNames: readonly (keyof CallOptions)[] = Object.freeze(['deadlineMs', 'hedge'] as const);
+
+/** Names of `DispatcherOptions`. */
+export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Object.freeze([
+  ...balancingOptionNames,
+  ...undiciConnectionOptionNames,
+  ...callOptionNames,
+  'fallbackDispatcher',
+  'key',
+  'clusterDomain',
+  'webSocket',
+] as const);
+
+/** The same, checked. */
+export interface CallRules {
+  readonly deadlineOf: DeadlineOf<Dispatcher.DispatchOptions> | undefined;
+  readonly hedging: Hedging | undefined;
+}
+
+/** Throws EVENKEEL_OPTION for what does not fit. */
+export function callRules({ deadlineMs, hedge }: CallOptions): CallRules {
+  return {
+    deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
+    hedging: hedge === undefined ? undefined : hedgingOf(hedge),
+  };
+}
+
+/**
+ * A second attempt beside a slow one: the caller gets the response that starts first, the other attempt is aborted. Only for
+ * requests that may be sent twice, on another pod, and paid from the retry budget.
+ */
+export interface HedgeOptions {
+  /** How long an attempt may go without a response before another pod is asked too, in ms. */
+  readonly afterMs?: number | undefined;
+  /**
+   * The same as a quantile, above 0 and below 1, of the times to the response headers: 0.95 hedges one request in 20. There are
+   * no hedges before 100 responses were measured. Either this or `afterMs`.
+   */
+  readonly afterQuantile?: number | undefined;
+  /** Maximum hedges per request, each after the same delay; they count towards `retry.maxAttempts`. @defaultValue 1 */
+  readonly max?: number | undefined;
+}
+
+export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });
+
+/** Throws EVENKEEL_OPTION for what does not fit. */
+export function hedgingOf(options: HedgeOptions): Hedging {
+  checkKeys('hedge', options, ['afterMs', 'afterQuantile', 'max']);
+  const { afterMs, afterQuantile } = options;
+  if ((afterMs === undefined) === (afterQuantile === undefined)) {
+    throw optionError('hedge', 'an object with either afterMs or afterQuantile', options);
+  }
+  checkNumber('hedge.afterMs', afterMs, 1, { min: 1, max: 3_600_000 });
+  checkNumber('hedge.afterQuantile', afterQuantile, 0.5, { above: 0, max: 0.9999 });
+  const max = checkNumber('hedge.max', options.max, hedgeDefaults.max, { min: 1, max: 10, integer: true });
+  return new Hedging(afterMs, afterQuantile, max);
+}
+
+/** Limits for WebSockets. One that receives more is closed with 1006. Effective in undici versions that have these limits. */
+export interface WebSocketOptions {
+  /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
+  readonly maxPayloadSize?: number | undefined;
+  /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
+  readonly maxFragments?: number | undefined;
+}
+
+/** The same, complete. */
+export type WebSocketLimits = Complete<WebSocketOptions>;
+
+export const webSocketDefaults: WebSocketLimits = Object.freeze({
+  maxPayloadSize: 128 * 1024 * 1024,
+  maxFragments: 131_072,
+});
+
+/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+export function webSocketLimits(options: WebSocketOptions | undefined): WebSocketLimits {
+  if (options === undefined) return webSocketDefaults;
+  checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments']);
+  const count = { min: 0, max: 2 ** 31 - 1, integer: true };
+  const { maxPayloadSize, maxFragments } = webSocketDefaults;
+  return {
+    maxPayloadSize: checkNumber('webSocket.maxPayloadSize', options.maxPayloadSize, maxPayloadSize, count),
+    maxFragments: checkNumber('webSocket.maxFragments', options.maxFragments, maxFragments, count),
+  };
+}
+
+/** What `key` takes. */
+export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null | undefined;
+
+/**
+ * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
+ * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for what is no name.
+ */
+export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
+
+/** The same with a cookie: `key: cookieKey('session')`. */
+export const cookieKey = (name: string): RequestKey => keyOfCookie(name, headerOf);
+
+/** One header, in whatever form the request brings them. */
+function headerOf({ headers }: Dispatcher.DispatchOptions, name: string): unknown {
+  if (typeof headers !== 'object' || headers === null) return undefined;
+  const found: unknown[] = [];
+  for (const [key, value] of pairsOf(headers)) {
+    if (String(key).toLowerCase() === name && value !== undefined && value !== null) found.push(value);
+  }
+  return found.length === 0 ? undefined : found.flat();
+}
+
+function* pairsOf(headers: object): Iterable<readonly [unknown, unknown]> {
+  if (Array.isArray(headers)) {
+    for (let index = 0; index + 1 < headers.length; index += 2) yield [headers[index], headers[index + 1]];
+  } else if (Symbol.iterator in headers) yield* headers as Iterable<readonly [unknown, unknown]>;
+  else yield* Object.entries(headers);
+}

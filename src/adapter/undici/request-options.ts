@@ -1,0 +1,211 @@
+import * as undici from 'undici';
+import { Client, type Dispatcher, errors } from 'undici';
+import { asError } from '../kit/index.js';
+import { bodyOf } from './request-body.js';
+
+/**
+ * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here a
+ * request may be read much later (it waits, it is sent a second time), and callers reuse one object for many requests: another
+ * user's credentials would be sent.
+ *
+ * Bodies are not copied, as in undici.
+ */
+export function ownOptions(options: Dispatcher.DispatchOptions): OwnOptions {
+  const own = isPlain(options) ? { ...options } : allOf(options);
+  if (own.headers !== undefined) own.headers = ownHeaders(own.headers) as NonNullable<OwnOptions['headers']>;
+  if (own.query !== undefined) own.query = ownRecord(own.query) as NonNullable<OwnOptions['query']>;
+  if (own.origin instanceof URL) own.origin = new URL(own.origin);
+  return own;
+}
+
+/** Options that are ours to change. */
+export type OwnOptions = { -readonly [Name in keyof Dispatcher.DispatchOptions]: Dispatcher.DispatchOptions[Name] } & {
+  /** The name for TLS; not in undici's types. */
+  servername?: string;
+};
+
+/**
+ * In a form undici takes, and reads as the one that was passed: a list for names and values in turn, an object for both.
+ * Whatever it refuses it still refuses. Throws what iterating over them throws.
+ */
+function ownHeaders(headers: unknown): unknown {
+  if (Array.isArray(headers)) return headers.map(ownValue);
+  if (typeof headers !== 'object' || headers === null) return headers;
+  return isIterated(headers) ? ownPairs(headers) : ownRecord(headers);
+}
+
+function ownPairs(headers: Iterable<unknown>): unknown {
+  const list: unknown[] = [];
+  const others: unknown[] = [];
+  for (const pair of headers) {
+    if (Array.isArray(pair) && pair.length === 2) list.push(ownValue(pair[0]), ownValue(pair[1]));
+    else others.push(pair);
+  }
+  // undici refuses these, and would take a list for names and values.
+  return others.length === 0 ? list : new Set(others);
+}
+
+function ownRecord(record: unknown): unknown {
+  if (typeof record !== 'object' || record === null) return record;
+  const own: Record<string, unknown> = { ...record };
+  for (const name in own) {
+    // Nearly every value is a string. What somebody put on Object.prototype is no header.
+    if (typeof own[name] === 'object' && Object.hasOwn(own, name)) own[name] = ownValue(own[name]);
+  }
+  return own;
+}
+
+function ownValue(value: unknown): unknown {
+  return Array.isArray(value) ? value.slice() : value;
+}
+
+/**
+ * Whether undici iterates over headers of this form, and does not take their properties for headers. An iterator that
+ * somebody put on Object.prototype makes no difference.
+ */
+function isIterated(headers: object): headers is Iterable<unknown> {
+  if (isPlain(headers) && !Object.hasOwn(headers, Symbol.iterator)) return false;
+  return typeof (headers as Partial<Iterable<unknown>>)[Symbol.iterator] === 'function';
+}
+
+function isPlain(options: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(options);
+  return prototype === Object.prototype || prototype === null;
+}
+
+/** What undici reads of options. */
+const names = [
+  'origin',
+  'path',
+  'method',
+  'body',
+  'headers',
+  'query',
+  'idempotent',
+  'blocking',
+  'upgrade',
+  'allowH2',
+  'headersTimeout',
+  'bodyTimeout',
+  'reset',
+  'expectContinue',
+  'servername',
+  'throwOnError',
+  'maxRedirections',
+  'typeOfService',
+  'signal',
+] as const;
+
+/** Options that come from a prototype, such as defaults or the getters of a class, undici reads, too. */
+function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
+  const from = options as unknown as Readonly<Record<string, unknown>>;
+  const own: Record<string, unknown> = { ...from };
+  for (const name in from) own[name] = from[name];
+  for (const name of names) if (name in from) own[name] = from[name];
+  return own as unknown as OwnOptions;
+}
+
+/**
+ * A path that is an absolute URL names its origin itself. It must be the one that was given: what is meant for that, the
+ * caller's credentials among it, must not reach a host somebody else wrote into the path. Throws undici's error for what
+ * is not the same.
+ *
+ * @param isOne Whether two origins are one.
+ */
+export function resolvePath(
+  options: Dispatcher.DispatchOptions,
+  isOne: (given: string | URL, named: string) => boolean = isSameOrigin,
+): Dispatcher.DispatchOptions {
+  const { origin, path, method } = options;
+  if (method === 'CONNECT' || typeof path !== 'string' || !/^https?:\/\//i.test(path)) return options;
+  if (!URL.canParse(path)) throw new errors.InvalidArgumentError('invalid request path');
+  const url = new URL(path);
+  if (origin !== undefined && origin !== null && !isOne(origin, url.origin)) {
+    throw new errors.InvalidArgumentError(`the path names ${url.origin}, which is not the origin of the request`);
+  }
+  return { ...options, origin: url.origin, path: `${url.pathname}${url.search}` };
+}
+
+/** Whether `given` and `named` are the same scheme, host and port. */
+export function isSameOrigin(given: string | URL, named: string): boolean {
+  const text = String(given);
+  return URL.canParse(text) && new URL(text).origin === named;
+}
+
+/**
+ * The fetch of Node 20 and 22 adds its Content-Length to one the caller set, as `3, 3`, which undici from 7 on refuses.
+ * A recipient may take a list of the same number for that number (RFC 9110, 8.6).
+ */
+export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const { headers } = options;
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) return options;
+  const length = (headers as Record<string, unknown>)['content-length'];
+  if (typeof length !== 'string' || !/^(\d+)(, \1)+$/.test(length)) return options;
+  return { ...options, headers: { ...headers, 'content-length': length.slice(0, length.indexOf(',')) } };
+}
+
+/**
+ * Encodes a form that `fetch` hands over as it was passed, which it does where a mock may answer. Its Content-Type is that
+ * of an encoding nobody has: undici would encode the form anew, with another boundary, and no pod could read it.
+ */
+export function encodeForm(own: OwnOptions): void {
+  const body: unknown = own.body;
+  if (!(body instanceof undici.FormData || body instanceof FormData)) return;
+  const headers = own.headers as Record<string, string> | null | undefined;
+  if (headers?.['content-type'] === undefined) return;
+  const encoded = body instanceof undici.FormData ? new undici.Response(body) : new Response(body);
+  own.body = encoded.body as never;
+  headers['content-type'] = encoded.headers.get('content-type') as string;
+}
+
+/** undici 7's functions leave their `dispatcher` in the options, undici 8's core refuses it there. */
+export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  if (!('dispatcher' in options)) return options;
+  const { dispatcher: _dispatcher, ...rest } = options;
+  return rest as Dispatcher.DispatchOptions;
+}
+
+/** With a Host header, unless the caller has set one. Headers of a form undici refuses stay as they are. */
+export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
+  const headers = options.headers as unknown;
+  if (headers === undefined || headers === null) return { ...options, headers: { host } };
+  if (typeof headers !== 'object') return options;
+  if (Array.isArray(headers)) {
+    const names = headers.filter((_entry, index) => index % 2 === 0);
+    return names.some(isHost) ? options : { ...options, headers: ['host', host, ...headers] };
+  }
+  if (Symbol.iterator in headers) {
+    const pairs = [...(headers as Iterable<unknown>)];
+    // undici refuses these; the iterator may be used up.
+    if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
+      return { ...options, headers: new Set(pairs) } as never;
+    // undici takes an array for names and values in turn.
+    return withHost({ ...options, headers: (pairs as [string, string][]).flat() }, host);
+  }
+  return Object.keys(headers).some(isHost) ? options : ({ ...options, headers: { host, ...headers } } as never);
+}
+
+function isHost(name: unknown): boolean {
+  return String(name).toLowerCase() === 'host';
+}
+
+/** Never connects: nothing that is given to it is taken. */
+let judge: Client | undefined;
+/** What undici says of a handler without methods, which it looks at last. */
+const ofHandler = /^invalid on\w+ method$/;
+
+/**
+ * What undici would refuse a request for at `dispatch`. For those that do not come to it at once, since they have to wait.
+ */
+export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
+  judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
+  // It would listen to a stream.
+  const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
+  try {
+    judge.dispatch(asked, {});
+  } catch (error) {
+    const refusal = asError(error);
+    return ofHandler.test(refusal.message) ? undefined : refusal;
+  }
+  return undefined;
+}
