@@ -58,12 +58,15 @@ let behaviour = {
   hang: false,
   reset: false,
   hangUp: false,
+  resetReused: false,
   idleMs: 0,
 };
 const stats = { requests: 0, connections: 0, held: 0, authorized: 0, aborted: 0, ids: {}, hosts: {}, servernames: {} };
 const sockets = new Set();
 /** Timers of idle connections. */
 const idle = new WeakMap();
+/** Connections that had a request. */
+const used = new WeakSet();
 
 async function handle(request, response) {
   stats.requests++;
@@ -93,10 +96,11 @@ async function handle(request, response) {
     request.resume();
     return;
   }
-  if (behaviour.reset) {
+  if (behaviour.reset || (behaviour.resetReused && used.has(socket))) {
     socket.resetAndDestroy();
     return;
   }
+  used.add(socket);
   if (behaviour.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));
   const url = new URL(request.url, 'http://pod');
   const [, what, argument] = url.pathname.split('/');

@@ -34,6 +34,8 @@ export interface PodBehaviour {
   readonly reset?: boolean;
   /** Ends each connection right behind its first answer, which does not say so. */
   readonly hangUp?: boolean;
+  /** Resets each connection at its second request, as one that hangs up so late that nobody sees it before. */
+  readonly resetReused?: boolean;
   /** After how long an idle connection is closed, in ms; 0 = never. */
   readonly idleMs?: number;
 }

@@ -14,7 +14,7 @@ import {
 import type { CallOwner } from './call-owner.js';
 import { isRefusedError } from './http2.js';
 import { isGivenUpError, outcomeOfError, podLeftError } from './outcome.js';
-import { dispatchTo, PodRequest } from './pod-pool.js';
+import { dispatchTo, needingNewConnection, PodRequest } from './pod-pool.js';
 import { bodyOf, hasLastingBody, isBodyError, isRepeatable } from './request-body.js';
 import { refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
@@ -38,6 +38,8 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   #bodyFailed: ((error: Error) => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
+  /** An attempt was lost with its connection, which the pod may have ended before. */
+  #wasReset = false;
   /** A part of the answer, a 1xx included, has come. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
@@ -202,6 +204,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     const isOurs = this.#isOurs(error);
     const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, sent);
     if (outcome.cause === 'reset') {
+      this.#wasReset = true;
       this.#owner.lost(lease.handle, error);
       const { socket } = error as errors.SocketError;
       if (this.#owner.origin.startsWith('http:')) explainSilentEnd(error, lease.endpoint, socket?.bytesRead);
@@ -229,9 +232,11 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
     const { retries } = lease;
-    // A second attempt takes no more chances.
+    // A second attempt takes fewer chances, and the last one none.
     const isRepeated = this.attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
-    dispatchTo(lease.handle, this.#options, this as Dispatcher.DispatchHandler, isRepeated);
+    const isLast = this.#wasReset && this.attempts.counted >= retries.maxAttempts;
+    const options = isLast ? needingNewConnection(this.#options) : this.#options;
+    dispatchTo(lease.handle, options, this as Dispatcher.DispatchHandler, isRepeated);
   }
 
   waitBegan(): void {

@@ -1,4 +1,5 @@
-import { Client, type Dispatcher, Pool } from 'undici';
+import type { Socket } from 'node:net';
+import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 import { RelayedController } from './relay.js';
 
 /** A getter of undici's Client, by the description of its symbol. Undefined in a version without it. */
@@ -11,6 +12,20 @@ const connectedSymbol = getterNamed('connected');
 
 /** Ends of a connection by the other side, which did not say that it would. */
 const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
+
+const onNewConnection = Symbol('onNewConnection');
+
+interface OnNewConnection {
+  readonly [onNewConnection]?: boolean;
+}
+
+/**
+ * The options of a request that must not be lost to a server that hung up unseen: it goes out on a connection that had none before.
+ * They say so themselves, because undici may hand on another handler than it was given.
+ */
+export function needingNewConnection(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  return { ...options, [onNewConnection]: true } as Dispatcher.DispatchOptions;
+}
 
 /** Who wants to know what becomes of a `PodClient`. */
 export interface PodClientOwner {
@@ -36,12 +51,16 @@ export class PodClient extends Client {
   #awaitsDrain = false;
   /** It got a request before its Pool knew that the last one was over, and had no rest since. */
   #hurried = false;
+  /** What it is connected by, or was last. */
+  readonly #socket: { current: Socket | undefined };
   /** Whether it is in the list of its Pool of those that answered; of those that rest. The Pool writes both. */
   isListedAnswered = false;
   isListedRested = false;
 
   constructor(origin: URL | string, options: Client.Options, owner?: PodClientOwner) {
-    super(origin, options);
+    const socket: { current: Socket | undefined } = { current: undefined };
+    super(origin, owner === undefined ? options : { ...options, connect: keepingIn(socket, options.connect) });
+    this.#socket = socket;
     this.#owner = owner;
     this.on('drain', () => {
       this.#awaitsDrain = false;
@@ -68,6 +87,7 @@ export class PodClient extends Client {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#owner?.dispatching();
     if (handler instanceof PodRequest) handler.client = this;
+    if ((options as OnNewConnection)[onNewConnection] === true) this.#reconnect();
     if (super.dispatch(options, handler) || !this.#isBusy) return true;
     this.#awaitsDrain = true;
     return false;
@@ -91,6 +111,11 @@ export class PodClient extends Client {
     this.#owner?.answered(this);
   }
 
+  /** Closes an open connection that is not in use; the next request then waits for a new one. HTTP/1.1 only. */
+  #reconnect(): void {
+    if (this.#canWrite) this.#socket.current?.destroy();
+  }
+
   get #canWrite(): boolean {
     if (connectedSymbol === undefined || this.closed) return false;
     return this.#state[connectedSymbol] === true && !this.#isBusy;
@@ -103,6 +128,18 @@ export class PodClient extends Client {
   get #state(): Record<symbol, unknown> {
     return this as unknown as Record<symbol, unknown>;
   }
+}
+
+/** The connector of one client, which remembers what it connected. */
+function keepingIn(
+  kept: { current: Socket | undefined },
+  connect: Client.Options['connect'],
+): buildConnector.connector {
+  return (options, supplied) =>
+    (connect as buildConnector.connector)(options, (...result) => {
+      kept.current = result[1] ?? undefined;
+      supplied(...result);
+    });
 }
 
 /**

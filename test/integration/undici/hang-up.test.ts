@@ -63,14 +63,27 @@ describe('pods that hang up behind each answer without saying so', () => {
     await close();
   });
 
-  it('take no more GETs with them than over bare Pools, also where many are lost at once', async () => {
+  it.each([1, 20])('lose no GET, of %i callers', async (callers) => {
     await start(PODS);
     for (const pod of pods.all) await pod.behave({ hangUp: true });
-    const { send: inTurn, close } = overBarePools();
-    // Three attempts leave none to lose, but where the machine is so busy that all three meet a hang-up that comes late.
-    const theirs = await lost(inTurn, 'GET', 500, 20);
-    expect(await lost(ours, 'GET', 500, 20)).toBeLessThanOrEqual(theirs + CHANCE);
-    await close();
+    expect(await lost(ours, 'GET', 500, callers)).toBe(0);
+  });
+});
+
+describe('pods that lose every request on a connection that was used before', () => {
+  // Every request costs as many retries as it may have.
+  const retry = { budget: { minPerSecond: 100_000 } };
+
+  it.each<[string, DispatcherOptions]>([
+    ['', {}],
+    [', of one connection each', { connections: 1 }],
+    [', where two attempts are all', { retry: { ...retry, maxAttempts: 2 } }],
+    [', with hedging', { hedge: { afterMs: 60_000 } }],
+  ])('lose no GET: the last attempt goes out on a new one%s', async (_what, options) => {
+    await start(3, { retry, ...options });
+    for (const pod of pods.all) await pod.behave({ resetReused: true });
+    expect(await lost(ours, 'GET', 60, 1)).toBe(0);
+    expect(await lost(ours, 'GET', 200, 10)).toBe(0);
   });
 });
 
