@@ -1,20 +1,20 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
-import { isOwnFault, wasReadToItsEnd } from './own-faults.js';
+import { isOwnFault, wasReadToItsEnd } from './own-functions.js';
 
-/** The server did its work: it says that it takes no writes. Told apart by identity from any other success. */
+/** The server answered that it takes no writes. A success of the server, distinguished from others by identity. */
 export const readOnlyOutcome: Outcome = Object.freeze({ kind: 'success' });
 
-/** What an error says of a statement that was sent: how it ended, and whether the server provably did nothing. */
+/** What an error means for a statement that was sent, for its server and its connection. */
 export interface Verdict {
   readonly outcome: Outcome;
-  /** The statement had no effect and may be sent elsewhere, whatever it was. */
+  /** The statement provably had no effect: it may be sent to another server, whatever it was. */
   readonly unsent: boolean;
   /** Whether the connection can take another statement. */
   readonly usable: boolean;
   /**
-   * Whether it is closed when its present user has done with it: a new one may lead to another server, one that takes
-   * writes. That is how databases behind one address fail over (Aurora, a ClusterIP, a proxy); mysql2's pool does the same.
+   * Whether the connection is closed once its user releases it: a new one may lead to another server, one that takes writes.
+   * That is how databases behind one address fail over (Aurora, a ClusterIP, a proxy). mysql2's pool does the same.
    */
   readonly discard: boolean;
 }
@@ -24,22 +24,22 @@ const verdict = (outcome: Outcome, unsent: boolean, usable: boolean, discard = f
 
 const answered = verdict(outcomes.success, false, true);
 const readOnly = verdict(readOnlyOutcome, true, true, true);
-/** An option forbids it, or the transaction. */
+/** An option of the server, or the transaction, forbids the statement. */
 const forbidden = verdict(outcomes.success, false, true, true);
 const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const refused = verdict(outcomes.notStarted, true, false);
 const broken = verdict(outcomes.protocol, false, false);
-/** The server answered, but mysql2 stopped reading half-way: the rest of the answer is still on the connection. */
+/** The server answered, but mysql2 stopped reading: the rest of the answer is still on the connection. */
 const unread = verdict(outcomes.success, false, false);
 
-/** Error numbers of servers that do not speak of the statement but of the server or the connection. */
+/** Error numbers that are about the server or the connection, not about the statement. */
 const byNumber: Readonly<Record<number, Verdict>> = {
   1021: verdict(outcomes.status, false, true), // ER_DISK_FULL
   1037: verdict(outcomes.status, false, true), // ER_OUTOFMEMORY
   1038: verdict(outcomes.status, false, true), // ER_OUT_OF_SORTMEMORY
   1041: verdict(outcomes.status, false, true), // ER_OUT_OF_RESOURCES
-  1053: lost, // ER_SERVER_SHUTDOWN: it may have been half done
+  1053: lost, // ER_SERVER_SHUTDOWN: the statement may have been half done
   1152: lost, // ER_ABORTING_CONNECTION
   1158: lost, // ER_NET_READ_ERROR
   1159: lost, // ER_NET_READ_INTERRUPTED
@@ -53,9 +53,9 @@ const byNumber: Readonly<Record<number, Verdict>> = {
   4031: refused, // ER_CLIENT_INTERACTION_TIMEOUT: it had hung up before the statement came
 };
 
-/** ER_OPTION_PREVENTS_STATEMENT: some option of the server forbids it; one of them says that it takes no writes. */
+/** ER_OPTION_PREVENTS_STATEMENT: one of the options that can do that is `read_only`. */
 const OPTION_PREVENTS = 1290;
-/** ER_UNKNOWN_COM_ERROR: a Galera node that is not in step says so before it looks at the statement. */
+/** ER_UNKNOWN_COM_ERROR: what a Galera node that is not in sync answers before it looks at the statement. */
 const UNKNOWN_COMMAND = 1047;
 
 /** Codes of mysql2. */
@@ -65,8 +65,8 @@ const byCode: Readonly<Record<string, Verdict>> = {
 };
 
 /**
- * What an error of a statement says. An error the server answers with (a duplicate key, a deadlock, a syntax error) is
- * the application's: the server did its work.
+ * What an error of a statement means. If the server answered with it (a duplicate key, a deadlock, a syntax error), it is the
+ * application's: the server did its work.
  */
 export function verdictOf(error: unknown): Verdict {
   if (typeof error !== 'object' || error === null) return broken;
@@ -77,7 +77,7 @@ export function verdictOf(error: unknown): Verdict {
     readonly message?: unknown;
     readonly sqlState?: unknown;
   };
-  // Errors of the system have a number, too, but a negative one and no state.
+  // System errors have a number, too, but a negative one and no SQL state.
   if (typeof errno === 'number' && errno > 0 && typeof sqlState === 'string') {
     if (errno === OPTION_PREVENTS) return /read.only/i.test(String(message)) ? readOnly : forbidden;
     if (errno === UNKNOWN_COMMAND && /wsrep/i.test(String(message))) return verdict(outcomes.status, true, true);
@@ -88,26 +88,33 @@ export function verdictOf(error: unknown): Verdict {
   const known = typeof code === 'string' ? byCode[code] : undefined;
   if (known !== undefined) return known;
   if (outcomeOfSystemError(code) !== undefined) return lost;
-  // What mysql2 says without a code where it was given no way to a file the server asks for: it sent an empty one.
+  // Has no code: the server asked for a file, and without a factory for its stream mysql2 sent an empty one.
   if (/^As a result of LOCAL INFILE command/.test(String(message))) return answered;
-  // … and when the connection was closed before.
+  // Has no code either: the connection was closed before the statement.
   return /in closed state|pool is closed/i.test(String(message)) ? refused : broken;
 }
 
-/** Error numbers with which a server refuses our user. It will keep refusing until somebody changes that. */
-const REFUSED_LOG_INS: ReadonlySet<unknown> = new Set([
-  1044, // ER_DBACCESS_DENIED_ERROR
-  1045, // ER_ACCESS_DENIED_ERROR
-  1049, // ER_BAD_DB_ERROR
-  1130, // ER_HOST_NOT_PRIVILEGED
-  1251, // ER_NOT_SUPPORTED_AUTH_MODE
-  1698, // ER_ACCESS_DENIED_NO_PASSWORD_ERROR
-  3118, // ER_ACCOUNT_HAS_BEEN_LOCKED (MySQL)
-  4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
-]);
+/** Whether a server closed an idle connection in an orderly way, with or without sending an error first. */
+export function isFarewell(error: Error | undefined): boolean {
+  if (error === undefined) return true;
+  const { code, fatal } = error as { readonly code?: unknown; readonly fatal?: unknown };
+  return fatal === true && (code === 'PROTOCOL_CONNECTION_LOST' || !/^E[A-Z]+$/.test(String(code)));
+}
 
-/** Whether a log-in failed because of who we are, or because a function of the application does not say who that is. */
-export function isRefusedLogIn(error: unknown): boolean {
-  if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return true;
-  return REFUSED_LOG_INS.has((error as { readonly errno?: unknown } | undefined)?.errno);
+/** mysql2's error for a connection that ended without an error of its own. */
+export function connectionLost(address: string): Error {
+  return Object.assign(new Error(`Connection lost: ${address} closed the connection`), {
+    code: 'PROTOCOL_CONNECTION_LOST',
+    fatal: true,
+  });
+}
+
+/** mysql2's error for a statement that took too long, with the server if one was picked. */
+export function queryTimeout(address: string | undefined, limitMs: number): Error {
+  const what = address === undefined ? 'no server could take the statement' : `${address} did not answer`;
+  return Object.assign(new Error(`Query inactivity timeout: ${what} within ${limitMs} ms`), {
+    code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    errorno: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    syscall: 'query',
+  });
 }

@@ -1,5 +1,42 @@
+/** Functions of the application that run while mysql2 is at work: what they throw is no fault of a server or a connection. */
 import type { Readable } from 'node:stream';
-import { ownFault } from './own-faults.js';
+
+/**
+ * Wraps a callback of the application so that what it throws becomes an uncaught exception. If it is thrown while mysql2 reads
+ * an answer, mysql2 would take it for an error of the connection, close that, and tell nobody.
+ */
+export function ownErrors<Given extends readonly unknown[]>(callback: (...given: Given) => void) {
+  return (...given: Given): void => {
+    try {
+      callback(...given);
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+  };
+}
+
+/** Errors that came from a function of the application. True: mysql2 still read the server's answer to its end. */
+const faults = new WeakMap<object, boolean>();
+
+/** Whether a function of the application caused this error. */
+export function isOwnFault(error: object): boolean {
+  return faults.has(error);
+}
+
+/** Whether nothing of the answer was left on the connection. */
+export function wasReadToItsEnd(error: object): boolean {
+  return faults.get(error) === true;
+}
+
+/** Marks an error as caused by the application. `what` names the function, in case it threw something other than an Error. */
+export function ownFault(error: unknown, what: string, isReadToItsEnd = false): object {
+  // mysql2 sets properties on what it catches, so that has to be an object.
+  const object = error instanceof Error ? error : new Error(`${what} threw what is no Error`, { cause: error });
+  faults.set(object, isReadToItsEnd);
+  return object;
+}
 
 /** Functions of the application that mysql2 calls while it reads an answer. */
 interface OwnFunctions {
@@ -9,7 +46,7 @@ interface OwnFunctions {
 
 type Any = (...given: unknown[]) => unknown;
 
-/** mysql2's options with the application's functions wrapped: what they throw is known from then on as its own. */
+/** mysql2's options with the application's functions wrapped: what those throw is marked as the application's. */
 export function withOwnFunctions<Options extends OwnFunctions>(options: Options): Options {
   const { typeCast, infileStreamFactory } = options;
   const isCast = typeof typeCast === 'function';
@@ -32,13 +69,12 @@ function own(called: Any, what: string): Any {
   };
 }
 
-/** The errors of the streams it makes are the application's, too. */
+/** The errors of the streams it returns are the application's, too. */
 function ownStreams(factory: Any): Any {
   const open = own(factory, 'infileStreamFactory');
   return (path) => {
     const stream = open(path) as Readable;
-    // Heard before mysql2 hears it, which does not have the stream yet.
-    // It then ends the file, and tells of the error when the server has answered that.
+    // This listener comes before mysql2's. mysql2 then ends the file, and reports the error once the server has answered that.
     stream.on('error', (error) => ownFault(error, 'infileStreamFactory', true));
     return stream;
   };

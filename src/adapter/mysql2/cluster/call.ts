@@ -1,11 +1,10 @@
 import type { Pool, PoolConnection } from 'mysql2';
 import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Timer } from '../../../index.js';
 import { type AttemptedCall, Attempts } from '../../kit/index.js';
-import { readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
+import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
 import type { Borrower, NotLent } from '../server/borrower.js';
 import type { Answer } from '../server/pending-statement.js';
 import type { Session, SessionHolder } from '../server/session.js';
-import { queryTimeout } from '../server/session-errors.js';
 import { AcquireTimeout } from './acquire-timeout.js';
 import { Checkout } from './checkout.js';
 import type { Route } from './route.js';

@@ -7,7 +7,7 @@ import {
   type ObserverEvents,
 } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, checkString, optionError } from '../../kit/index.js';
-import { ownErrors } from '../own-errors.js';
+import { ownErrors } from '../own-functions.js';
 import { Namespace } from './namespace.js';
 import { openConnections } from './open-connections.js';
 import { matches } from './pattern.js';

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../../index.js';
-import { ownErrors } from '../own-errors.js';
+import { ownErrors } from '../own-functions.js';
 import type { ServerOfConnection } from '../server/name-server.js';
 import type { Answer } from '../server/pending-statement.js';
 import { Call } from './call.js';

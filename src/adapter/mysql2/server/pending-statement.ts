@@ -1,7 +1,6 @@
 import type { Clock } from '../../../index.js';
-import { ownErrors } from '../own-errors.js';
-import { withOwnFunctions } from '../own-functions.js';
-import { queryTimeout } from './session-errors.js';
+import { queryTimeout } from '../outcome.js';
+import { ownErrors, withOwnFunctions } from '../own-functions.js';
 
 /** How a statement ended. */
 export type Answer = (error: Error | null, rows?: unknown, fields?: unknown) => void;

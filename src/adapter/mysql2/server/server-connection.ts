@@ -9,9 +9,10 @@ import {
   type Rng,
 } from '../../../index.js';
 import { Closing, endpointConnectionAgeMs } from '../../kit/index.js';
+import { meaningOf } from '../checks/refusal.js';
 import type { ServerSettings } from '../options.js';
 import type { Borrower } from './borrower.js';
-import { ConnectionCap, meaningOf } from './connection-cap.js';
+import { ConnectionCap } from './connection-cap.js';
 import { CredentialRefresh } from './credential-refresh.js';
 import { type CredentialFunctions, type Credentials, credentialsTooLate } from './credentials.js';
 import { dial } from './dial.js';

@@ -1,13 +1,11 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
-import { verdictOf } from '../outcome.js';
-import { ownErrors } from '../own-errors.js';
-import { isOwnFault } from '../own-faults.js';
+import { connectionLost, isFarewell, queryTimeout, verdictOf } from '../outcome.js';
+import { isOwnFault, ownErrors } from '../own-functions.js';
 import { nameServer } from './name-server.js';
 import { type Answer, holdStatement } from './pending-statement.js';
 import { type ReadCommand, Reading } from './reading.js';
-import { connectionLost, isFarewell, queryTimeout } from './session-errors.js';
 
 /** The user of a session: told once when the session is no longer its own. */
 export interface SessionHolder {

@@ -10,8 +10,8 @@ import {
   type Transport,
 } from '../../../index.js';
 import { checkNumber, checkString, markLasting } from '../../kit/index.js';
+import { isRefusedLogIn } from '../checks/refusal.js';
 import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from '../options.js';
-import { isRefusedLogIn } from '../outcome.js';
 import { openServerConnection } from './open-server.js';
 import { rowsOn } from './out-of-band-query.js';
 import type { ServerConnection } from './server-connection.js';

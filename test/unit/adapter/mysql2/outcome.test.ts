@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readOnlyOutcome, verdictOf } from '../../../../src/adapter/mysql2/outcome.js';
-import { ownFault } from '../../../../src/adapter/mysql2/own-faults.js';
+import { ownFault } from '../../../../src/adapter/mysql2/own-functions.js';
 import { EvenkeelError, outcomes } from '../../../../src/index.js';
 
 /** As mysql2 makes it from what a server answers. */

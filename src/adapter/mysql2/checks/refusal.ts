@@ -1,0 +1,55 @@
+import { isEvenkeelError } from '../../../index.js';
+
+/**
+ * Errors with which a server refuses our user. It keeps refusing until somebody changes the user, the password or the grants.
+ */
+const REFUSED_LOG_INS: ReadonlySet<unknown> = new Set([
+  1044, // ER_DBACCESS_DENIED_ERROR
+  1045, // ER_ACCESS_DENIED_ERROR
+  1049, // ER_BAD_DB_ERROR
+  1130, // ER_HOST_NOT_PRIVILEGED
+  1251, // ER_NOT_SUPPORTED_AUTH_MODE
+  1698, // ER_ACCESS_DENIED_NO_PASSWORD_ERROR
+  3118, // ER_ACCOUNT_HAS_BEEN_LOCKED (MySQL)
+  4151, // ER_ACCOUNT_HAS_BEEN_LOCKED (MariaDB)
+]);
+
+/** Refusals that say nothing against the connections that are open: there are too many, or a password has just changed. */
+const NO_MORE: ReadonlySet<unknown> = new Set([
+  1040, // ER_CON_COUNT_ERROR
+  1044, // ER_DBACCESS_DENIED_ERROR
+  1045, // ER_ACCESS_DENIED_ERROR
+  1049, // ER_BAD_DB_ERROR
+  1129, // ER_HOST_IS_BLOCKED
+  1203, // ER_TOO_MANY_USER_CONNECTIONS
+  1226, // ER_USER_LIMIT_REACHED
+  // Our own machine has no more to give.
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
+  'EADDRNOTAVAIL',
+  // The server, or a proxy in front of it, hung up instead of a greeting. If it died, its open connections show that at once.
+  'ECONNRESET',
+  'EPIPE',
+  'PROTOCOL_CONNECTION_LOST',
+]);
+
+/** Whether a log-in failed because of the user, or because a function of the application could not provide the credentials. */
+export function isRefusedLogIn(error: unknown): boolean {
+  if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return true;
+  return REFUSED_LOG_INS.has((error as { readonly errno?: unknown } | undefined)?.errno);
+}
+
+/**
+ * What it means for a server with open connections that it refused another one: it is `full`, it is `leaving` (its listener is
+ * closed), it is `silent` (it accepts, but does not greet), or nothing is known.
+ */
+export function meaningOf(error: Error | undefined): 'full' | 'leaving' | 'silent' | 'unknown' {
+  // A function did not provide the credentials: no connection can be opened now, through no fault of the server.
+  if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return 'full';
+  const { code, errno } = (error ?? {}) as { readonly code?: unknown; readonly errno?: unknown };
+  if (NO_MORE.has(errno) || NO_MORE.has(code)) return 'full';
+  if (code === 'ECONNREFUSED') return 'leaving';
+  return code === 'ETIMEDOUT' ? 'silent' : 'unknown';
+}
