@@ -1,6 +1,7 @@
 export type { Asked } from '../kit/index.js';
 export type { AskServer, ReplicaLagOptions } from './checks/replica-lag.js';
 export type { Hosts } from './cluster/hosts.js';
+export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './cluster/namespace.js';
 export {
   createPoolCluster,
   type PoolCluster,
@@ -8,7 +9,6 @@ export {
   type PoolClusterOptions,
   type ReadyOptions,
 } from './cluster/pool-cluster.js';
-export type { CheckedOutConnection, CheckoutOptions, ConnectionCallback, QueryCallback } from './cluster/queryable.js';
 export type { ServiceSelector } from './cluster/route.js';
 export type { RunningStatement, StatementEvent, StatementListener } from './cluster/running-statement.js';
 export type { ServiceOptions } from './cluster/service.js';
@@ -17,5 +17,5 @@ export type { AnyPoolCluster } from './follow-service/cluster-face.js';
 export { type FollowServiceOptions, followDefaults } from './follow-service/follow-options.js';
 export { followService, type ServiceFollower } from './follow-service/follow-service.js';
 export type { Mysql2ConnectionOptions } from './options.js';
-export type { ServerOfConnection } from './server/name-server.js';
+export type { ServerOfConnection } from './server/mysql2-objects.js';
 export { type Mysql2TransportOptions, mysql2Transport } from './server/transport.js';

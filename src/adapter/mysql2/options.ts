@@ -1,14 +1,8 @@
-import { isIP } from 'node:net';
-import * as mysql2 from 'mysql2';
-import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
-import { type BalancingOptions, balancerDefaults, type Endpoint, EvenkeelError, poolDefaults } from '../../index.js';
-import { type Asked, checkBoolean, checkKeys, checkNumber, checkPort, optionError } from '../kit/index.js';
-import { withOwnFunctions } from './own-functions.js';
-import { CredentialFunctions, type Credentials } from './server/credentials.js';
-import type { DialOptions } from './server/dial.js';
-import { resolveTls } from './server/tls.js';
+import type { PoolOptions as MysqlPoolOptions } from 'mysql2';
+import { type BalancingOptions, balancerDefaults, EvenkeelError } from '../../index.js';
+import { type Asked, checkBoolean, checkKeys, checkNumber } from '../kit/index.js';
 
-/** Options of mysql2 that are ours to decide, or that have another name here. */
+/** Options of mysql2 that evenkeel sets itself, or that have another type here. */
 type Decided =
   | 'stream'
   | 'socketPath'
@@ -68,24 +62,6 @@ export interface Mysql2ConnectionOptions extends Omit<MysqlOptions, 'connectionL
   readonly queryTimeoutMs?: number | undefined;
 }
 
-/** The same, complete: what a `ServerConnection` goes by. */
-export interface ServerSettings {
-  /** For mysql2. Has a `host` if there is one for all servers. */
-  readonly mysql: MysqlPoolOptions;
-  /** What is asked for at each new connection, if anything is. */
-  readonly asked: CredentialFunctions | undefined;
-  readonly credentialsRefreshMs: number;
-  readonly connectionLimit: number;
-  readonly maxIdle: number;
-  readonly idleTimeoutMs: number;
-  readonly validateAfterMs: number;
-  readonly validateTimeoutMs: number;
-  readonly queryTimeoutMs: number;
-  readonly connectTimeoutMs: number;
-  readonly maxConnectionAgeMs: number;
-  readonly dial: DialOptions;
-}
-
 /** Defaults of the options above; see `docs/reference/options-mysql.md`. */
 export const mysql2Defaults: {
   readonly credentialsRefreshMs: number;
@@ -103,10 +79,8 @@ export const mysql2Defaults: {
   queryTimeoutMs: Number.POSITIVE_INFINITY,
 });
 
-const PORT = 3_306;
-
-/** What mysql2 reads and we pass on as it is. */
-const passedOn = [
+/** What mysql2 reads and we pass on unchanged. */
+export const passedOn = [
   'user',
   'password',
   'password1',
@@ -164,17 +138,17 @@ const ownNames = [
 /** Names of `Mysql2ConnectionOptions`. */
 export const mysql2ConnectionOptionNames: readonly string[] = Object.freeze([...passedOn, ...ownNames]);
 
-/** Names that mysql2 has for what is a balancing option here. */
+/** mysql2's names for options that are balancing options here. */
 export const renamedOptionNames: readonly string[] = ['connectTimeout', 'queueLimit', 'waitForConnections'];
 
-/** What cannot be had here, and what to do instead. */
+/** Options of mysql2 that are not available here, and why. */
 const refused: Readonly<Record<string, string>> = {
   stream: 'the sockets are opened to the servers that are found',
   socketPath: 'a Service has no socket file',
   uri: 'give host, port, user, password and database',
 };
 
-/** The options of mysql2's names for waiting, as ours. Throws EVENKEEL_OPTION where both are given. */
+/** Options with `renamedOptionNames` under our names. Throws EVENKEEL_OPTION if both names are given. */
 export function withOwnNames<T extends object>(options: T): T & BalancingOptions {
   const { connectTimeout, queueLimit, waitForConnections, ...rest } = options as T & {
     readonly connectTimeout?: unknown;
@@ -193,14 +167,14 @@ export function withOwnNames<T extends object>(options: T): T & BalancingOptions
   const count = { min: 0, max: 1_000_000, integer: true };
   if (queueLimit !== undefined || waitForConnections !== undefined) {
     if (own.maxWaiting !== undefined) throw both('queueLimit or waitForConnections', 'maxWaiting');
-    // mysql2 takes 0 for no limit; ours always has one.
+    // 0 means no limit in mysql2; here there always is one.
     const limit = checkNumber('queueLimit', queueLimit, 0, count) || balancerDefaults.maxWaiting;
     changed.maxWaiting = checkBoolean('waitForConnections', waitForConnections, true) ? limit : 0;
   }
   return { ...(rest as unknown as T), ...changed };
 }
 
-/** Throws EVENKEEL_OPTION for a name nobody knows. No value is shown: it may be a secret under a name with a slip. */
+/** Throws EVENKEEL_OPTION for an unknown name. No value is shown: it may be a secret under a misspelled name. */
 export function checkNames(name: string, options: unknown, more: readonly string[]): void {
   if (typeof options === 'object' && options !== null) {
     for (const [key, instead] of Object.entries(refused)) {
@@ -213,117 +187,11 @@ export function checkNames(name: string, options: unknown, more: readonly string
   checkKeys(name, options, [...more, ...mysql2ConnectionOptionNames]);
 }
 
-/** What is for HTTP alone would have no effect. */
+/** Options that are only for HTTP would have no effect. */
 function refuseHttpRetries(name: string, retry: BalancingOptions['retry']): void {
   for (const key of ['statuses', 'methods'] as const) {
     if (retry?.[key] === undefined) continue;
     const instead = 'that is for HTTP. What may be done twice is said by `idempotent`';
     throw new EvenkeelError('EVENKEEL_OPTION', `${name} has no option "retry.${key}": ${instead}`);
   }
-}
-
-/** Fills in defaults and checks what we use ourselves. Throws EVENKEEL_OPTION; secrets are in no message. */
-export function resolveServerSettings(
-  options: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
-  host: string | undefined,
-): ServerSettings {
-  for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
-    const value: unknown = options[name];
-    const mayBeAsked = name === 'user' || name === 'password';
-    if (value === undefined || typeof value === 'string' || (mayBeAsked && typeof value === 'function')) continue;
-    const got = value === null ? 'null' : typeof value;
-    const wanted = mayBeAsked ? 'a string, or a function that returns one' : 'a string';
-    throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${wanted}, got ${got}`);
-  }
-  const mysql: Record<string, unknown> = {};
-  for (const name of passedOn) {
-    const value = (options as Record<string, unknown>)[name];
-    if (value !== undefined && !(isAsked(name) && typeof value === 'function')) mysql[name] = value;
-  }
-  const functions: { -readonly [Name in keyof Credentials]?: (endpoint: Endpoint) => unknown } = {};
-  for (const name of ['user', 'password', 'ssl'] as const) {
-    const value = options[name];
-    if (typeof value === 'function') functions[name] = value;
-  }
-  // An older mysql2 would pass it over, and the next user of a connection find what the one before left.
-  if (mysql.resetOnRelease === true && !('reset' in Connection.prototype)) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
-  }
-  if (mysql.gracefulEnd === true && !knowsGracefulEnd()) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'gracefulEnd needs a newer mysql2: this one would ignore it');
-  }
-  const ssl = typeof options.ssl === 'function' ? undefined : resolveTls(options.ssl, host);
-  if (ssl !== undefined) mysql.ssl = ssl;
-  if (host !== undefined) mysql.host = host;
-  const ms = { min: 1, max: 86_400_000 };
-  const connectionLimit = checkNumber('connectionLimit', options.connectionLimit, mysql2Defaults.connectionLimit, {
-    min: 1,
-    max: 100_000,
-    integer: true,
-  });
-  const { idleTimeout, validateAfterMs, validateTimeoutMs, queryTimeoutMs, localAddress } = options;
-  if (localAddress !== undefined && isIP(localAddress) === 0) {
-    throw optionError('localAddress', 'an IP address', localAddress);
-  }
-  return {
-    mysql: withOwnFunctions(mysql) as MysqlPoolOptions,
-    asked: Object.keys(functions).length === 0 ? undefined : new CredentialFunctions(functions, host),
-    credentialsRefreshMs: checkNumber(
-      'credentialsRefreshMs',
-      options.credentialsRefreshMs,
-      mysql2Defaults.credentialsRefreshMs,
-      { min: 1_000, max: 86_400_000, infinite: true },
-    ),
-    connectionLimit,
-    maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
-    idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),
-    validateAfterMs: checkNumber('validateAfterMs', validateAfterMs, mysql2Defaults.validateAfterMs, {
-      min: 0,
-      max: 86_400_000,
-      infinite: true,
-    }),
-    validateTimeoutMs: checkNumber('validateTimeoutMs', validateTimeoutMs, mysql2Defaults.validateTimeoutMs, ms),
-    queryTimeoutMs: checkNumber('queryTimeoutMs', queryTimeoutMs, mysql2Defaults.queryTimeoutMs, {
-      ...ms,
-      infinite: true,
-    }),
-    connectTimeoutMs: options.pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
-    maxConnectionAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
-    dial: {
-      keepAlive: checkBoolean('enableKeepAlive', options.enableKeepAlive, true),
-      keepAliveDelayMs: checkNumber('keepAliveInitialDelay', options.keepAliveInitialDelay, 15_000, {
-        min: 0,
-        max: 86_400_000,
-      }),
-      localAddress,
-    },
-  };
-}
-
-const isAsked = (name: string): boolean => name === 'user' || name === 'password';
-
-/** Whether the mysql2 there is ends a connection of a pool when it is told to. */
-function knowsGracefulEnd(): boolean {
-  const { ConnectionConfig } = mysql2 as unknown as {
-    readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
-  };
-  return new ConnectionConfig({}).gracefulEnd !== undefined;
-}
-
-/** A target's host, for TLS and for messages; undefined where it has none. */
-export function hostOfTarget(target: string): string | undefined {
-  const [, scheme, rest = target] = /^(kubernetes|dns|static):(?!\d+$)(.*)$/.exec(target.trim()) ?? [];
-  if (scheme === 'static') return undefined;
-  const host = rest
-    .trim()
-    .replace(/:[^:\]]*$/, '')
-    .replace(/^\[(.*)\]$/, '$1')
-    .replace(/\.$/, '');
-  return host === '' ? undefined : host;
-}
-
-/** `host` and `port` as a target string. */
-export function targetOfHost(host: string, port: number | undefined): string {
-  const checked = checkPort('port', port ?? PORT);
-  return isIP(host) === 6 ? `[${host}]:${checked}` : `${host}:${checked}`;
 }

@@ -122,8 +122,8 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: services and roles'), () =
     await until('both are used', () => weights().join() === '1,1');
     await world.at(1).sql('UPDATE shop.beat SET lag = 0');
     await world.at(0).sql('UPDATE shop.beat SET lag = 9');
-    await until('both are used', () => weights().join() === '1,1');
-    expect(await ids(() => cluster.query(id), 4)).toEqual(new Set([1, 2]));
+    // Not by the weights: until the first new answer they are those of two servers that are too far behind.
+    await until('both are in time', async () => (await ids(() => cluster.query(id), 4)).size === 2);
   });
 
   it('asks for the replica status where nothing else is said, and takes a server that replicates nothing for up to date', async () => {

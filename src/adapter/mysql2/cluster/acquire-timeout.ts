@@ -1,15 +1,15 @@
 import type { Clock, Timer } from '../../../index.js';
 
 /**
- * The time a call has for finding a connection: waiting for a server and for a handshake or a ping together. It starts
- * with the first wait; another attempt has all of it again.
+ * Limits the time a call waits for a connection: for a server to be picked, and for its handshake or ping. It starts with the
+ * first wait, and again once a connection was found.
  */
 export class AcquireTimeout {
   readonly limitMs: number;
   readonly #clock: Clock;
-  /** When a connection must have been found, on the clock; unset while there was no need to wait. */
+  /** When the time is over, on the clock. Unset until the call has to wait. */
   #byMs: number | undefined;
-  /** Since when the server that was picked is waited for, on the clock; unset where it had a connection at hand. */
+  /** Since when the call has been waiting for the server that was picked, on the clock. Unset if it had a connection at hand. */
   #sinceMs: number | undefined;
   #timer: Timer | undefined;
 
@@ -25,7 +25,7 @@ export class AcquireTimeout {
     return Math.max(0, Math.ceil(this.#byMs - nowMs));
   }
 
-  /** How long the server that was picked has had so far, in ms. Negative infinity: it was not waited for. */
+  /** How long the call has waited for the server that was picked, in ms. Negative infinity: not at all. */
   get spentMs(): number {
     return this.#clock.now() - (this.#sinceMs ?? Number.POSITIVE_INFINITY);
   }
@@ -35,7 +35,7 @@ export class AcquireTimeout {
     this.#sinceMs = undefined;
   }
 
-  /** It has no connection at hand: `over` is called when the time is. */
+  /** The server has no connection at hand. `over` is called when the time is over. */
   waits(over: () => void): void {
     if (this.#timer !== undefined) return;
     this.#sinceMs = this.#clock.now();
@@ -43,7 +43,7 @@ export class AcquireTimeout {
     this.#timer.ref();
   }
 
-  /** It has given an answer. `lent`: a connection. */
+  /** The server has answered. `lent`: with a connection. */
   answered(lent: boolean): void {
     this.stop();
     if (lent) this.#byMs = undefined;

@@ -1,8 +1,38 @@
-import { Queryable } from './queryable.js';
+import { AsyncResource } from 'node:async_hooks';
+import { EventEmitter } from 'node:events';
+import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, QueryResult } from 'mysql2';
+import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
+import { EvenkeelError } from '../../../index.js';
+import { ownErrors } from '../own-functions.js';
+import type { Answer, ServerOfConnection } from '../server/mysql2-objects.js';
+import { Call } from './call.js';
 import type { Route } from './route.js';
+import { RunningStatement } from './running-statement.js';
+import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
 
-/** Some of the services of a cluster: what `cluster.of(pattern)` returns. */
-export class Namespace extends Queryable {
+/** A callback of `query` and `execute`. */
+export type QueryCallback<T extends QueryResult> = (error: QueryError | null, result: T, fields: FieldPacket[]) => void;
+
+/** A callback of `getConnection`. */
+export type ConnectionCallback = (
+  error: NodeJS.ErrnoException | null,
+  connection: MysqlPoolConnection & ServerOfConnection,
+) => void;
+
+/** A checked-out connection in its promise form. */
+export type CheckedOutConnection = PromisePoolConnection & ServerOfConnection;
+
+/** Which server a connection is taken from. */
+export interface CheckoutOptions {
+  /** For hash pickers: callers with one key get connections to one server. @defaultValue none */
+  readonly key?: string | undefined;
+}
+
+/**
+ * One or several services of a cluster: what `cluster.of(pattern)` returns. Every method has both forms of mysql2: with a callback it
+ * calls that, without one it returns a promise, as `mysql2/promise` does.
+ */
+export class Namespace extends EventEmitter {
   readonly #route: Route;
 
   /** @internal */
@@ -11,13 +41,113 @@ export class Namespace extends Queryable {
     this.#route = route;
   }
 
-  /** Itself: without a callback every method returns a promise. */
+  /** Runs a statement on the server that is picked for it, as mysql2's `query`. */
+  query<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
+  query<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
+  query<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): RunningStatement<T>;
+  query(...args: StatementArguments): unknown {
+    return this.#run('query', args);
+  }
+
+  /** Runs a prepared statement, as mysql2's `execute`; it is prepared once per connection. */
+  execute<T extends QueryResult>(sql: string | StatementOptions, callback: QueryCallback<T>): void;
+  execute<T extends QueryResult>(sql: string | StatementOptions, values: unknown, callback: QueryCallback<T>): void;
+  execute<T extends QueryResult>(sql: string | StatementOptions, values?: unknown): RunningStatement<T>;
+  execute(...args: StatementArguments): unknown {
+    return this.#run('execute', args);
+  }
+
+  /**
+   * Checks out a connection until its `release()`: for transactions and anything else that needs one session. Without a callback it
+   * is a connection of `mysql2/promise`, with one a connection of `mysql2`.
+   */
+  getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
+  getConnection(callback: ConnectionCallback): void;
+  getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
+  getConnection(first?: CheckoutOptions | ConnectionCallback, second?: ConnectionCallback): unknown {
+    const callback = typeof first === 'function' ? first : second;
+    const key: unknown = typeof first === 'function' ? undefined : first?.key;
+    if (key !== undefined && typeof key !== 'string') {
+      const error = new EvenkeelError('EVENKEEL_OPTION', 'getConnection: key must be a string');
+      if (callback === undefined) return Promise.reject(error);
+      throw error;
+    }
+    if (callback === undefined) return this.#checkOut(key);
+    const told = AsyncResource.bind(ownErrors(callback));
+    new Call(this.#route, {
+      kind: 'checkout',
+      key,
+      done: (error, connection) => told(error, connection as MysqlPoolConnection & ServerOfConnection),
+    }).begin();
+  }
+
+  /** Returns itself: without a callback every method returns a promise. For code that asks a pool of mysql2 for its promise form. */
   promise(): this {
     return this;
   }
 
-  /** @internal */
-  protected route(): Route {
-    return this.#route;
+  /** Gives back a connection, as its `release()` does. */
+  releaseConnection(connection: { release(): void }): void {
+    connection.release();
   }
+
+  #run(method: 'query' | 'execute', args: StatementArguments): unknown {
+    const callback = callbackOf(args);
+    if (callback === undefined) {
+      const place: Place = {};
+      // Here, because each frame between this and the caller costs half a microsecond.
+      if (this.#route.first.settings.mysql.trace !== false) Error.captureStackTrace(place, this[method]);
+      return this.#promised(method, args, place);
+    }
+    const statement = parseStatement(method, args);
+    // The callback runs in the caller's async context, not in that of the connection.
+    const done = AsyncResource.bind(ownErrors(callback)) as Answer;
+    new Call(this.#route, { kind: 'statement', statement, done }).begin();
+  }
+
+  #promised(method: 'query' | 'execute', args: StatementArguments, place: Place): RunningStatement<unknown> {
+    return RunningStatement.start<unknown>((running) => {
+      const statement = parseStatement(method, args);
+      const done: Answer = (error, rows, fields) => running.answered(error && comingFrom(error, place), rows, fields);
+      new Call(this.#route, { kind: 'statement', statement, done, reader: running }).begin();
+    });
+  }
+
+  #checkOut(key: string | undefined): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      new Call(this.#route, {
+        kind: 'checkout',
+        key,
+        done: (error, connection) => (error ? reject(error) : resolve(releasedOnce(connection as MysqlPoolConnection))),
+      }).begin();
+    });
+  }
+}
+
+/** The promise form, for one caller: releasing it a second time does not affect the next user. */
+function releasedOnce(connection: MysqlPoolConnection): CheckedOutConnection {
+  const promised = connection.promise();
+  let isReleased = false;
+  promised.release = () => {
+    if (!isReleased) connection.release();
+    isReleased = true;
+  };
+  // In older versions of mysql2, such as 3.16, it bypasses the connection's own.
+  promised.destroy = () => connection.destroy();
+  const own = promised as PromisePoolConnection & { [Symbol.asyncDispose]?: () => Promise<void> };
+  // Older versions have none.
+  own[Symbol.asyncDispose] ??= async () => promised.release();
+  const { endpoint } = connection as MysqlPoolConnection & ServerOfConnection;
+  return Object.assign(promised, { endpoint });
+}
+
+/** Where the caller is: the stack of a socket error does not tell. Empty with `trace: false`. */
+interface Place {
+  readonly stack?: string;
+}
+
+function comingFrom(error: Error, { stack }: Place): Error {
+  const frames = stack?.slice(stack.indexOf('\n'));
+  if (frames !== undefined) error.stack = `${error.name}: ${error.message}${frames}`;
+  return error;
 }

@@ -1,6 +1,6 @@
 import type { PoolConnection } from 'mysql2/promise';
 import { offAbort, onAbort } from '../../kit/index.js';
-import type { Queryable } from './queryable.js';
+import type { Namespace } from './namespace.js';
 import type { Service } from './service.js';
 
 /**
@@ -9,7 +9,7 @@ import type { Service } from './service.js';
  */
 export async function openConnections(
   service: Service,
-  queryable: Queryable,
+  namespace: Namespace,
   count: number,
   signal: AbortSignal | undefined,
 ): Promise<void> {
@@ -17,7 +17,7 @@ export async function openConnections(
   let isOver = false;
   const held: PoolConnection[] = [];
   const checkOut = async (): Promise<void> => {
-    const connection = await queryable.getConnection();
+    const connection = await namespace.getConnection();
     if (isOver) connection.release();
     else held.push(connection);
   };

@@ -8,19 +8,17 @@ import {
 } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, checkString, optionError } from '../../kit/index.js';
 import { ownErrors } from '../own-functions.js';
-import { Namespace } from './namespace.js';
+import { matches } from './hosts.js';
+import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Namespace } from './namespace.js';
 import { openConnections } from './open-connections.js';
-import { matches } from './pattern.js';
-import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Queryable } from './queryable.js';
-import type { Route } from './route.js';
-import { JoinedRoute, noService, type ServiceSelector, SingleRoute } from './route.js';
+import { noService, routeOver, routeTo, type ServiceSelector } from './route.js';
 import { createService, type Service, type ServiceOptions } from './service.js';
 
 /** Options of `createPoolCluster`: of one Service, or shared by several. */
 export interface PoolClusterOptions extends ServiceOptions {
   /**
-   * Several services under one cluster, by name: `of(name)` is one of them. Each is a target string, or options that are
-   * laid over the shared ones.
+   * Several services in one cluster, by name: `of(name)` is one of them. Each is a target string, or options that override the
+   * shared ones.
    */
   readonly services?: Readonly<Record<string, string | ServiceOptions>> | undefined;
 }
@@ -32,10 +30,10 @@ export interface ReadyOptions {
   readonly connections?: number | undefined;
 }
 
-/** How many patterns are remembered with whose turn it is. */
+/** For how many patterns it is remembered whose turn it is. */
 const MAX_NAMESPACES = 100;
 
-/** What a cluster tells of: mysql2's events of pools and of clusters. Servers are named `address:port`. */
+/** Events of a cluster: those of mysql2's pools and clusters. Servers are named `address:port`. */
 export type PoolClusterEvent =
   | 'acquire'
   | 'connection'
@@ -46,44 +44,43 @@ export type PoolClusterEvent =
   | 'remove'
   | 'warn';
 
+type Tell = (event: PoolClusterEvent, value: unknown) => void;
+
+/** Events of mysql2's pools that the cluster passes on. */
+const POOL_EVENTS = ['acquire', 'connection', 'release', 'enqueue'] as const;
+
 /**
  * A mysql2 PoolCluster that follows Services: one mysql2 Pool per server, the server picked for every statement and every
  * connection that is checked out. Made by `createPoolCluster`.
  */
-export class PoolCluster extends Queryable implements AsyncDisposable, Disposable {
+export class PoolCluster extends Namespace implements AsyncDisposable, Disposable {
   readonly #services: readonly Service[];
-  readonly #route: Route;
   readonly #namespaces = new Map<string, Namespace>();
   #ending: Promise<void> | undefined;
 
   /** @internal */
   constructor(options: PoolClusterOptions) {
-    super();
-    const named = Object.entries(servicesOf(options));
-    const services: Service[] = [];
-    try {
-      for (const [name, own] of named) services.push(this.#follow(name, own));
-    } catch (error) {
-      for (const { balancer } of services) void balancer.close();
-      throw error;
-    }
+    // Nobody can listen yet.
+    let tell: Tell = () => {};
+    const services = follow(options, (event, value) => tell(event, value));
+    super(routeOver(services, 'RR'));
     this.#services = services;
-    this.#route = this.#routeOver(services, 'RR');
+    tell = (event, value) => this.#tell(event, value);
   }
 
-  /** State and control of the only service, or of the first: `ready()`, `snapshot()`. */
+  /** The balancer of the only service, or of the first: `ready()`, `snapshot()`. */
   get balancer(): Balancer<Pool> {
     return (this.#services[0] as Service).balancer;
   }
 
-  /** The balancer of each service, by name; that of a cluster without `services` is called `''`. */
+  /** The balancer of each service, by name; without `services` there is one, called `''`. */
   get balancers(): ReadonlyMap<string, Balancer<Pool>> {
     return new Map(this.#services.map(({ name, balancer }) => [name, balancer]));
   }
 
   /**
-   * The services whose names fit a pattern, in which `*` stands for anything. Throws EVENKEEL_OPTION where none does.
-   * @param selector In which order several are asked: in turn, at random, or always from the first on. @defaultValue 'RR'
+   * The services whose names match a pattern, in which `*` stands for anything. Throws EVENKEEL_OPTION if none does.
+   * @param selector In which order they are asked: in turn, at random, or always from the first on. @defaultValue 'RR'
    */
   of(pattern = '*', selector: ServiceSelector = 'RR'): Namespace {
     const order = String(selector).toUpperCase() as ServiceSelector;
@@ -99,7 +96,7 @@ export class PoolCluster extends Queryable implements AsyncDisposable, Disposabl
           pattern,
           this.#services.map(({ name }) => name),
         );
-      namespace = new Namespace(this.#routeOver(fitting, order));
+      namespace = new Namespace(routeOver(fitting, order));
       if (this.#namespaces.size < MAX_NAMESPACES) this.#namespaces.set(id, namespace);
     }
     return namespace;
@@ -108,22 +105,17 @@ export class PoolCluster extends Queryable implements AsyncDisposable, Disposabl
   override getConnection(options?: CheckoutOptions): Promise<CheckedOutConnection>;
   override getConnection(callback: ConnectionCallback): void;
   override getConnection(options: CheckoutOptions, callback: ConnectionCallback): void;
-  /** As mysql2's PoolCluster has it. */
+  /** As in mysql2's PoolCluster. */
   override getConnection(pattern: string, selector?: ServiceSelector): Promise<CheckedOutConnection>;
   override getConnection(pattern: string, callback: ConnectionCallback): void;
   override getConnection(pattern: string, selector: ServiceSelector, callback: ConnectionCallback): void;
   override getConnection(...args: readonly unknown[]): unknown {
     const [pattern, selector] = args;
-    const get = Queryable.prototype.getConnection as (this: Queryable, ...rest: unknown[]) => unknown;
+    const get = Namespace.prototype.getConnection as (this: Namespace, ...rest: unknown[]) => unknown;
     if (typeof pattern !== 'string') return get.apply(this, [...args]);
     const callback = args.find((arg) => typeof arg === 'function');
     const namespace = typeof selector === 'string' ? this.of(pattern, selector as ServiceSelector) : this.of(pattern);
     return get.apply(namespace, callback === undefined ? [] : [callback]);
-  }
-
-  /** Itself: without a callback every method returns a promise. For what asks a pool of mysql2 for its promise form. */
-  promise(): this {
-    return this;
   }
 
   escape(value: unknown): string {
@@ -142,8 +134,8 @@ export class PoolCluster extends Queryable implements AsyncDisposable, Disposabl
   }
 
   /**
-   * Resolves once the servers of every service are known; rejects as `balancer.ready` does. With `connections`, once so many
-   * are open in every service, over its servers as its picker spreads them; rejects as `getConnection` does.
+   * Resolves once the servers of every service are known; rejects as `balancer.ready` does. With `connections`, resolves once that
+   * many are open in every service, spread over its servers by its picker; rejects as `getConnection` does.
    */
   async ready(options: ReadyOptions = {}): Promise<void> {
     checkKeys('ready', options, ['signal', 'connections']);
@@ -152,14 +144,14 @@ export class PoolCluster extends Queryable implements AsyncDisposable, Disposabl
     await Promise.all(
       this.#services.map(async (service) => {
         await service.balancer.ready(signal === undefined ? {} : { signal });
-        if (count > 0) await openConnections(service, new Namespace(new SingleRoute(service)), count, signal);
+        if (count > 0) await openConnections(service, new Namespace(routeTo(service)), count, signal);
       }),
     );
   }
 
   /**
-   * No new statements; running ones finish, and connections that are checked out may be used until they are released, for
-   * `pool.drainTimeoutMs`, or 30 s where that is not set. Then they are cut.
+   * Takes no new statements. Running ones finish, and checked-out connections can be used until they are released, for at most
+   * `pool.drainTimeoutMs` (here 30 s by default); then they are cut.
    */
   end(): Promise<void>;
   end(callback: (error?: Error | null) => void): void;
@@ -174,14 +166,9 @@ export class PoolCluster extends Queryable implements AsyncDisposable, Disposabl
     return this.end();
   }
 
-  /** As `end`, which goes on behind it. */
+  /** As `end`, but does not wait. */
   [Symbol.dispose](): void {
     void this.end();
-  }
-
-  /** @internal */
-  protected route(): Route {
-    return this.#route;
   }
 
   get #formats(): { readonly stringifyObjects: boolean | undefined; readonly timezone: unknown } {
@@ -201,41 +188,43 @@ export class PoolCluster extends Queryable implements AsyncDisposable, Disposabl
     );
   }
 
-  #routeOver(services: readonly Service[], selector: ServiceSelector): Route {
-    const [only, ...others] = services as readonly [Service, ...Service[]];
-    return others.length === 0 ? new SingleRoute(only) : new JoinedRoute(services, selector, only.draw);
-  }
-
-  #follow(name: string, options: ServiceOptions): Service {
-    const told = { subchannelChanged: (event: ObserverEvents['subchannelChanged']) => this.#changed(event) };
-    return createService(name, options, {
-      warn: (error) => this.#tell('warn', error),
-      opened: (pool) => this.#passOn(pool),
-      observer: options.observer === undefined ? told : combineObservers([options.observer, told]),
-    });
-  }
-
-  #passOn(pool: Pool): void {
-    for (const event of ['acquire', 'connection', 'release', 'enqueue'] as const) {
-      pool.on(event, (connection: unknown) => this.#tell(event, connection));
-    }
-  }
-
-  #changed({ endpoint, from, to, error }: ObserverEvents['subchannelChanged']): void {
-    const id = endpointAddress(endpoint);
-    if (to === 'ready') this.#tell('online', id);
-    else if (from === 'ready' && (to === 'backoff' || to === 'connecting')) this.#tell('offline', id);
-    else if (to === 'closed') this.#tell('remove', id);
-    if (to === 'backoff' && error !== undefined) this.#tell('warn', error);
-  }
-
-  /** What a listener throws is its own: it ends up as an uncaught exception, but not in the middle of our work. */
+  /** What a listener throws becomes an uncaught exception, later, not in the middle of our work. */
   #tell(event: PoolClusterEvent, value: unknown): void {
     if (this.listenerCount(event) > 0) ownErrors(() => this.emit(event, value))();
   }
 }
 
-/** The only one is called ''. */
+/** Starts to follow the services of a cluster. `tell` hears the events of all of them. */
+function follow(options: PoolClusterOptions, tell: Tell): readonly Service[] {
+  const services: Service[] = [];
+  try {
+    for (const [name, own] of Object.entries(servicesOf(options))) {
+      const told = { subchannelChanged: (event: ObserverEvents['subchannelChanged']) => tellChange(event, tell) };
+      const service = createService(name, own, {
+        warn: (error) => tell('warn', error),
+        opened: (pool) => {
+          for (const event of POOL_EVENTS) pool.on(event, (connection: unknown) => tell(event, connection));
+        },
+        observer: own.observer === undefined ? told : combineObservers([own.observer, told]),
+      });
+      services.push(service);
+    }
+  } catch (error) {
+    for (const { balancer } of services) void balancer.close();
+    throw error;
+  }
+  return services;
+}
+
+function tellChange({ endpoint, from, to, error }: ObserverEvents['subchannelChanged'], tell: Tell): void {
+  const id = endpointAddress(endpoint);
+  if (to === 'ready') tell('online', id);
+  else if (from === 'ready' && (to === 'backoff' || to === 'connecting')) tell('offline', id);
+  else if (to === 'closed') tell('remove', id);
+  if (to === 'backoff' && error !== undefined) tell('warn', error);
+}
+
+/** The options of each service, by name; the only one is called ''. */
 function servicesOf(options: PoolClusterOptions): Readonly<Record<string, ServiceOptions>> {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   const { services, ...shared } = options;
@@ -250,8 +239,8 @@ function servicesOf(options: PoolClusterOptions): Readonly<Record<string, Servic
       throw new EvenkeelError('EVENKEEL_OPTION', `services.${name} must be a target string or an object of options`);
     }
     const { pool } = shared;
-    const laid = typeof own === 'string' ? { target: own } : own;
-    result[name] = { ...shared, ...laid, ...(pool && { pool: { ...pool, ...(laid as ServiceOptions).pool } }) };
+    const given = typeof own === 'string' ? { target: own } : own;
+    result[name] = { ...shared, ...given, ...(pool && { pool: { ...pool, ...(given as ServiceOptions).pool } }) };
   }
   return result;
 }

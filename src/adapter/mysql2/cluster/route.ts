@@ -7,131 +7,114 @@ import {
   outcomes,
   type PickOptions,
 } from '../../../index.js';
-import type { AttemptSource, RetryPolicy } from '../../kit/index.js';
+import type { AttemptSource } from '../../kit/index.js';
 import type { Service } from './service.js';
 
-/** In which order the services a pattern names are asked. Within a service its picker decides. */
+/** In which order the services a pattern matches are asked. Within a service its picker decides. */
 export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
-/** Where the calls of one name (a service, or a pattern over several) may go. */
+/** Where a call may go: to one service, or to any of several. */
 export interface Route extends AttemptSource<Pool> {
-  /** For what has to be said before a service is chosen. */
+  /** For what is decided before a service is picked. */
   readonly first: Service;
-  /** Whose endpoint it is. */
+  /** The service the endpoint belongs to. */
   serviceOf(lease: Lease<Pool>): Service;
 }
 
-/** One service. */
-export class SingleRoute implements Route {
-  readonly first: Service;
+/** The route over one or several services, in the order of the selector. */
+export function routeOver(services: readonly Service[], selector: ServiceSelector): Route {
+  return services.length === 1 ? routeTo(services[0] as Service) : joinedRoute(services, selector);
+}
 
-  constructor(service: Service) {
-    this.first = service;
-  }
-
-  get retries(): RetryPolicy {
-    return this.first.balancer.retries;
-  }
-
-  pick(options?: PickOptions<Pool>): Lease<Pool> | undefined {
-    return this.first.balancer.pick(options);
-  }
-
-  acquire(options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
-    return this.first.balancer.acquire(options);
-  }
-
-  serviceOf(): Service {
-    return this.first;
-  }
+/** The route to one service. */
+export function routeTo(service: Service): Route {
+  const { balancer } = service;
+  return {
+    first: service,
+    get retries() {
+      return balancer.retries;
+    },
+    pick: (options) => balancer.pick(options),
+    acquire: (options) => balancer.acquire(options),
+    serviceOf: () => service,
+  };
 }
 
 /**
- * Several services: each call goes to the first, in the order of the selector, that has a server free. If none has, the
- * call waits for all of them at once.
+ * Each call goes to the first service, in the order of the selector, that can take it now. If none can, the call waits for all of
+ * them at once.
  */
-export class JoinedRoute implements Route {
-  readonly first: Service;
-  readonly retries: undefined = undefined;
-  readonly #services: readonly Service[];
-  readonly #selector: ServiceSelector;
-  readonly #draw: () => number;
-  #turn = 0;
-
-  constructor(services: readonly Service[], selector: ServiceSelector, draw: () => number) {
-    this.first = services[0] as Service;
-    this.#services = services;
-    this.#selector = selector;
-    this.#draw = draw;
-  }
-
-  pick(options: PickOptions<Pool> = {}): Lease<Pool> | undefined {
+function joinedRoute(services: readonly Service[], selector: ServiceSelector): Route {
+  const first = services[0] as Service;
+  const { length } = services;
+  let turn = 0;
+  const start = (): number => {
+    if (selector === 'ORDER') return 0;
+    if (selector === 'RANDOM') return Math.floor(first.draw() * length);
+    turn = (turn + 1) % length;
+    return turn;
+  };
+  const pick = (options: PickOptions<Pool> = {}): Lease<Pool> | undefined => {
     const { avoid } = options;
-    const { length } = this.#services;
-    const start = this.#start(length);
+    const from = start();
     let avoided: Lease<Pool> | undefined;
     for (let step = 0; step < length; step++) {
-      const service = this.#services[(start + step) % length] as Service;
-      const lease = service.balancer.pick(options);
+      const lease = (services[(from + step) % length] as Service).balancer.pick(options);
       if (lease === undefined) continue;
       if (avoid?.has(lease.subchannel) !== true) {
         avoided?.end(outcomes.notStarted);
         return lease;
       }
-      // It was tried before: only if nobody else has one that was not.
+      // This server was tried before: it is used only if no service has one that was not.
       if (avoided === undefined) avoided = lease;
       else lease.end(outcomes.notStarted);
     }
     return avoided;
-  }
+  };
+  return {
+    first,
+    retries: undefined,
+    pick,
+    acquire: async (options) => pick(options) ?? acquireAny(services, options),
+    serviceOf: ({ handle }) => services.find(({ transport }) => transport.serverOf(handle) !== undefined) ?? first,
+  };
+}
 
-  async acquire(options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
-    const atOnce = this.pick(options);
-    if (atOnce !== undefined) return atOnce;
-    const { signal } = options;
-    const limits = this.#services.map(() => new AbortController());
-    const stop = (): void => {
-      for (const limit of limits) limit.abort(signal?.reason);
-    };
-    signal?.addEventListener('abort', stop, { once: true });
-    if (signal?.aborted) stop();
-    let winner: Lease<Pool> | undefined;
-    const waits = this.#services.map(async (service, index) => {
-      const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
-      // Two may be served at the same moment.
-      if (winner !== undefined) lease.end(outcomes.notStarted);
-      winner ??= lease;
-      stop();
-      return winner;
-    });
-    try {
-      return await Promise.any(waits);
-    } catch (error) {
-      signal?.throwIfAborted();
-      throw worst((error as AggregateError).errors);
-    } finally {
-      signal?.removeEventListener('abort', stop);
-    }
-  }
-
-  serviceOf(lease: Lease<Pool>): Service {
-    return this.#services.find(({ transport }) => transport.serverOf(lease.handle) !== undefined) ?? this.first;
-  }
-
-  #start(length: number): number {
-    if (this.#selector === 'ORDER') return 0;
-    if (this.#selector === 'RANDOM') return Math.floor(this.#draw() * length);
-    this.#turn = (this.#turn + 1) % length;
-    return this.#turn;
+/** Waits for all services at once. */
+async function acquireAny(services: readonly Service[], options: AcquireOptions<Pool>): Promise<Lease<Pool>> {
+  const { signal } = options;
+  const limits = services.map(() => new AbortController());
+  const stop = (): void => {
+    for (const limit of limits) limit.abort(signal?.reason);
+  };
+  signal?.addEventListener('abort', stop, { once: true });
+  if (signal?.aborted) stop();
+  let winner: Lease<Pool> | undefined;
+  const waits = services.map(async (service, index) => {
+    const lease = await service.balancer.acquire({ ...options, signal: limits[index]?.signal });
+    // Two may be served at the same moment.
+    if (winner !== undefined) lease.end(outcomes.notStarted);
+    winner ??= lease;
+    stop();
+    return winner;
+  });
+  try {
+    return await Promise.any(waits);
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw mostTelling((error as AggregateError).errors);
+  } finally {
+    signal?.removeEventListener('abort', stop);
   }
 }
 
-/** Of what several services said, what tells most: one that has servers but none to spare, before one that has none. */
-function worst(errors: readonly unknown[]): unknown {
+/** One error for all services: that one has servers but none to spare tells more than that another has none. */
+function mostTelling(errors: readonly unknown[]): unknown {
   const coded = errors.filter((error): error is EvenkeelError => isEvenkeelError(error));
   return coded.find(({ code }) => code === 'EVENKEEL_NOT_READY') ?? coded[0] ?? errors[0];
 }
 
+/** The error for a pattern that matches no service. */
 export function noService(pattern: string, names: readonly string[]): EvenkeelError {
   return new EvenkeelError(
     'EVENKEEL_OPTION',

@@ -1,4 +1,3 @@
-import { isIP } from 'node:net';
 import type { Pool } from 'mysql2';
 import {
   type Balancer,
@@ -7,32 +6,22 @@ import {
   type Clock,
   combineObservers,
   createBalancer,
-  EvenkeelError,
   type Observer,
   poolDefaults,
-  type Resolver,
   type StageFactory,
   standardStages,
-  staticEndpoints,
   systemClock,
   systemRng,
 } from '../../../index.js';
-import { balancingOptionNames, checkBalancingOptions, checkBoolean, checkString } from '../../kit/index.js';
+import { balancingOptionNames, checkBalancingOptions, checkBoolean } from '../../kit/index.js';
 import { type ReplicaLagOptions, replicaLag } from '../checks/replica-lag.js';
 import { type Ask, writable } from '../checks/writable.js';
-import {
-  checkNames,
-  hostOfTarget,
-  type Mysql2ConnectionOptions,
-  renamedOptionNames,
-  resolveServerSettings,
-  type ServerSettings,
-  targetOfHost,
-  withOwnNames,
-} from '../options.js';
+import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
+import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
 import { ServerTransport } from '../server/transport.js';
 import { Changes } from './changes.js';
 import { type Hosts, only } from './hosts.js';
+import { whereabouts } from './whereabouts.js';
 
 /** One Service of a cluster: where its servers are, with which credentials, and how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
@@ -59,14 +48,14 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
 
 const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'hosts', 'replicaLag'];
 
-/** What the cluster hears of a service. */
+/** What the cluster hears from a service. */
 export interface ServiceEvents {
   readonly warn: (error: Error) => void;
   readonly opened: (pool: Pool) => void;
   readonly observer: BalancingOptions['observer'];
 }
 
-/** A Service that is followed: its servers, one mysql2 Pool each, and the balancer over them. */
+/** A Service that is followed: its servers, with one mysql2 Pool each, and the balancer over them. */
 export interface Service {
   readonly name: string;
   readonly balancer: Balancer<Pool>;
@@ -114,21 +103,21 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   };
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
-    // What servers say of themselves comes first: verdicts and panic are about those that remain.
+    // What servers report about themselves comes first: ejection and panic are about those that remain.
     ...(own.length > 0 && { stages: [...own, ...(options.stages ?? standardStages())] }),
     resolver,
     transport,
     observer: observer === undefined ? watching : combineObservers([watching, observer]),
     pool: {
-      // We do not limit the time of a transaction: the server decides.
+      // How long a transaction may take is up to the server.
       drainTimeoutMs: Number.POSITIVE_INFINITY,
       ...options.pool,
-      // Connections are replaced one by one within a server's pool, never all of it.
+      // The connections in a server's pool are replaced one by one, never all together.
       maxConnectionAgeMs: Number.POSITIVE_INFINITY,
     },
   });
   const waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
-  // A caller who never gives a connection back must not keep a process from ending.
+  // A caller that never gives a connection back must not keep a process from ending.
   const endTimeoutMs = options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
   const draw = (): number => rng.next();
   return {
@@ -144,42 +133,4 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     endTimeoutMs,
     draw,
   };
-}
-
-/** Where the servers are, and what TLS knows them by. */
-function whereabouts(options: ServiceOptions): {
-  readonly resolver: Resolver | string;
-  readonly host: string | undefined;
-} {
-  const { target, resolver, port } = options;
-  const host = options.host === undefined ? undefined : checkString('host', options.host);
-  if (target !== undefined && resolver !== undefined) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
-  }
-  const given = target ?? resolver;
-  if (given === undefined) {
-    if (host === undefined) {
-      throw new EvenkeelError(
-        'EVENKEEL_OPTION',
-        'where are the servers? Give `target` (mysql-read.shop:3306), `resolver`, or `host` and `port`',
-      );
-    }
-    return { resolver: resolverOf(targetOfHost(host, port), host, port ?? 3_306), host };
-  }
-  if (port !== undefined) {
-    throw new EvenkeelError('EVENKEEL_OPTION', 'port goes with host alone: a target and a resolver have their own');
-  }
-  if (target !== undefined) checkString('target', target);
-  if (typeof given !== 'string') return { resolver: given, host };
-  const named = hostOfTarget(given);
-  const [, number] = /:(\d+)$/.exec(given) ?? [];
-  return { resolver: resolverOf(given, named, Number(number)), host: host ?? named };
-}
-
-/** An address is what it says; a name is a Service to be found. */
-function resolverOf(target: string, host: string | undefined, port: number): Resolver | string {
-  const isPlain = host !== undefined && !/^(kubernetes|dns|static):(?!\d+$)/.test(target.trim());
-  if (!isPlain || !(port >= 1 && port <= 65_535)) return target;
-  if (isIP(host) === 0 && !/(^|\.)localhost$/.test(host)) return target;
-  return staticEndpoints([{ address: host, port }]);
 }

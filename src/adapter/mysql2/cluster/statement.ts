@@ -2,7 +2,7 @@ import type { QueryOptions } from 'mysql2';
 import { EvenkeelError } from '../../../index.js';
 import { checkBoolean, checkNumber } from '../../kit/index.js';
 import { withOwnFunctions } from '../own-functions.js';
-import type { Answer } from '../server/pending-statement.js';
+import type { Answer } from '../server/mysql2-objects.js';
 
 /** What `query` and `execute` take beside mysql2's own options. */
 export interface StatementOptions extends QueryOptions {

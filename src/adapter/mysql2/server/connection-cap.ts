@@ -1,18 +1,18 @@
 import type { Clock, Timer } from '../../../index.js';
 
-/** How long a server that takes no further connection is held to those it gave, in ms. */
+/** How long a server that opens no further connection is held to those it has, in ms. */
 const CROWDED_MS = 5_000;
 
 /**
- * How many calls a server can carry: as many as it may have connections, or, since it refused one, as many as it gave. It
- * is tried again with one connection after a while; each time all that were tried were given, twice as many are.
+ * How many calls a server can take: as many as it may have connections or, once it refused one, as many as are open. After a
+ * while one more is tried; if that can be opened, twice as many are tried, and so on up to the limit.
  */
 export class ConnectionCap {
   readonly #clock: Clock;
   readonly #limit: number;
   #capacity: number;
   #changed: (() => void) | undefined;
-  /** Until one more connection is tried. Unset while none was refused, or more are being tried. */
+  /** Runs until one more connection is tried. Unset while none has been refused, or while more are being tried. */
   #timer: Timer | undefined;
   #isCrowded = false;
 
@@ -35,10 +35,10 @@ export class ConnectionCap {
     return this.#isCrowded;
   }
 
-  /** A connection was refused. `open`: those it gave; more may still be on their way. */
+  /** A connection was refused. `open`: those that are open; others may still be connecting. */
   refused(open: number): void {
     this.#isCrowded = true;
-    // Not from anew at each refusal: questions beside the calls would put off the trial for ever.
+    // A refusal does not restart the timer: pings and checks would put off the next try for ever.
     this.#timer ??= this.#clock.timer(() => {
       this.#timer = undefined;
       this.#set(this.#capacity + 1);
@@ -46,7 +46,7 @@ export class ConnectionCap {
     this.#set(Math.max(1, open));
   }
 
-  /** It gave another one. `open`: all it gave. */
+  /** Another one was opened. `open`: all that are open now. */
   opened(open: number): void {
     if (!this.#isCrowded || open < this.#capacity) return;
     this.#set(this.#timer === undefined ? 2 * open : open);

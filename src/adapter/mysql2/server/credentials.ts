@@ -1,45 +1,53 @@
 import { type Endpoint, EvenkeelError, isEvenkeelError } from '../../../index.js';
-import { ask, askedError } from '../../kit/index.js';
+import { ask, askedError, isSameIdentity } from '../../kit/index.js';
 import { resolveTls } from './tls.js';
 
-type Ask = (endpoint: Endpoint) => unknown;
-
-/** What a connection logs in with, as far as it is asked for each time. */
+/** What a connection logs in with, as far as functions of the application provide it. */
 export interface Credentials {
   readonly user?: string;
   readonly password?: string;
   readonly ssl?: object | undefined;
 }
 
-/** The functions among the options that say who we are. */
-export class CredentialFunctions {
-  readonly #functions: readonly (readonly [name: keyof Credentials, wanted: Ask])[];
-  readonly #host: string | undefined;
+/** Provides the credentials of a connection. Rejects with EVENKEEL_OPTION, which names the option; no value is in the message. */
+export type AskCredentials = (endpoint: Endpoint) => Promise<Credentials>;
 
-  /** @param host What certificates have to be made out to. */
-  constructor(functions: Readonly<Partial<Record<keyof Credentials, Ask>>>, host: string | undefined) {
-    this.#functions = Object.entries(functions) as [keyof Credentials, Ask][];
-    this.#host = host;
-  }
-
-  /** Asks all of them. Rejects with EVENKEEL_OPTION, naming the option; no value is in any message. */
-  async ask(endpoint: Endpoint): Promise<Credentials> {
-    const entries = await Promise.all(
-      this.#functions.map(async ([name, wanted]) => [
-        name,
-        await ask(name, wanted, endpoint, (value) => this.#checked(name, value)),
-      ]),
-    ).catch((error) => {
+/**
+ * Asks the functions among the options; undefined if there are none.
+ *
+ * @param host The name the servers' certificates must have.
+ */
+export function askCredentialsOf(
+  functions: Readonly<Partial<Record<keyof Credentials, (endpoint: Endpoint) => unknown>>>,
+  host: string | undefined,
+): AskCredentials | undefined {
+  const named = Object.entries(functions) as [keyof Credentials, (endpoint: Endpoint) => unknown][];
+  if (named.length === 0) return undefined;
+  return async (endpoint) => {
+    const entries = named.map(async ([name, wanted]) => [
+      name,
+      await ask(name, wanted, endpoint, (value) => checked(name, value, host)),
+    ]);
+    const answers = await Promise.all(entries).catch((error) => {
       throw ofServer(error);
     });
-    return Object.fromEntries(entries) as Credentials;
-  }
+    return Object.fromEntries(answers) as Credentials;
+  };
+}
 
-  #checked(name: keyof Credentials, value: unknown): unknown {
-    if (name === 'ssl') return resolveTls(value, this.#host);
-    if (typeof value === 'string') return value;
-    throw new TypeError(`it must return a string, got ${value === null ? 'null' : typeof value}`);
-  }
+function checked(name: keyof Credentials, value: unknown, host: string | undefined): unknown {
+  if (name === 'ssl') return resolveTls(value, host);
+  if (typeof value === 'string') return value;
+  throw new TypeError(`it must return a string, got ${value === null ? 'null' : typeof value}`);
+}
+
+/** Whether a connection opened with the one is as good as one opened with the other. */
+export function areSameCredentials(one: Credentials, other: Credentials): boolean {
+  return isSameIdentity(identityOf(one), identityOf(other));
+}
+
+function identityOf({ user, password, ssl }: Credentials): object {
+  return { ...ssl, user, password };
 }
 
 /** The functions did not answer in time. */
@@ -48,8 +56,8 @@ export function credentialsTooLate(endpoint: Endpoint, limitMs: number): Evenkee
 }
 
 /**
- * The same error, for a pool that counts it as one of the server's: while no connection is open callers are told at once, as of a
- * password that is refused, where a request over HTTP would wait for the function to answer.
+ * The same error, but one the core counts as an error of the server: while no connection is open, callers are told at once, as
+ * they are if the password is refused. An HTTP request would wait until the function answers.
  */
 function ofServer(error: unknown): unknown {
   if (!isEvenkeelError(error)) return error;

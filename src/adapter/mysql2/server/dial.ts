@@ -4,20 +4,20 @@ import type { Endpoint } from '../../../index.js';
 
 /** How sockets to the servers of one Service are opened. */
 export interface DialOptions {
-  /** TCP's own question whether the peer is alive. */
+  /** Whether TCP probes an idle peer. */
   readonly keepAlive: boolean;
-  /** Idle time before the first of these, in ms. */
+  /** Idle time before the first probe, in ms. */
   readonly keepAliveDelayMs: number;
   /** The address to dial from. */
   readonly localAddress: string | undefined;
 }
 
-/** Connections outlive the request that brought them about: they must not hold its AsyncLocalStorage. */
+/** Connections outlive the call they were opened for: they must not keep its AsyncLocalStorage. */
 const background = new AsyncResource('evenkeel.mysql2');
 
 /**
- * A socket to one server, still connecting: to the pod's address, whatever the Service is called. TLS, if any, is put on top by
- * mysql2, with the Service's name. It does not keep the process alive; code that waits for it refs it.
+ * Opens a socket to the pod's address, whatever the Service is called. mysql2 adds TLS, with the Service's name. The socket does not
+ * keep the process alive; code that waits for it calls `ref`.
  */
 export function dial(endpoint: Endpoint, options: DialOptions): Socket {
   const { keepAlive, keepAliveDelayMs, localAddress } = options;

@@ -1,25 +1,25 @@
 import type { Clock, Rng, Timer } from '../../../index.js';
 import { jittered } from '../../kit/index.js';
-import type { ServerSettings } from '../options.js';
 import type { Session } from './session.js';
+import type { ServerSettings } from './settings.js';
 
-/** What the idle reaper needs of a server connection. */
+/** What the idle reaper needs of the pool. */
 export interface IdleReaperOwner {
   readonly clock: Clock;
-  /** Whether a session can go without being the last. */
+  /** Whether a session can end without being the last. */
   readonly hasMoreThanOne: boolean;
-  /** Puts a new connection in the place of the only one. `done`: whether one could be had. */
+  /** Replaces the only session. `done`: whether another could be opened. */
   replaceLast(done: (replaced: boolean) => void): void;
 }
 
-/** Ages are spread by this much either way, so that the connections of a start do not all end together. */
+/** Ages are spread by this much either way, so that connections opened together do not all end together. */
 const AGE_JITTER_RATIO = 0.5;
-/** At most one connection is given up in this time, in ms: their replacements come one by one, too. */
+/** At most one connection is ended in this time, in ms, so that replacements are opened one by one, too. */
 const PAUSE_MS = 100;
 
 /**
- * Gives up connections nobody uses: those past their age, and those idle for long, but never the last without another
- * in its place. Only idle ones: a transaction has the one it began on for as long as it lasts.
+ * Ends connections that are not in use: those past their age, and those idle for long, but never the last without a replacement.
+ * A transaction keeps the connection it began on, however long it takes.
  */
 export class IdleReaper {
   readonly #owner: IdleReaperOwner;
@@ -39,7 +39,7 @@ export class IdleReaper {
     return this.#owner.clock.now() + jittered(rng, maxAgeMs, AGE_JITTER_RATIO);
   }
 
-  /** A session is being given back: whether it is too old to be kept, or one too many. */
+  /** Whether a session that is being given back is too old to be kept, or one too many. */
   isDue(session: Session): boolean {
     const { maxIdle, connectionLimit } = this.#settings;
     if (session.expiresAtMs <= this.#owner.clock.now()) return this.#owner.hasMoreThanOne;
@@ -52,12 +52,12 @@ export class IdleReaper {
     return idle;
   }
 
-  /** A session became idle: it will have to be looked at some time. */
+  /** A session became idle. */
   look(session: Session): void {
     if (this.#timer === undefined) this.#schedule(this.#dueMs(session));
   }
 
-  /** Sessions are due before their time. */
+  /** Sessions expire earlier than they did. */
   hurry(): void {
     this.#timer?.cancel();
     this.#schedule(this.#owner.clock.now());
@@ -90,7 +90,7 @@ export class IdleReaper {
       else nextMs = Math.min(nextMs, dueMs);
     }
     if (due !== undefined) this.#giveUp(due, nowMs);
-    // The last one stays, however idle, but not however old.
+    // The last one stays even if it is idle for long, but is replaced when it is old.
     const stays = due?.isIdle === true;
     this.#schedule(stays ? Math.min(nextMs, (due as Session).expiresAtMs) : nextMs);
   }
@@ -101,7 +101,7 @@ export class IdleReaper {
       return;
     }
     if (session.expiresAtMs > nowMs) return;
-    // If no other is to be had, the old one still works: it gets another span of life.
+    // If no other can be opened, the old one still works: it is kept for another span.
     this.#owner.replaceLast((replaced) => {
       if (!replaced) session.expiresAtMs = nowMs + this.#settings.maxConnectionAgeMs;
     });

@@ -1,6 +1,6 @@
 import { createConnection, type PoolOptions } from 'mysql2';
 
-/** Logs in to a server and out again. Rejects when it cannot, or when `signal` aborts; then nothing stays open. */
+/** Logs in to a server and out again. Rejects if that fails or `signal` aborts; then nothing is open. */
 export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   const connection = createConnection(options);
@@ -10,7 +10,7 @@ export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<
       aborted = () => reject(signal.reason);
       signal.addEventListener('abort', aborted, { once: true });
       connection.once('connect', () => resolve());
-      connection.on('error', reject); // stays: an error after this would be thrown
+      connection.on('error', reject); // stays: a later error without a listener would be thrown
     });
   } catch (error) {
     connection.destroy();
@@ -18,6 +18,6 @@ export async function logIn(options: PoolOptions, signal: AbortSignal): Promise<
   } finally {
     if (aborted !== undefined) signal.removeEventListener('abort', aborted);
   }
-  // A server that does not answer the goodbye is not waited for.
+  // Does not wait for a server that does not respond to it.
   connection.end(() => connection.destroy());
 }

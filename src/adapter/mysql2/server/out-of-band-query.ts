@@ -1,14 +1,11 @@
+/** Questions of our own to a server, beside the calls that are balanced and counted. */
+import { type Clock, EvenkeelError, endpointAddress } from '../../../index.js';
 import type { Session } from './session.js';
+import type { SessionPool } from './session-pool.js';
 
-/** What a question beside the calls needs of a server. */
-export interface Lender {
-  /** Takes a connection, from the pool or a new one. */
-  lend(lent: (error: Error | undefined, session: Session | undefined) => void): void;
-}
-
-/** Puts a question to a server on a connection that is no call's; an abort kills the connection. */
+/** Uses a session of the pool for one question; an abort ends that session. */
 function askOn<T>(
-  lender: Lender,
+  pool: SessionPool,
   signal: AbortSignal,
   use: (session: Session, resolve: (value: T) => void, reject: (error: Error) => void) => void,
 ): Promise<T> {
@@ -24,14 +21,14 @@ function askOn<T>(
     };
     const over = (): void => {
       signal.removeEventListener('abort', onAbort);
-      used?.release(undefined);
+      used?.release();
     };
     signal.addEventListener('abort', onAbort, { once: true });
-    lender.lend((error, session) => {
+    pool.take((error, session) => {
       if (session === undefined) {
         over();
         reject(error);
-      } else if (signal.aborted) session.release(undefined);
+      } else if (signal.aborted) session.release();
       else {
         used = session;
         use(
@@ -50,21 +47,47 @@ function askOn<T>(
   });
 }
 
-/** Anything but a function would leave values to a `typeCast` of the application. */
+/** Only a function keeps a `typeCast` of the application away from the values. */
 const asItIs = (_field: unknown, next: () => unknown): unknown => next();
 
 /** MySQL's ping. */
-export function pingOn(lender: Lender, signal: AbortSignal): Promise<void> {
-  return askOn<void>(lender, signal, (session, resolve, reject) => {
+export function ping(pool: SessionPool, signal: AbortSignal): Promise<void> {
+  return askOn<void>(pool, signal, (session, resolve, reject) => {
     session.connection.ping((error) => (error ? reject(error) : resolve()));
   });
 }
 
-/** The rows a server answers to a statement that is not one of the calls that are counted. */
-export function rowsOn(lender: Lender, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
-  return askOn(lender, signal, (session, resolve, reject) => {
+/** The rows a server answers to a statement of ours. */
+export function rowsOf(
+  pool: SessionPool,
+  sql: string,
+  signal: AbortSignal,
+): Promise<readonly Record<string, unknown>[]> {
+  return askOn(pool, signal, (session, resolve, reject) => {
     session.send('query', { sql, rowsAsArray: false, nestTables: false, typeCast: asItIs }, undefined, (error, rows) =>
       error ? reject(error) : resolve(rows as Record<string, unknown>[]),
     );
   });
+}
+
+/** Pings on a session that was taken. `answer` is called once; `late`: there was no response within `timeoutMs`. */
+export function pingWithin(
+  timeoutMs: number,
+  { connection }: Session,
+  { clock, endpoint }: { readonly clock: Clock; readonly endpoint: Parameters<typeof endpointAddress>[0] },
+  answer: (error: Error | undefined, late: boolean) => void,
+): void {
+  let isOver = false;
+  const end = (error: Error | undefined, late: boolean): void => {
+    if (isOver) return;
+    isOver = true;
+    timer.cancel();
+    answer(error, late);
+  };
+  const timer = clock.timer(() => {
+    const address = endpointAddress(endpoint);
+    const message = `${address} did not answer a ping within ${timeoutMs} ms`;
+    end(new EvenkeelError('EVENKEEL_DEADLINE', message, { endpoint: address }), true);
+  }, timeoutMs);
+  connection.ping((error) => end(error ?? undefined, false));
 }

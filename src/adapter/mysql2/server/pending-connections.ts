@@ -1,31 +1,33 @@
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
-import type { Clock, Endpoint, Timer } from '../../../index.js';
+import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../../index.js';
+import type { Credentials } from './credentials.js';
 import { type DialOptions, dial } from './dial.js';
 
-/** A socket on its way to a session. */
-export interface Dialled {
+/** A socket whose handshake is under way. */
+export interface PendingConnection {
   readonly socket: Socket;
+  /** What it logs in with, where that is asked for. */
+  readonly credentials: Credentials | undefined;
+  /** Limits the time for connecting and the handshake together. */
   readonly timer: Timer;
 }
 
-/** What it takes. */
+/** What `PendingConnections` needs. */
 export interface PendingConnectionsParts {
   readonly endpoint: Endpoint;
   readonly options: DialOptions;
   readonly clock: Clock;
-  /** For the handshake included, in ms. */
+  /** Time for connecting and the handshake together, in ms. */
   readonly timeoutMs: number;
-  readonly address: string;
-  /** One that came to nothing is closed. */
-  readonly ended: () => void;
+  /** One failed, and is closed. */
+  readonly failed: () => void;
 }
 
-/** The sockets to one server whose handshakes are under way: each within its time, and none forgotten. */
+/** The sockets to one server whose handshakes are under way, each with a time limit. */
 export class PendingConnections {
   readonly #parts: PendingConnectionsParts;
-  readonly #all = new Set<Dialled>();
-  #latest: Dialled | undefined;
+  readonly #all = new Set<PendingConnection>();
 
   constructor(parts: PendingConnectionsParts) {
     this.#parts = parts;
@@ -35,56 +37,48 @@ export class PendingConnections {
     return this.#all.size;
   }
 
-  /** What mysql2 asks for when it wants a connection. */
-  open(): Socket {
-    const { endpoint, options, clock, timeoutMs, address } = this.#parts;
+  /** Opens a socket. */
+  open(credentials: Credentials | undefined): PendingConnection {
+    const { endpoint, options, clock, timeoutMs } = this.#parts;
     const socket = dial(endpoint, options);
     const timer = clock.timer(() => {
-      const message = `${address} did not finish the handshake within ${timeoutMs} ms`;
+      const message = `${endpointAddress(endpoint)} did not finish the handshake within ${timeoutMs} ms`;
       socket.destroy(Object.assign(new Error(message), { code: 'ETIMEDOUT', syscall: 'connect' }));
     }, timeoutMs);
-    const dialled: Dialled = { socket, timer };
-    this.#all.add(dialled);
-    socket.once('close', () => this.#forget(dialled));
-    this.#latest = dialled;
-    return socket;
+    const pending: PendingConnection = { socket, credentials, timer };
+    this.#all.add(pending);
+    socket.once('close', () => this.#forget(pending));
+    return pending;
   }
 
-  /** The socket `ask` made mysql2 open, if it did. */
-  openedBy(ask: () => void): Dialled | undefined {
-    this.#latest = undefined;
-    ask();
-    return this.#latest;
-  }
-
-  /** The handshake is done: the socket a connection came by, from now on its own. */
-  takeFor(connection: PoolConnection): Socket | undefined {
+  /** The handshake of a connection is done: what it came from is no longer pending. */
+  established(connection: PoolConnection): PendingConnection | undefined {
     const { stream } = connection as unknown as { readonly stream: Socket };
     const { localAddress, localPort } = stream;
-    for (const dialled of this.#all) {
-      const { socket } = dialled;
-      // Over TLS the stream is a layer above the socket: what both have in common is their end of the connection.
+    for (const pending of this.#all) {
+      const { socket } = pending;
+      // With TLS the stream is a layer above the socket: what both have in common is their local address and port.
       const isIt = socket === stream || (localPort !== undefined && socket.localPort === localPort);
       if (!isIt || socket.localAddress !== localAddress) continue;
-      dialled.timer.cancel();
-      this.#all.delete(dialled);
-      return socket;
+      pending.timer.cancel();
+      this.#all.delete(pending);
+      return pending;
     }
     return undefined;
   }
 
-  /** It came to nothing. Quietly: mysql2 would tell of an error once more, and nobody hears. */
-  drop(dialled: Dialled): void {
-    dialled.socket.destroy();
-    this.#forget(dialled);
+  /** The connection failed. Its socket is destroyed without an error: mysql2 would report that once more, to nobody. */
+  drop(pending: PendingConnection): void {
+    pending.socket.destroy();
+    this.#forget(pending);
   }
 
   cutAll(): void {
     for (const { socket } of this.#all) socket.destroy(new Error('called off'));
   }
 
-  #forget(dialled: Dialled): void {
-    dialled.timer.cancel();
-    if (this.#all.delete(dialled)) this.#parts.ended();
+  #forget(pending: PendingConnection): void {
+    pending.timer.cancel();
+    if (this.#all.delete(pending)) this.#parts.failed();
   }
 }

@@ -1,107 +1,104 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
-import { connectionLost, isFarewell, queryTimeout, verdictOf } from '../outcome.js';
-import { isOwnFault, ownErrors } from '../own-functions.js';
-import { nameServer } from './name-server.js';
-import { type Answer, holdStatement } from './pending-statement.js';
-import { type ReadCommand, Reading } from './reading.js';
+import { connectionLost, isFarewell, verdictOf } from '../outcome.js';
+import { isOwnFault } from '../own-functions.js';
+import { ConnectionStatements } from './connection-statements.js';
+import type { Credentials } from './credentials.js';
+import {
+  type Answer,
+  type Command,
+  type ConnectionMethods,
+  type Method,
+  nameServer,
+  replaceMethods,
+} from './mysql2-objects.js';
+import type { PendingConnection } from './pending-connections.js';
 
-/** The user of a session: told once when the session is no longer its own. */
-export interface SessionHolder {
-  /** `verdict`: what the user's own statements say about the server. */
-  released(verdict: Outcome): void;
-}
+/** Called once, when a session is free again or gone. `outcome`: of the statements its user ran on the connection itself. */
+export type Freed = (outcome: Outcome) => void;
 
-/** What a session tells its server connection. */
+/** What a session needs of the pool it belongs to. */
 export interface SessionOwner {
   readonly clock: Clock;
   readonly endpoint: Endpoint;
   readonly address: string;
-  /** Statements of a checked-out connection without a time-out of their own may take this long, in ms; Infinity = no limit. */
+  /** How long statements on a checked-out connection may take without a `timeout`, in ms; Infinity = no limit. */
   readonly queryTimeoutMs: number;
-  /** How long a reset or a farewell may take, in ms. */
-  readonly patienceMs: number;
-  /** Whether it is to be closed rather than kept when it is given back. */
+  /** Whether a session that is given back is closed rather than kept. */
   isSuperfluous(session: Session): boolean;
   becameIdle(session: Session): void;
-  /** It is gone. `error`: it ended badly. Once per session. */
+  /** A session is gone; once for each. `error`: why, unless it ended in an orderly way. */
   ended(session: Session, error: Error | undefined): void;
 }
 
-type Method = 'query' | 'execute';
-type End = (this: PoolConnection, ended?: (error?: Error) => void) => void;
-type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: Answer) => Command;
-
-/** The command object mysql2 returns. */
-interface Command extends ReadCommand {
-  onResult?: Answer;
-}
+/** How long a server may take to hang up, or to answer a reset, in ms. */
+const PATIENCE_MS = 1_000;
 
 /**
- * One connection of a mysql2 pool, from its handshake to its end: who has it, since when it is idle, whether it may be
- * used again. It puts its own `release`, `destroy`, `query` and `execute` on the connection, so that it knows what a
- * caller who has it checked out does with it.
+ * One connection of a mysql2 pool, from its handshake to its end: whether it is in use, since when it is idle, whether it can be
+ * used again. It replaces methods of the connection, to know what a user does who has it checked out.
  */
 export class Session {
   readonly connection: PoolConnection;
+  /** What it logged in with, where that was asked for. */
+  readonly credentials: Credentials | undefined;
   /** When it is to be replaced, on the clock. */
   expiresAtMs: number;
   idleSinceMs: number;
-  /** The application threw it away or broke off reading from it: says nothing of the server. */
+  /** The application ended it, or stopped reading from it: that says nothing about the server. */
   endedByApplication = false;
   readonly #socket: Socket;
   readonly #owner: SessionOwner;
-  readonly #original: {
-    readonly release: () => void;
-    readonly destroy: () => void;
-    readonly query: Send;
-    readonly execute: Send;
-    readonly end: End;
-  };
+  /** mysql2's own methods. */
+  readonly #methods: ConnectionMethods;
+  readonly #statements: ConnectionStatements;
   #state: 'busy' | 'idle' | 'leaving' | 'dead' = 'busy';
-  #holder: SessionHolder | undefined;
-  /** Statements of the present holder that run. */
-  #running = 0;
-  /** Given back while statements of it still ran. */
-  #givenBack = false;
-  /** The worst the statements of the present holder said of the server. */
-  #verdict: Outcome = outcomes.success;
-  /** It is closed when its present holder gives it back. */
+  #freed: Freed | undefined;
+  /** Given back while statements were still running. */
+  #isGivenBack = false;
+  /** The first failure among the statements of the present user. */
+  #outcome: Outcome = outcomes.success;
+  /** It is closed when its present user gives it back. */
   #isDiscarded = false;
-  /** Answers that are read by events: nobody but us tells their readers of its end. */
-  readonly #readings = new Set<Reading>();
-  /** Why we ended it ourselves. */
-  #cutFor: Error | undefined;
-  /** Until the server has answered a reset. */
+  /** Why it was killed. */
+  #killedFor: Error | undefined;
+  /** Runs until the server has answered a reset. */
   #resetTimer: Timer | undefined;
 
-  constructor(connection: PoolConnection, socket: Socket, expiresAtMs: number, owner: SessionOwner) {
+  constructor(connection: PoolConnection, from: PendingConnection, expiresAtMs: number, owner: SessionOwner) {
+    const { socket } = from;
     this.connection = connection;
+    this.credentials = from.credentials;
     this.expiresAtMs = expiresAtMs;
     this.idleSinceMs = owner.clock.now();
     this.#socket = socket;
     this.#owner = owner;
-    this.#original = {
-      release: connection.release,
-      destroy: connection.destroy,
-      query: connection.query as unknown as Send,
-      execute: connection.execute as unknown as Send,
-      end: connection.end as unknown as End,
-    };
-    Object.assign(connection, {
-      release: () => this.release(undefined),
-      destroy: () => this.#destroyed(),
-      query: (...args: [unknown, unknown, Answer?]) => this.#track('query', args),
-      execute: (...args: [unknown, unknown, Answer?]) => this.#track('execute', args),
-      end: (ended?: (error?: Error) => void) => this.#endedInOrder(ended),
-      // Older versions of mysql2 have none.
-      [Symbol.dispose]: () => connection.release(),
+    this.#methods = replaceMethods(connection, {
+      release: () => this.release(),
+      destroy: () => this.#destroyedByUser(),
+      query: (...args: unknown[]) => this.#statements.run('query', args),
+      execute: (...args: unknown[]) => this.#statements.run('execute', args),
+      end: (ended?: (error?: Error) => void) => this.#endedByUser(ended),
+    });
+    this.#statements = new ConnectionStatements({
+      connection,
+      socket,
+      methods: this.#methods,
+      server: owner,
+      failed: (error) => this.#statementFailed(error),
+      stalled: (error) => {
+        this.#note(outcomes.timeout);
+        this.kill(error);
+      },
+      ended: () => {
+        if (this.isAlive && this.#isGivenBack) this.release();
+      },
     });
     nameServer(connection, owner.endpoint);
-    // Somebody waits for it; it was opened without keeping the process alive.
+    // A caller waits for it; it was opened without keeping the process alive.
     socket.ref();
-    // For good: mysql2 may report more than one error, and one that nobody hears ends the process.
+    // Never removed: mysql2 may report several errors, and one without a listener ends the process.
     connection.on('error', (error: Error) => this.#end(error));
     connection.on('end', () => this.#end(undefined));
     socket.once('close', () => this.#end(undefined));
@@ -119,8 +116,8 @@ export class Session {
   /** The pool hands it out. */
   acquired(): void {
     if (this.#state === 'busy') {
-      // One who waited in mysql2's own queue gets it from the one before, and nobody is told that it came back.
-      this.#letGo();
+      // A caller in mysql2's own queue gets it directly from the previous user: no event reports that it was given back.
+      this.#free();
     } else if (this.#state === 'idle') {
       this.#state = 'busy';
       this.#socket.ref();
@@ -134,59 +131,55 @@ export class Session {
     this.#socket.unref();
     this.idleSinceMs = this.#owner.clock.now();
     this.#owner.becameIdle(this);
-    this.#letGo();
+    this.#free();
   }
 
-  /** The caller has it until it releases it. */
-  checkOut(holder: SessionHolder): void {
-    this.#holder = holder;
-    if (!this.isAlive) this.#letGo();
+  /** A caller has it until it releases it. */
+  checkOut(freed: Freed): void {
+    this.#freed = freed;
+    if (!this.isAlive) this.#free();
   }
 
-  /** Runs one statement for a caller who has only that. May throw, for what the caller asks for; then nothing was sent. */
+  /** Runs one statement. Throws what mysql2 throws for its arguments; then nothing was sent. */
   send(method: Method, sql: unknown, values: unknown, answer: Answer): void {
-    this.#original[method].call(this.connection, sql, values, answer);
+    this.#methods[method].call(this.connection, sql, values, answer);
   }
 
-  /**
-   * Runs one statement whose answer is read by events: of an error, or the loss of the connection, `error` tells, and `end`
-   * is always the last. Nothing may come for `limitMs` at most. May throw, as `send`.
-   */
-  read(method: Method, sql: unknown, values: unknown, limitMs: number): ReadCommand {
-    const command = (this.#original[method] as Send).call(this.connection, sql, values);
-    this.#read(command, limitMs);
-    return command;
+  /** As `send`, for an answer that is read by events; see `ConnectionStatements.read`. */
+  read(method: Method, sql: unknown, values: unknown, limitMs: number): Command {
+    return this.#statements.read(method, sql, values, limitMs);
   }
 
-  /** Given back: it may be used again, unless it is superfluous. `holder` is told when it is free. */
-  release(holder: SessionHolder | undefined): void {
-    if (holder !== undefined) this.#holder = holder;
+  /** Gives it back: it may be used again, unless it is superfluous. */
+  release(freed?: Freed): void {
+    if (freed !== undefined) this.#freed = freed;
     if (this.#state !== 'busy') {
-      if (!this.isAlive) this.#letGo();
+      if (!this.isAlive) this.#free();
       return;
     }
-    if (this.#running > 0) {
-      this.#givenBack = true;
+    if (this.#statements.areRunning) {
+      this.#isGivenBack = true;
       return;
     }
-    this.#givenBack = false;
+    this.#isGivenBack = false;
     if (this.#isDiscarded || this.#owner.isSuperfluous(this)) {
       this.quit();
       return;
     }
-    this.#original.release.call(this.connection);
-    // With `resetOnRelease` it is not back before the server has answered.
-    if (this.#state === 'busy') this.#resetTimer = this.#orElse(() => this.#state !== 'busy', 'did not answer a reset');
+    this.#methods.release.call(this.connection);
+    // With `resetOnRelease` it is back only once the server has answered.
+    if (this.#state === 'busy')
+      this.#resetTimer = this.#cutUnless(() => this.#state !== 'busy', 'did not answer a reset');
   }
 
-  /** It works, but is closed rather than kept when it is given back. */
+  /** It still works, but is closed rather than kept when it is given back. */
   discard(): void {
     this.#isDiscarded = true;
-    // Its server is as good as it was: another connection is opened if this was the last.
+    // Nothing is wrong with the server: another connection is opened if this was the last.
     this.endedByApplication = true;
   }
 
-  /** Ends it in order: the server is told, so that it does not log a client that went away. Only while nothing runs. */
+  /** Ends it in an orderly way, so that the server does not log an aborted client. Only while no statement is running. */
   quit(): void {
     if (!this.isAlive) return;
     const wasBusy = this.#state === 'busy';
@@ -194,44 +187,28 @@ export class Session {
     const { connection } = this;
     const hangUp = (): void => {
       (BaseConnection.prototype.end as (this: PoolConnection) => void).call(connection);
-      this.#original.destroy.call(connection);
+      this.#methods.destroy.call(connection);
     };
-    // mysql2 tells of an error while its statement is still at work there: a goodbye would wait behind it, for good.
+    // mysql2 reports an error before its command has ended: a QUIT sent from there would wait behind that command for ever.
     if (wasBusy) this.#owner.clock.defer(hangUp);
     else hangUp();
-    this.#orElse(() => this.#socket.destroyed, 'did not hang up');
-    this.#letGo();
+    this.#cutUnless(() => this.#socket.destroyed, 'did not hang up');
+    this.#free();
   }
 
-  /** Ends it at once, by our own decision; what runs on it fails with `error`. */
+  /** Ends it at once; what is running on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
     this.endedByApplication = isOwnFault(error);
-    this.#cutFor = error;
-    // mysql2 tells those who wait of an error, but of nothing after `destroy`.
+    this.#killedFor = error;
+    // With an error, mysql2 fails the statements that are running; after its `destroy` it would tell them nothing.
     if (this.#state === 'busy') this.#socket.destroy(error);
     else {
-      this.#original.destroy.call(this.connection);
+      this.#methods.destroy.call(this.connection);
       this.#socket.destroy();
     }
     this.#state = 'leaving';
     this.#end(undefined);
-  }
-
-  /** Asks the server whether it is there. Answers once: with an error when it does not answer in time. */
-  ping(timeoutMs: number, answer: (error: Error | undefined, late: boolean) => void): void {
-    let over = false;
-    const end = (error: Error | undefined, late: boolean): void => {
-      if (over) return;
-      over = true;
-      timer.cancel();
-      answer(error, late);
-    };
-    const timer = this.#owner.clock.timer(
-      () => end(this.#error('EVENKEEL_DEADLINE', `did not answer a ping within ${timeoutMs} ms`), true),
-      timeoutMs,
-    );
-    this.connection.ping((error) => end(error ?? undefined, false));
   }
 
   #error(code: 'EVENKEEL_DEADLINE' | 'EVENKEEL_CLOSED', what: string): EvenkeelError {
@@ -239,118 +216,61 @@ export class Session {
     return new EvenkeelError(code, `${address} ${what}`, { endpoint: address });
   }
 
-  /** A server that does not do its part is cut. */
-  #orElse(isDone: () => boolean, what: string): Timer {
-    const { clock, patienceMs } = this.#owner;
-    return clock.timer(() => {
+  /** Cuts the connection if the server has not done its part in time. */
+  #cutUnless(isDone: () => boolean, what: string): Timer {
+    return this.#owner.clock.timer(() => {
       if (isDone()) return;
       this.#socket.destroy();
       this.#end(this.#error('EVENKEEL_DEADLINE', what));
-    }, patienceMs);
+    }, PATIENCE_MS);
   }
 
-  /** The caller who has it ends it: with `gracefulEnd` it is told goodbye after what runs on it, else given back. */
-  #endedInOrder(ended: ((error?: Error) => void) | undefined): void {
+  /** Its user calls `end()`. That gives it back; with `gracefulEnd`, mysql2 closes it once its statements have ended. */
+  #endedByUser(ended: ((error?: Error) => void) | undefined): void {
     const { config } = this.connection as { readonly config: { readonly gracefulEnd?: boolean } };
     if (config.gracefulEnd === true && this.#state === 'busy') {
       this.#state = 'leaving';
       this.endedByApplication = true;
     }
-    this.#original.end.call(this.connection, ended);
+    this.#methods.end.call(this.connection, ended);
   }
 
-  /** The caller who has it throws it away. */
-  #destroyed(): void {
+  /** Its user calls `destroy()`. */
+  #destroyedByUser(): void {
     if (this.#state !== 'busy') return;
     this.#state = 'leaving';
     this.endedByApplication = true;
-    if (this.#running > 0) {
-      this.#cutFor = this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user');
-      this.#socket.destroy(this.#cutFor);
-      this.#verdict = worse(this.#verdict, outcomes.cancelled);
+    if (this.#statements.areRunning) {
+      this.#killedFor = this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user');
+      this.#socket.destroy(this.#killedFor);
+      this.#note(outcomes.cancelled);
     } else {
-      this.#original.destroy.call(this.connection);
+      this.#methods.destroy.call(this.connection);
       this.#socket.destroy();
     }
-    this.#letGo();
+    this.#free();
   }
 
-  /** A statement of the caller who has it. */
-  #track(method: Method, given: readonly unknown[]): Command {
-    const { args, hasCallback, limitMs, cancel } = holdStatement(given, this.#owner, (error) => this.#note(error));
-    this.#running++;
-    let command: Command;
-    try {
-      command = (this.#original[method] as (this: PoolConnection, ...args: unknown[]) => Command).apply(
-        this.connection,
-        [...args],
-      );
-    } catch (error) {
-      this.#running--;
-      cancel();
-      throw error;
-    }
-    if (!hasCallback) {
-      command.on('error', (error: Error) => this.#note(error));
-      this.#read(command, limitMs);
-    }
-    command.once('end', () => {
-      if (!this.isAlive) return;
-      this.#running--;
-      if (this.#running === 0 && this.#givenBack) this.release(undefined);
-    });
-    return command;
-  }
-
-  /** An answer is read by events, of which nothing may be heard for `limitMs` at most. */
-  #read(command: Command, limitMs: number): void {
-    const { clock, address } = this.#owner;
-    const { stream } = this.connection as unknown as { readonly stream: Socket };
-    const reading: Reading = new Reading(
-      command,
-      {
-        clock,
-        limitMs,
-        isPaused: () => stream.isPaused(),
-        tookTooLong: () => {
-          const error = queryTimeout(address, limitMs);
-          this.#verdict = worse(this.#verdict, outcomes.timeout);
-          this.kill(error);
-        },
-      },
-      () => this.#readings.delete(reading),
-    );
-    this.#readings.add(reading);
-  }
-
-  /** It is gone: remaining readers are told after mysql2 has told its own. */
-  #failReadings(error: Error): void {
-    if (this.#readings.size === 0) return;
-    const readings = [...this.#readings];
-    this.#readings.clear();
-    const tell = (): void =>
-      this.#owner.clock.defer(() => {
-        for (const reading of readings) ownErrors(() => reading.fail(error))();
-      });
-    if (this.#socket.closed) tell();
-    else this.#socket.once('close', tell);
-  }
-
-  /** A statement of the holder failed. */
-  #note(error: Error): void {
+  /** A statement of its user failed. */
+  #statementFailed(error: Error): void {
     const { outcome, usable, discard } = verdictOf(error);
-    if (outcome !== outcomes.success) this.#verdict = worse(this.#verdict, outcome);
+    this.#note(outcome);
     if (!this.isAlive) return;
     if (!usable) this.kill(error);
     else if (discard) this.discard();
   }
 
-  /** It is gone; `error` says why, where that is no ordinary end. */
+  /** Only the first failure counts. */
+  #note(outcome: Outcome): void {
+    if (this.#outcome.kind === 'success' && outcome !== outcomes.success) this.#outcome = outcome;
+  }
+
+  /** It is gone. `error`: why, if mysql2 reported an error. */
   #end(error: Error | undefined): void {
     if (this.#state === 'dead') return;
     const was = this.#state;
     this.#state = 'dead';
-    if (was === 'busy') this.#verdict = worse(this.#verdict, outcomes.reset);
+    if (was === 'busy') this.#note(outcomes.reset);
     const { address } = this.#owner;
     const reason =
       was === 'busy'
@@ -358,27 +278,22 @@ export class Session {
         : was === 'idle' && !isFarewell(error)
           ? error
           : undefined;
-    // mysql2 leaves some errors without closing the connection.
+    // After some errors mysql2 leaves the socket open.
     if (!this.#socket.destroyed && error !== undefined) this.#socket.destroy(error);
-    this.#failReadings(this.#cutFor ?? error ?? connectionLost(address));
+    this.#statements.fail(this.#killedFor ?? error ?? connectionLost(address));
     this.#owner.ended(this, reason);
-    this.#letGo();
+    this.#free();
   }
 
-  #letGo(): void {
-    const holder = this.#holder;
-    const verdict = this.#verdict;
+  #free(): void {
+    const freed = this.#freed;
+    const outcome = this.#outcome;
     this.#resetTimer?.cancel();
     this.#resetTimer = undefined;
-    this.#holder = undefined;
-    this.#verdict = outcomes.success;
-    this.#running = 0;
-    this.#givenBack = false;
-    holder?.released(verdict);
+    this.#freed = undefined;
+    this.#outcome = outcomes.success;
+    this.#statements.forget();
+    this.#isGivenBack = false;
+    freed?.(outcome);
   }
-}
-
-/** The first failure counts. */
-function worse(before: Outcome, now: Outcome): Outcome {
-  return before.kind === 'success' ? now : before;
 }

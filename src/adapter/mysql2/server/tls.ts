@@ -4,8 +4,8 @@ import { EvenkeelError } from '../../../index.js';
 import { checkBoolean } from '../../kit/index.js';
 
 /**
- * TLS settings as mysql2 wants them, or undefined for plain TCP. mysql2 checks the certificate's name only when told to,
- * and needs the name for it. Throws EVENKEEL_OPTION.
+ * TLS settings for mysql2, or undefined for plain TCP. mysql2 only checks the certificate's name if it is told to, and needs the
+ * name for that. Throws EVENKEEL_OPTION.
  */
 export function resolveTls(ssl: unknown, host: string | undefined): object | undefined {
   if (ssl === undefined || ssl === false) return undefined;

@@ -11,10 +11,9 @@ import {
 } from '../../../index.js';
 import { checkNumber, checkString, markLasting } from '../../kit/index.js';
 import { isRefusedLogIn } from '../checks/refusal.js';
-import { checkNames, type Mysql2ConnectionOptions, resolveServerSettings, type ServerSettings } from '../options.js';
-import { openServerConnection } from './open-server.js';
-import { rowsOn } from './out-of-band-query.js';
-import type { ServerConnection } from './server-connection.js';
+import { checkNames, type Mysql2ConnectionOptions } from '../options.js';
+import { ServerConnection, type ServerConnectionParts } from './server-connection.js';
+import { resolveServerSettings, type ServerSettings } from './settings.js';
 
 /** Options of `mysql2Transport`. */
 export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
@@ -66,12 +65,14 @@ export function mysql2Transport(options: Mysql2TransportOptions): Transport<Pool
   return new ServerTransport({ settings, clock, rng });
 }
 
-/** What is told of the pools a transport makes. */
+/** What a `ServerTransport` needs. */
 export interface ServerTransportParts {
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly rng: Rng;
+  /** A problem that was dealt with. */
   readonly warn?: (error: Error) => void;
+  /** A pool was created. */
   readonly opened?: (pool: Pool) => void;
 }
 
@@ -79,7 +80,7 @@ export interface ServerTransportParts {
 export class ServerTransport implements Transport<Pool> {
   readonly #parts: ServerTransportParts;
   readonly #servers = new WeakMap<Pool, ServerConnection>();
-  /** By the endpoint's key, the latest that is open: for questions beside the calls. */
+  /** By the endpoint's key, the latest that is open. */
   readonly #byKey = new Map<string, ServerConnection>();
 
   constructor(parts: ServerTransportParts) {
@@ -89,7 +90,7 @@ export class ServerTransport implements Transport<Pool> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
     const { settings, clock, rng, warn = () => {}, opened = () => {} } = this.#parts;
     const parts = { endpoint, settings, clock, rng, warn, opened };
-    const server = await openServerConnection(parts, signal).catch((error: Error) => {
+    const server = await openServer(parts, signal).catch((error: Error) => {
       throw isRefusedLogIn(error) ? markLasting(error) : error;
     });
     this.#servers.set(server.handle, server);
@@ -100,15 +101,37 @@ export class ServerTransport implements Transport<Pool> {
     return server;
   }
 
-  /** The server a pool of ours leads to. */
+  /** The server of a pool this transport made. */
   serverOf(pool: Pool): ServerConnection | undefined {
     return this.#servers.get(pool);
   }
 
-  /** Asks a server something, on a connection of its own. */
+  /** Asks a server something, beside the calls. */
   async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return rowsOn(server, sql, signal);
+    return server.rowsOf(sql, signal);
   }
+}
+
+/** Opens the first connection to a server. Rejects with what went wrong; after an abort nothing is open. */
+function openServer(parts: ServerConnectionParts, signal: AbortSignal): Promise<ServerConnection> {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    const server = new ServerConnection(parts);
+    const onAbort = (): void => {
+      reject(signal.reason);
+      void server.close(AbortSignal.abort());
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    server.warm((error) => {
+      signal.removeEventListener('abort', onAbort);
+      if (error === undefined) resolve(server);
+      else {
+        // Without our wrapper: the core adds the same when it reports a failed attempt.
+        reject(error.cause ?? error);
+        void server.close();
+      }
+    });
+  });
 }

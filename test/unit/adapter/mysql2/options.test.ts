@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
+import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/cluster/whereabouts.js';
 import {
   createPoolCluster,
   type Mysql2TransportOptions,
   mysql2Transport,
   type PoolClusterOptions,
 } from '../../../../src/adapter/mysql2/index.js';
-import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/options.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 
 const SECRET = 'hunter2-kP9x';

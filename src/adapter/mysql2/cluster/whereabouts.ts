@@ -1,0 +1,74 @@
+import { isIP } from 'node:net';
+import { EvenkeelError, type Resolver, staticEndpoints } from '../../../index.js';
+import { checkPort, checkString } from '../../kit/index.js';
+
+const MYSQL_PORT = 3_306;
+
+/** The options that tell where the servers of a Service are. */
+export interface WhereaboutsOptions {
+  readonly target?: string | undefined;
+  readonly resolver?: Resolver | string | undefined;
+  readonly host?: string | undefined;
+  readonly port?: number | undefined;
+}
+
+/** Where the servers of a Service are. */
+export interface Whereabouts {
+  /** A resolver, or a target string for one. */
+  readonly resolver: Resolver | string;
+  /** The Service's name, for TLS. */
+  readonly host: string | undefined;
+}
+
+/** Throws EVENKEEL_OPTION for options that are missing or contradict each other. */
+export function whereabouts(options: WhereaboutsOptions): Whereabouts {
+  const { target, resolver, port } = options;
+  const host = options.host === undefined ? undefined : checkString('host', options.host);
+  if (target !== undefined && resolver !== undefined) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'target and resolver say the same: give one of them');
+  }
+  const given = target ?? resolver;
+  if (given === undefined) {
+    if (host === undefined) {
+      throw new EvenkeelError(
+        'EVENKEEL_OPTION',
+        'where are the servers? Give `target` (mysql-read.shop:3306), `resolver`, or `host` and `port`',
+      );
+    }
+    return { resolver: resolverOf(targetOfHost(host, port), host, port ?? MYSQL_PORT), host };
+  }
+  if (port !== undefined) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'port goes with host alone: a target and a resolver have their own');
+  }
+  if (target !== undefined) checkString('target', target);
+  if (typeof given !== 'string') return { resolver: given, host };
+  const named = hostOfTarget(given);
+  const [, number] = /:(\d+)$/.exec(given) ?? [];
+  return { resolver: resolverOf(given, named, Number(number)), host: host ?? named };
+}
+
+/** An IP address or localhost is one server; any other name is resolved as a Service. */
+function resolverOf(target: string, host: string | undefined, port: number): Resolver | string {
+  const isPlain = host !== undefined && !/^(kubernetes|dns|static):(?!\d+$)/.test(target.trim());
+  if (!isPlain || !(port >= 1 && port <= 65_535)) return target;
+  if (isIP(host) === 0 && !/(^|\.)localhost$/.test(host)) return target;
+  return staticEndpoints([{ address: host, port }]);
+}
+
+/** The host of a target, for TLS and for messages; undefined for a list of addresses. */
+export function hostOfTarget(target: string): string | undefined {
+  const [, scheme, rest = target] = /^(kubernetes|dns|static):(?!\d+$)(.*)$/.exec(target.trim()) ?? [];
+  if (scheme === 'static') return undefined;
+  const host = rest
+    .trim()
+    .replace(/:[^:\]]*$/, '')
+    .replace(/^\[(.*)\]$/, '$1')
+    .replace(/\.$/, '');
+  return host === '' ? undefined : host;
+}
+
+/** `host` and `port` as a target string. */
+export function targetOfHost(host: string, port: number | undefined): string {
+  const checked = checkPort('port', port ?? MYSQL_PORT);
+  return isIP(host) === 6 ? `[${host}]:${checked}` : `${host}:${checked}`;
+}

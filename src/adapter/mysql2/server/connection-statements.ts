@@ -1,0 +1,187 @@
+import type { Socket } from 'node:net';
+import type { PoolConnection } from 'mysql2';
+import type { Clock, Timer } from '../../../index.js';
+import { queryTimeout } from '../outcome.js';
+import { ownErrors, withOwnFunctions } from '../own-functions.js';
+import type { Answer, Command, ConnectionMethods, Method, Send } from './mysql2-objects.js';
+
+/** What `ConnectionStatements` needs. */
+export interface ConnectionStatementsParts {
+  readonly connection: PoolConnection;
+  readonly socket: Socket;
+  /** mysql2's own methods. */
+  readonly methods: Pick<ConnectionMethods, Method>;
+  readonly server: {
+    readonly clock: Clock;
+    readonly address: string;
+    /** For statements without a `timeout`, in ms; Infinity = no limit. */
+    readonly queryTimeoutMs: number;
+  };
+  /** A statement failed. Called before its user hears of it. */
+  readonly failed: (error: Error) => void;
+  /** An answer that is read by events stopped arriving. */
+  readonly stalled: (error: Error) => void;
+  /** None is running any more. */
+  readonly ended: () => void;
+}
+
+/**
+ * The statements on one connection that mysql2 alone would not see through to their end: those of a user who has it checked out,
+ * and those whose answers are read by events. mysql2's time limit does not cover preparing a statement, and readers of events
+ * hear neither of a time limit nor that the connection ended.
+ */
+export class ConnectionStatements {
+  readonly #parts: ConnectionStatementsParts;
+  #running = 0;
+  /** Tells the readers of answers that have not ended yet of an error. */
+  readonly #readers = new Set<(error: Error) => void>();
+
+  constructor(parts: ConnectionStatementsParts) {
+    this.#parts = parts;
+  }
+
+  /** Whether statements of the user who has the connection checked out are running. */
+  get areRunning(): boolean {
+    return this.#running > 0;
+  }
+
+  /** Runs a statement of the user who has the connection, given in one of mysql2's forms. Throws as mysql2 does. */
+  run(method: Method, given: readonly unknown[]): Command {
+    const { failed, ended } = this.#parts;
+    const { args, hasCallback, limitMs, cancel } = this.#limited(given);
+    this.#running++;
+    let command: Command;
+    try {
+      command = this.#send(method, args);
+    } catch (error) {
+      this.#running--;
+      cancel();
+      throw error;
+    }
+    if (!hasCallback) {
+      command.on('error', failed);
+      this.#watch(command, limitMs);
+    }
+    command.once('end', () => {
+      if (this.#running === 0) return; // the user has the connection no more
+      this.#running--;
+      if (this.#running === 0) ended();
+    });
+    return command;
+  }
+
+  /**
+   * Runs a statement whose answer is read by events; `end` is always the last of them. After `limitMs` without any, it fails.
+   * Throws as mysql2 does; then nothing was sent.
+   */
+  read(method: Method, sql: unknown, values: unknown, limitMs: number): Command {
+    const command = this.#send(method, [sql, values]);
+    this.#watch(command, limitMs);
+    return command;
+  }
+
+  /** The user gave the connection back, or it is gone. */
+  forget(): void {
+    this.#running = 0;
+  }
+
+  /** The connection is gone. Those who read by events hear of it after mysql2 has told the others. */
+  fail(error: Error): void {
+    if (this.#readers.size === 0) return;
+    const { server, socket } = this.#parts;
+    const readers = [...this.#readers];
+    this.#readers.clear();
+    const tell = (): void =>
+      server.clock.defer(() => {
+        for (const reader of readers) ownErrors(reader)(error);
+      });
+    if (socket.closed) tell();
+    else socket.once('close', tell);
+  }
+
+  #send(method: Method, args: readonly unknown[]): Command {
+    const { methods, connection } = this.#parts;
+    return methods[method].apply(connection, args as Parameters<Send>);
+  }
+
+  /** The arguments of a statement as mysql2 gets them: with a callback, its time limit is enforced here. */
+  #limited(args: readonly unknown[]): Limited {
+    const { server, failed } = this.#parts;
+    const { clock, address, queryTimeoutMs } = server;
+    const [statement] = args;
+    // Commands of mysql2 and objects of tagged templates are passed on unchanged.
+    const isPlain =
+      typeof statement === 'object' && statement !== null && Object.getPrototypeOf(statement) === Object.prototype;
+    const { timeout, ...others } = isPlain ? (statement as { readonly timeout?: unknown }) : {};
+    const limitMs = typeof timeout === 'number' && timeout > 0 ? timeout : queryTimeoutMs;
+    const sent = isPlain ? withOwnFunctions(others) : statement;
+    const last = args.findLastIndex((arg) => typeof arg === 'function');
+    if (last === -1) return { args: [sent, ...args.slice(1)], hasCallback: false, limitMs, cancel: () => {} };
+    const given = ownErrors(args[last] as Answer);
+    let isOver = false;
+    const answer: Answer = (error, rows, fields) => {
+      if (isOver) return;
+      isOver = true;
+      timer?.cancel();
+      if (error) failed(error);
+      given(error, rows, fields);
+    };
+    const timer = Number.isFinite(limitMs)
+      ? clock.timer(() => answer(queryTimeout(address, limitMs)), limitMs)
+      : undefined;
+    const cancel = (): void => timer?.cancel();
+    return { args: [sent, ...args.slice(1, last), answer], hasCallback: true, limitMs, cancel };
+  }
+
+  /** Watches an answer that is read by events: its reader hears of the connection's end, and of `limitMs` without an event. */
+  #watch(command: Command, limitMs: number): void {
+    const { connection, server, stalled } = this.#parts;
+    const { clock, address } = server;
+    const { stream } = connection as unknown as { readonly stream: Socket };
+    let heardAtMs = clock.now();
+    let timer: Timer | undefined;
+    let isOver = false;
+    const end = (): void => {
+      isOver = true;
+      timer?.cancel();
+    };
+    // The reader hears of the error, then of the end, as it does if the server answers with an error.
+    const fail = (error: Error): void => {
+      if (isOver) return;
+      end();
+      command.emit('error', error);
+      command.emit('end');
+    };
+    this.#readers.add(fail);
+    command.on('error', end);
+    command.once('end', () => {
+      end();
+      this.#readers.delete(fail);
+    });
+    if (!Number.isFinite(limitMs)) return;
+    const heard = (): void => {
+      heardAtMs = clock.now();
+    };
+    command.on('fields', heard);
+    command.on('result', heard);
+    const look = (): void => {
+      // Nothing arrives while the reader pauses it.
+      if (stream.isPaused()) heard();
+      const restMs = heardAtMs + limitMs - clock.now();
+      if (restMs > 0) timer = clock.timer(look, restMs);
+      else stalled(queryTimeout(address, limitMs));
+    };
+    timer = clock.timer(look, limitMs);
+  }
+}
+
+/** A statement of a user, with its time limit. */
+interface Limited {
+  readonly args: readonly unknown[];
+  /** Errors reach `failed` by the callback; otherwise they are events of the command. */
+  readonly hasCallback: boolean;
+  /** How long it may take, in ms; Infinity = no limit. */
+  readonly limitMs: number;
+  /** The statement was not sent. */
+  readonly cancel: () => void;
+}

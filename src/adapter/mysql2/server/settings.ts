@@ -1,0 +1,125 @@
+import { isIP } from 'node:net';
+import * as mysql2 from 'mysql2';
+import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
+import { type BalancingOptions, type Endpoint, EvenkeelError, poolDefaults } from '../../../index.js';
+import { checkBoolean, checkNumber, optionError } from '../../kit/index.js';
+import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';
+import { withOwnFunctions } from '../own-functions.js';
+import { type AskCredentials, askCredentialsOf, type Credentials } from './credentials.js';
+import type { DialOptions } from './dial.js';
+import { resolveTls } from './tls.js';
+
+/** `Mysql2ConnectionOptions`, complete and checked: how the connections to each server are opened and used. */
+export interface ServerSettings {
+  /** For mysql2. Includes `host` if there is one for all servers. */
+  readonly mysql: MysqlPoolOptions;
+  /** Provides the credentials of each new connection, where options are functions. */
+  readonly askCredentials: AskCredentials | undefined;
+  readonly credentialsRefreshMs: number;
+  readonly connectionLimit: number;
+  readonly maxIdle: number;
+  readonly idleTimeoutMs: number;
+  readonly validateAfterMs: number;
+  readonly validateTimeoutMs: number;
+  readonly queryTimeoutMs: number;
+  readonly connectTimeoutMs: number;
+  readonly maxConnectionAgeMs: number;
+  readonly dial: DialOptions;
+}
+
+/** Fills in defaults and checks the options. Throws EVENKEEL_OPTION; no message contains a secret. */
+export function resolveServerSettings(
+  options: Mysql2ConnectionOptions & Pick<BalancingOptions, 'pool'>,
+  host: string | undefined,
+): ServerSettings {
+  const mysql = mysqlOptions(options, host);
+  const ms = { min: 1, max: 86_400_000 };
+  const connectionLimit = checkNumber('connectionLimit', options.connectionLimit, mysql2Defaults.connectionLimit, {
+    min: 1,
+    max: 100_000,
+    integer: true,
+  });
+  const { idleTimeout, validateAfterMs, validateTimeoutMs, queryTimeoutMs, localAddress } = options;
+  if (localAddress !== undefined && isIP(localAddress) === 0) {
+    throw optionError('localAddress', 'an IP address', localAddress);
+  }
+  return {
+    mysql,
+    askCredentials: askCredentialsOf(credentialFunctions(options), host),
+    credentialsRefreshMs: checkNumber(
+      'credentialsRefreshMs',
+      options.credentialsRefreshMs,
+      mysql2Defaults.credentialsRefreshMs,
+      { min: 1_000, max: 86_400_000, infinite: true },
+    ),
+    connectionLimit,
+    maxIdle: checkNumber('maxIdle', options.maxIdle, connectionLimit, { min: 0, max: 100_000, integer: true }),
+    idleTimeoutMs: checkNumber('idleTimeout', idleTimeout, mysql2Defaults.idleTimeout, { ...ms, infinite: true }),
+    validateAfterMs: checkNumber('validateAfterMs', validateAfterMs, mysql2Defaults.validateAfterMs, {
+      min: 0,
+      max: 86_400_000,
+      infinite: true,
+    }),
+    validateTimeoutMs: checkNumber('validateTimeoutMs', validateTimeoutMs, mysql2Defaults.validateTimeoutMs, ms),
+    queryTimeoutMs: checkNumber('queryTimeoutMs', queryTimeoutMs, mysql2Defaults.queryTimeoutMs, {
+      ...ms,
+      infinite: true,
+    }),
+    connectTimeoutMs: options.pool?.connectTimeoutMs ?? poolDefaults.connectTimeoutMs,
+    maxConnectionAgeMs: options.pool?.maxConnectionAgeMs ?? poolDefaults.maxConnectionAgeMs,
+    dial: {
+      keepAlive: checkBoolean('enableKeepAlive', options.enableKeepAlive, true),
+      keepAliveDelayMs: checkNumber('keepAliveInitialDelay', options.keepAliveInitialDelay, 15_000, {
+        min: 0,
+        max: 86_400_000,
+      }),
+      localAddress,
+    },
+  };
+}
+
+/** What mysql2 gets of the options. */
+function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined): MysqlPoolOptions {
+  for (const name of ['user', 'password', 'password1', 'password2', 'password3', 'database'] as const) {
+    const value: unknown = options[name];
+    if (value === undefined || typeof value === 'string' || (mayBeAsked(name) && typeof value === 'function')) continue;
+    const got = value === null ? 'null' : typeof value;
+    const wanted = mayBeAsked(name) ? 'a string, or a function that returns one' : 'a string';
+    throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${wanted}, got ${got}`);
+  }
+  const mysql: Record<string, unknown> = {};
+  for (const name of passedOn) {
+    const value = (options as Record<string, unknown>)[name];
+    if (value !== undefined && !(mayBeAsked(name) && typeof value === 'function')) mysql[name] = value;
+  }
+  // An older mysql2 would ignore it, and the next user of a connection would find what the previous one left.
+  if (mysql.resetOnRelease === true && !('reset' in Connection.prototype)) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'resetOnRelease needs mysql2 3.22 or newer');
+  }
+  if (mysql.gracefulEnd === true && !knowsGracefulEnd()) {
+    throw new EvenkeelError('EVENKEEL_OPTION', 'gracefulEnd needs a newer mysql2: this one would ignore it');
+  }
+  const ssl = typeof options.ssl === 'function' ? undefined : resolveTls(options.ssl, host);
+  if (ssl !== undefined) mysql.ssl = ssl;
+  if (host !== undefined) mysql.host = host;
+  return withOwnFunctions(mysql) as MysqlPoolOptions;
+}
+
+const mayBeAsked = (name: string): boolean => name === 'user' || name === 'password';
+
+function credentialFunctions(options: Mysql2ConnectionOptions) {
+  const functions: { -readonly [Name in keyof Credentials]?: (endpoint: Endpoint) => unknown } = {};
+  for (const name of ['user', 'password', 'ssl'] as const) {
+    const value = options[name];
+    if (typeof value === 'function') functions[name] = value;
+  }
+  return functions;
+}
+
+/** Whether the installed mysql2 supports `gracefulEnd`. */
+function knowsGracefulEnd(): boolean {
+  const { ConnectionConfig } = mysql2 as unknown as {
+    readonly ConnectionConfig: new (options: object) => { readonly gracefulEnd?: unknown };
+  };
+  return new ConnectionConfig({}).gracefulEnd !== undefined;
+}
