@@ -18,7 +18,11 @@ const nodes = [20, 22, 24, 26];
 /** What the tests run with; without `peer` it is what package-lock.json says. A folder (or file) is one of test/integration. */
 const variants = [
   { name: 'undici-7', from: 20, folders: ['undici', 'node-http', 'mocks', 'tls'] },
-  { name: 'installed', from: 20, folders: ['dns', 'kubernetes', 'discovery', 'grpc-js', 'mysql2', 'rsocket', 'tcp'] },
+  {
+    name: 'installed',
+    from: 20,
+    folders: ['dns', 'kubernetes', 'discovery', 'grpc-js', 'mysql2', 'rsocket', 'tcp', 'ws'],
+  },
   { name: 'undici-8', from: 22, folders: ['undici', 'mocks', 'tls'], peer: 'undici', version: '8' },
   // Versions that differ from the newest 8 in what is built on here: HTTP/2 is refused, and controllers are written to.
   {

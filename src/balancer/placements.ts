@@ -10,14 +10,16 @@ import { Rebalancing, type Share } from './rebalance.js';
 
 /** A connection that lives for hours, as its adapter holds it. */
 export interface PlacedConnection {
-  /** Tells the application; undefined if nobody listens. */
-  readonly leave: ((leaving: ConnectionLeaving) => void) | undefined;
+  /** Tells the application. Returns whether it listens. */
+  leave(leaving: ConnectionLeaving): boolean;
   /** Closes as the protocol does. */
   finish(): void;
   /** Ends it whatever the other side does. */
   cut(): void;
 }
 
+/** The last connections are asked to close this much before the endpoint's calls are cut, in ms; at most a 20th of the time. */
+const MARGIN_MS = 1_000;
 /** How long a connection may take to close after `finish`, in ms. */
 const FINISH_PATIENCE_MS = 5_000;
 
@@ -216,15 +218,16 @@ class Group {
 
   #leave(members: Placement[]): void {
     const { clock, rng, options, isClosing } = this.placements;
-    const leaving = this.#notice.reason as Leaving;
-    const spreadMs = isClosing ? 0 : Math.max(0, Math.min(options.leaveSpreadMs, leaving.untilMs - clock.now()));
+    const { endpoint, untilMs: cutMs } = this.#notice.reason as Leaving;
+    const untilMs = cutMs - Math.min(MARGIN_MS, options.drainTimeoutMs / 20);
+    const spreadMs = isClosing ? 0 : Math.max(0, Math.min(options.leaveSpreadMs, untilMs - clock.now()));
     // Turns are drawn, each in its own part of the time: by chance alone some would come close together.
     for (let left = members.length; left > 0; left--) {
       const drawn = drawIndex(rng, left);
       const placement = members[drawn] as Placement;
       members[drawn] = members[left - 1] as Placement;
       const afterMs = (spreadMs * (left - 1 + rng.next())) / members.length;
-      placement.schedule(afterMs, { ...leaving, untilMs: leaving.untilMs - spreadMs + afterMs });
+      placement.schedule(afterMs, { endpoint, untilMs: untilMs - spreadMs + afterMs });
     }
     this.#watchReturn();
   }
@@ -276,10 +279,10 @@ class Placement {
   }
 
   turn(leaving: ConnectionLeaving): void {
-    const { clock, options, warnings } = this.group.placements;
-    const { leave } = this.#connection;
+    const { clock, options } = this.group.placements;
     this.isAsked = true;
-    if (options.closeLeaving || (leave === undefined && leaving.reason === 'rebalance')) {
+    this.#timer?.cancel();
+    if (options.closeLeaving) {
       this.#finish();
       return;
     }
@@ -289,15 +292,21 @@ class Placement {
         if (leaving.reason === 'rebalance' || this.group.isLeaving) this.#finish();
       }, leftMs);
     }
-    try {
-      leave?.(leaving);
-    } catch (error) {
-      warnings.warn('onLeaving threw', error);
-    }
+    // The application that turned evening out on is asked only where it listens.
+    if (!this.#tell(leaving) && leaving.reason === 'rebalance') this.#finish();
   }
 
   cut(): void {
     this.#connection.cut();
+  }
+
+  #tell(leaving: ConnectionLeaving): boolean {
+    try {
+      return this.#connection.leave(leaving);
+    } catch (error) {
+      this.group.placements.warnings.warn('onLeaving threw', error);
+      return true;
+    }
   }
 
   #finish(): void {

@@ -16,6 +16,7 @@ const installed: Record<string, readonly string[]> = {
   rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
   tcp: ['@types/node', 'undici-types'],
   undici: ['@types/node', 'undici-types', 'undici'],
+  ws: ['@types/node', 'undici-types', 'ws', '@types/ws'],
 };
 
 test('every consumer says what it has installed', async () => {

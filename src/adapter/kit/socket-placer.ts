@@ -62,6 +62,14 @@ export const placeOptionNames: readonly (keyof PlaceOptions)[] = Object.freeze([
   'finish',
 ] as const);
 
+/** How an adapter's connection hears that it should leave, and closes. */
+export interface HeldSocket {
+  /** Tells the application. Returns whether it listens. */
+  leave(leaving: ConnectionLeaving, socket: Socket): boolean;
+  /** Closes as the protocol does. */
+  finish(socket: Socket): void;
+}
+
 /** What a lease on an endpoint gives. Nothing is open because of it; it ends when a dial fails. */
 export class Site {
   readonly connection: OpenConnection<Site>;
@@ -126,18 +134,28 @@ export class SocketPlacer {
     return this.#service;
   }
 
-  /** Opens a connection to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. */
-  connect(options: PlaceOptions = {}): Promise<Socket> {
+  /**
+   * Opens a connection to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. `held` takes the place of
+   * the options `onLeaving` and `finish`.
+   */
+  connect(options: PlaceOptions = {}, held?: HeldSocket): Promise<Socket> {
     return new Promise((resolve, reject) => {
       checkKeys('connect', options, placeOptionNames);
       const { onLeaving = this.#onLeaving, finish, key, signal } = options;
       if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
       if (finish !== undefined) checkFunction('finish', finish);
+      const holder = held ?? {
+        leave: (leaving, socket) => {
+          onLeaving?.(leaving, socket);
+          return onLeaving !== undefined;
+        },
+        finish: finish ?? ((socket) => void socket.end()),
+      };
       new Dial({
         balancer: this.balancer,
         open: (lease, callers) => this.#open(lease, callers),
         opened: (dialled, socket) => {
-          this.#hold(dialled, socket, onLeaving, finish);
+          this.#hold(dialled, socket, holder);
           resolve(socket);
         },
         reject,
@@ -192,20 +210,15 @@ export class SocketPlacer {
     }
   }
 
-  #hold(
-    { lease, attempts }: Dialled,
-    socket: Socket,
-    onLeaving: PlaceOptions['onLeaving'],
-    finish: NonNullable<PlaceOptions['finish']> = (open) => void open.end(),
-  ): void {
+  #hold({ lease, attempts }: Dialled, socket: Socket, held: HeldSocket): void {
     const tookMs = this.#clock.now() - lease.startedMs;
     let failure: Error | undefined;
     let isOurs = false;
     const release = this.#placements.hold(lease, {
-      leave: onLeaving && ((leaving) => onLeaving(leaving, socket)),
+      leave: (leaving) => held.leave(leaving, socket),
       finish: () => {
         isOurs = true;
-        finish(socket);
+        held.finish(socket);
       },
       cut: () => {
         isOurs = true;

@@ -5,6 +5,7 @@ import { createAgent } from '../../../src/adapter/node-http/index.js';
 import { createRSocket } from '../../../src/adapter/rsocket/index.js';
 import { createConnector } from '../../../src/adapter/tcp/index.js';
 import { createDispatcher } from '../../../src/adapter/undici/index.js';
+import { createWebSockets } from '../../../src/adapter/ws/index.js';
 import { createBalancer, staticEndpoints } from '../../../src/index.js';
 import { FakeTransport } from '../../../src/testing/index.js';
 
@@ -37,6 +38,10 @@ const entryPoints = {
   tcp: (options: object) => {
     const connector = createConnector('orders.shop:7000', { resolver, ...options });
     open.push(() => connector.close());
+  },
+  ws: (options: object) => {
+    const webSockets = createWebSockets('wss://orders.shop', { resolver, ...options });
+    open.push(() => webSockets.close());
   },
   run: async (options: object) => {
     const balancer = createBalancer({ resolver, transport: new FakeTransport() });
@@ -87,7 +92,11 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     { undici: 'deadlineMs', 'node:http': 'deadlineMs', run: 'deadlineMs' },
   ],
   ['time for a statement', ['queryTimeoutMs'], { mysql2: 'queryTimeoutMs' }],
-  ['TLS settings', ['tls', 'ssl'], { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls', tcp: 'tls' }],
+  [
+    'TLS settings',
+    ['tls', 'ssl'],
+    { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls', tcp: 'tls', ws: 'tls' },
+  ],
   [
     'where other calls go',
     ['fallbackDispatcher', 'fallbackAgent', 'otherwise'],

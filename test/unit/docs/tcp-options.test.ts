@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { placeOptionNames, rebalanceDefaults, socketPlacerOptionNames } from '../../../src/adapter/kit/index.js';
+import { LEAVE_CODE } from '../../../src/adapter/ws/options.js';
 import { sectionOf, tableRows, textOf } from '../../support/docs-page.js';
 
 const section = sectionOf(textOf('docs/guide/tcp.md'), 'Options');
@@ -17,6 +18,11 @@ describe('docs/guide/tcp.md', () => {
     for (const [name, value] of Object.entries(rebalanceDefaults)) {
       expect(found.get(`rebalance.${name}`)).toBe(String(value));
     }
+  });
+
+  it('docs/guide/websocket.md adds its own', () => {
+    const own = rows(sectionOf(textOf('docs/guide/websocket.md'), 'Options'));
+    expect(own).toEqual([['leaveCode', String(LEAVE_CODE)]]);
   });
 
   it('has every option of a connection', () => {

@@ -1,0 +1,13 @@
+import { randomBytes } from 'node:crypto';
+
+/**
+ * The frame with which the client of a WebSocket begins the closing handshake (RFC 6455, 5.5.1). For WebSockets of which only
+ * the connection is known: written between two frames it is valid at any time, and the other side answers it. `reason` takes
+ * at most 123 bytes.
+ */
+export function closeFrame(code: number, reason: string): Buffer {
+  const payload = Buffer.concat([Buffer.from([code >> 8, code & 0xff]), Buffer.from(reason)]);
+  const mask = randomBytes(4);
+  const masked = payload.map((byte, index) => byte ^ (mask[index % 4] as number));
+  return Buffer.concat([Buffer.from([0x88, 0x80 | payload.length]), mask, masked]);
+}

@@ -1,0 +1,72 @@
+import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
+import { connect as connectTcp } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { connect as connectTls } from 'node:tls';
+import type { OriginMatcher } from '../http/origin.js';
+import { closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
+
+type Created = (error: Error | null, stream: Duplex) => void;
+
+/** What opens connections for WebSockets. */
+export interface AgentParts {
+  readonly placer: SocketPlacer;
+  readonly origin: OriginMatcher;
+  readonly isSecure: boolean;
+}
+
+/** An agent whose connections to the Service go to its pods, one for each request. */
+export class PlacingAgent extends Agent {
+  readonly #parts: AgentParts;
+  readonly #held: HeldSocket;
+
+  constructor(parts: AgentParts, held: HeldSocket) {
+    super();
+    this.#parts = parts;
+    this.#held = held;
+    if (parts.isSecure) {
+      Object.assign(this, { protocol: 'https:', defaultPort: 443 });
+    }
+  }
+
+  override createConnection(options: ClientRequestArgs, created?: Created): Duplex | undefined {
+    const { placer, origin, isSecure } = this.#parts;
+    const { host, port } = options;
+    const at = host?.includes(':') ? `[${host}]` : host;
+    if (!origin.matches(`${isSecure ? 'https' : 'http'}://${at}:${port}`)) {
+      return isSecure ? connectTls(options as never) : connectTcp(options as never);
+    }
+    placer.connect({}, this.#held).then(
+      (socket) => created?.(null, socket),
+      (error: Error) => created?.(error, undefined as never),
+    );
+    // Nothing yet: the callback brings it.
+    return undefined;
+  }
+}
+
+/** Whose library keeps its WebSockets to itself. */
+export class SharedAgent extends PlacingAgent {
+  /** Connections that became WebSockets. */
+  readonly #upgraded: WeakSet<object>;
+
+  constructor(parts: AgentParts, leave: HeldSocket['leave'], code: number, reason: string) {
+    const upgraded = new WeakSet<object>();
+    super(parts, {
+      leave,
+      finish: (socket) => {
+        // The library sees that its WebSocket is closed by the other side, which answers this.
+        if (upgraded.has(socket)) socket.write(closeFrame(code, reason));
+        else socket.end();
+      },
+    });
+    this.#upgraded = upgraded;
+  }
+
+  // What Node calls for every request; its types leave it out.
+  addRequest(request: ClientRequest, ...more: unknown[]): void {
+    if (request.getHeader('upgrade') !== undefined) {
+      request.prependOnceListener('upgrade', (_answer, socket: object) => void this.#upgraded.add(socket));
+    }
+    (Agent.prototype as unknown as { addRequest(...all: unknown[]): void }).addRequest.call(this, request, ...more);
+  }
+}

@@ -1,0 +1,48 @@
+import type { Agent } from 'node:http';
+import type { Socket } from 'node:net';
+import type { WebSocket } from 'ws';
+import type { Balancer, BalancingOptions } from '../../index.js';
+import { checkNumber, optionError, type PlacingOptions, type SocketPlacerOptions } from '../kit/index.js';
+
+/** Options of `createWebSockets`. */
+export interface WebSocketsOptions
+  extends BalancingOptions,
+    PlacingOptions<WebSocket | Socket>,
+    Pick<SocketPlacerOptions, 'tls'> {
+  /**
+   * The code with which a WebSocket is closed that should leave. Servers see it, and so does the application, in its `close`
+   * event. @defaultValue 1012, "Service Restart"
+   */
+  readonly leaveCode?: number | undefined;
+}
+
+/** WebSockets to the pods of a Service. */
+export interface ServiceWebSockets extends AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<unknown>;
+  /**
+   * The class `WebSocket` of `ws`, whose instances go to the pod with the fewest. One that should leave emits `leaving` with a
+   * `ConnectionLeaving`. URLs of other servers are left alone.
+   */
+  readonly WebSocket: typeof WebSocket;
+  /**
+   * For libraries that make their WebSockets by themselves and take an `http.Agent` (`socket.io-client`). Requests to other
+   * servers are left alone.
+   */
+  readonly agent: Agent;
+  /**
+   * Opens no new connection. Those that are open are told and may stay for `pool.drainTimeoutMs`, or until `signal` aborts.
+   */
+  close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+}
+
+/** What a WebSocket that should leave is closed with, unless told otherwise. */
+export const LEAVE_CODE = 1012;
+export const LEAVE_REASON = 'Service Restart';
+
+/** A code that a close frame may carry. Throws EVENKEEL_OPTION. */
+export function checkLeaveCode(code: unknown, fallback: number): number {
+  const isReserved = code === 1004 || code === 1005 || code === 1006 || (Number(code) > 1014 && Number(code) < 3000);
+  if (isReserved) throw optionError('leaveCode', 'a code that a close frame may carry, such as 1012 or 4012', code);
+  return checkNumber('leaveCode', code, fallback, { min: 1000, max: 4999, integer: true });
+}

@@ -1,0 +1,98 @@
+import type { Agent } from 'node:http';
+import { type ClientOptions, WebSocket } from 'ws';
+import type { Balancer } from '../../index.js';
+import { OriginMatcher, serviceOrigin } from '../http/origin.js';
+import { checkKeys, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
+import { type AgentParts, PlacingAgent, SharedAgent } from './agent.js';
+import { checkLeaveCode, LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
+
+/**
+ * Makes WebSockets to the pods of a Service, over the package `ws`. Must be closed.
+ *
+ * @param url Such as `ws://chat.shop:8080`, or `wss:`.
+ * @throws EVENKEEL_OPTION for a URL or option that does not fit.
+ * @example
+ * const chat = createWebSockets('ws://chat.shop:8080');
+ * const socket = new chat.WebSocket('ws://chat.shop:8080/rooms/7');
+ */
+export function createWebSockets(url: string | URL, options: WebSocketsOptions = {}): ServiceWebSockets {
+  return new BalancedWebSockets(httpOrigin(url), options);
+}
+
+/** The same origin as HTTP names it: that is how a WebSocket begins. */
+function httpOrigin(url: unknown): URL {
+  const text = String(url);
+  if (!/^wss?:\/\//i.test(text)) throw optionError('url', 'a URL of a Service such as ws://chat.shop:8080', url);
+  return serviceOrigin('url', text.replace(/^ws/i, 'http'));
+}
+
+function originOf(address: unknown): string {
+  const text = String(address).replace(/^ws/i, 'http');
+  return URL.canParse(text) ? new URL(text).origin : text;
+}
+
+class BalancedWebSockets implements ServiceWebSockets {
+  readonly balancer: Balancer<unknown>;
+  readonly WebSocket: typeof WebSocket;
+  readonly agent: Agent;
+  readonly #placer: SocketPlacer;
+
+  constructor(origin: URL, options: WebSocketsOptions) {
+    checkKeysOf(options);
+    const { leaveCode, onLeaving, ...rest } = options;
+    const code = checkLeaveCode(leaveCode, LEAVE_CODE);
+    const reason = code === LEAVE_CODE ? LEAVE_REASON : '';
+    const isSecure = origin.protocol === 'https:';
+    if (!isSecure && rest.tls !== undefined) throw optionError('tls', 'left out for ws: URLs', rest.tls);
+    const port = origin.port || (isSecure ? '443' : '80');
+    const placing = { ...rest, onLeaving, ...(isSecure && { tls: rest.tls ?? {} }) };
+    const placer = new SocketPlacer(`${origin.hostname}:${port}`, placing as never);
+    this.#placer = placer;
+    this.balancer = placer.balancer;
+    const parts: AgentParts = { placer, origin: new OriginMatcher(origin), isSecure };
+    this.agent = new SharedAgent(
+      parts,
+      (leaving, socket) => {
+        onLeaving?.(leaving, socket);
+        return onLeaving !== undefined;
+      },
+      code,
+      reason,
+    );
+    this.WebSocket = class ServiceWebSocket extends WebSocket {
+      constructor(address: string | URL, protocols?: string | string[] | ClientOptions, more?: ClientOptions) {
+        const areOptions = typeof protocols === 'object' && protocols !== null && !Array.isArray(protocols);
+        const given = areOptions ? protocols : more;
+        const held: HeldSocket = {
+          leave: (leaving) => {
+            onLeaving?.(leaving, this);
+            return this.emit('leaving', leaving) || onLeaving !== undefined;
+          },
+          finish: (socket) => {
+            if (this.readyState === WebSocket.OPEN) void this.close(code, reason);
+            else if (this.readyState === WebSocket.CONNECTING) socket.destroy();
+          },
+        };
+        const agent = parts.origin.matches(originOf(address)) ? { agent: new PlacingAgent(parts, held) } : {};
+        super(address, areOptions ? [] : protocols, { ...given, ...agent } as ClientOptions);
+      }
+    } as typeof WebSocket;
+  }
+
+  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    try {
+      checkKeys('close', options, ['signal']);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+    return this.#placer.close(options.signal);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+}
+
+function checkKeysOf(options: unknown): void {
+  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+}

@@ -1,0 +1,11 @@
+import { expect, it } from 'vitest';
+import { buildPackage, outputOf } from '../../support/programs.js';
+
+it('examples/websocket: WebSockets are even, even out, and leave a pod that is replaced with a close frame', async () => {
+  await buildPackage();
+  const stdout = await outputOf(['examples/websocket/main.js']);
+  expect(stdout).toMatch(/three pods: +\{ anna: 10, bert: 10, cleo: 10 \}/);
+  expect(stdout).toMatch(/dora joins: +\{ anna: [789], bert: [789], cleo: [789], dora: \d \}/);
+  expect(stdout).toMatch(/anna has left: +\{ bert: \d+, cleo: \d+, dora: \d+ \}/);
+  expect(stdout).toMatch(/closed with: +\[ '1012' \]/);
+});

@@ -1,0 +1,271 @@
+import { once } from 'node:events';
+import type { Socket } from 'node:net';
+import { staticEndpoints } from 'evenkeel';
+import { FakeResolver } from 'evenkeel/testing';
+import { createCertificate } from 'evenkeel/testing/servers';
+import { type ConnectionLeaving, createWebSockets, type ServiceWebSockets, type WebSocketsOptions } from 'evenkeel/ws';
+import { afterEach, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { refusingEndpoint } from '../../support/hanging-endpoint.js';
+import { until } from '../../support/until.js';
+import { WsPod, type WsPodOptions } from '../../support/ws-pods.js';
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
+});
+
+const url = 'ws://chat.shop:8080';
+
+async function startPods(count: number, options?: WsPodOptions): Promise<WsPod[]> {
+  const pods = await WsPod.startAll(count, options);
+  open.push(...pods);
+  return pods;
+}
+
+function webSockets(options: WebSocketsOptions, to = url): ServiceWebSockets {
+  const made = createWebSockets(to, options);
+  open.push({ [Symbol.asyncDispose]: () => made.close({ signal: AbortSignal.abort() }) });
+  return made;
+}
+
+interface Greeting {
+  readonly name: string;
+  readonly host: string;
+  readonly tenant?: string;
+  readonly url: string;
+  readonly protocol: string;
+  readonly extensions: string;
+}
+
+async function greeting(socket: WebSocket): Promise<Greeting> {
+  const [data] = await once(socket, 'message');
+  return JSON.parse(String(data));
+}
+
+const inFlight = ({ balancer }: ServiceWebSockets): number[] =>
+  balancer.snapshot().endpoints.map((one) => one.inFlight);
+const total = (counts: readonly number[]): number => counts.reduce((sum, count) => sum + count, 0);
+
+describe('opening', () => {
+  it('places WebSockets evenly, with the Host of the Service and whatever else was asked for', async () => {
+    const pods = await startPods(3);
+    const chat = webSockets({ resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) });
+    const sockets = Array.from(
+      { length: 12 },
+      () => new chat.WebSocket(`${url}/rooms/7?since=3`, ['v2.chat', 'v1.chat'], { headers: { 'x-tenant': 'acme' } }),
+    );
+    const greetings = await Promise.all(sockets.map(greeting));
+    await until('all have four', () => pods.every(({ stats }) => stats.open === 4));
+    expect(inFlight(chat)).toEqual([4, 4, 4]);
+    const { name: _any, ...rest } = greetings[0] as Greeting;
+    expect(rest).toEqual({
+      host: 'chat.shop:8080',
+      tenant: 'acme',
+      url: '/rooms/7?since=3',
+      protocol: 'v2.chat',
+      extensions: 'permessage-deflate',
+    });
+    const [socket] = sockets as [WebSocket];
+    expect(socket).toBeInstanceOf(WebSocket);
+    expect([socket.protocol, socket.extensions]).toEqual(['v2.chat', 'permessage-deflate']);
+    const text = 'a long text that is compressed '.repeat(1000);
+    socket.send(text);
+    expect(String((await once(socket, 'message'))[0])).toBe(text);
+    for (const one of sockets) one.close();
+    await until('they are given back', () => total(inFlight(chat)) === 0);
+  });
+
+  it('is wss: with the certificate of the Service', async () => {
+    const authority = createCertificate({ commonName: 'authority' });
+    const { cert, key } = createCertificate({ hosts: ['chat.shop'], issuer: authority });
+    const [pod] = (await startPods(1, { tls: { cert, key } })) as [WsPod];
+    const resolver = staticEndpoints([pod.endpoint]);
+    const chat = webSockets({ resolver, tls: { ca: authority.cert } }, 'wss://chat.shop');
+    const socket = new chat.WebSocket('wss://chat.shop/rooms');
+    expect(await greeting(socket)).toMatchObject({ host: 'chat.shop', url: '/rooms' });
+    socket.close(1000);
+    await once(socket, 'close');
+    const stranger = webSockets({ resolver }, 'wss://chat.shop');
+    const [error] = await once(new stranger.WebSocket('wss://chat.shop'), 'error');
+    expect(error).toMatchObject({ code: 'EVENKEEL_CONNECT' });
+  });
+
+  it('goes to another pod when one refuses', async () => {
+    const [pod] = (await startPods(1)) as [WsPod];
+    const chat = webSockets({ resolver: staticEndpoints([await refusingEndpoint(), pod.endpoint]) });
+    const sockets = Array.from({ length: 4 }, () => new chat.WebSocket(url));
+    await Promise.all(sockets.map(greeting));
+    await until('it has all', () => pod.stats.open === 4);
+  });
+
+  it('leaves other servers alone', async () => {
+    const [pod, other] = (await startPods(2)) as [WsPod, WsPod];
+    const chat = webSockets({ resolver: staticEndpoints([pod.endpoint]) });
+    const at = `ws://127.0.0.1:${other.endpoint.port}`;
+    expect(await greeting(new chat.WebSocket(at))).toMatchObject({ name: 'b' });
+    expect(await greeting(new WebSocket(at, { agent: chat.agent }))).toMatchObject({ name: 'b' });
+    // Short and full names are one Service.
+    const full = new chat.WebSocket('ws://chat.shop.svc.cluster.local:8080');
+    expect(await greeting(full)).toMatchObject({ name: 'a', host: 'chat.shop.svc.cluster.local:8080' });
+    expect(total(inFlight(chat))).toBe(1);
+  });
+
+  it('refuses what does not fit', () => {
+    const resolver = staticEndpoints([{ address: '127.0.0.1', port: 9 }]);
+    const wrong: [string, object][] = [
+      ['http://chat.shop', {}],
+      ['ws://chat.shop/rooms', {}],
+      ['chat.shop:8080', {}],
+      [url, { leaveCode: 200 }],
+      [url, { leaveCode: 1006 }],
+      [url, { tls: {} }],
+      [url, { leaveSpread: 1 }],
+    ];
+    for (const [to, options] of wrong) {
+      expect(() => createWebSockets(to, { resolver, ...options }), `${to} ${Object.keys(options)}`).toThrow(
+        expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
+      );
+    }
+  });
+
+  it('gives up its place when the handshake is refused or given up', async () => {
+    const [pod] = (await startPods(1)) as [WsPod];
+    const chat = webSockets({ resolver: staticEndpoints([pod.endpoint]) });
+    const socket = new chat.WebSocket(url);
+    socket.terminate();
+    await once(socket, 'error');
+    await until('it is given back', () => total(inFlight(chat)) === 0 && pod.stats.sockets === 0);
+  });
+});
+
+describe('a pod that leaves', () => {
+  async function world(options: WebSocketsOptions) {
+    const pods = (await startPods(2)) as [WsPod, WsPod];
+    const resolver = new FakeResolver();
+    const chat = webSockets({ resolver, ...options });
+    resolver.update(...pods.map(({ endpoint }) => endpoint));
+    await chat.balancer.ready();
+    return { chat, resolver, pods };
+  }
+  const opened = async (chat: ServiceWebSockets, count: number): Promise<WebSocket[]> => {
+    const sockets = Array.from({ length: count }, () => new chat.WebSocket(url));
+    await Promise.all(sockets.map((socket) => once(socket, 'open')));
+    return sockets;
+  };
+
+  it('tells its WebSockets, with the time until which they may stay', async () => {
+    const { chat, resolver, pods } = await world({ leaveSpreadMs: 100 });
+    const sockets = await opened(chat, 6);
+    const told: ConnectionLeaving[] = [];
+    for (const socket of sockets) {
+      socket.on(
+        'leaving' as 'open',
+        ((leaving: ConnectionLeaving) => {
+          told.push(leaving);
+          socket.close(1000, 'moving');
+        }) as () => void,
+      );
+    }
+    resolver.update(pods[1].endpoint);
+    await until('they left', () => pods[0].stats.closes[1000] === 3);
+    expect(told).toHaveLength(3);
+    expect(told[0]).toMatchObject({ reason: 'endpoint', endpoint: { port: pods[0].endpoint.port } });
+    expect(told[0]?.untilMs).toBeGreaterThan(performance.now());
+    await until('the others stay', () => pods[1].stats.open === 3);
+  });
+
+  it.each([
+    ['at their turn', { closeLeaving: true, leaveSpreadMs: 100 }, 1012],
+    ['when the time is over, if they have not left', { pool: { drainTimeoutMs: 400 } }, 1012],
+    ['with the code given', { closeLeaving: true, leaveSpreadMs: 0, leaveCode: 4012 }, 4012],
+  ])('closes its WebSockets %s', async (_when, options, code) => {
+    const { chat, resolver, pods } = await world(options);
+    const sockets = await opened(chat, 6);
+    const closes: number[] = [];
+    for (const socket of sockets) socket.on('close', (closed) => closes.push(closed));
+    resolver.update(pods[1].endpoint);
+    await until('they are closed', () => pods[0].stats.closes[code] === 3 && closes.length === 3);
+    expect(closes).toEqual([code, code, code]);
+    await until('the others stay', () => pods[1].stats.open === 3);
+  });
+
+  it('closes the WebSockets of a library that takes an agent, which sees the code', async () => {
+    const told: Socket[] = [];
+    const { chat, resolver, pods } = await world({
+      leaveSpreadMs: 100,
+      pool: { drainTimeoutMs: 1_000 },
+      onLeaving: (_leaving, socket) => void told.push(socket as Socket),
+    });
+    const sockets = Array.from({ length: 4 }, () => new WebSocket(url, { agent: chat.agent }));
+    await Promise.all(sockets.map((socket) => once(socket, 'open')));
+    await until('both have two', () => pods.every(({ stats }) => stats.open === 2));
+    const closes: [number, string][] = [];
+    for (const socket of sockets) socket.on('close', (code, reason) => closes.push([code, String(reason)]));
+    resolver.update(pods[1].endpoint);
+    await until('they are closed', () => pods[0].stats.closes[1012] === 2 && closes.length === 2);
+    expect(closes).toEqual([
+      [1012, 'Service Restart'],
+      [1012, 'Service Restart'],
+    ]);
+    expect(told).toHaveLength(2);
+  });
+
+  it('and exits without a word is 1006, as ever', async () => {
+    const { chat, pods } = await world({});
+    const [socket] = (await opened(chat, 1)) as [WebSocket];
+    const closed = once(socket, 'close');
+    await Promise.all(pods.map((pod) => pod.command('cut')));
+    expect((await closed)[0]).toBe(1006);
+    await until('it is given back', () => total(inFlight(chat)) === 0);
+  });
+
+  it('evens out after a scale-out when asked to', async () => {
+    const { chat, resolver, pods } = await world({ rebalance: { ratioPerMinute: 60 } });
+    const codes = new Set<number>();
+    let isOver = false;
+    const keep = (): void => {
+      new chat.WebSocket(url)
+        .on('error', () => {})
+        .on('close', (code) => {
+          if (isOver) return;
+          codes.add(code);
+          keep();
+        });
+    };
+    for (let made = 0; made < 12; made++) keep();
+    await until('they are open', () => pods.every(({ stats }) => stats.open === 6));
+    const more = (await startPods(2)) as [WsPod, WsPod];
+    resolver.update(...[...pods, ...more].map(({ endpoint }) => endpoint));
+    await until('they are even', () => [...pods, ...more].every(({ stats }) => stats.open >= 2 && stats.open <= 4));
+    isOver = true;
+    expect([...codes]).toEqual([1012]);
+  });
+});
+
+describe('close', () => {
+  it('lets WebSockets finish, and cuts when its signal aborts', async () => {
+    const [pod] = (await startPods(1)) as [WsPod];
+    const chat = webSockets({ resolver: staticEndpoints([pod.endpoint]) });
+    const reasons: string[] = [];
+    const sockets = [new chat.WebSocket(url), new chat.WebSocket(url)] as const;
+    await Promise.all(sockets.map((socket) => once(socket, 'open')));
+    sockets[0].on(
+      'leaving' as 'open',
+      ((leaving: ConnectionLeaving) => {
+        reasons.push(leaving.reason);
+        sockets[0].close(1000);
+      }) as () => void,
+    );
+    const limit = new AbortController();
+    const closing = chat.close({ signal: limit.signal });
+    await once(sockets[0], 'close');
+    expect(reasons).toEqual(['close']);
+    const [error] = await once(new chat.WebSocket(url), 'error');
+    expect(error).toMatchObject({ code: 'EVENKEEL_CLOSED' });
+    const cut = once(sockets[1], 'close');
+    limit.abort();
+    expect((await cut)[0]).toBe(1006);
+    await closing;
+  });
+});

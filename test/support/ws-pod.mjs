@@ -1,0 +1,98 @@
+/**
+ * One WebSocket server in a process of its own, steered over IPC by `ws-pods.ts`. It greets with its name and what the client
+ * asked with, as JSON, and sends back what it gets. `kind`: `ws` (the default), `socket.io`, or `graphql`, which answers the
+ * subscription `{ names }` with its name ten times a second.
+ */
+import { createServer } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { WebSocketServer } from 'ws';
+
+const { name, kind = 'ws', port = 0, tls } = JSON.parse(process.argv[2]);
+/** `closes`: by code. `arrivals`: when connections came, in ms since the epoch. */
+const stats = { open: 0, accepted: 0, closes: {}, arrivals: [], sockets: 0 };
+let isTold = true;
+/** At most once a turn: a thousand connections may come at once. */
+function told() {
+  if (!isTold) return;
+  isTold = false;
+  setTimeout(() => {
+    isTold = true;
+    if (process.connected) process.send({ stats });
+  }, 10);
+}
+
+const server = tls ? createTlsServer(tls) : createServer((_request, response) => response.end(name));
+const sockets = new Set();
+server.on(tls ? 'secureConnection' : 'connection', (socket) => {
+  stats.sockets++;
+  sockets.add(socket);
+  socket.on('close', () => {
+    stats.sockets--;
+    sockets.delete(socket);
+    told();
+  });
+});
+
+function opened() {
+  stats.open++;
+  stats.accepted++;
+  stats.arrivals.push(Date.now());
+  told();
+}
+function closed(code) {
+  stats.open--;
+  stats.closes[code] = (stats.closes[code] ?? 0) + 1;
+  told();
+}
+
+if (kind === 'socket.io') {
+  const { Server } = await import('socket.io');
+  const io = new Server(server, { transports: ['polling', 'websocket'] });
+  io.on('connection', (socket) => {
+    opened();
+    socket.emit('name', name);
+    socket.on('echo', (text, answer) => answer(text));
+    socket.on('disconnect', (reason) => closed(reason));
+  });
+} else {
+  const perMessageDeflate = { threshold: 0 };
+  const wss = new WebSocketServer({ server, perMessageDeflate, handleProtocols: (asked) => [...asked][0] ?? false });
+  wss.on('connection', (socket, { headers, url }) => {
+    opened();
+    socket.on('error', () => {});
+    socket.on('close', closed);
+    if (kind === 'ws') {
+      const { protocol, extensions } = socket;
+      const { host, 'x-tenant': tenant } = headers;
+      socket.send(JSON.stringify({ name, host, tenant, url, protocol, extensions }));
+      socket.on('message', (data, isBinary) => socket.send(data, { binary: isBinary }));
+    }
+  });
+  if (kind === 'graphql') {
+    const { useServer } = await import('graphql-ws/use/ws');
+    const { GraphQLObjectType, GraphQLSchema, GraphQLString } = await import('graphql');
+    async function* names() {
+      for (;;) {
+        yield { names: name };
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
+    const fields = { names: { type: GraphQLString, subscribe: names } };
+    const subscription = new GraphQLObjectType({ name: 'Subscription', fields });
+    const query = new GraphQLObjectType({ name: 'Query', fields: { name: { type: GraphQLString } } });
+    useServer({ schema: new GraphQLSchema({ query, subscription }) }, wss);
+  }
+}
+
+server.listen(port, '127.0.0.1', () => process.send({ port: server.address().port }));
+
+const commands = {
+  /** Ends its sockets without a close frame, as most servers do that exit. */
+  cut: () => sockets.forEach((socket) => void socket.destroy()),
+  nothing: () => {},
+};
+process.on('message', ({ command, id }) => {
+  commands[command]();
+  process.send({ stats, id });
+});
+process.on('disconnect', () => process.exit());
