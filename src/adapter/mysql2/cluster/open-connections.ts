@@ -49,7 +49,7 @@ async function firstAttempts(service: Service, count: number, signal: AbortSigna
   // Somebody waits.
   timer.ref();
   try {
-    while (!isDone()) await orAborted(changes.next(), signal);
+    while (!isDone()) await changes.next(signal);
   } finally {
     timer.cancel();
   }

@@ -14,12 +14,12 @@ import {
   systemRng,
 } from '../../../index.js';
 import { balancingOptionNames, checkBalancingOptions, checkBoolean } from '../../kit/index.js';
+import { Changes } from '../changes.js';
 import { type ReplicaLagOptions, replicaLag } from '../checks/replica-lag.js';
 import { type Ask, writable } from '../checks/writable.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
 import { ServerTransport } from '../server/transport.js';
-import { Changes } from './changes.js';
 import { type Hosts, only } from './hosts.js';
 import { whereabouts } from './whereabouts.js';
 

@@ -1,35 +1,34 @@
 import type { PoolOptions } from 'mysql2';
 import type { Clock, Connection, Endpoint, Timer } from '../../../index.js';
-import type { ClusterFace } from './cluster-face.js';
-import { ExclusiveCheckout } from './exclusive-checkout.js';
+import { type Disposal, exclusiveCheckout } from './exclusive-checkout.js';
 import { NodeSockets } from './node-sockets.js';
+import { checkOut, type UserCluster } from './user-cluster.js';
 
-/** How often the connections of a leaving node are looked after, in ms: those given back meanwhile are ended. */
+/** How often the idle connections of a leaving node are ended, in ms: others may have been given back meanwhile. */
 const LOOK_AFTER_MS = 1_000;
-/** How often one node may refuse in a row. mysql2 gives up after `removeNodeErrorCount`, which nobody can read. */
+/** How often one node may refuse in a row. mysql2 gives up after `removeNodeErrorCount`, which is not public. */
 const MAX_REFUSALS = 100;
-/** When the time is up: how long nothing must have passed through a connection before it is cut, in ms … */
+/** When its time is up: how long a connection must be without traffic before it is cut, in ms … */
 const QUIET_MS = 100;
-/** … and how many times that is waited for. */
+/** … and how often that is checked. */
 const QUIET_ROUNDS = 50;
 
-/** What a node needs of those who keep it. */
+/** What a node needs of its owner. */
 export interface ClusterNodeOwner {
-  readonly cluster: ClusterFace;
+  readonly cluster: UserCluster;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
-  /** It is out of the cluster, for good. */
+  /** It was removed from the cluster, for good. */
   removed(node: ClusterNode): void;
 }
 
 /**
  * One endpoint as a node of the user's cluster.
  *
- * A node that leaves is emptied before it is removed: mysql2 throws, for nobody to catch, if a connection of a pool it was
- * told to end breaks. First it tries to check out all connections there may be; with none in anybody's hands they are ended
- * and that was it. If somebody holds on to one, as in a transaction, the node is made useless to new callers instead: it
- * refuses new connections and ends idle ones, so mysql2 counts failures, gives callers other nodes and takes this one
- * offline. What is checked out works on, until the node's time is up.
+ * A leaving node is emptied before it is removed: if a connection of a pool that is being ended breaks, mysql2 throws where nobody
+ * can catch it. First all its connections are checked out; once nobody has one, they are ended. If a caller keeps one, as for a
+ * transaction, the node is made useless to new callers instead: it refuses new connections and ends idle ones, so mysql2 counts
+ * failures, gives callers other nodes and takes this one offline. Checked-out connections work until the node's time is up.
  */
 export class ClusterNode {
   readonly id: string;
@@ -37,19 +36,20 @@ export class ClusterNode {
   readonly #owner: ClusterNodeOwner;
   readonly #sockets: NodeSockets;
   #state: 'new' | 'added' | 'leaving' | 'abandoned' | 'removed' = 'new';
-  #checkouts: ExclusiveCheckout | undefined;
+  /** Set while all its connections are being checked out. */
+  #stopCheckout: ((disposal: Disposal) => void) | undefined;
   #isEndingIdle = false;
-  /** The time limit, then the looks at what is left. */
+  /** The time limit, then the checks for traffic. */
   #limit: Timer | undefined;
   #lookAfter: Timer | undefined;
-  /** Ends the stay the balancer knows of. */
+  /** Settles `closed` of the connection the balancer has. */
   #endStay: (() => void) | undefined;
 
   constructor(id: string, endpoint: Endpoint, options: PoolOptions, owner: ClusterNodeOwner) {
     this.id = id;
     this.endpoint = endpoint;
     this.#owner = owner;
-    // Not in the middle of a socket's event: mysql2 has yet to hear that this connection is no more.
+    // Not within a socket's event: mysql2 has yet to hear that the connection is gone.
     this.#sockets = new NodeSockets(endpoint, options, () => owner.clock.defer(() => this.#removeIfEmpty()));
   }
 
@@ -57,12 +57,12 @@ export class ClusterNode {
     return this.#state === 'leaving';
   }
 
-  /** What mysql2 opens connections to it with. */
+  /** The options mysql2 opens its connections with. */
   get options(): PoolOptions {
     return this.#sockets.options;
   }
 
-  /** Adds it to the cluster, or takes back that it leaves. Until `closed` settles it is there. */
+  /** Adds it to the cluster, or stops it from leaving. It stays until `closed` settles. */
   stay(): Connection<ClusterNode> {
     if (this.#state === 'leaving') this.#stopLeaving();
     else this.#owner.cluster.add(this.id, this.#sockets.options);
@@ -79,7 +79,7 @@ export class ClusterNode {
     };
   }
 
-  /** No new callers; removed once nobody uses it, or when its time is up. */
+  /** Takes no new callers. It is removed once nobody uses it, or when its time is up. */
   leave(): void {
     if (this.#state !== 'added') return;
     this.#state = 'leaving';
@@ -93,7 +93,7 @@ export class ClusterNode {
       if (drainTimeoutMs !== Number.POSITIVE_INFINITY) {
         this.#limit = clock.timer(() => this.#timeIsUp(0), drainTimeoutMs);
       }
-      this.#gather();
+      this.#checkOutAll();
     }
   }
 
@@ -101,29 +101,29 @@ export class ClusterNode {
   cut(): void {
     if (this.#state !== 'leaving') return;
     this.#sockets.refuse();
-    this.#checkouts?.stop('destroy');
+    this.#stopCheckout?.('destroy');
     this.#sockets.cut();
     this.#removeIfEmpty();
   }
 
-  /** It stays in the cluster, whose owner it is left to; one that is leaving still leaves. */
+  /** It stays in the cluster, for its owner to end; one that is leaving still leaves. */
   abandon(): void {
     if (this.#state === 'added') this.#state = 'abandoned';
   }
 
-  /** mysql2 gave somebody a connection of it. */
+  /** mysql2 gives out its connections again. */
   online(): void {
-    if (this.#checkouts === undefined) this.#endIdle();
+    if (this.#stopCheckout === undefined) this.#endIdle();
   }
 
-  #gather(): void {
+  #checkOutAll(): void {
     const { cluster, clock } = this.#owner;
     const { connectionLimit = 10 } = this.#sockets.options;
-    this.#checkouts = new ExclusiveCheckout({ cluster, clock, id: this.id, connectionLimit }, (all) => {
-      this.#checkouts = undefined;
+    this.#stopCheckout = exclusiveCheckout({ cluster, clock, id: this.id, connectionLimit }, (all) => {
+      this.#stopCheckout = undefined;
       this.#sockets.refuse();
       if (all) this.#sockets.cut();
-      // What was gathered is ended first, and nothing opened in its place.
+      // What was checked out is ended first, and nothing is opened in its place.
       else clock.defer(() => this.#endIdle());
     });
   }
@@ -140,15 +140,15 @@ export class ClusterNode {
   #stopLeaving(): void {
     this.#limit?.cancel();
     this.#lookAfter?.cancel();
-    this.#checkouts?.stop('release');
-    this.#checkouts = undefined;
+    this.#stopCheckout?.('release');
+    this.#stopCheckout = undefined;
     this.#sockets.accept();
   }
 
-  /** Gives short queries the time to end; transactions have had theirs. */
+  /** Gives short queries time to end; transactions have had theirs. */
   #timeIsUp(round: number): void {
     this.#sockets.refuse();
-    this.#checkouts?.stop('destroy');
+    this.#stopCheckout?.('destroy');
     if (round >= QUIET_ROUNDS) {
       this.#sockets.cut();
       return;
@@ -157,7 +157,7 @@ export class ClusterNode {
     this.#limit = this.#owner.clock.timer(() => this.#timeIsUp(round + 1), QUIET_MS);
   }
 
-  /** Ends the idle connections of a leaving node; again and again, as callers give theirs back. */
+  /** Ends the idle connections of a leaving node, repeatedly, as callers give theirs back. */
   #endIdle(): void {
     if (this.#isEndingIdle || this.#state !== 'leaving') return;
     this.#isEndingIdle = true;
@@ -169,19 +169,19 @@ export class ClusterNode {
     });
   }
 
-  /** Ends what is idle and has mysql2 count refusals until it gives out no more of this node. */
+  /** Ends idle connections and lets mysql2 count refusals until it takes the node offline. */
   async #goOffline(): Promise<void> {
     for (let round = 0; round < MAX_REFUSALS && this.#state === 'leaving' && this.#sockets.size > 0; round++) {
-      // All that are idle at once: one by one, callers would get the others meanwhile.
+      // All idle ones at once: otherwise callers would get the others meanwhile.
       const attempts = Array.from({ length: this.#sockets.size + 1 }, () => this.#endOne());
       if ((await Promise.all(attempts)).includes('offline')) return;
     }
   }
 
-  /** Ends one connection nobody uses. */
+  /** Ends one idle connection. */
   async #endOne(): Promise<'ended' | 'refused' | 'offline'> {
     try {
-      (await this.#owner.cluster.checkOut(this.id)).destroy();
+      (await checkOut(this.#owner.cluster, this.id)).destroy();
       return 'ended';
     } catch (error) {
       return this.#sockets.isRefusal(error) ? 'refused' : 'offline';

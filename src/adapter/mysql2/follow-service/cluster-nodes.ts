@@ -1,28 +1,28 @@
 import type { PoolOptions } from 'mysql2';
 import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../../index.js';
 import { offAbort, onAbort, optionError } from '../../kit/index.js';
-import { checkRestores } from './check-restores.js';
-import { type AnyPoolCluster, ClusterFace } from './cluster-face.js';
+import { Changes } from '../changes.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
 import { FirstNodes } from './first-nodes.js';
-import type { ResolvedFollowOptions } from './follow-options.js';
+import type { ResolvedFollowOptions } from './options.js';
+import { type AnyPoolCluster, checkRestores, type UserCluster } from './user-cluster.js';
 
-/** Logs in to a server and out again; rejects when it cannot. After an abort nothing may stay open. */
+/** Logs in to a server and out again; rejects if that fails. After an abort nothing may stay open. */
 export type LogIn = (options: PoolOptions, signal: AbortSignal) => Promise<void>;
 
-/** The nodes of a user's cluster, one for each endpoint: what a balancer holds for connections. */
+/** The nodes of a user's cluster, one for each endpoint. To the balancer they are connections. */
 export class ClusterNodes implements Transport<ClusterNode> {
   readonly #options: ResolvedFollowOptions;
   readonly #logIn: LogIn;
   readonly #owner: ClusterNodeOwner;
   readonly #first: FirstNodes;
   readonly #byId = new Map<string, ClusterNode>();
-  /** Those who wait until no node is leaving. */
-  readonly #waiting = new Set<() => void>();
-  /** Whether the cluster takes failing nodes offline; asked once, when the first node is to be added. */
+  /** Of the nodes in the cluster. */
+  readonly #changes = new Changes();
+  /** Whether the cluster takes failing nodes offline; checked once, before the first node is added. */
   #isFit: Promise<void> | undefined;
   #isAbandoned = false;
-  /** mysql2 gave somebody a connection of a node it had left alone for a while. */
+  /** mysql2 gives out connections of a node again that was offline. */
   readonly #online = (id: string): void => this.#byId.get(id)?.online();
 
   constructor(cluster: AnyPoolCluster, options: ResolvedFollowOptions, logIn: LogIn) {
@@ -30,17 +30,17 @@ export class ClusterNodes implements Transport<ClusterNode> {
     this.#logIn = logIn;
     const { clock, rng, connectTimeoutMs } = options;
     this.#first = new FirstNodes(clock, rng, connectTimeoutMs);
-    const face = new ClusterFace(cluster);
+    const users = cluster as unknown as UserCluster;
     this.#owner = {
-      cluster: face,
+      cluster: users,
       clock: options.clock,
       drainTimeoutMs: options.drainTimeoutMs,
       removed: (node) => {
         this.#byId.delete(node.id);
-        this.#wake();
+        this.#changes.happened();
       },
     };
-    face.on('online', this.#online);
+    users.on('online', this.#online);
   }
 
   get ids(): readonly string[] {
@@ -62,7 +62,7 @@ export class ClusterNodes implements Transport<ClusterNode> {
     const beganMs = this.#options.clock.now();
     await this.#first.during(this.#probe(node, signal));
     if (this.#byId.size === 0) await this.#first.turn(beganMs);
-    // Looked up again: a pod's successor of the same name comes while the pod itself leaves.
+    // Looked up again: a pod's successor may have the same id while the pod itself is leaving.
     await this.#idFree(id, endpoint, signal);
     signal.throwIfAborted();
     if (this.#isAbandoned) throw new EvenkeelError('EVENKEEL_CLOSED', 'the follower was closed');
@@ -71,20 +71,20 @@ export class ClusterNodes implements Transport<ClusterNode> {
     return connection;
   }
 
-  /** From now on the cluster is its owner's: nodes stay in it, only those that are leaving still leave. */
+  /** From now on the nodes are the cluster owner's. They stay; only those that are leaving still leave. */
   abandon(): void {
     this.#isAbandoned = true;
     for (const node of this.#byId.values()) node.abandon();
-    this.#wake();
+    this.#changes.happened();
   }
 
-  /** Resolves when no node is leaving any more. */
+  /** Resolves once no node is leaving. */
   async left(): Promise<void> {
-    while (this.#leaving().length > 0) await new Promise<void>((resolve) => this.#waiting.add(resolve));
+    while (this.#leaving().length > 0) await this.#changes.next();
     this.#owner.cluster.off('online', this.#online);
   }
 
-  /** Gives those that are leaving no more time than `signal` does. */
+  /** Cuts the leaving nodes when `signal` aborts. */
   cutLeavingOn(signal: AbortSignal): void {
     const cut = (): void => {
       for (const node of this.#leaving()) node.cut();
@@ -101,15 +101,9 @@ export class ClusterNodes implements Transport<ClusterNode> {
     return [...this.#byId.values()].filter(({ isLeaving }) => isLeaving);
   }
 
-  #wake(): void {
-    const waiting = [...this.#waiting];
-    this.#waiting.clear();
-    for (const resolve of waiting) resolve();
-  }
-
   #idOf(endpoint: Endpoint): string {
     const id = this.#options.id(endpoint);
-    // mysql2 removes by pattern: with a star in it, an id would take others along.
+    // mysql2 removes by pattern: an id with a star in it would remove others, too.
     if (typeof id !== 'string' || id === '' || id.includes('*')) {
       throw optionError(`id() of ${endpointAddress(endpoint)}`, "a non-empty string without '*'", id);
     }
@@ -137,32 +131,16 @@ export class ClusterNodes implements Transport<ClusterNode> {
     }
   }
 
-  /** Only one node of an id can be in the cluster: mysql2 ignores another one. */
+  /** Waits until no node has this id: mysql2 ignores a second one. */
   async #idFree(id: string, endpoint: Endpoint, signal: AbortSignal): Promise<void> {
     for (let present = this.#byId.get(id); present !== undefined; present = this.#byId.get(id)) {
       if (!present.isLeaving) {
         const both = `${endpointAddress(present.endpoint)} and ${endpointAddress(endpoint)}`;
         throw new EvenkeelError('EVENKEEL_OPTION', `id() must tell endpoints apart: ${both} are both "${id}"`);
       }
-      // A pod of the same name is gone for good.
+      // The pod that had the id is gone for good.
       present.cut();
-      await this.#change(signal);
+      await this.#changes.next(signal);
     }
-  }
-
-  /** Resolves when a node was removed; rejects with the signal's reason. */
-  #change(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const aborted = (): void => {
-        this.#waiting.delete(changed);
-        reject(signal.reason);
-      };
-      const changed = (): void => {
-        signal.removeEventListener('abort', aborted);
-        resolve();
-      };
-      this.#waiting.add(changed);
-      signal.addEventListener('abort', aborted, { once: true });
-    });
   }
 }

@@ -1,20 +1,20 @@
 import type { Clock, Rng, Timer } from '../../../index.js';
 import { drawIndex } from '../../kit/index.js';
 
-/** How long the first nodes wait for one another, in ms. */
+/** How long the first nodes wait for each other, in ms. */
 const GATHER_MS = 200;
-/** Nobody waits so long that the time for an attempt would be over: the share of it that may have passed. */
+/** The share of an attempt's time that may be spent waiting, so that the attempt does not time out. */
 const ATTEMPT_RATIO = 0.9;
 
 /**
- * The first nodes of a cluster are added together, in an order that is drawn anew by each process: mysql2 begins with the node that
- * was added first, and would send the first query of every process to the server that answers log-ins fastest.
+ * Adds the first nodes of a cluster together, in random order: mysql2 starts with the node that was added first, so the first query
+ * of every process would go to the server that answers log-ins fastest.
  */
 export class FirstNodes {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #attemptMs: number;
-  /** Attempts whose log-in is under way. */
+  /** Log-ins under way. */
   #logins = 0;
   #held: (() => void)[] = [];
   #timer: Timer | undefined;
@@ -26,7 +26,7 @@ export class FirstNodes {
     this.#attemptMs = attemptMs;
   }
 
-  /** Resolves as the login does; ask for its `turn` next. */
+  /** Settles as the log-in does; ask for its `turn` next. */
   async during(logIn: Promise<void>): Promise<void> {
     this.#logins++;
     try {
@@ -39,12 +39,12 @@ export class FirstNodes {
     }
   }
 
-  /** Resolves when a node whose attempt began at `beganMs`, and whose log-in is done, may be added. */
+  /** Resolves when a node may be added whose attempt began at `beganMs` and whose log-in is done. */
   turn(beganMs: number): Promise<void> {
     return new Promise((resolve) => {
       this.#held.push(resolve);
       const leftMs = beganMs + this.#attemptMs * ATTEMPT_RATIO - this.#clock.now();
-      // Later in this turn, so that the last node is drawn together with the others.
+      // Later in this turn, so that the last node takes part in the draw.
       if (this.#logins === 0 || leftMs <= 0) this.#clock.defer(() => this.#release());
       else this.#timer ??= this.#clock.timer(() => this.#release(), Math.min(GATHER_MS, leftMs));
     });

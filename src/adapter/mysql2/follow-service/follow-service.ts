@@ -1,17 +1,10 @@
-import {
-  type Balancer,
-  type BalancerSnapshot,
-  combineObservers,
-  createBalancer,
-  type Observer,
-  outcomes,
-} from '../../../index.js';
-import { checkKeys, offAbort, onAbort } from '../../kit/index.js';
+import { type BalancerSnapshot, combineObservers, createBalancer, type Observer, outcomes } from '../../../index.js';
+import { checkKeys } from '../../kit/index.js';
+import { Changes } from '../changes.js';
 import { logIn } from '../server/log-in.js';
-import type { AnyPoolCluster } from './cluster-face.js';
-import type { ClusterNode } from './cluster-node.js';
 import { ClusterNodes } from './cluster-nodes.js';
-import { type FollowServiceOptions, resolveFollowOptions } from './follow-options.js';
+import { type FollowServiceOptions, resolveFollowOptions } from './options.js';
+import type { AnyPoolCluster } from './user-cluster.js';
 
 /** Keeps a user's own PoolCluster in step with a Service. */
 export interface ServiceFollower extends AsyncDisposable {
@@ -26,20 +19,20 @@ export interface ServiceFollower extends AsyncDisposable {
   /** The ids of the nodes in the cluster now, those that are leaving included. */
   readonly nodeIds: readonly string[];
   /**
-   * Stops following. Nodes stay in the cluster, which is the caller's to end; those that were leaving are waited for, at
-   * most `drainTimeoutMs`, or until `signal` aborts; then they are cut. Idempotent.
+   * Stops following. Nodes stay in the cluster, which is the caller's to end. Waits for those that were leaving, at most
+   * `drainTimeoutMs` or until `signal` aborts; then they are cut. Idempotent.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
 /**
- * Adds a node to `cluster` for every endpoint of a Service whose server takes log-ins, and removes those that leave, for as
- * long as it lives. Uses mysql2's public interface alone, so the cluster still chooses by RR, RANDOM or ORDER and knows
- * nothing of ejection, weights or limits on waiting; `createPoolCluster` does.
+ * Adds a node to `cluster` for every endpoint of a Service whose server takes log-ins, and removes those that leave, until it is
+ * closed. It only uses mysql2's public interface, so the cluster still chooses by RR, RANDOM or ORDER and has no ejection, no
+ * weights and no limit on waiting; `createPoolCluster` has.
  *
- * The cluster must be made with `restoreNodeTimeout`, and keep `canRetry`. Without the one, mysql2 ends the pools of failing
- * nodes for good, and throws for nobody to catch what connections still opening then fail with; without the other, callers
- * would see that a node is leaving. Throws EVENKEEL_OPTION.
+ * The cluster must be made with `restoreNodeTimeout`, and with `canRetry` on (the default). Without the first, mysql2 ends the pools
+ * of failing nodes for good, and throws the errors of connections that are still being opened where nobody can catch them; without
+ * the second, callers would see that a node is leaving. Throws EVENKEEL_OPTION.
  *
  * @example
  * const cluster = mysql.createPoolCluster({ restoreNodeTimeout: 1_000 });
@@ -50,91 +43,58 @@ export interface ServiceFollower extends AsyncDisposable {
  * await follower.ready();
  */
 export function followService(cluster: AnyPoolCluster, options: FollowServiceOptions): ServiceFollower {
-  return new Follower(cluster, options);
-}
+  const resolved = resolveFollowOptions(cluster, options);
+  const nodes = new ClusterNodes(cluster, resolved, logIn);
+  const changes = new Changes();
+  const ours: Observer = { subchannelChanged: () => changes.happened() };
+  const balancer = createBalancer({
+    ...resolved.balancing,
+    observer: combineObservers([ours, resolved.observer]),
+    transport: nodes,
+  });
+  let closing: Promise<void> | undefined;
 
-/** What `ready` and `close` take. */
-const signalOnly = ['signal'] as const;
-
-class Follower implements ServiceFollower {
-  readonly #balancer: Balancer<ClusterNode>;
-  readonly #nodes: ClusterNodes;
-  /** Those who wait for something to change. */
-  readonly #waiting = new Set<() => void>();
-  #closing: Promise<void> | undefined;
-
-  constructor(cluster: AnyPoolCluster, options: FollowServiceOptions) {
-    const resolved = resolveFollowOptions(cluster, options);
-    this.#nodes = new ClusterNodes(cluster, resolved, logIn);
-    const ours: Observer = {
-      subchannelChanged: () => {
-        for (const wake of this.#waiting) wake();
-      },
-    };
-    this.#balancer = createBalancer({
-      ...resolved.balancing,
-      observer: combineObservers([ours, resolved.observer]),
-      transport: this.#nodes,
-    });
-  }
-
-  get nodeIds(): readonly string[] {
-    return this.#nodes.ids;
-  }
-
-  async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
-    checkKeys('ready', options, signalOnly);
-    const { signal } = options;
-    await this.#balancer.ready({ signal });
-    // A cluster with some of its nodes would send them everything at first.
-    while (this.#balancer.snapshot().endpoints.some(({ state }) => state === 'idle' || state === 'connecting')) {
-      await this.#change(signal);
+  const ready = async (given: SignalOption = {}): Promise<void> => {
+    checkKeys('ready', given, signalOnly);
+    const { signal } = given;
+    await balancer.ready({ signal });
+    // A cluster with only some of its nodes would send everything to them.
+    while (balancer.snapshot().endpoints.some(({ state }) => state === 'idle' || state === 'connecting')) {
+      await changes.next(signal);
     }
-    await this.#nodes.fit();
+    await nodes.fit();
     // Acquired only for its errors; the lease itself is not used.
-    const lease = await this.#balancer.acquire({ signal });
+    const lease = await balancer.acquire({ signal });
     lease.end(outcomes.notStarted);
-  }
-
-  snapshot(): BalancerSnapshot {
-    return this.#balancer.snapshot();
-  }
-
-  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+  };
+  const stop = async (): Promise<void> => {
+    nodes.abandon();
+    await balancer.close();
+    await nodes.left();
+  };
+  const close = (given: SignalOption = {}): Promise<void> => {
     try {
-      checkKeys('close', options, signalOnly);
+      checkKeys('close', given, signalOnly);
     } catch (error) {
       return Promise.reject(error);
     }
-    const { signal } = options;
-    this.#closing ??= this.#close();
-    if (signal !== undefined) this.#nodes.cutLeavingOn(signal);
-    return this.#closing;
-  }
-
-  [Symbol.asyncDispose](): Promise<void> {
-    return this.close();
-  }
-
-  async #close(): Promise<void> {
-    this.#nodes.abandon();
-    await this.#balancer.close();
-    await this.#nodes.left();
-  }
-
-  /** Resolves at the next change of any endpoint's state; rejects with the signal's reason. */
-  #change(signal: AbortSignal | undefined): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const over = (settle: () => void) => (): void => {
-        this.#waiting.delete(changed);
-        offAbort(signal, aborted);
-        settle();
-      };
-      const changed = over(resolve);
-      const aborted = over(() => reject(signal?.reason));
-      this.#waiting.add(changed);
-      onAbort(signal, aborted);
-      if (signal?.aborted) aborted();
-    });
-  }
+    closing ??= stop();
+    if (given.signal !== undefined) nodes.cutLeavingOn(given.signal);
+    return closing;
+  };
+  return {
+    ready,
+    close,
+    snapshot: () => balancer.snapshot(),
+    get nodeIds() {
+      return nodes.ids;
+    },
+    [Symbol.asyncDispose]: () => close(),
+  };
 }
+
+/** What `ready` and `close` take. */
+interface SignalOption {
+  readonly signal?: AbortSignal | undefined;
+}
+const signalOnly = ['signal'] as const;

@@ -4,21 +4,21 @@ import { type Endpoint, EvenkeelError, endpointAddress } from '../../../index.js
 import { optionError } from '../../kit/index.js';
 import { dial } from '../server/dial.js';
 
-/** Makes the stream of one connection, as mysql2's option `stream` does. */
+/** Opens the stream of one connection, as mysql2's option `stream` does. */
 type StreamFactory = (given: unknown) => Socket;
 
-/** The sockets mysql2 opens to one endpoint, by way of its option `stream`: counted, refused while the endpoint leaves, cut. */
+/** The sockets mysql2 opens to one endpoint by its option `stream`: here they are counted, refused while it leaves, and cut. */
 export class NodeSockets {
-  /** The user's options with ours in them, for `add` and for a log-in. */
+  /** The user's options with ours added, for `add` and for a log-in. */
   readonly options: PoolOptions;
   readonly #endpoint: Endpoint;
   readonly #open: StreamFactory;
-  /** With the bytes that had passed when it was last looked at. */
+  /** With the bytes that had passed at the last check. */
   readonly #sockets = new Map<Socket, number>();
   readonly #emptied: () => void;
   #refusal: Error | undefined;
 
-  /** @param emptied Called when the last socket is closed, before others who listen to it have heard. */
+  /** @param emptied Called when the last socket is closed, before mysql2's listeners. */
   constructor(endpoint: Endpoint, options: PoolOptions, emptied: () => void) {
     const { stream, enableKeepAlive = true, keepAliveInitialDelay = 0, localAddress } = options;
     if (stream !== undefined && typeof stream !== 'function') {
@@ -38,7 +38,7 @@ export class NodeSockets {
     return this.#sockets.size;
   }
 
-  /** From now on no connection is opened: mysql2 counts that as a failure of the node and tries another one. */
+  /** Opens no more connections: mysql2 counts that as failures of the node and tries another one. */
   refuse(): void {
     const endpoint = endpointAddress(this.#endpoint);
     this.#refusal = new EvenkeelError('EVENKEEL_CONNECT', `${endpoint} is leaving the cluster`, { endpoint });
@@ -48,12 +48,12 @@ export class NodeSockets {
     this.#refusal = undefined;
   }
 
-  /** Whether this is what callers get for a refusal. */
+  /** Whether an error is such a refusal. */
   isRefusal(error: unknown): boolean {
     return this.#refusal !== undefined && error === this.#refusal;
   }
 
-  /** Ends all without a goodbye. */
+  /** Ends all at once. */
   cut(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
@@ -68,7 +68,7 @@ export class NodeSockets {
   }
 
   #stream(given: unknown): Socket {
-    // A socket destroyed with an error tells of that later in this turn, when mysql2 listens.
+    // A socket that is destroyed emits its error later in this turn, when mysql2 listens.
     const socket = this.#refusal === undefined ? this.#open(given) : new Socket().destroy(this.#refusal);
     this.#sockets.set(socket, -1);
     socket.once('close', () => {

@@ -15,7 +15,7 @@ import {
   systemRng,
 } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../../kit/index.js';
-import type { AnyPoolCluster } from './cluster-face.js';
+import type { AnyPoolCluster } from './user-cluster.js';
 
 /** Options of `followService`. */
 export interface FollowServiceOptions {
