@@ -1,28 +1,28 @@
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../../kit/index.js';
-import { standing } from './server-probe.js';
+import { serverProbe } from './server-probe.js';
 import type { Ask } from './writable.js';
 
-/** Puts a question to the server that is being looked at. */
+/** Runs a statement on the server that is being checked. */
 export type AskServer = (sql: string) => Promise<readonly Record<string, unknown>[]>;
 
 /** How far behind replicas may be. */
 export interface ReplicaLagOptions {
   /** A replica further behind gets no statement while another is not, in ms. */
   readonly maxMs: number;
-  /** How often each is asked, in ms, ± 20 %. @defaultValue 2000 */
+  /** How often each server is asked, in ms, ± 20 %. @defaultValue 2000 */
   readonly intervalMs?: number | undefined;
   /** How long an answer may take, in ms. @defaultValue 1000 */
   readonly timeoutMs?: number | undefined;
   /**
-   * How it is found out: a function that returns the lag in ms (`undefined` = replication stands still), or a statement
-   * whose first column is the lag in seconds, such as one over a heartbeat table.
+   * How the lag is measured: a function that returns it in ms (`undefined` = replication has stopped), or a statement whose first
+   * column is the lag in seconds, such as one over a heartbeat table.
    * @defaultValue SHOW REPLICA STATUS; the user needs REPLICATION CLIENT, in MariaDB REPLICA MONITOR
    */
   readonly probe?: string | ((ask: AskServer, endpoint: Endpoint) => Promise<number | undefined>);
 }
 
-/** Lets replicas that are too far behind stand by. If all are, all are used. Throws EVENKEEL_OPTION. */
+/** Puts replicas on standby that are too far behind. If all are, all are used. Throws EVENKEEL_OPTION. */
 export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory {
   checkKeys('replicaLag', options, ['maxMs', 'intervalMs', 'timeoutMs', 'probe']);
   const time = { min: 1, max: 86_400_000 };
@@ -31,7 +31,7 @@ export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory {
   const { probe = byReplicaStatus } = options;
   if (typeof probe !== 'string') checkFunction('replicaLag.probe', probe);
   const find = typeof probe === 'string' ? byStatement(probe) : probe;
-  return standing({
+  return serverProbe({
     ask: async (endpoint, signal) => {
       const lagMs = await find((sql) => ask(endpoint, sql, signal), endpoint);
       if (lagMs === undefined) return 'its replication stands still';
@@ -47,14 +47,14 @@ export function replicaLag(options: ReplicaLagOptions, ask: Ask): StageFactory {
   });
 }
 
-/** MySQL says Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null: a thread of it has stopped. */
+/** MySQL answers Seconds_Behind_Source, MariaDB Seconds_Behind_Master; null: one of its threads has stopped. */
 async function byReplicaStatus(ask: AskServer): Promise<number | undefined> {
   const rows = await ask('SHOW REPLICA STATUS').catch((error: { readonly errno?: number }) => {
-    // Servers from before 2020 know the older word only.
+    // Servers from before 2020 only know the older word.
     if (error.errno === 1064) return ask('SHOW SLAVE STATUS');
     throw error;
   });
-  // It replicates nothing: a primary is never behind.
+  // It replicates nothing: it is a primary, and never behind.
   if (rows.length === 0) return 0;
   let worst = 0;
   for (const row of rows) {

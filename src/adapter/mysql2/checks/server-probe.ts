@@ -1,7 +1,7 @@
 import type {
   Clock,
   Endpoint,
-  EndpointSet,
+  EndpointEntry,
   Outcome,
   Stage,
   StageContext,
@@ -11,102 +11,89 @@ import type {
 } from '../../../index.js';
 import { jittered, notify } from '../../kit/index.js';
 
-/** What a server says of itself: why it should get no statements, or undefined if there is no reason. */
+/** Why a server should get no statements, as it reports itself; undefined if there is no reason. */
 export type Objection = string | undefined;
 
-/** A question that is put to every server, and what follows from the answers. */
+/** A question to every server, and what follows from the answers. */
 export interface ServerProbeRules {
-  /** Rejects when it cannot be found out: then what was known before still holds. */
+  /** Asks one server. If it rejects, what was known before still holds. */
   ask(endpoint: Endpoint, signal: AbortSignal): Promise<Objection>;
   /** How often, in ms, ± 20 %. */
   readonly intervalMs: number;
   /** How long an answer may take, in ms. */
   readonly timeoutMs: number;
-  /** Whether servers without an objection are asked again and again, or only when they connect. */
+  /** Whether servers without an objection are asked repeatedly, or only when they connect. */
   readonly keepsAsking: boolean;
-  /** Whether the objection counts though every server has one. */
+  /** Whether an objection counts even if every server has one. */
   readonly isFinal: boolean;
-  /** An outcome that is an objection by itself. */
+  /** The objection in an outcome, if any. */
   objection?(outcome: Outcome): Objection;
 }
 
 const JITTER_RATIO = 0.2;
 
 /**
- * Lets servers stand by for what they say of themselves: read-only, too far behind. They stay connected and are asked
- * again. Nothing fails for it, so this is no matter of ejection or panic.
+ * Puts servers on standby for what they report about themselves: read-only, too far behind. They stay connected and are asked again.
+ * Nothing fails because of it, so ejection and panic are not concerned.
  */
-export function standing(rules: ServerProbeRules): StageFactory {
-  return (context) => new ServerProbe(rules, context);
-}
-
-class ServerProbe implements Stage {
-  readonly #rules: ServerProbeRules;
-  readonly #context: StageContext;
-  readonly #members = new Map<string, Member>();
-  /** The last trouble that was told of: it may come with every question. */
-  #told = '';
-
-  constructor(rules: ServerProbeRules, context: StageContext) {
-    this.#rules = rules;
-    this.#context = context;
-  }
-
-  track(endpoint: Endpoint): Tracker {
-    const member: Member = new Member(endpoint, this.#rules, this.#context, {
-      closed: () => {
-        if (this.#members.get(endpoint.key) === member) this.#members.delete(endpoint.key);
+export function serverProbe(rules: ServerProbeRules): StageFactory {
+  return (context): Stage => {
+    const servers = new Map<string, ProbedServer>();
+    /** The last problem that was reported: it may occur at every question. */
+    let told = '';
+    const warn = (error: Error): void => {
+      if (error.message === told) return;
+      told = error.message;
+      notify(context.observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
+    };
+    const objects = ({ key }: Endpoint): boolean => servers.get(key)?.objection !== undefined;
+    return {
+      track: (endpoint) => {
+        const server: ProbedServer = new ProbedServer(endpoint, rules, context, {
+          failed: warn,
+          closed: () => {
+            if (servers.get(endpoint.key) === server) servers.delete(endpoint.key);
+          },
+        });
+        servers.set(endpoint.key, server);
+        return server;
       },
-      troubled: (error) => this.#warn(error),
-    });
-    this.#members.set(endpoint.key, member);
-    return member;
-  }
-
-  apply(set: EndpointSet): EndpointSet {
-    const objects = (key: string): boolean => this.#members.get(key)?.objection !== undefined;
-    if (!this.#rules.isFinal) {
-      const { entries } = set;
-      const isLeft = entries.some(
-        ({ endpoint: { key }, weight }) => weight > 0 && !objects(key) && this.#members.get(key)?.isConnected === true,
-      );
-      if (!isLeft) return set;
-    }
-    return set.map((entry) => (objects(entry.endpoint.key) ? { ...entry, weight: 0 } : entry));
-  }
-
-  close(): void {
-    for (const member of this.#members.values()) member.stop();
-  }
-
-  #warn(error: Error): void {
-    if (error.message === this.#told) return;
-    this.#told = error.message;
-    notify(this.#context.observer, 'warned', { message: `a server was not asked: ${error.message}`, error });
-  }
+      apply: (set) => {
+        const isUsable = ({ endpoint, weight }: EndpointEntry): boolean =>
+          weight > 0 && !objects(endpoint) && servers.get(endpoint.key)?.isConnected === true;
+        if (!rules.isFinal && !set.entries.some(isUsable)) return set;
+        return set.map((entry) => (objects(entry.endpoint) ? { ...entry, weight: 0 } : entry));
+      },
+      close: () => {
+        for (const server of servers.values()) server.stop();
+      },
+    };
+  };
 }
 
-/** One server. */
-class Member implements Tracker {
+/** What a server tells its stage. */
+interface ProbeEvents {
+  /** It could not be asked. */
+  failed(error: Error): void;
+  closed(): void;
+}
+
+/** One server, and what it last reported. */
+class ProbedServer implements Tracker {
   isConnected = false;
   objection: Objection;
   readonly #endpoint: Endpoint;
   readonly #rules: ServerProbeRules;
   readonly #context: StageContext;
-  readonly #owner: { closed(): void; troubled(error: Error): void };
+  readonly #events: ProbeEvents;
   #timer: Timer | undefined;
   #question: AbortController | undefined;
 
-  constructor(
-    endpoint: Endpoint,
-    rules: ServerProbeRules,
-    context: StageContext,
-    owner: { closed(): void; troubled(error: Error): void },
-  ) {
+  constructor(endpoint: Endpoint, rules: ServerProbeRules, context: StageContext, events: ProbeEvents) {
     this.#endpoint = endpoint;
     this.#rules = rules;
     this.#context = context;
-    this.#owner = owner;
+    this.#events = events;
   }
 
   connected(): void {
@@ -130,7 +117,7 @@ class Member implements Tracker {
 
   closed(): void {
     this.stop();
-    this.#owner.closed();
+    this.#events.closed();
   }
 
   stop(): void {
@@ -158,7 +145,7 @@ class Member implements Tracker {
       this.#judge(objection);
     } catch (error) {
       if (this.#question !== question) return;
-      this.#owner.troubled(error as Error);
+      this.#events.failed(error as Error);
     }
     this.#question = undefined;
     if (this.#rules.keepsAsking || this.objection !== undefined) this.#schedule();
@@ -177,7 +164,7 @@ class Member implements Tracker {
   }
 }
 
-/** Also holds for a question that ignores its signal. */
+/** Limits the time for a question, even one that ignores its signal. */
 async function limited<T>(clock: Clock, timeoutMs: number, limit: AbortController, ask: () => Promise<T>): Promise<T> {
   let timer: Timer | undefined;
   const late = new Promise<never>((_, reject) => {

@@ -1,21 +1,21 @@
 import type { Endpoint, StageFactory } from '../../../index.js';
 import { readOnlyOutcome } from '../outcome.js';
-import { standing } from './server-probe.js';
+import { serverProbe } from './server-probe.js';
 
-/** Puts a question to one server. */
+/** Asks one server. */
 export type Ask = (endpoint: Endpoint, sql: string, signal: AbortSignal) => Promise<readonly Record<string, unknown>[]>;
 
 const QUESTION = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
-/** How often a server that stands by is asked, in ms. */
+/** How often a server on standby is asked, in ms. */
 const INTERVAL_MS = 1_000;
 const TIMEOUT_MS = 1_000;
 
 /**
- * Servers that take no writes stand by: asked when they connect, believed when they refuse a statement for it, asked
- * again every second until they take writes. While none does, callers wait.
+ * Servers that take no writes are on standby: they are asked when they connect and once they refused a statement because of it, then
+ * every second until they take writes. While none does, callers wait.
  */
 export function writable(ask: Ask): StageFactory {
-  return standing({
+  return serverProbe({
     ask: async (endpoint, signal) => {
       const [row] = await ask(endpoint, QUESTION, signal);
       return isOn(row?.read_only) || isOn(row?.innodb_read_only) ? 'it is read-only' : undefined;
@@ -28,7 +28,7 @@ export function writable(ask: Ask): StageFactory {
   });
 }
 
-/** MySQL and older MariaDB have 0 and 1, newer MariaDB has words (ON, NO_LOCK …). */
+/** MySQL and older MariaDB answer 0 and 1, newer MariaDB answers words (ON, NO_LOCK …). */
 function isOn(value: unknown): boolean {
   return value !== undefined && value !== null && !['0', 'OFF', ''].includes(String(value).toUpperCase());
 }

@@ -4,8 +4,8 @@ import type { Namespace } from './namespace.js';
 import type { Service } from './service.js';
 
 /**
- * Opens a number of connections of a service by checking them all out together, and releases them. Rejects as a checkout does,
- * or with the signal's reason.
+ * Opens a number of connections of a service: checks them all out together, then releases them. Rejects as a checkout does, or with
+ * the signal's reason.
  */
 export async function openConnections(
   service: Service,
@@ -30,8 +30,8 @@ export async function openConnections(
 }
 
 /**
- * Waits until enough servers are connected, or no other is being connected to for the first time: else the first takes all.
- * At most as long as a caller may wait.
+ * Waits until enough servers are connected, or none is being connected to for the first time: otherwise the first would get all
+ * connections. Waits at most as long as a caller may wait.
  */
 async function firstAttempts(service: Service, count: number, signal: AbortSignal | undefined): Promise<void> {
   const { balancer, changes, clock, waitTimeoutMs } = service;
@@ -46,7 +46,7 @@ async function firstAttempts(service: Service, count: number, signal: AbortSigna
     isLate = true;
     changes.happened();
   }, waitTimeoutMs);
-  // Somebody waits.
+  // A caller waits.
   timer.ref();
   try {
     while (!isDone()) await changes.next(signal);

@@ -3,24 +3,25 @@ import { EventEmitter } from 'node:events';
 import { Readable, type ReadableOptions } from 'node:stream';
 import type { FieldPacket } from 'mysql2';
 import { EvenkeelError } from '../../../index.js';
+import { ownErrors } from '../own-functions.js';
 
-/** What a call tells of an answer that is read row by row, and what it can be asked. */
+/** Gets an answer row by row, if its rows are read by events or a stream. */
 export interface RowReader {
-  /** Whether rows are read by events or a stream. Once asked, that is settled. */
+  /** Whether rows are read that way. From then on that can no longer change. */
   settle(): boolean;
-  /** From now on `flow` stops and continues what the server sends. */
+  /** The statement was sent; `flow` pauses and resumes its answer. */
   began(flow: Flow): void;
   fields(fields: unknown): void;
   row(row: unknown, index: unknown): void;
 }
 
-/** Stops and continues an answer. */
+/** Pauses and resumes an answer. */
 export interface Flow {
   pause(): void;
   resume(): void;
 }
 
-/** Events of a statement, as of a Query of mysql2. */
+/** Events of a statement: those of mysql2's Query. */
 export type StatementEvent = 'fields' | 'result' | 'error' | 'end';
 
 /** A listener of one of these events. */
@@ -28,9 +29,8 @@ export type StatementEvent = 'fields' | 'result' | 'error' | 'end';
 export type StatementListener = (...values: any[]) => void;
 
 /**
- * A statement of a cluster: a promise of its answer. As of a pool of mysql2, its rows can also be read one by one, by
- * events or as a stream: that has to be asked for at once, before the statement is sent, and the promise then resolves
- * without rows when the answer has come to its end.
+ * A statement of a cluster: a promise of its answer. As with a pool of mysql2, its rows can also be read one by one, by events or as a
+ * stream. That must be started at once, before the statement is sent; the promise then resolves without rows at the end of the answer.
  */
 export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements RowReader {
   #resolve!: (answer: [T, FieldPacket[]]) => void;
@@ -54,15 +54,15 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements 
     try {
       begin(statement);
     } catch (error) {
-      // Later, so that the caller can first subscribe to its events.
+      // Later, so that the caller can subscribe to its events first.
       queueMicrotask(() => statement.answered(error as Error, undefined, undefined));
     }
     return statement;
   }
 
   /**
-   * `fields`: the columns came. `result`: a row came. `error`: it failed. `end`: the last, whatever came before.
-   * Throws EVENKEEL_OPTION when the statement was sent already.
+   * `fields`: the columns. `result`: a row. `error`: it failed. `end`: always the last. Throws EVENKEEL_OPTION if the statement has
+   * already been sent.
    */
   on(event: StatementEvent, listener: StatementListener): this {
     this.#emitter().on(event, listener);
@@ -81,10 +81,10 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements 
     return this;
   }
 
-  /** Its rows as a stream of objects, no faster than they are read. Throws EVENKEEL_OPTION when it was sent already. */
+  /** Its rows as a stream of objects, no faster than they are read. Throws EVENKEEL_OPTION if it has already been sent. */
   stream(options: ReadableOptions = {}): Readable {
     const stream = new Readable({ ...options, objectMode: true, read: () => this.#flow?.resume() });
-    // Rows that nobody wants are read all the same: the connection is good for the next statement only after them.
+    // The remaining rows are still read: only then can the connection take the next statement.
     stream.once('close', () => this.#flow?.resume());
     this.on('fields', (fields) => stream.emit('fields', fields));
     this.on('result', (row) => {
@@ -137,26 +137,19 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements 
     }
     const events = new EventEmitter();
     this.#events = events;
-    // In the async context of its caller, and what a listener throws is its own: mysql2 would close the connection for it.
-    this.#emit = AsyncResource.bind((event: StatementEvent, ...values: unknown[]) => {
-      try {
-        events.emit(event, ...values);
-      } catch (error) {
-        process.nextTick(() => {
-          throw error;
-        });
-      }
-    });
+    // Listeners run in the caller's async context, and what they throw does not reach mysql2, which would close the connection.
+    const emit = (event: StatementEvent, ...values: unknown[]): void => void events.emit(event, ...values);
+    this.#emit = AsyncResource.bind(ownErrors(emit));
     return events;
   }
 
-  /** Who hears of the error by its event need not hear of it by the promise. */
+  /** A caller that listens for the error need not handle the promise's rejection. */
   #heard(event: StatementEvent): void {
     if (event === 'error') this.catch(() => {});
   }
 }
 
-// A plain promise to the language: `await` and `then` take no detour, and create plain promises.
+// To the language it is a plain promise: `await` takes no detour, and `then` creates plain promises.
 Object.defineProperty(RunningStatement.prototype, 'constructor', {
   value: Promise,
   writable: true,

@@ -4,21 +4,21 @@ import { checkBoolean, checkNumber } from '../../kit/index.js';
 import { withOwnFunctions } from '../own-functions.js';
 import type { Answer } from '../server/mysql2-objects.js';
 
-/** What `query` and `execute` take beside mysql2's own options. */
+/** Options of `query` and `execute` in addition to mysql2's. */
 export interface StatementOptions extends QueryOptions {
   /**
-   * The statement may be done twice without harm, as any that only reads: if its connection dies before the answer it is
-   * sent to another server. @defaultValue the service's `idempotent`
+   * Whether the statement may run twice without harm, as one that only reads: if its connection dies before the answer, it is sent to
+   * another server. @defaultValue the service's `idempotent`
    */
   readonly idempotent?: boolean | undefined;
   /** For hash pickers: statements with one key go to one server. @defaultValue none */
   readonly key?: string | undefined;
 }
 
-/** A statement, taken apart and checked. */
+/** A statement as a caller gave it, checked. */
 export interface Statement {
   readonly method: 'query' | 'execute';
-  /** For mysql2, without what is ours. */
+  /** For mysql2, without our options. */
   readonly sql: unknown;
   readonly values: unknown;
   readonly key: string | undefined;
@@ -27,13 +27,13 @@ export interface Statement {
   readonly timeoutMs: number | undefined;
 }
 
-/** A change, after white space and comments, other than those the server reads. */
+/** A statement that changes something, after white space and comments, except those the server executes. */
 const CHANGE =
   /^(?:\s|--\s.*\n|#.*\n|\/\*(?![!M])(?:(?!\*\/)[\s\S])*\*\/)*(?:insert|update|delete|replace|load|truncate|create|drop|alter|rename)\b/i;
 
 /**
- * Whether a statement that a server refused had no effect there: one change is done as a whole or not at all. Of what runs
- * other statements, such as CALL, the first may have been done.
+ * Whether a statement a server refused had no effect at all. A single change has none; of a statement that runs others, such as CALL,
+ * the first may have been done.
  */
 export function isWhole({ sql }: Statement): boolean {
   return CHANGE.test(typeof sql === 'string' ? sql : (sql as { readonly sql: string }).sql);
@@ -48,7 +48,7 @@ export function callbackOf([, values, callback]: StatementArguments): Answer | u
   return typeof last === 'function' ? (last as Answer) : undefined;
 }
 
-/** Throws EVENKEEL_OPTION for what is no statement. */
+/** Throws EVENKEEL_OPTION for anything that is not a statement. */
 export function parseStatement(method: 'query' | 'execute', [sql, values]: StatementArguments): Statement {
   const given = typeof values === 'function' ? undefined : values;
   if (typeof sql === 'string') {
@@ -64,7 +64,7 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
   }
   return {
     method,
-    // These two may be inherited, as in the objects that tagged templates make; mysql2 reads them as well as it can, too.
+    // These two may be inherited, as in the objects tagged templates make. mysql2 reads inherited ones, too.
     sql: {
       ...withOwnFunctions(rest),
       sql: (sql as StatementOptions).sql,
@@ -73,7 +73,7 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
     values: given,
     key,
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),
-    // As mysql2 has it, 0 is none.
+    // 0 means no limit, as in mysql2.
     timeoutMs: checkNumber('timeout', timeout, 0, { min: 0, max: 2 ** 31 - 1, infinite: true }) || undefined,
   };
 }

@@ -6,7 +6,7 @@ import { dial } from './dial.js';
 import { IdleReaper } from './idle-reaper.js';
 import { logIn } from './log-in.js';
 import { hideSecrets, poolOptions, setCredentials, withCredentials } from './mysql2-objects.js';
-import { type PendingConnection, PendingConnections } from './pending-connections.js';
+import { isMadeFrom, openPending, type PendingConnection } from './pending-connection.js';
 import { ServerCredentials } from './server-credentials.js';
 import { Session, type SessionOwner } from './session.js';
 import type { ServerSettings } from './settings.js';
@@ -45,7 +45,7 @@ export class SessionPool implements SessionOwner {
   readonly #parts: SessionPoolParts;
   readonly #maxAgeMs: number;
   readonly #sessions = new Map<PoolConnection, Session>();
-  readonly #pending: PendingConnections;
+  readonly #pending = new Set<PendingConnection>();
   readonly #credentials: ServerCredentials | undefined;
   readonly #idleReaper: IdleReaper;
   /** The connection mysql2 opened for the last caller, if it opened one. */
@@ -66,15 +66,6 @@ export class SessionPool implements SessionOwner {
       settings.maxConnectionAgeMs,
       endpoint.attributes.get(endpointConnectionAgeMs) ?? Number.POSITIVE_INFINITY,
     );
-    this.#pending = new PendingConnections({
-      endpoint,
-      options: settings.dial,
-      clock,
-      timeoutMs: settings.connectTimeoutMs,
-      failed: () => {
-        if (this.open === 0) this.#allClosed?.();
-      },
-    });
     this.#idleReaper = new IdleReaper(this, settings, () => this.#sessions.values());
     this.#credentials = this.#credentialsOf(parts);
     this.handle = createPool(poolOptions(settings, endpoint, () => this.#dial()));
@@ -166,7 +157,7 @@ export class SessionPool implements SessionOwner {
     this.#isClosing = true;
     this.#credentials?.close();
     this.#idleReaper.close();
-    this.#pending.cutAll();
+    for (const { socket } of this.#pending) socket.destroy(new Error('called off'));
     for (const session of [...this.#sessions.values()]) if (session.isIdle) session.quit();
     if (this.open > 0) {
       await new Promise<void>((resolve) => {
@@ -200,7 +191,9 @@ export class SessionPool implements SessionOwner {
     let dialled: PendingConnection | undefined;
     this.handle.getConnection((error, connection) => {
       if (error) {
-        if (dialled !== undefined) this.#pending.drop(dialled);
+        // Without an error: mysql2 would report that once more, to nobody.
+        dialled?.socket.destroy();
+        if (dialled !== undefined) this.#forget(dialled);
         this.#notTaken(error, taken);
         return;
       }
@@ -219,16 +212,30 @@ export class SessionPool implements SessionOwner {
 
   /** mysql2 wants a socket for another connection. */
   #dial(): Socket {
-    this.#dialled = this.#pending.open(this.#credentials?.current);
-    return this.#dialled.socket;
+    const pending = openPending(this.endpoint, this.#parts.settings, this.clock, this.#credentials?.current);
+    this.#pending.add(pending);
+    pending.socket.once('close', () => this.#forget(pending));
+    this.#dialled = pending;
+    return pending.socket;
   }
 
+  /** A handshake failed, and its socket is closed. */
+  #forget(pending: PendingConnection): void {
+    pending.timer.cancel();
+    if (this.#pending.delete(pending) && this.open === 0) this.#allClosed?.();
+  }
+
+  /** A handshake is done. */
   #established(connection: PoolConnection): void {
-    const pending = this.#pending.established(connection);
-    if (pending === undefined) return;
-    const expiresAtMs = this.#idleReaper.expiry(this.#maxAgeMs, this.#parts.rng);
-    this.#sessions.set(connection, new Session(connection, pending, expiresAtMs, this));
-    this.#parts.opened(this.#sessions.size);
+    for (const pending of this.#pending) {
+      if (!isMadeFrom(pending, connection)) continue;
+      pending.timer.cancel();
+      this.#pending.delete(pending);
+      const expiresAtMs = this.#idleReaper.expiry(this.#maxAgeMs, this.#parts.rng);
+      this.#sessions.set(connection, new Session(connection, pending, expiresAtMs, this));
+      this.#parts.opened(this.#sessions.size);
+      return;
+    }
   }
 
   #credentialsOf({ endpoint, settings, clock, rng }: SessionPoolParts): ServerCredentials | undefined {

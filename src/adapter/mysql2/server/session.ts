@@ -13,7 +13,7 @@ import {
   nameServer,
   replaceMethods,
 } from './mysql2-objects.js';
-import type { PendingConnection } from './pending-connections.js';
+import type { PendingConnection } from './pending-connection.js';
 
 /** Called once, when a session is free again or gone. `outcome`: of the statements its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;
