@@ -41,6 +41,8 @@ export class ServerConnection implements Connection<Pool> {
   readonly #pool: SessionPool;
   readonly #cap: ConnectionCap;
   readonly #borrowers: WaitingBorrowers;
+  /** The endpoint is not in the Service at the moment. */
+  #hasLeft = false;
   readonly #closing = new Closing(
     () => this.#finish(),
     () => this.#cut(),
@@ -88,7 +90,7 @@ export class ServerConnection implements Connection<Pool> {
 
   /** Lends a session that is fit for use. */
   borrow(borrower: Borrower): void {
-    if (this.#borrowers.hasLeft && !this.#pool.hasIdle) {
+    if (this.#hasLeft && !this.#pool.hasIdle) {
       this.#parts.clock.defer(() => this.#borrowers.sendAway(borrower));
       return;
     }
@@ -106,12 +108,13 @@ export class ServerConnection implements Connection<Pool> {
 
   /** The server left the Service: calls that wait here go to another one at once. */
   left(): void {
-    this.#borrowers.left();
+    this.#hasLeft = true;
+    this.#borrowers.sendAllAway();
   }
 
   /** The server is back in the Service. */
   returned(): void {
-    this.#borrowers.returned();
+    this.#hasLeft = false;
   }
 
   /** Opens a connection if there is none. */
@@ -138,7 +141,7 @@ export class ServerConnection implements Connection<Pool> {
 
   /** A connection that was idle for long may be dead without anybody knowing. */
   #validate(session: Session, borrower: Borrower): void {
-    if (this.#borrowers.hasLeft) {
+    if (this.#hasLeft) {
       session.release();
       this.#borrowers.sendAway(borrower);
       return;

@@ -52,7 +52,8 @@ export class Session {
   readonly #owner: SessionOwner;
   /** mysql2's own methods. */
   readonly #methods: ConnectionMethods;
-  readonly #statements: ConnectionStatements;
+  /** Unset until its user runs a statement on the connection itself, or an answer is read by events. */
+  #statements: ConnectionStatements | undefined;
   #state: 'busy' | 'idle' | 'leaving' | 'dead' = 'busy';
   #freed: Freed | undefined;
   /** Given back while statements were still running. */
@@ -77,23 +78,9 @@ export class Session {
     this.#methods = replaceMethods(connection, {
       release: () => this.release(),
       destroy: () => this.#destroyedByUser(),
-      query: (...args: unknown[]) => this.#statements.run('query', args),
-      execute: (...args: unknown[]) => this.#statements.run('execute', args),
+      query: (...args: unknown[]) => this.#ownStatements.run('query', args),
+      execute: (...args: unknown[]) => this.#ownStatements.run('execute', args),
       end: (ended?: (error?: Error) => void) => this.#endedByUser(ended),
-    });
-    this.#statements = new ConnectionStatements({
-      connection,
-      socket,
-      methods: this.#methods,
-      server: owner,
-      failed: (error) => this.#statementFailed(error),
-      stalled: (error) => {
-        this.#note(outcomes.timeout);
-        this.kill(error);
-      },
-      ended: () => {
-        if (this.isAlive && this.#isGivenBack) this.release();
-      },
     });
     nameServer(connection, owner.endpoint);
     // A caller waits for it; it was opened without keeping the process alive.
@@ -115,10 +102,9 @@ export class Session {
 
   /** The pool hands it out. */
   acquired(): void {
-    if (this.#state === 'busy') {
-      // A caller in mysql2's own queue gets it directly from the previous user: no event reports that it was given back.
-      this.#free();
-    } else if (this.#state === 'idle') {
+    // Busy: a caller in mysql2's own queue gets it directly from the previous user, and no event reports that it was given back.
+    if (this.#state === 'busy') this.#free();
+    else if (this.#state === 'idle') {
       this.#state = 'busy';
       this.#socket.ref();
     }
@@ -147,7 +133,7 @@ export class Session {
 
   /** As `send`, for an answer that is read by events; see `ConnectionStatements.read`. */
   read(method: Method, sql: unknown, values: unknown, limitMs: number): Command {
-    return this.#statements.read(method, sql, values, limitMs);
+    return this.#ownStatements.read(method, sql, values, limitMs);
   }
 
   /** Gives it back: it may be used again, unless it is superfluous. */
@@ -157,7 +143,7 @@ export class Session {
       if (!this.isAlive) this.#free();
       return;
     }
-    if (this.#statements.areRunning) {
+    if (this.#statements?.areRunning) {
       this.#isGivenBack = true;
       return;
     }
@@ -172,10 +158,9 @@ export class Session {
       this.#resetTimer = this.#cutUnless(() => this.#state !== 'busy', 'did not answer a reset');
   }
 
-  /** It still works, but is closed rather than kept when it is given back. */
+  /** Has it closed rather than kept when it is given back. Nothing is wrong with its server. */
   discard(): void {
     this.#isDiscarded = true;
-    // Nothing is wrong with the server: another connection is opened if this was the last.
     this.endedByApplication = true;
   }
 
@@ -184,10 +169,9 @@ export class Session {
     if (!this.isAlive) return;
     const wasBusy = this.#state === 'busy';
     this.#state = 'leaving';
-    const { connection } = this;
     const hangUp = (): void => {
-      (BaseConnection.prototype.end as (this: PoolConnection) => void).call(connection);
-      this.#methods.destroy.call(connection);
+      (BaseConnection.prototype.end as (this: PoolConnection) => void).call(this.connection);
+      this.#methods.destroy.call(this.connection);
     };
     // mysql2 reports an error before its command has ended: a QUIT sent from there would wait behind that command for ever.
     if (wasBusy) this.#owner.clock.defer(hangUp);
@@ -240,7 +224,7 @@ export class Session {
     if (this.#state !== 'busy') return;
     this.#state = 'leaving';
     this.endedByApplication = true;
-    if (this.#statements.areRunning) {
+    if (this.#statements?.areRunning) {
       this.#killedFor = this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user');
       this.#socket.destroy(this.#killedFor);
       this.#note(outcomes.cancelled);
@@ -251,13 +235,30 @@ export class Session {
     this.#free();
   }
 
+  get #ownStatements(): ConnectionStatements {
+    this.#statements ??= new ConnectionStatements({
+      connection: this.connection,
+      socket: this.#socket,
+      methods: this.#methods,
+      server: this.#owner,
+      failed: (error) => this.#statementFailed(error),
+      stalled: (error) => {
+        this.#note(outcomes.timeout);
+        this.kill(error);
+      },
+      ended: () => {
+        if (this.isAlive && this.#isGivenBack) this.release();
+      },
+    });
+    return this.#statements;
+  }
+
   /** A statement of its user failed. */
   #statementFailed(error: Error): void {
     const { outcome, usable, discard } = verdictOf(error);
     this.#note(outcome);
-    if (!this.isAlive) return;
-    if (!usable) this.kill(error);
-    else if (discard) this.discard();
+    if (this.isAlive && !usable) this.kill(error);
+    else if (this.isAlive && discard) this.discard();
   }
 
   /** Only the first failure counts. */
@@ -280,7 +281,7 @@ export class Session {
           : undefined;
     // After some errors mysql2 leaves the socket open.
     if (!this.#socket.destroyed && error !== undefined) this.#socket.destroy(error);
-    this.#statements.fail(this.#killedFor ?? error ?? connectionLost(address));
+    this.#statements?.fail(this.#killedFor ?? error ?? connectionLost(address));
     this.#owner.ended(this, reason);
     this.#free();
   }
@@ -292,7 +293,7 @@ export class Session {
     this.#resetTimer = undefined;
     this.#freed = undefined;
     this.#outcome = outcomes.success;
-    this.#statements.forget();
+    this.#statements?.forget();
     this.#isGivenBack = false;
     freed?.(outcome);
   }

@@ -25,15 +25,9 @@ export interface Wait {
 export class WaitingBorrowers {
   readonly #endpoint: Endpoint;
   readonly #waits = new Set<Wait>();
-  /** The endpoint is not in the Service at the moment. */
-  #hasLeft = false;
 
   constructor(endpoint: Endpoint) {
     this.#endpoint = endpoint;
-  }
-
-  get hasLeft(): boolean {
-    return this.#hasLeft;
   }
 
   add(borrower: Borrower): Wait {
@@ -43,22 +37,16 @@ export class WaitingBorrowers {
     return wait;
   }
 
-  /** Ends a wait. False if the borrower had already been sent away. */
+  /** Ends a wait. False if the borrower has been sent away. */
   end(wait: Wait): boolean {
     return this.#waits.delete(wait);
   }
 
   /** The server left the Service. */
-  left(): void {
-    this.#hasLeft = true;
+  sendAllAway(): void {
     const waits = [...this.#waits];
     this.#waits.clear();
     for (const { borrower } of waits) this.sendAway(borrower);
-  }
-
-  /** The server is back in the Service. */
-  returned(): void {
-    this.#hasLeft = false;
   }
 
   /** Tells a borrower that the server has left. */
