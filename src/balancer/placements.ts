@@ -119,14 +119,16 @@ export class Placements {
 
   /** Those that can take connections, with what is on each. */
   #shares(): readonly Share[] | undefined {
-    const asked = new Map<string, number>();
-    for (const group of this.#groups.values()) if (!group.isLost) asked.set(group.key, group.asked);
-    const shares: Share[] = [];
-    for (const { key, weight, state, inFlight } of this.#parts.balancer.snapshot().endpoints) {
+    const staying = new Map<string, number>();
+    for (const group of this.#groups.values()) {
       // Those that leave are about to fill the others.
-      if (state === 'draining' && inFlight > 0) return undefined;
+      if (group.isLeaving) return undefined;
+      staying.set(group.key, group.staying.length);
+    }
+    const shares: Share[] = [];
+    for (const { key, weight, state } of this.#parts.balancer.snapshot().endpoints) {
       if (state !== 'ready' || weight <= 0) continue;
-      shares.push({ key, weight, connections: inFlight - (asked.get(key) ?? 0) });
+      shares.push({ key, weight, connections: staying.get(key) ?? 0 });
     }
     return shares;
   }
@@ -169,11 +171,7 @@ class Group {
     return this.#members.size;
   }
 
-  /** How many were asked to leave, and have not. */
-  get asked(): number {
-    return this.size - this.staying.length;
-  }
-
+  /** Those that were not asked to leave. */
   get staying(): readonly Placement[] {
     return [...this.#members].filter(({ isAsked }) => !isAsked);
   }

@@ -213,6 +213,10 @@ export class ForkFixture implements HedgedCallOwner {
 
   waits(): void {}
   served(): void {}
+  upgraded(): () => void {
+    return () => {};
+  }
+
   handlerThrew(error: unknown): void {
     throw error;
   }

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { checkNumber, optionError } from '../../runtime/check.js';
 
 /**
  * The frame with which the client of a WebSocket begins the closing handshake (RFC 6455, 5.5.1). For WebSockets of which only
@@ -10,4 +11,11 @@ export function closeFrame(code: number, reason: string): Buffer {
   const mask = randomBytes(4);
   const masked = payload.map((byte, index) => byte ^ (mask[index % 4] as number));
   return Buffer.concat([Buffer.from([0x88, 0x80 | payload.length]), mask, masked]);
+}
+
+/** A code that a close frame may carry. Throws EVENKEEL_OPTION. */
+export function checkLeaveCode(code: unknown, fallback: number): number {
+  const isReserved = code === 1004 || code === 1005 || code === 1006 || (Number(code) > 1014 && Number(code) < 3000);
+  if (isReserved) throw optionError('leaveCode', 'a code that a close frame may carry, such as 1012 or 4012', code);
+  return checkNumber('leaveCode', code, fallback, { min: 1000, max: 4999, integer: true });
 }

@@ -22,6 +22,7 @@ import { offAbort, onAbort } from '../../runtime/abort-listeners.js';
 import { checkFunction, checkKeys, optionError } from '../../runtime/check.js';
 import { type Clock, systemClock } from '../../runtime/clock.js';
 import { Closing } from '../../runtime/closing.js';
+import { deadline } from '../../runtime/deadline.js';
 import { systemRng } from '../../runtime/rng.js';
 import { OpenConnection } from './connection.js';
 import { openSocket } from './open-socket.js';
@@ -193,7 +194,7 @@ export class SocketPlacer {
     const given = (): void => limit.abort(callers?.reason);
     const left = (): void => limit.abort(new Error('it left while it was connected to'));
     const late = (): void => limit.abort(new Error(`it did not accept within ${connectTimeoutMs} ms`));
-    const timer = this.#clock.timer(late, connectTimeoutMs);
+    const timer = deadline(this.#clock, late, connectTimeoutMs);
     timer.ref();
     onAbort(callers, given);
     onAbort(leaving, left);

@@ -1,5 +1,6 @@
-import type { Pool } from 'undici';
-import type { Balancer, Clock } from '../../index.js';
+import type { Duplex } from 'node:stream';
+import type { Dispatcher, Pool } from 'undici';
+import type { Balancer, Clock, Lease } from '../../index.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
@@ -16,6 +17,8 @@ export interface CallOwner {
   served(): void;
   /** A request on `pool` died with its socket. */
   lost(pool: Pool, error: Error): void;
+  /** A connection became a WebSocket. Returns what to call when it is closed. */
+  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void;
   /** A handler threw this when it was told that its request failed. Never throws. */
   handlerThrew(error: unknown): void;
 }

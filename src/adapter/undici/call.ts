@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream';
 import type { Dispatcher, errors, Pool } from 'undici';
 import { type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
@@ -171,14 +172,17 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   }
 
   /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
-  protected upgraded(status: number, socket: { once(event: 'close', listener: () => void): unknown }): void {
+  protected upgraded(status: number, socket: Duplex): void {
     this.#over();
     const { attempts } = this;
     const lease = attempts.conclude();
     if (lease === undefined) return;
     lease.progressed();
     const outcome = status >= 500 ? outcomes.status : outcomes.success;
+    const options = this.#options;
+    const released = options.upgrade === 'websocket' ? this.#owner.upgraded(lease, socket, options) : undefined;
     socket.once('close', () => {
+      released?.();
       lease.end(outcome);
       attempts.report(lease);
     });

@@ -1,11 +1,31 @@
+import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
-import { type Balancer, type Clock, createBalancer, EvenkeelError, poolDefaults, systemClock } from '../../index.js';
+import {
+  type Balancer,
+  type Clock,
+  createBalancer,
+  EvenkeelError,
+  type Lease,
+  poolDefaults,
+  type Rng,
+  systemClock,
+  systemRng,
+} from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { originMatcher, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
-import { asError, balancingOptionNames, checkFunction, checkKeys, pickNames, SharedTimers } from '../kit/index.js';
+import {
+  asError,
+  balancingOptionNames,
+  checkFunction,
+  checkKeys,
+  pickNames,
+  type ResolvedPlacingOptions,
+  resolvePlacingOptions,
+  SharedTimers,
+} from '../kit/index.js';
 import type { Call } from './call.js';
 import { CallV1 } from './call-v1.js';
 import { CallV2 } from './call-v2.js';
@@ -21,6 +41,8 @@ import {
   type DispatcherOptions,
   dispatcherOptionNames,
   type WebSocketLimits,
+  type WebSocketOptions,
+  webSocketDefaults,
   webSocketLimits,
 } from './options.js';
 import { isRepeatable, withWatchedBody } from './request-body.js';
@@ -34,7 +56,7 @@ import {
   withoutDispatcher,
 } from './request-options.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
-import { OpeningWebSockets, webSocketLimitsOf } from './web-socket.js';
+import { OpeningWebSockets, PlacedWebSockets, webSocketLimitsOf } from './web-socket.js';
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
@@ -73,6 +95,10 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
     key,
     rules: callRules(options),
     webSocket: webSocketLimits(webSocket),
+    placing: resolvePlacingOptions(webSocket ?? {}, options.pool?.drainTimeoutMs),
+    onLeaving: webSocket?.onLeaving,
+    leaveCode: webSocket?.leaveCode ?? webSocketDefaults.leaveCode,
+    rng: options.rng ?? systemRng,
     clock: options.clock ?? systemClock,
     drainTimeoutMs: options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
     transport: (opened) => {
@@ -105,6 +131,10 @@ interface BalancedDispatcherParts {
   readonly key: DispatcherOptions['key'];
   readonly rules: CallRules;
   readonly webSocket: WebSocketLimits;
+  readonly placing: ResolvedPlacingOptions;
+  readonly onLeaving: WebSocketOptions['onLeaving'];
+  readonly leaveCode: number;
+  readonly rng: Rng;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   readonly transport: (opened: (pool: Pool) => void) => PodTransport;
@@ -128,6 +158,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #mayHedge: boolean;
   readonly #waiting = new WaitingRequests();
   readonly #webSockets: OpeningWebSockets;
+  readonly #placed: PlacedWebSockets;
   #destroyedBy: Error | undefined;
 
   constructor(parts: BalancedDispatcherParts) {
@@ -137,6 +168,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#webSockets = new OpeningWebSockets(parts.webSocket);
     this.#transport = parts.transport((pool) => this.forward(pool, forwardedEvents));
     this.balancer = parts.balancer(this.#transport);
+    const { balancer } = this;
+    this.#placed = new PlacedWebSockets({ ...parts, balancer });
     const connect = mockedConnector(this.balancer, this.#transport.dial);
     this.#mocked = new Fallback({ ...parts, fallbackDispatcher: undefined, connect });
     this.clock = parts.clock;
@@ -212,6 +245,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   protected override finish(): Promise<void> {
     const { balancer, clock } = this;
     const { drainTimeoutMs } = this.#parts;
+    this.#placed.close();
     return this.#end(closeWhenServed({ balancer, waiting: this.#waiting, clock, drainTimeoutMs }));
   }
 
@@ -236,6 +270,10 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   lost(pool: Pool, error: Error): void {
     this.#transport.lost(pool, error);
+  }
+
+  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void {
+    return this.#placed.hold(lease, socket, options);
   }
 
   /** As undici's Client does it, but not in the midst of what goes on here. */

@@ -1,8 +1,19 @@
+import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { BalancingOptions } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
-import { balancingOptionNames, type Complete, checkKeys, checkNumber, optionError } from '../kit/index.js';
+import {
+  balancingOptionNames,
+  type Complete,
+  checkKeys,
+  checkLeaveCode,
+  checkNumber,
+  optionError,
+  type PlacingOptions,
+  placingOptionNames,
+  resolvePlacingOptions,
+} from '../kit/index.js';
 import { Hedging } from './hedged-call.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './transport.js';
 
@@ -17,7 +28,7 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
-  /** Limits for WebSockets to the Service. @defaultValue undici's own limits */
+  /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
   readonly webSocket?: WebSocketOptions | undefined;
 }
 
@@ -92,28 +103,35 @@ export function hedgingOf(options: HedgeOptions): Hedging {
   return new Hedging(afterMs, afterQuantile, max);
 }
 
-/** Limits for WebSockets. One that receives more is closed with 1006. Effective in undici versions that have these limits. */
-export interface WebSocketOptions {
+/**
+ * Limits for WebSockets, and how they leave their pod. One that receives more than it may is closed with 1006; the limits are
+ * effective in undici versions that have them.
+ */
+export interface WebSocketOptions extends PlacingOptions<Duplex> {
   /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
   readonly maxPayloadSize?: number | undefined;
   /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
   readonly maxFragments?: number | undefined;
+  /** The code with which one is closed that should leave. @defaultValue 4012: applications may not send 1012 there */
+  readonly leaveCode?: number | undefined;
 }
 
-/** The same, complete. */
-export type WebSocketLimits = Complete<WebSocketOptions>;
+/** The limits, complete. */
+export type WebSocketLimits = Complete<Pick<WebSocketOptions, 'maxPayloadSize' | 'maxFragments'>>;
 
-export const webSocketDefaults: WebSocketLimits = Object.freeze({
+export const webSocketDefaults: WebSocketLimits & { readonly leaveCode: number } = Object.freeze({
   maxPayloadSize: 128 * 1024 * 1024,
   maxFragments: 131_072,
+  leaveCode: 4012,
 });
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
-export function webSocketLimits(options: WebSocketOptions | undefined): WebSocketLimits {
-  if (options === undefined) return webSocketDefaults;
-  checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments']);
+/** Fills in the limits. Throws EVENKEEL_OPTION for any option that does not fit. */
+export function webSocketLimits(options: WebSocketOptions = {}): WebSocketLimits {
+  checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments', 'leaveCode', ...placingOptionNames]);
   const count = { min: 0, max: 2 ** 31 - 1, integer: true };
-  const { maxPayloadSize, maxFragments } = webSocketDefaults;
+  const { maxPayloadSize, maxFragments, leaveCode } = webSocketDefaults;
+  checkLeaveCode(options.leaveCode, leaveCode);
+  resolvePlacingOptions(options, Number.POSITIVE_INFINITY);
   return {
     maxPayloadSize: checkNumber('webSocket.maxPayloadSize', options.maxPayloadSize, maxPayloadSize, count),
     maxFragments: checkNumber('webSocket.maxFragments', options.maxFragments, maxFragments, count),

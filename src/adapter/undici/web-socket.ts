@@ -1,7 +1,9 @@
-import type { Dispatcher } from 'undici';
-import { afterPendingIo } from '../kit/index.js';
+import type { Duplex } from 'node:stream';
+import type { Dispatcher, Pool } from 'undici';
+import type { Balancer, Clock, Lease, Rng } from '../../index.js';
+import { afterPendingIo, closeFrame, Placements, type ResolvedPlacingOptions } from '../kit/index.js';
 import type { HandlerV2 } from './handler.js';
-import { type WebSocketLimits, webSocketDefaults } from './options.js';
+import { type WebSocketLimits, type WebSocketOptions, webSocketDefaults } from './options.js';
 import { Relay } from './relay.js';
 
 /** The limits a dispatcher of any kind has, if it has any. */
@@ -52,4 +54,44 @@ function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimit
 /** Where 0 is none. */
 function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
+}
+
+/** What `PlacedWebSockets` takes. */
+export interface PlacedWebSocketsParts {
+  readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly placing: ResolvedPlacingOptions;
+  readonly onLeaving: WebSocketOptions['onLeaving'];
+  readonly leaveCode: number;
+}
+
+/** The WebSockets of a dispatcher, which leave their pods as its options say. Here only their connections are known. */
+export class PlacedWebSockets {
+  readonly #placements: Placements;
+  readonly #onLeaving: WebSocketOptions['onLeaving'];
+  readonly #code: number;
+
+  constructor({ balancer, clock, rng, placing, onLeaving, leaveCode }: PlacedWebSocketsParts) {
+    this.#placements = new Placements({ balancer, clock, rng, options: placing });
+    this.#onLeaving = onLeaving;
+    this.#code = leaveCode;
+  }
+
+  /** Returns what to call when it is closed. */
+  hold(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void {
+    const { onLeaving = this.#onLeaving } = options as Pick<WebSocketOptions, 'onLeaving'>;
+    return this.#placements.hold(lease, {
+      leave: (leaving) => {
+        onLeaving?.(leaving, socket);
+        return onLeaving !== undefined;
+      },
+      finish: () => void socket.write(closeFrame(this.#code, '')),
+      cut: () => void socket.destroy(),
+    });
+  }
+
+  close(): void {
+    this.#placements.close();
+  }
 }

@@ -2,7 +2,7 @@ import type { Agent } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { Balancer, BalancingOptions } from '../../index.js';
-import { checkNumber, optionError, type PlacingOptions, type SocketPlacerOptions } from '../kit/index.js';
+import type { PlacingOptions, SocketPlacerOptions } from '../kit/index.js';
 
 /** Options of `createWebSockets`. */
 export interface WebSocketsOptions
@@ -39,10 +39,3 @@ export interface ServiceWebSockets extends AsyncDisposable {
 /** What a WebSocket that should leave is closed with, unless told otherwise. */
 export const LEAVE_CODE = 1012;
 export const LEAVE_REASON = 'Service Restart';
-
-/** A code that a close frame may carry. Throws EVENKEEL_OPTION. */
-export function checkLeaveCode(code: unknown, fallback: number): number {
-  const isReserved = code === 1004 || code === 1005 || code === 1006 || (Number(code) > 1014 && Number(code) < 3000);
-  if (isReserved) throw optionError('leaveCode', 'a code that a close frame may carry, such as 1012 or 4012', code);
-  return checkNumber('leaveCode', code, fallback, { min: 1000, max: 4999, integer: true });
-}

@@ -2,9 +2,9 @@ import type { Agent } from 'node:http';
 import { type ClientOptions, WebSocket } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { checkKeys, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
+import { checkKeys, checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
 import { type AgentParts, PlacingAgent, SharedAgent } from './agent.js';
-import { checkLeaveCode, LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
+import { LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
 
 /**
  * Makes WebSockets to the pods of a Service, over the package `ws`. Must be closed.

@@ -47,7 +47,7 @@ export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAg
   checkFallback(fallbackDispatcher);
   const own = resolveServiceOptions(pickNames(options, serviceInterceptorOptionNames));
   const limits = webSocketLimits(webSocket);
-  const optionsOf: typeof own.optionsOf = (origin) => ({ webSocket: limits, ...own.optionsOf(origin) });
+  const optionsOf: typeof own.optionsOf = (origin) => ({ ...(webSocket && { webSocket }), ...own.optionsOf(origin) });
   return new RoutingAgent({ ...own, optionsOf }, fallbackDispatcher, limits);
 }
 
