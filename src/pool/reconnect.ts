@@ -8,6 +8,11 @@ import type { ResolvedPoolOptions } from './pool-options.js';
  * In ms.
  */
 const MIN_USEFUL_LIFE_MS = 1_000;
+/**
+ * The same where the other side asked for its end: that is a server with a short maximum age. A busy one, or a busy client, may
+ * well have answered no call in that time; to pause would then leave the endpoint unused for several such ages. In ms.
+ */
+const MIN_ASKED_LIFE_MS = 50;
 
 /** What it takes. */
 export interface ReconnectOwner {
@@ -63,8 +68,7 @@ export class Reconnect {
     const { clock, options } = this.#owner;
     const { initialMs, maxMs } = options.reconnect;
     const livedMs = clock.now() - this.#connectedAtMs;
-    // An orderly end is not a failure, but it must not loop faster than a first failure allows.
-    const minLifeMs = how === 'leaving' ? Math.min(initialMs, MIN_USEFUL_LIFE_MS) : MIN_USEFUL_LIFE_MS;
+    const minLifeMs = how === 'leaving' ? Math.min(initialMs, MIN_ASKED_LIFE_MS) : MIN_USEFUL_LIFE_MS;
     const atOnce = how !== 'failed' && (succeeded || livedMs >= minLifeMs);
     if (livedMs >= Math.max(MIN_USEFUL_LIFE_MS, maxMs) || (atOnce && how === 'leaving')) this.#failures = 0;
     return { livedMs, atOnce };

@@ -15,7 +15,7 @@ export interface PodConnectionParts {
 }
 
 /** A connection that was lost later than this was open is opened again at once: its server has a maximum age. In ms. */
-const USEFUL_LIFE_MS = 200;
+const USEFUL_LIFE_MS = 50;
 /** Pauses before one of several connections to a working pod is opened again that was not, in ms. */
 const REOPEN_INITIAL_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
