@@ -1,5 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
-import { CallV2 } from '../../src/adapter/undici/call-v2.js';
+import { Call } from '../../src/adapter/undici/call.js';
+import { Caller as CallersSide } from '../../src/adapter/undici/caller.js';
 import { type Asked, HedgedCall, type HedgedCallOwner } from '../../src/adapter/undici/hedged-call.js';
 import { type HedgeOptions, hedgingOf } from '../../src/adapter/undici/options.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
@@ -191,7 +192,9 @@ export class ForkFixture implements HedgedCallOwner {
   askPlainly(options: Partial<Dispatcher.DispatchOptions> = {}): Caller {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
-    new CallV2(this, asked, undefined, caller.handler).begin();
+    const call = new Call(this, asked, undefined);
+    call.handledBy(new CallersSide(caller.handler, call));
+    call.begin();
     return caller;
   }
 

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
-import type { Dispatcher, errors, Pool } from 'undici';
-import { type Lease, type Outcome, outcomes } from '../../index.js';
+import { type Dispatcher, errors, type Pool } from 'undici';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { isPodLeftError } from '../http/pod-left.js';
 import { explainSilentEnd } from '../http/silent-end.js';
@@ -12,39 +12,82 @@ import {
   type SharedTimer,
   type Timed,
 } from '../kit/index.js';
-import type { CallOwner } from './call-owner.js';
 import { isRefusedError } from './http2.js';
 import { isGivenUpError, outcomeOfError, podLeftError } from './outcome.js';
-import { dispatchTo, needingNewConnection, PodRequest } from './pod-pool.js';
+import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
 import { bodyOf, hasLastingBody, isBodyError, isRepeatable } from './request-body.js';
 import { refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
 
+/** What the calls of one dispatcher share. */
+export interface CallOwner {
+  readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  /** The Service as its callers know it, for messages. */
+  readonly origin: string;
+  /** The balancer is closed: a request that has a pod stays there. */
+  readonly isClosing: boolean;
+  /** What the dispatcher was destroyed with: its calls fail with that. */
+  readonly destroyedBy: Error | undefined;
+  /** A call waits for an endpoint; a call waits no more. */
+  waits(): void;
+  served(): void;
+  /** A request on `pool` died with its socket. */
+  lost(pool: Pool, error: Error): void;
+  /** A connection became a WebSocket. Returns what to call when it is closed. */
+  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void;
+  /** A handler threw this when it was told that its request failed. Never throws. */
+  handlerThrew(error: unknown): void;
+}
+
 /**
- * One request of a caller, over all its attempts: the one object we add to what undici allocates anyway. It is the
- * handler of each attempt; the form undici and the caller speak is the subclass's matter.
- *
- * The caller is told of its start at once, so that it can abort at every stage: while we wait for an endpoint, while a
- * socket opens, between two attempts. He then hears of exactly one end.
+ * The handler undici is given for each attempt of a call. It tells the call what happens, and passes the response on in the form
+ * the caller's handler has.
  */
-export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Timed {
+export interface AttemptHandler {
+  /** Tells the caller that its request begins. The caller may abort it from within. */
+  announce?(): void;
+  /** Tells the caller that its request failed. May throw what the caller's code throws. */
+  fail(error: Error): void;
+  /** Aborts the attempt undici has begun to send; undici then reports its failure. */
+  interrupt(reason: Error): void;
+  /** Whether another attempt may follow. @defaultValue yes */
+  readonly mayRepeat?: boolean;
+  /** How long the whole call may take, in ms. @defaultValue what `limit` said */
+  readonly limitMs?: number | undefined;
+}
+
+/**
+ * A request on its way to the pods: through all its attempts, until one has a response or none can follow. What it knows of an
+ * attempt is how far it came: whether undici has begun to send it, whether a response has begun, what the head of that says.
+ *
+ * It ends once: `completed`, `upgraded`, or `fail` of its handler.
+ */
+export class Call implements AttemptedCall<Pool>, Timed {
+  /** The caller has been told how it ended. */
+  done = false;
+  /** The reason for which it is given up. */
+  abortReason: Error | undefined = undefined;
+  /** The connection the attempt was given to. */
+  client: PodClient | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
-  protected readonly attempts: Attempts<Pool>;
+  readonly #attempts: Attempts<Pool>;
+  #handler!: AttemptHandler;
   /** When the whole call has to be over, if it has to. */
   #deadline: SharedTimer | undefined;
   /** Publishes the failure on undici's diagnostics channels while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
-  /** Hears the body fail while the call waits. */
+  /** Told when the body fails while the call waits. */
   #bodyFailed: ((error: Error) => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
   /** An attempt was lost with its connection, which the pod may have ended before. */
   #wasReset = false;
-  /** A part of the answer, a 1xx included, has come. */
+  /** A part of the response, a 1xx included, has come. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
-  /** What the caller's own code threw while it was told of the answer; undici then aborts the attempt with it. */
+  /** What the caller's own code threw while it was told of the response; undici then aborts the attempt with it. */
   #thrown: unknown;
 
   constructor(
@@ -53,16 +96,15 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     key: string | undefined,
     hedging?: { readonly tally: AttemptTally<Pool>; readonly isHedge: boolean },
   ) {
-    super();
     this.#owner = owner;
     this.#options = options;
-    this.attempts = new Attempts(owner.balancer, this, key, hedging);
+    this.#attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
-  /** Tells the caller that its request begins; the caller may abort from within. */
-  protected abstract announce(): void;
-  /** Tells the caller that it failed. */
-  protected abstract deliver(error: Error): void;
+  /** `handler` is given to undici; to be said before the call begins. */
+  handledBy(handler: AttemptHandler): void {
+    this.#handler = handler;
+  }
 
   /** The call has until `deadline`; to be said before it begins. */
   limit(deadline: SharedTimer): void {
@@ -72,7 +114,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   /** Starts the call. False when it has to wait for an endpoint. */
   begin(): boolean {
     try {
-      this.announce();
+      this.#handler.announce?.();
     } catch (error) {
       this.fail(error);
     }
@@ -81,7 +123,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
 
   /** Makes the first attempt, on `lease` if there is one. False when it has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
-    if (this.attempts.begin(lease)) return true;
+    if (this.#attempts.begin(lease)) return true;
     // It need not wait for what undici would refuse there.
     const options = this.#options;
     const refusal = refusalOf(options);
@@ -90,13 +132,13 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
       return true;
     }
     this.#tellUnsent = unsentTeller(this.#owner.origin, options);
-    this.attempts.wait();
+    this.#attempts.wait();
     return false;
   }
 
   /** Where the attempt under way went; also of one whose caller gave up while undici had it queued. */
   get lease(): Lease<Pool> | undefined {
-    return this.attempts.lease;
+    return this.#attempts.lease;
   }
 
   /** How far the attempt under way has come, for people. */
@@ -106,9 +148,12 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     return this.#answered ? 'answered' : 'sent';
   }
 
-  protected override giveUp(reason: Error): void {
-    if (this.#sent) this.interrupt(reason);
-    else this.fail(reason);
+  /** Gives up; only the first time counts, and not after the end. */
+  abort(reason?: Error): void {
+    if (this.done || this.abortReason !== undefined) return;
+    this.abortReason = reason ?? new errors.RequestAbortedError();
+    if (this.#sent) this.#handler.interrupt(this.abortReason);
+    else this.fail(this.abortReason);
   }
 
   /** Its deadline. */
@@ -116,7 +161,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     const { origin } = this.#owner;
     const { method } = this.#options;
     this.abort(
-      deadlineError({ origin, method, limitMs: this.limitMs as number, running: [this], tried: this.attempts.tried }),
+      deadlineError({ origin, method, limitMs: this.#limitMs as number, running: [this], tried: this.#attempts.tried }),
     );
   }
 
@@ -124,57 +169,42 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
    * undici begins to write the attempt, perhaps long after it was picked: on a connection that opened only now. What
    * this throws undici fails the attempt with; it has then written nothing, and leaves the body and the socket alone.
    */
-  protected began(): void {
+  began(): void {
     const { lease } = this;
     // Its address may be another's in a moment.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
   }
 
-  /** Tells undici to abort the attempt it has begun to send; undici then reports its failure. */
-  protected interrupt(reason: Error): void {
-    this.answering?.abort(reason);
-  }
-
-  /** `began` in the newer form, unless the caller has given up meanwhile. */
-  protected begunBy(controller: Dispatcher.DispatchController): void {
-    if (this.done) {
-      controller.abort(this.abortReason as Error);
-      return;
-    }
-    this.began();
-    this.answeredBy(controller);
-  }
-
   /** The first byte of an answer came. */
-  protected responded(): void {
+  responded(): void {
     if (this.#answered) return;
     this.#answered = true;
     this.lease?.progressed();
   }
 
   /** The head of the final answer came, and says something other than a plain success. */
-  protected judged(verdict: Outcome): void {
+  judged(verdict: Outcome): void {
     this.#verdict = verdict;
   }
 
   /** The caller's code threw this when it was told of the answer. */
-  protected threw(error: unknown): void {
+  threw(error: unknown): void {
     this.#thrown = error;
   }
 
   /** The answer is complete; or the rest is not wanted, and the call goes on at another pod. */
-  protected completed(retrying = false): void {
+  completed(retrying = false): void {
     this.#over();
     this.client?.answered();
-    if (retrying) this.attempts.end(this.#verdict, { retrying });
-    else this.attempts.end(this.#verdict);
+    if (retrying) this.#attempts.end(this.#verdict, { retrying });
+    else this.#attempts.end(this.#verdict);
   }
 
   /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
-  protected upgraded(status: number, socket: Duplex): void {
+  upgraded(status: number, socket: Duplex): void {
     this.#over();
-    const { attempts } = this;
+    const attempts = this.#attempts;
     const lease = attempts.conclude();
     if (lease === undefined) return;
     lease.progressed();
@@ -196,7 +226,7 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   }
 
   /** The attempt failed; another may follow at another pod. */
-  protected attemptFailed(error: Error): void {
+  attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
       // What the caller's own code threw when it was told of the end.
@@ -213,10 +243,10 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
       const { socket } = error as errors.SocketError;
       if (this.#owner.origin.startsWith('http:')) explainSilentEnd(error, lease.endpoint, socket?.bytesRead);
     }
-    this.attempts.fail({
+    this.#attempts.fail({
       outcome,
       error,
-      repeatable: this.mayRepeat(sent),
+      repeatable: this.#mayRepeat(sent),
       idempotent: isRepeatable(this.#options, lease.retries),
       answered: this.#answered,
       untried: isPodLeftError(error) || (!sent && isGivenUpError(error)),
@@ -226,9 +256,10 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
   }
 
   /** Whether there is still something to send. */
-  protected mayRepeat(sent: boolean): boolean {
+  #mayRepeat(sent: boolean): boolean {
     const options = this.#options;
-    if (this.abortReason !== undefined || bodyOf(options)?.destroyed === true) return false;
+    if (this.#handler.mayRepeat === false || this.abortReason !== undefined || bodyOf(options)?.destroyed === true)
+      return false;
     // The pod did nothing of it, but it was sent.
     return !sent || hasLastingBody(options);
   }
@@ -237,10 +268,10 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     this.#tellUnsent = undefined;
     const { retries } = lease;
     // A second attempt takes fewer chances, and the last one none.
-    const isRepeated = this.attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
-    const isLast = this.#wasReset && this.attempts.counted >= retries.maxAttempts;
+    const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
+    const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const options = isLast ? needingNewConnection(this.#options) : this.#options;
-    dispatchTo(lease.handle, options, this as Dispatcher.DispatchHandler, isRepeated);
+    dispatchTo(lease.handle, options, this.#handler as Dispatcher.DispatchHandler, isRepeated);
   }
 
   waitBegan(): void {
@@ -259,15 +290,15 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
     if (this.done) return;
     this.done = true;
     this.#deadline?.cancel();
-    this.attempts.stop();
+    this.#attempts.stop();
     const told = this.#isOurs(error as Error) ? (error as Error) : (this.#owner.destroyedBy ?? (error as Error));
     this.#tellUnsent?.(told);
     this.#deliver(told);
   }
 
   /** How long the whole call may take, in ms. */
-  protected get limitMs(): number | undefined {
-    return this.#deadline?.delayMs;
+  get #limitMs(): number | undefined {
+    return this.#handler.limitMs ?? this.#deadline?.delayMs;
   }
 
   /** Whether the caller, or its deadline, made the attempt fail with `error`. */
@@ -278,14 +309,14 @@ export abstract class Call extends PodRequest implements AttemptedCall<Pool>, Ti
 
   /** The outcome when the caller gives up, or its deadline passes. */
   #outcomeOfAbort({ startedMs }: Lease<Pool>): Outcome {
-    const { limitMs } = this;
+    const limitMs = this.#limitMs;
     if (limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
     return outcomeAtDeadline(this.#owner.clock.now() - startedMs, limitMs, this.#answered);
   }
 
   #deliver(error: Error): void {
     try {
-      this.deliver(error);
+      this.#handler.fail(error);
     } catch (thrown) {
       this.#owner.handlerThrew(thrown);
     }

@@ -26,14 +26,13 @@ import {
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
-import type { Call } from './call.js';
-import { CallV1 } from './call-v1.js';
-import { CallV2 } from './call-v2.js';
+import { Call } from './call.js';
+import { Caller } from './caller.js';
 import { checkRuntime, coreTakesHandlerV1 } from './compatibility.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
-import { faultOf, type HandlerV2, refuse } from './handler.js';
-import { asHandlerV2, type HandlerV1, HandlerV1AsV2 } from './handler-v1.js';
+import { faultOf, refuse } from './handler.js';
+import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
 import { HedgedCall, type HedgedCallOwner, type Hedging } from './hedged-call.js';
 import {
   type CallRules,
@@ -312,21 +311,19 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     handler: Dispatcher.DispatchHandler,
     key: string | undefined,
   ): Call | HedgedCall {
-    if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) return this.#hedgedCall(options, handler, key);
+    if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
+      return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
+    }
     const own = withWatchedBody(options);
-    if (typeof handler.onRequestStart === 'function') return new CallV2(this, own, key, handler as HandlerV2);
-    const legacy = handler as HandlerV1;
-    return coreTakesHandlerV1
-      ? new CallV1(this, own, key, legacy)
-      : new CallV2(this, withoutDispatcher(own), key, new HandlerV1AsV2(legacy));
-  }
-
-  #hedgedCall(
-    options: Dispatcher.DispatchOptions,
-    handler: Dispatcher.DispatchHandler,
-    key: string | undefined,
-  ): HedgedCall {
-    return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
+    const isV1 = typeof handler.onRequestStart !== 'function';
+    if (isV1 && coreTakesHandlerV1) {
+      const call = new Call(this, own, key);
+      call.handledBy(new CallerV1(handler as HandlerV1, call));
+      return call;
+    }
+    const call = new Call(this, isV1 ? withoutDispatcher(own) : own, key);
+    call.handledBy(new Caller(asHandlerV2(handler), call));
+    return call;
   }
 
   async #end(balancer: Promise<void>): Promise<void> {

@@ -1,7 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { outcomeOfAnswer } from '../http/answer.js';
+import { loadReportHeader } from '../kit/index.js';
+import type { AttemptHandler, Call } from './call.js';
 import type { HandlerV2 } from './handler.js';
+import type { PodClient, PodRequest } from './pod-pool.js';
 
 /** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
 export interface HandlerV1 {
@@ -70,6 +74,99 @@ export class HandlerV1AsV2 implements HandlerV2 {
 
   onRequestSent(): void {
     this.#handler.onRequestSent?.();
+  }
+}
+
+/**
+ * The caller's side of a request where both the caller and undici speak the older form, with undici 7: nothing is translated, and
+ * the headers are not parsed twice. What `Caller` is for the newer form.
+ */
+export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
+  readonly #handler: HandlerV1;
+  readonly #call: Call;
+  #abort: ((reason: Error) => void) | undefined = undefined;
+
+  constructor(handler: HandlerV1, call: Call) {
+    this.#handler = handler;
+    this.#call = call;
+  }
+
+  announce(): void {
+    this.#handler.onConnect?.((reason) => this.#call.abort(reason));
+  }
+
+  fail(error: Error): void {
+    if (this.#handler.onError === undefined) throw error;
+    this.#handler.onError(error);
+  }
+
+  interrupt(reason: Error): void {
+    this.#abort?.(reason);
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    const call = this.#call;
+    if (call.done) {
+      abort(call.abortReason);
+      return;
+    }
+    call.began();
+    this.#abort = abort;
+  }
+
+  onResponseStarted(): void {
+    this.#call.responded();
+    this.#handler.onResponseStarted?.();
+  }
+
+  onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
+    const call = this.#call;
+    call.responded();
+    const report = rawHeader(headers, loadReportHeader);
+    if (status >= 500 || status === 429 || report !== undefined) {
+      call.judged(outcomeOfAnswer(status, (name) => rawHeader(headers, name), report));
+    }
+    try {
+      return this.#handler.onHeaders!(status, headers, resume, statusText);
+    } catch (error) {
+      call.threw(error);
+      throw error;
+    }
+  }
+
+  onData(chunk: Buffer): boolean {
+    try {
+      return this.#handler.onData!(chunk);
+    } catch (error) {
+      this.#call.threw(error);
+      throw error;
+    }
+  }
+
+  onComplete(trailers: unknown): void {
+    this.#call.completed();
+    this.#handler.onComplete!(trailers);
+  }
+
+  onUpgrade(status: number, headers: unknown, socket: Duplex): void {
+    this.#call.upgraded(status, socket);
+    this.#handler.onUpgrade!(status, headers, socket);
+  }
+
+  onError(error: Error): void {
+    this.#call.attemptFailed(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+
+  onClient(client: PodClient): void {
+    this.#call.client = client;
   }
 }
 

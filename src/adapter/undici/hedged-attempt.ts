@@ -1,11 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import type { Outcome } from '../../index.js';
+import type { Lease, Outcome } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
-import { type AttemptTally, loadReportHeader, type SharedTimers } from '../kit/index.js';
-import { Call } from './call.js';
-import type { CallOwner } from './call-owner.js';
+import { type AttemptTally, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
+import { type AttemptHandler, Call, type CallOwner } from './call.js';
+import type { Caller } from './caller.js';
 import { type HandlerV2, withRawHeaders } from './handler.js';
+import type { PodClient, PodRequest } from './pod-pool.js';
+
+type Controller = Dispatcher.DispatchController;
 
 /** What the attempts of one call have in common. */
 export interface HedgedAttemptOwner extends AttemptTally<Pool> {
@@ -13,16 +16,14 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
   readonly timers: SharedTimers;
-  readonly handler: HandlerV2;
-  /** The controller the caller has. */
-  readonly controller: Dispatcher.DispatchController;
+  readonly caller: Caller;
   readonly limitMs: number | undefined;
   /** Whether no other attempt is under way. */
   isAlone(attempt: HedgedAttempt): boolean;
   /** The head of a final answer came. True: the caller gets it. False: nobody does. */
   takes(attempt: HedgedAttempt, answer: Answer): boolean;
   /** The caller's answer is complete. */
-  ended(attempt: HedgedAttempt): void;
+  ended(): void;
   /** The attempt failed for good. */
   failed(attempt: HedgedAttempt, error: Error): void;
 }
@@ -39,110 +40,141 @@ const DISCARDED_BYTES = 65_536;
 const DISCARDED_MS = 1_000;
 
 /**
- * One line of attempts of a call that may have several answers: it is repeated where nothing was answered, as any call is.
- * Its answer goes to the caller, or nowhere.
+ * One of the calls that run side by side for a request: each is repeated on another pod where nothing was answered, as any call
+ * is. Its answer goes to the caller, or is thrown away.
  */
-export class HedgedAttempt extends Call {
+export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
   readonly isHedge: boolean;
+  /** The controller of the attempt under way. */
+  controller: Controller | undefined;
   readonly #of: HedgedAttemptOwner;
+  readonly #call: Call;
   /** Bytes of the answer that were thrown away; undefined while it is the caller's, or none. */
   #discarded: number | undefined;
-  #discarding: { cancel(): void } | undefined;
+  #discarding: SharedTimer | undefined;
 
   constructor(of: HedgedAttemptOwner, isHedge: boolean) {
-    super(of.owner, of.options, of.key, { tally: of, isHedge });
     this.#of = of;
     this.isHedge = isHedge;
+    this.#call = new Call(of.owner, of.options, of.key, { tally: of, isHedge });
+    this.#call.handledBy(this);
   }
 
-  protected override announce(): void {}
-
-  protected override deliver(error: Error): void {
-    this.#of.failed(this, error);
+  /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
+  start(lease?: Lease<Pool>): boolean {
+    return this.#call.start(lease);
   }
 
-  protected override get limitMs(): number | undefined {
+  abort(reason: Error): void {
+    this.#call.abort(reason);
+  }
+
+  get lease(): Lease<Pool> | undefined {
+    return this.#call.lease;
+  }
+
+  get stage(): Call['stage'] {
+    return this.#call.stage;
+  }
+
+  get limitMs(): number | undefined {
     return this.#of.limitMs;
   }
 
-  protected override mayRepeat(sent: boolean): boolean {
-    return this.#of.isAlone(this) && super.mayRepeat(sent);
+  get mayRepeat(): boolean {
+    return this.#of.isAlone(this);
   }
 
-  onRequestStart(controller: Dispatcher.DispatchController): void {
-    this.begunBy(controller);
+  fail(error: Error): void {
+    this.#of.failed(this, error);
+  }
+
+  interrupt(reason: Error): void {
+    this.controller?.abort(reason);
+  }
+
+  onRequestStart(controller: Controller): void {
+    const call = this.#call;
+    if (call.done) {
+      controller.abort(call.abortReason ?? new errors.RequestAbortedError());
+      return;
+    }
+    call.began();
+    this.controller = controller;
   }
 
   onResponseStarted(): void {
-    this.responded();
+    this.#call.responded();
   }
 
-  onResponseStart(
-    undicis: Dispatcher.DispatchController,
-    status: number,
-    headers: IncomingHttpHeaders,
-    statusText?: string,
-  ): void {
-    this.responded();
-    withRawHeaders(undicis, headers);
-    const { handler, controller } = this.#of;
+  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
+    const call = this.#call;
+    call.responded();
+    withRawHeaders(controller, headers);
+    const { caller } = this.#of;
     if (status >= 200) {
       const header = (name: string): unknown => headers[name];
       const verdict = outcomeOfAnswer(status, header, headers[loadReportHeader]);
-      this.judged(verdict);
+      call.judged(verdict);
       if (!this.#of.takes(this, { status, header, verdict })) {
         this.#discard(Number(headers['content-length']));
         return;
       }
-      handler.onResponseStarted?.();
+      caller.handler.onResponseStarted?.();
     }
     try {
-      handler.onResponseStart?.(controller, status, headers, statusText);
+      caller.handler.onResponseStart?.(caller, status, headers, statusText);
     } catch (error) {
-      this.threw(error);
+      call.threw(error);
       throw error;
     }
   }
 
-  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+  onResponseData(_controller: Controller, chunk: Buffer): void {
     if (this.#discarded !== undefined) {
       this.#discarded += chunk.length;
       if (this.#discarded > DISCARDED_BYTES) this.#cut();
       return;
     }
+    const { caller } = this.#of;
     try {
-      this.#of.handler.onResponseData?.(this.#of.controller, chunk);
+      caller.handler.onResponseData?.(caller, chunk);
     } catch (error) {
-      this.threw(error);
+      this.#call.threw(error);
       throw error;
     }
   }
 
-  onResponseEnd(_controller: Dispatcher.DispatchController, trailers: IncomingHttpHeaders): void {
+  onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
     const discarded = this.#discarded !== undefined;
     this.#discarding?.cancel();
-    this.completed(discarded);
+    this.#call.completed(discarded);
     if (discarded) return;
-    this.#of.ended(this);
-    this.#of.handler.onResponseEnd?.(this.#of.controller, trailers);
+    this.#of.ended();
+    const { caller } = this.#of;
+    caller.handler.onResponseEnd?.(caller, trailers);
   }
 
-  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+  onResponseError(_controller: Controller, error: Error): void {
     if (this.#discarded === undefined) {
-      this.attemptFailed(error);
+      this.#call.attemptFailed(error);
       return;
     }
     // What became of the rest says nothing more of the pod than its head did.
     this.#discarding?.cancel();
-    this.completed(true);
+    this.#call.completed(true);
   }
 
   onBodySent(chunk: unknown): void {
-    this.#of.handler.onBodySent?.(chunk);
+    this.#of.caller.handler.onBodySent?.(chunk);
   }
 
   onRequestSent(): void {
-    this.#of.handler.onRequestSent?.();
+    this.#of.caller.handler.onRequestSent?.();
+  }
+
+  onClient(client: PodClient): void {
+    this.#call.client = client;
   }
 
   /** A short rest is read, which keeps the connection; a long one, or a slow one, is cut. */
@@ -156,6 +188,6 @@ export class HedgedAttempt extends Call {
   }
 
   #cut(): void {
-    this.answering?.abort(new errors.RequestAbortedError('the answer was given up for that of another pod'));
+    this.controller?.abort(new errors.RequestAbortedError('the answer was given up for that of another pod'));
   }
 }

@@ -2,11 +2,10 @@ import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, outcomes } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { LatencyQuantile, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
-import type { CallOwner } from './call-owner.js';
-import { noContext } from './compatibility.js';
-import { type HandlerV2, tellFailed } from './handler.js';
+import type { CallOwner } from './call.js';
+import { Caller, type CallersRequest } from './caller.js';
+import type { HandlerV2 } from './handler.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
-import { RelayedController } from './relay.js';
 
 /** What the hedged calls of one dispatcher share. */
 export interface HedgedCallOwner extends CallOwner {
@@ -31,11 +30,14 @@ const MAX_PASSED_OVER = 4;
  *
  * Which answer it is, is decided at its head, before anything was passed on. From then on it streams.
  */
-export class HedgedCall extends RelayedController implements HedgedAttemptOwner, Timed {
+export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   readonly owner: HedgedCallOwner;
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
-  readonly handler: HandlerV2;
+  readonly caller: Caller;
+  /** The caller has been told how it ended. */
+  done = false;
+  abortReason: Error | undefined;
   readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
   made = 0;
   moves = 0;
@@ -48,11 +50,10 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   #deadline: SharedTimer | undefined;
 
   constructor(owner: HedgedCallOwner, { options, key, handler }: Asked) {
-    super();
     this.owner = owner;
     this.options = options;
     this.key = key;
-    this.handler = handler;
+    this.caller = new Caller(handler, this);
   }
 
   /** The call has until `deadline`; to be said before it begins. */
@@ -63,7 +64,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   /** Starts the call. False when it has to wait for an endpoint. */
   begin(): boolean {
     try {
-      this.handler.onRequestStart(this, noContext);
+      this.caller.announce();
     } catch (error) {
       this.#finish(error as Error);
     }
@@ -73,12 +74,16 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
     return this.#attempt(false);
   }
 
-  protected override giveUp(reason: Error): void {
+  /** Gives up; only the first time counts, and not after the end. */
+  abort(reason?: Error): void {
+    if (this.done || this.abortReason !== undefined) return;
+    const given = reason ?? new errors.RequestAbortedError();
+    this.abortReason = given;
     this.#hedgeTimer?.cancel();
     const attempts = this.#attempts;
-    for (const attempt of attempts) attempt.abort(reason);
+    for (const attempt of attempts) attempt.abort(given);
     // The caller may have done so from within `onRequestStart`, before there was any.
-    if (attempts.length === 0) this.#finish(reason);
+    if (attempts.length === 0) this.#finish(given);
   }
 
   /** Its deadline. */
@@ -90,10 +95,6 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
   }
 
   // What its attempts ask and tell.
-
-  get controller(): Dispatcher.DispatchController {
-    return this;
-  }
 
   get timers(): SharedTimers {
     return this.owner.timers;
@@ -121,7 +122,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
       this.#measure(loser);
       loser.abort(new errors.RequestAbortedError('another pod answered first'));
     }
-    this.answeredBy(attempt.answering);
+    this.caller.answeredBy(attempt.controller);
     return true;
   }
 
@@ -231,7 +232,7 @@ export class HedgedCall extends RelayedController implements HedgedAttemptOwner,
 
   #deliver(error: Error): void {
     try {
-      tellFailed(this.handler, this, error);
+      this.caller.fail(error);
     } catch (thrown) {
       this.owner.handlerThrew(thrown);
     }

@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
-import { RelayedController } from './relay.js';
 
 /** A getter of undici's Client, by the description of its symbol. Undefined in a version without it. */
 const getterNamed = (name: string): symbol | undefined =>
@@ -39,10 +38,9 @@ export interface PodClientOwner {
   rested(client: PodClient): void;
 }
 
-/** A request that says when its answer is complete. */
-export abstract class PodRequest extends RelayedController {
-  /** The connection it was given to last. */
-  client: PodClient | undefined = undefined;
+/** A handler that is told which connection its request was given to; it says there when the answer is complete. */
+export interface PodRequest {
+  onClient(client: PodClient): void;
 }
 
 /** One connection of a `PodPool`. */
@@ -86,7 +84,7 @@ export class PodClient extends Client {
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#owner?.dispatching();
-    if (handler instanceof PodRequest) handler.client = this;
+    (handler as Partial<PodRequest>).onClient?.(this);
     if ((options as OnNewConnection)[onNewConnection] === true) this.#reconnect();
     if (super.dispatch(options, handler) || !this.#isBusy) return true;
     this.#awaitsDrain = true;

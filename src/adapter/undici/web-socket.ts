@@ -2,9 +2,8 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import type { Balancer, Clock, Lease, Rng } from '../../index.js';
 import { afterPendingIo, closeFrame, Placements, type ResolvedPlacingOptions } from '../kit/index.js';
-import type { HandlerV2 } from './handler.js';
+import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 import { type WebSocketLimits, type WebSocketOptions, webSocketDefaults } from './options.js';
-import { Relay } from './relay.js';
 
 /** The limits a dispatcher of any kind has, if it has any. */
 export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
@@ -31,7 +30,7 @@ export class OpeningWebSockets {
 
   /** `handler`, for a request that may become a WebSocket with `limits`. */
   watched(handler: HandlerV2, limits: () => WebSocketLimits): HandlerV2 {
-    return new Relay(handler, { upgraded: () => this.#opens(limits()) });
+    return tellingUpgrade(handler, () => this.#opens(limits()));
   }
 
   #opens(limits: WebSocketLimits): void {
@@ -42,6 +41,27 @@ export class OpeningWebSockets {
       this.#opening = undefined;
     });
   }
+}
+
+/** Passes everything on to `handler`, and tells first of the upgrade. */
+function tellingUpgrade(handler: HandlerV2, upgraded: () => void): HandlerV2 {
+  return {
+    onRequestStart: (controller, context) => handler.onRequestStart(controller, context),
+    onRequestUpgrade: (controller, status, headers, socket) => {
+      upgraded();
+      handler.onRequestUpgrade?.(controller, status, headers, socket);
+    },
+    onResponseStarted: () => handler.onResponseStarted?.(),
+    onResponseStart: (controller, status, headers, statusText) => {
+      withRawHeaders(controller, headers);
+      handler.onResponseStart?.(controller, status, headers, statusText);
+    },
+    onResponseData: (controller, chunk) => handler.onResponseData?.(controller, chunk),
+    onResponseEnd: (controller, trailers) => handler.onResponseEnd?.(controller, trailers),
+    onResponseError: (controller, error) => tellFailed(handler, controller, error),
+    onBodySent: (chunk) => handler.onBodySent?.(chunk),
+    onRequestSent: () => handler.onRequestSent?.(),
+  };
 }
 
 function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimits {

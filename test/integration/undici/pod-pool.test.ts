@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, Socket } from 'node:net';
 import { buildConnector, Dispatcher } from 'undici';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { PodClient, PodPool, PodRequest } from '../../../src/adapter/undici/pod-pool.js';
+import { PodClient, PodPool, type PodRequest } from '../../../src/adapter/undici/pod-pool.js';
 import { until } from '../../support/until.js';
 
 /** Requests the server has had, by path, and the number of the connection each came on. */
@@ -36,16 +36,19 @@ const open = (count: number): void => {
 };
 /** Passes on what it is told, in either form of undici's, and says when the answer is complete. */
 function telling(handler: Dispatcher.DispatchHandler): Dispatcher.DispatchHandler {
-  const request = new (class extends PodRequest {
-    protected override giveUp(): void {}
-  })();
+  let client: PodClient | undefined;
+  const request: PodRequest = {
+    onClient: (given) => {
+      client = given;
+    },
+  };
   return new Proxy(request, {
     get(target, name) {
       if (name in target) return Reflect.get(target, name);
       const own = Reflect.get(handler, name);
       if (typeof own !== 'function') return own;
       return (...values: unknown[]) => {
-        if (name === 'onComplete' || name === 'onResponseEnd') request.client?.answered();
+        if (name === 'onComplete' || name === 'onResponseEnd') client?.answered();
         return own.apply(handler, values);
       };
     },

@@ -1,7 +1,6 @@
 import { type Dispatcher, errors } from 'undici';
-import { noContext } from '../compatibility.js';
-import { type HandlerV2, tellFailed } from '../handler.js';
-import { Relay, RelayedController } from '../relay.js';
+import { Caller, type CallersRequest } from '../caller.js';
+import type { HandlerV2 } from '../handler.js';
 import { bodyOf } from '../request-body.js';
 import { unsentTeller } from '../unsent-request.js';
 
@@ -13,9 +12,12 @@ export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.D
  * request while it waits. Later it is between the caller and the handler of the request: it does not tell of the start again,
  * and passes the caller's wishes on.
  */
-export class PendingRequest extends RelayedController {
+export class PendingRequest implements CallersRequest {
+  /** The caller has been told how it ended. */
+  done = false;
+  abortReason: Error | undefined;
   readonly #options: Dispatcher.DispatchOptions;
-  readonly #handler: HandlerV2;
+  readonly #caller: Caller;
   readonly #left: () => void;
   /** Tells those who trace requests that it fails, while undici does not know of it. */
   #tellUnsent: ((error: Error) => void) | undefined;
@@ -23,9 +25,8 @@ export class PendingRequest extends RelayedController {
 
   /** `left` is told once, when the request is held no longer. */
   constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
-    super();
     this.#options = options;
-    this.#handler = handler;
+    this.#caller = new Caller(handler, this);
     this.#left = left;
     this.#tellUnsent = unsentTeller(origin, options);
   }
@@ -35,7 +36,7 @@ export class PendingRequest extends RelayedController {
     // undici watches the body only once it has the request: nobody else would hear it fail meanwhile.
     bodyOf(this.#options)?.on('error', this.#bodyFailed);
     try {
-      this.#handler.onRequestStart(this, noContext);
+      this.#caller.announce();
     } catch (error) {
       this.fail(error as Error);
     }
@@ -46,12 +47,7 @@ export class PendingRequest extends RelayedController {
     if (!this.#leave()) return;
     this.#tellUnsent = undefined;
     try {
-      const relay = new Relay(this.#handler, {
-        controller: this,
-        started: (controller) => this.#started(controller),
-        failed: (error) => this.fail(error),
-      });
-      onward(this.#options, relay as Dispatcher.DispatchHandler);
+      onward(this.#options, this.#caller as Dispatcher.DispatchHandler);
     } catch (error) {
       this.fail(error as Error);
     }
@@ -62,18 +58,19 @@ export class PendingRequest extends RelayedController {
     this.done = true;
     this.#tellUnsent?.(error);
     this.#leave();
-    tellFailed(this.#handler, this, error);
+    this.#caller.fail(error);
   }
 
-  protected override giveUp(reason: Error): void {
+  abort(reason?: Error): void {
+    if (this.done || this.abortReason !== undefined) return;
+    this.abortReason = reason ?? new errors.RequestAbortedError();
     // Its handler may be opening a connection, and would report only then.
-    if (this.answering === undefined) this.fail(reason);
-    else this.answering.abort(reason);
+    if (this.#caller.isAnswered) this.#caller.interrupt(this.abortReason);
+    else this.fail(this.abortReason);
   }
 
-  #started(controller: Dispatcher.DispatchController): void {
-    if (this.done) controller.abort(this.abortReason ?? new errors.RequestAbortedError());
-    else this.answeredBy(controller);
+  attemptFailed(error: Error): void {
+    this.fail(error);
   }
 
   readonly #bodyFailed = (error: Error): void => this.abort(error);

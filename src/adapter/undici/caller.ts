@@ -1,0 +1,205 @@
+import type { IncomingHttpHeaders } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { type Dispatcher, errors } from 'undici';
+import type { Outcome } from '../../index.js';
+import { outcomeOfAnswer } from '../http/answer.js';
+import { loadReportHeader } from '../kit/index.js';
+import { noContext } from './compatibility.js';
+import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
+import type { PodClient, PodRequest } from './pod-pool.js';
+
+type Controller = Dispatcher.DispatchController;
+
+/** What controllers of undici show of the head and the end of a response. */
+type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
+
+/** The request behind a `Caller`. It leaves out what it need not be told. */
+export interface CallersRequest {
+  /** The caller has been told how it ended: an abort comes too late. */
+  readonly done: boolean;
+  /** The caller's reason for giving up. */
+  readonly abortReason: Error | undefined;
+  abort(reason?: Error): void;
+  /** An attempt begins; what this throws, the attempt fails with. */
+  began?(): void;
+  /** The first byte of a response came. */
+  responded?(): void;
+  /** The head of the response says something other than a plain success. */
+  judged?(verdict: Outcome): void;
+  /** The caller's code threw this when it was told of the response. */
+  threw?(error: unknown): void;
+  /** The response is complete. */
+  completed?(): void;
+  /** The connection is the caller's own from now on. */
+  upgraded?(status: number, socket: Duplex): void;
+  /** The attempt failed. */
+  attemptFailed?(error: Error): void;
+  /** The attempt was given to this connection. */
+  client?: PodClient | undefined;
+}
+
+/**
+ * The caller's side of a request: the controller the caller has, and the handler undici is given for each attempt, which passes
+ * the response on to the caller's own handler.
+ *
+ * The caller gets its controller before it is known which attempt answers, so that it can abort while the request waits or a
+ * connection opens. Until then the controller remembers what the caller asks for.
+ */
+export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequest {
+  readonly handler: HandlerV2;
+  readonly #request: CallersRequest;
+  /** The controller of the attempt, once it has begun. */
+  #answering: Controller | undefined = undefined;
+  #pausedEarly = false;
+
+  constructor(handler: HandlerV2, request: CallersRequest) {
+    this.handler = handler;
+    this.#request = request;
+  }
+
+  /** Tells the caller that its request begins. The caller may abort it from within. */
+  announce(): void {
+    this.handler.onRequestStart(this, noContext);
+  }
+
+  /** Tells the caller that its request failed. Throws what the caller's code throws. */
+  fail(error: Error): void {
+    tellFailed(this.handler, this, error);
+  }
+
+  /** Aborts the attempt undici has begun to send; undici then reports its failure. */
+  interrupt(reason: Error): void {
+    this.#answering?.abort(reason);
+  }
+
+  /** An attempt has begun. */
+  get isAnswered(): boolean {
+    return this.#answering !== undefined;
+  }
+
+  /** The controller of an attempt gets the caller's wishes from now on. */
+  answeredBy(controller: Controller | undefined): void {
+    this.#answering = controller;
+    if (this.#pausedEarly) controller?.pause();
+  }
+
+  // As a handler of undici.
+
+  onRequestStart(controller: Controller): void {
+    const request = this.#request;
+    if (request.done) {
+      controller.abort(request.abortReason ?? new errors.RequestAbortedError());
+      return;
+    }
+    request.began?.();
+    this.answeredBy(controller);
+  }
+
+  onResponseStarted(): void {
+    this.#request.responded?.();
+    this.handler.onResponseStarted?.();
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
+    const request = this.#request;
+    request.responded?.();
+    withRawHeaders(controller, headers);
+    const report = headers[loadReportHeader];
+    if (status >= 500 || status === 429 || report !== undefined) {
+      request.judged?.(outcomeOfAnswer(status, (name) => headers[name], report));
+    }
+    try {
+      this.handler.onResponseStart?.(this, status, headers, statusText);
+    } catch (error) {
+      request.threw?.(error);
+      throw error;
+    }
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    try {
+      this.handler.onResponseData?.(this, chunk);
+    } catch (error) {
+      this.#request.threw?.(error);
+      throw error;
+    }
+  }
+
+  onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
+    this.#request.completed?.();
+    this.handler.onResponseEnd?.(this, trailers);
+  }
+
+  onRequestUpgrade(_controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
+    const request = this.#request;
+    // The caller first: undici's own handlers abort here if the upgrade was refused, and over HTTP/2 every response comes this way.
+    try {
+      this.handler.onRequestUpgrade?.(this, status, headers, socket);
+    } catch (error) {
+      request.threw?.(error);
+      throw error;
+    }
+    if (!this.aborted) request.upgraded?.(status, socket);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    this.#request.attemptFailed?.(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.handler.onRequestSent?.();
+  }
+
+  onClient(client: PodClient): void {
+    this.#request.client = client;
+  }
+
+  // As the caller's controller.
+
+  get aborted(): boolean {
+    return this.#request.abortReason !== undefined;
+  }
+
+  get reason(): Error | null {
+    return this.#request.abortReason ?? null;
+  }
+
+  get paused(): boolean {
+    return this.#answering?.paused ?? this.#pausedEarly;
+  }
+
+  get rawHeaders(): RawHeaders {
+    return this.#answering?.rawHeaders ?? null;
+  }
+
+  /** Interceptors that change a response change these, too. */
+  set rawHeaders(headers: RawHeaders) {
+    if (this.#answering !== undefined) this.#answering.rawHeaders = headers;
+  }
+
+  get rawTrailers(): RawHeaders {
+    return this.#answering?.rawTrailers ?? null;
+  }
+
+  set rawTrailers(trailers: RawHeaders) {
+    if (this.#answering !== undefined) this.#answering.rawTrailers = trailers;
+  }
+
+  abort(reason?: Error): void {
+    this.#request.abort(reason);
+  }
+
+  pause(): void {
+    if (this.#answering === undefined) this.#pausedEarly = true;
+    else this.#answering.pause();
+  }
+
+  resume(): void {
+    this.#pausedEarly = false;
+    this.#answering?.resume();
+  }
+}
