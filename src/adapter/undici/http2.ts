@@ -1,133 +1,151 @@
 import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { type Dispatcher, errors, Pool } from 'undici';
-import type { Clock, Timer } from '../../index.js';
+import type { Clock } from '../../index.js';
 import { afterPendingIo } from '../kit/index.js';
 import { ownOptions } from './request-options.js';
 
-/**
- * Has the sockets of HTTP/2 sessions tell of the other side's end only once all that came before it has been passed on.
- * undici destroys a session the moment it hears of the end (`onHttp2SocketEnd`). The last frames may have been read in the
- * same turn, and what they carry reaches the streams some ticks later: answers the pod gave in full would be lost when it
- * hangs up behind them. Seen in undici 8.12 on Node 22 and 24, whenever the client was busy as they came.
- *
- * The close of the socket waits for that, too: Node ends the streams in good order when it hears of it, and an answer that
- * was cut off would pass for a complete one if undici had not heard of the end before.
- */
-export class DeferredEnds {
-  #pending = 0;
-
-  /** An end has come and was not told yet: nothing new should be sent. */
-  get pending(): boolean {
-    return this.#pending > 0;
-  }
-
-  /** From now on `socket` tells late. */
-  delay(socket: Socket): void {
-    const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
-    let untold = false;
-    /** Tells of a close that came meanwhile. */
-    let tellClose: (() => boolean) | undefined;
-    socket.emit = (event: string, ...values: unknown[]): boolean => {
-      if (event === 'close' && untold) {
-        tellClose = () => emit(event, ...values);
-        return true;
-      }
-      if (event !== 'end') return emit(event, ...values);
-      untold = true;
-      this.#pending++;
-      afterPendingIo(() => {
-        untold = false;
-        this.#pending--;
-        emit(event);
-        if (tellClose === undefined) return;
-        // undici destroys the socket with this as it hears of the end, and so fails what runs; Node was first.
-        if (socket.listenerCount('error') > 0) emit('error', new errors.SocketError('other side closed'));
-        tellClose();
-      });
-      return true;
-    };
-  }
+/** Whether HTTP/2 was agreed on for this socket. */
+export function isHttp2(socket: Socket): boolean {
+  return (socket as TLSSocket).alpnProtocol === 'h2';
 }
 
 /**
- * A Pool that begins nothing while the end of its session is known and not told yet: it would be sent to nobody.
+ * The Pool of a pod that speaks HTTP/2. It knows its sockets: when one has ended, and whether anything is received on them.
  *
- * What HTTP/2 must not carry (`allowH2: false` in its options) goes to `http1`, as by undici's Agent. undici says so of a
- * WebSocket the server does not open over HTTP/2, and of all that comes from the fetch of Node.
+ * What HTTP/2 must not carry (`allowH2: false` in its options) goes to `http1`, as with undici's Agent. undici asks for that when the
+ * server does not open a WebSocket over HTTP/2, and for everything that comes from Node's own fetch.
  */
 export class SessionPool extends Pool {
   readonly http1: Pool;
-  readonly #ends: DeferredEnds;
+  /** Sockets in use. */
+  readonly #sockets = new Set<Socket>();
+  /** Bytes received on those that are closed by now. */
+  #receivedBefore = 0;
+  /** Ends that have come and that undici has not been told of. */
+  #untoldEnds = 0;
 
-  constructor(origin: URL | string, options: Pool.Options, ends: DeferredEnds, http1: Pool) {
+  constructor(origin: URL | string, options: Pool.Options, http1: Pool) {
     super(origin, options);
-    this.#ends = ends;
     this.http1 = http1;
   }
 
+  /** A request is kept back while the end of the session is known but not told yet: nobody would read it. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if ((options as { readonly allowH2?: unknown }).allowH2 === false) return this.http1.dispatch(options, handler);
-    if (!this.#ends.pending) return super.dispatch(options, handler);
+    if (this.#untoldEnds === 0) return super.dispatch(options, handler);
     const own = ownOptions(options);
     afterPendingIo(() => void super.dispatch(own, handler));
     return true;
   }
+
+  /** The pool is about to get `socket`. */
+  addSession(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      this.#receivedBefore += socket.bytesRead;
+    });
+    delayEnd(socket, (ends) => {
+      this.#untoldEnds += ends;
+    });
+  }
+
+  /** Ends connections on which nobody answers, and tells of it. Returns what ends the watch. */
+  watchSilence(clock: Clock, ended: () => void): () => void {
+    return watchSilence(
+      clock,
+      () => (this.#sockets.size > 0 ? this.#received : undefined),
+      (silentMs) => {
+        const error = new errors.SocketError(`no answer to an HTTP/2 PING for ${silentMs} ms`);
+        for (const socket of this.#sockets) socket.destroy(error);
+        ended();
+      },
+    );
+  }
+
+  get #received(): number {
+    let received = this.#receivedBefore;
+    for (const { bytesRead } of this.#sockets) received += bytesRead;
+    return received;
+  }
 }
 
 /**
- * How often undici sends an HTTP/2 PING, in ms. A live connection is therefore never silent for much longer than this,
- * whatever its requests are waiting for.
+ * Has the socket of an HTTP/2 session tell of the other side's end only when everything that came before it has been passed on.
+ * undici destroys a session as soon as it hears of the end (`onHttp2SocketEnd`). The last frames may have been read in the same
+ * turn, and their content reaches the streams some ticks later: complete responses would be lost if the pod hangs up after sending
+ * them. Seen in undici 8.12 on Node 22 and 24, whenever the client was busy as they came.
+ *
+ * The close of the socket waits for that too: Node ends the streams in good order when it hears of it, and a response that was cut
+ * off would pass for a complete one if undici had not heard of the end before.
+ *
+ * @param untold Called with 1 when an end has come, with -1 when it is told.
+ */
+export function delayEnd(socket: Socket, untold: (ends: 1 | -1) => void = () => {}): void {
+  const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
+  let isUntold = false;
+  /** Tells of a close that came meanwhile. */
+  let tellClose: (() => boolean) | undefined;
+  socket.emit = (event: string, ...values: unknown[]): boolean => {
+    if (event === 'close' && isUntold) {
+      tellClose = () => emit(event, ...values);
+      return true;
+    }
+    if (event !== 'end') return emit(event, ...values);
+    isUntold = true;
+    untold(1);
+    afterPendingIo(() => {
+      isUntold = false;
+      untold(-1);
+      emit(event);
+      if (tellClose === undefined) return;
+      // undici destroys the socket with this as it hears of the end, and so fails what runs; Node was first.
+      if (socket.listenerCount('error') > 0) emit('error', new errors.SocketError('other side closed'));
+      tellClose();
+    });
+    return true;
+  };
+}
+
+/**
+ * How often undici sends an HTTP/2 PING, in ms. A live connection is therefore never silent for much longer than this, whatever its
+ * requests are waiting for.
  */
 export const PING_MS = 4_000;
 /** This many consecutive checks without a byte end a connection. */
-const SILENT_LOOKS = 3;
+const SILENT_CHECKS = 3;
 
 /**
- * Finds HTTP/2 connections nobody answers on: the pod's machine is gone, its process is frozen, or Node did not notice
- * the end of the socket (nodejs/node#61304). undici sends PINGs, but does not mind when no answer comes: requests on such a
- * connection would hang.
+ * Finds HTTP/2 connections on which nobody answers: the pod's machine is gone, its process is frozen, or Node did not notice the end
+ * of the socket (nodejs/node#61304). undici sends PINGs but does not act when no answer comes, so requests on such a connection
+ * would hang.
  *
- * Counts looks, not time: after a stall of our own event loop one look comes late, and what arrived meanwhile is read
- * before the next.
+ * It counts checks, not time: after our own event loop stalled one check comes late, and whatever arrived meanwhile is read before
+ * the next.
+ *
+ * @param received Bytes received so far; undefined while there is no connection that sends PINGs.
+ * @param dead The connection is of no use. The watch goes on: another may follow.
+ * @returns What ends the watch.
  */
-export class SilenceWatch {
-  readonly #clock: Clock;
-  readonly #received: () => number | undefined;
-  readonly #dead: (silentMs: number) => void;
-  #timer: Timer | undefined;
-  #last: number | undefined;
-  #silentLooks = 0;
-
-  /**
-   * @param received Bytes received so far; undefined while there is no connection that sends PINGs.
-   * @param dead The connection is of no use. The watch goes on: another may follow.
-   */
-  constructor(clock: Clock, received: () => number | undefined, dead: (silentMs: number) => void) {
-    this.#clock = clock;
-    this.#received = received;
-    this.#dead = dead;
-    this.#arm();
-  }
-
-  close(): void {
-    this.#timer?.cancel();
-    this.#timer = undefined;
-  }
-
-  #arm(): void {
-    this.#timer = this.#clock.timer(() => this.#look(), PING_MS);
-  }
-
-  #look(): void {
-    this.#arm();
-    const received = this.#received();
-    const silent = received !== undefined && received === this.#last;
-    this.#last = received;
-    this.#silentLooks = silent ? this.#silentLooks + 1 : 0;
-    if (this.#silentLooks < SILENT_LOOKS) return;
-    this.#silentLooks = 0;
-    this.#dead(SILENT_LOOKS * PING_MS);
-  }
+export function watchSilence(
+  clock: Clock,
+  received: () => number | undefined,
+  dead: (silentMs: number) => void,
+): () => void {
+  let last: number | undefined;
+  let silentChecks = 0;
+  const check = (): void => {
+    timer = clock.timer(check, PING_MS);
+    const now = received();
+    silentChecks = now !== undefined && now === last ? silentChecks + 1 : 0;
+    last = now;
+    if (silentChecks < SILENT_CHECKS) return;
+    silentChecks = 0;
+    dead(SILENT_CHECKS * PING_MS);
+  };
+  let timer = clock.timer(check, PING_MS);
+  return () => timer.cancel();
 }
 
 /** The error code REFUSED_STREAM (RFC 9113, 7). */

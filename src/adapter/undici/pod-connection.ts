@@ -1,11 +1,10 @@
 import type { Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
 import { type buildConnector, errors, type Pool } from 'undici';
 import { type Dialled, dialler } from '../http/dial.js';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { DeferredEnds, SessionPool, SilenceWatch } from './http2.js';
+import { delayEnd, isHttp2, SessionPool } from './http2.js';
 import { PodClient, PodPool } from './pod-pool.js';
 
 /** What the connection of one pod is made of. */
@@ -21,144 +20,106 @@ export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal
   return open(
     parts,
     {
-      capacity: (first) => (isMultiplexed(first) ? parts.maxConcurrentStreams : parts.connections),
-      user: (link, first) => new PoolUser(parts, link, isMultiplexed(first)),
+      capacity: (first) => (isHttp2(first) ? parts.maxConcurrentStreams : parts.connections),
+      user: (link, first) => (isHttp2(first) ? http2User(parts, link) : http1User(parts, link)),
     },
     signal,
   );
 }
 
-function isMultiplexed(socket: Socket): boolean {
-  return (socket as TLSSocket).alpnProtocol === 'h2';
+/** A pod as undici knows it: a Pool whose origin is the Service, and whose sockets go to the pod's address. */
+function http1User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
+  const { connections, pool, dial } = parts;
+  const connect = connectorOf(link, (socket) => (isHttp2(socket) ? delayEnd(socket) : holdEnd(socket)));
+  return poolUser(parts, link, [new PodPool(dial.origin, { ...pool, connect, connections })]);
 }
 
-/**
- * One pod as undici knows it: a Pool whose origin is the Service and whose sockets go to the pod's address.
- * Its first socket is opened ahead of the first request and waits aside until the pool asks for one.
- */
-class PoolUser implements PodUser<Pool> {
-  readonly handle: Pool;
-  /** `handle` and what it hands some requests on to. */
-  readonly #pools: readonly Pool[];
-  readonly #parts: PodConnectionParts;
-  readonly #link: PodLink;
-  /** Over HTTP/2 only. */
-  readonly #silence: SilenceWatch | undefined;
-  /** Of sockets over HTTP/2. */
-  readonly #ends = new DeferredEnds();
-  /** Sockets over HTTP/2 that are in use. */
-  readonly #sessions = new Set<Socket>();
-  /** Bytes received on those that are closed by now. */
-  #receivedBefore = 0;
-  readonly #wasCut: Promise<void>;
-  #settleCut!: () => void;
+/** The same over HTTP/2: one connection, and a Pool beside it for what HTTP/2 must not carry. */
+function http2User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
+  const { connections, pool, dial, endpoint, clock } = parts;
+  const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
+  const opened = (socket: Socket): void => (isHttp2(socket) ? sessions.addSession(socket) : holdEnd(socket));
+  const http1 = new PodPool(dial.origin, {
+    ...pool,
+    allowH2: false,
+    connections,
+    connect: (_options, supplied) => dialFor(link, opened, supplied, dialHttp1),
+  });
+  const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
+  const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
+  const sessions = new SessionPool(dial.origin, options, http1);
+  const stopWatch = sessions.watchSilence(clock, () => link.sockets.dropSpare());
+  return poolUser(parts, link, [sessions, http1], stopWatch);
+}
 
-  constructor(parts: PodConnectionParts, link: PodLink, multiplexed: boolean) {
-    this.#parts = parts;
-    this.#link = link;
-    this.#wasCut = new Promise((resolve) => {
-      this.#settleCut = resolve;
-    });
-    const { connections, pool, dial, endpoint } = parts;
-    const connect: buildConnector.connector = (_options, supplied) => this.#supply(supplied as Supplied);
-    if (!multiplexed) {
-      this.handle = new PodPool(dial.origin, { ...pool, connect, connections });
-      this.#pools = [this.handle];
-      return;
-    }
-    const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
-    const http1 = new PodPool(dial.origin, {
-      ...pool,
-      allowH2: false,
-      connections,
-      connect: (_options, supplied) => this.#dialForPool(supplied as Supplied, dialHttp1),
-    });
-    const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
-    this.handle = new SessionPool(dial.origin, { ...pool, connect, connections: 1, factory }, this.#ends, http1);
-    this.#pools = [this.handle, http1];
-    this.#silence = this.#watchSilence();
-  }
+/** @param pools The pod's pool, and what it hands some requests on to. */
+function poolUser(
+  { dial: { origin } }: PodConnectionParts,
+  link: PodLink,
+  pools: readonly [Pool, ...Pool[]],
+  finished: () => void = () => {},
+): PodUser<Pool> {
+  const [handle] = pools;
+  let settleCut!: () => void;
+  const wasCut = new Promise<void>((resolve) => {
+    settleCut = resolve;
+  });
+  return {
+    handle,
+    async ask(path, signal) {
+      const { statusCode, body } = await handle.request({ origin, path, method: 'GET', signal });
+      await body.dump();
+      return statusCode;
+    },
+    async finish() {
+      // undici never tells the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
+      // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
+      await Promise.race([Promise.all(pools.map((pool) => pool.close().catch(() => {}))), wasCut]);
+      // Upgraded connections no longer belong to the pool, but they still belong to us.
+      await link.finished();
+      finished();
+    },
+    cut() {
+      const error = new errors.ClientDestroyedError();
+      for (const pool of pools) void pool.destroy(error).catch(() => {});
+      link.sockets.destroyAll(error);
+      settleCut();
+    },
+  };
+}
 
-  async ask(path: string, signal: AbortSignal): Promise<number> {
-    const { origin } = this.#parts.dial;
-    const { statusCode, body } = await this.handle.request({ origin, path, method: 'GET', signal });
-    await body.dump();
-    return statusCode;
-  }
-
-  async finish(): Promise<void> {
-    // undici never tells the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
-    // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
-    const closed = Promise.all(this.#pools.map((pool) => pool.close().catch(() => {})));
-    await Promise.race([closed, this.#wasCut]);
-    // Upgraded connections are the pool's no longer, but they still are ours.
-    await this.#link.finished();
-    this.#silence?.close();
-  }
-
-  cut(): void {
-    const error = new errors.ClientDestroyedError();
-    for (const pool of this.#pools) void pool.destroy(error).catch(() => {});
-    this.#link.sockets.destroyAll(error);
-    this.#settleCut();
-  }
-
-  #watchSilence(): SilenceWatch {
-    return new SilenceWatch(
-      this.#parts.clock,
-      () => (this.#sessions.size > 0 ? this.#received : undefined),
-      (silentMs) => {
-        const error = new errors.SocketError(`no answer to an HTTP/2 PING for ${silentMs} ms`);
-        for (const socket of this.#sessions) socket.destroy(error);
-        this.#link.sockets.dropSpare();
-      },
-    );
-  }
-
-  get #received(): number {
-    let received = this.#receivedBefore;
-    for (const { bytesRead } of this.#sessions) received += bytesRead;
-    return received;
-  }
-
-  #addSession(socket: Socket): void {
-    this.#sessions.add(socket);
-    socket.once('close', () => {
-      this.#sessions.delete(socket);
-      this.#receivedBefore += socket.bytesRead;
-    });
-    this.#ends.delay(socket);
-  }
-
-  /** The pool wants a socket: the spare one, or a new one. It must not be called back before it has returned. */
-  #supply(supplied: Supplied): void {
-    if (!this.#link.sockets.hasSpare) {
-      this.#dialForPool(supplied);
+/** Gives a pool the spare socket, or a new one; `opened` gets it first. A pool must not be called back before it has returned. */
+function connectorOf(link: PodLink, opened: (socket: Socket) => void): buildConnector.connector {
+  return (_options, supplied) => {
+    if (!link.sockets.hasSpare) {
+      dialFor(link, opened, supplied);
       return;
     }
     queueMicrotask(() => {
-      const socket = this.#link.sockets.takeSpare();
-      if (socket === undefined) this.#dialForPool(supplied);
-      else this.#hand(socket, supplied);
+      const socket = link.sockets.takeSpare();
+      if (socket === undefined) {
+        dialFor(link, opened, supplied);
+        return;
+      }
+      opened(socket);
+      supplied(null, socket);
     });
-  }
-
-  #hand(socket: Socket, supplied: Supplied): void {
-    if (isMultiplexed(socket)) this.#addSession(socket);
-    else holdEnd(socket);
-    supplied(null, socket);
-  }
-
-  #dialForPool(supplied: Supplied, dial?: (dialled: Dialled) => Socket): void {
-    this.#link.dial((error, socket) => {
-      if (error === undefined) this.#hand(socket, supplied);
-      else supplied(error, null);
-    }, dial);
-  }
+  };
 }
 
-/** What undici passes to a connector. */
-type Supplied = (error: Error | null, socket: Socket | null) => void;
+function dialFor(
+  link: PodLink,
+  opened: (socket: Socket) => void,
+  supplied: buildConnector.Callback,
+  dial?: (dialled: Dialled) => Socket,
+): void {
+  link.dial((error, socket) => {
+    if (error === undefined) {
+      opened(socket);
+      supplied(null, socket);
+    } else supplied(error, null);
+  }, dial);
+}
 
 /**
  * Has an HTTP/1.1 socket tell of the other side's end only once undici has taken all that came before it. undici stops

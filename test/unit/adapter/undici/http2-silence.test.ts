@@ -1,25 +1,25 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
-import { PING_MS, SilenceWatch } from '../../../../src/adapter/undici/http2.js';
+import { PING_MS, watchSilence } from '../../../../src/adapter/undici/http2.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 let clock: FakeClock;
 let received: number | undefined;
 let deaths: number[];
-let watch: SilenceWatch;
+let endWatch: () => void;
 
 beforeEach(() => {
   clock = new FakeClock();
   received = 0;
   deaths = [];
-  watch = new SilenceWatch(
+  endWatch = watchSilence(
     clock,
     () => received,
     (silentMs) => deaths.push(silentMs),
   );
 });
-afterEach(() => watch.close());
+afterEach(() => endWatch());
 
-describe('SilenceWatch', () => {
+describe('watchSilence', () => {
   it('says after three PINGs without a byte that the connection is dead', () => {
     clock.advance(3 * PING_MS);
     expect(deaths).toEqual([]);
@@ -51,8 +51,8 @@ describe('SilenceWatch', () => {
     expect(deaths).toEqual([]);
   });
 
-  it('is silent after close', () => {
-    watch.close();
+  it('is silent after its end', () => {
+    endWatch();
     clock.advance(100 * PING_MS);
     expect(deaths).toEqual([]);
     expect(clock.nextInMs).toBeUndefined();

@@ -1,19 +1,21 @@
 import { Socket } from 'node:net';
 import { Pool } from 'undici';
 import { describe, expect, it } from 'vitest';
-import { DeferredEnds, SessionPool } from '../../../../src/adapter/undici/http2.js';
+import { delayEnd, SessionPool } from '../../../../src/adapter/undici/http2.js';
 
 const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 describe('the end of a socket that is told late', () => {
   it('comes after all that was under way, once; nothing else waits', async () => {
     const socket = new Socket();
-    const ends = new DeferredEnds();
-    ends.delay(socket);
+    let untold = 0;
+    delayEnd(socket, (ends) => {
+      untold += ends;
+    });
     const heard: string[] = [];
     for (const event of ['end', 'custom'] as const) socket.on(event, (value?: string) => heard.push(value ?? event));
     expect(socket.emit('end')).toBe(true);
-    expect(ends.pending).toBe(true);
+    expect(untold).toBe(1);
     queueMicrotask(() => heard.push('a microtask'));
     process.nextTick(() => heard.push('a tick'));
     const turn = nextTurn();
@@ -23,13 +25,13 @@ describe('the end of a socket that is told late', () => {
     heard.push('a turn');
     await new Promise((resolve) => socket.once('end', resolve));
     expect(heard).toEqual(['a value', 'a microtask', 'a tick', 'a turn', 'end']);
-    expect(ends.pending).toBe(false);
+    expect(untold).toBe(0);
     socket.destroy();
   });
 
   it('comes before the close of the socket, which then fails what has not ended: it was cut off', async () => {
     const socket = new Socket();
-    new DeferredEnds().delay(socket);
+    delayEnd(socket);
     const heard: string[] = [];
     for (const event of ['end', 'close'] as const) socket.on(event, () => heard.push(event));
     socket.on('error', ({ message }) => heard.push(message));
@@ -44,15 +46,14 @@ describe('the end of a socket that is told late', () => {
 
   it('keeps requests back until then: the session they would go to is over', async () => {
     const socket = new Socket();
-    const ends = new DeferredEnds();
-    ends.delay(socket);
     const events: string[] = [];
     socket.on('end', () => events.push('end'));
     const connect: Pool.Options['connect'] = (_options, supplied) => {
       events.push('connect');
       supplied(new Error('enough'), null);
     };
-    const pool = new SessionPool('http://orders.shop:8080', { connect }, ends, new Pool('http://orders.shop:8080'));
+    const pool = new SessionPool('http://orders.shop:8080', { connect }, new Pool('http://orders.shop:8080'));
+    pool.addSession(socket);
     socket.emit('end');
     const answers = [1, 2].map(async (id) => {
       await pool.request({ path: '/', method: 'POST', body: 'once' }).catch(() => events.push(`answer ${id}`));
