@@ -35,10 +35,21 @@ const NO_MORE: ReadonlySet<unknown> = new Set([
   'PROTOCOL_CONNECTION_LOST',
 ]);
 
-/** Whether a log-in failed because of the user, or because a function of the application could not provide the credentials. */
+/** How OpenSSL and Node begin to say what is wrong with a certificate. The core knows these errors by the codes mysql2 replaces. */
+const WRONG_CERTIFICATE =
+  /^(Hostname\/IP does not match|self[- ]signed certificate|unable to (verify the first|get (local )?issuer) certificate|certificate (signature failure|not trusted|has expired|is not yet valid))/;
+
+/**
+ * Whether only a change of the set-up cures the failure of a log-in: the user is refused, TLS does not fit, or a function of the
+ * application could not provide the credentials.
+ */
 export function isRefusedLogIn(error: unknown): boolean {
   if (isEvenkeelError(error, 'EVENKEEL_OPTION')) return true;
-  return REFUSED_LOG_INS.has((error as { readonly errno?: unknown } | undefined)?.errno);
+  const { code, errno, message } = (error ?? {}) as { readonly [name in 'code' | 'errno' | 'message']?: unknown };
+  if (code === 'HANDSHAKE_NO_SSL_SUPPORT') return true;
+  // mysql2 gives this code to every error of TLS, also to a connection that was lost meanwhile.
+  if (code === 'HANDSHAKE_SSL_ERROR') return WRONG_CERTIFICATE.test(String(message));
+  return REFUSED_LOG_INS.has(errno);
 }
 
 /**
