@@ -7,7 +7,7 @@
  *   node scripts/set-up.mjs --system --no-install    says which system packages are missing, and installs none
  */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, lstatSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { buildIfChanged } from './build.mjs';
@@ -98,7 +98,9 @@ function installSystemPackages() {
     const started = performance.now();
     aptGet(['update', '-qq'], 120_000);
     const failed = missing.filter((wanted) => {
-      aptGet(['install', '-qq', '-y', '--no-install-recommends', wanted.apt], 300_000);
+      const installed = () => aptGet(['install', '-qq', '-y', '--no-install-recommends', wanted.apt], 300_000);
+      if (wanted.service === undefined) installed();
+      else withoutStarting(wanted.service, installed);
       return findCommand(wanted.commands) === undefined;
     });
     if (failed.length === 0) {
@@ -108,6 +110,24 @@ function installSystemPackages() {
   }
   for (const wanted of systemPackages.filter(({ commands }) => findCommand(commands) === undefined)) {
     say(`${wanted.name} is not installed: ${wanted.tests} will not run. To run them: ${installHint(wanted)}`);
+  }
+}
+
+/**
+ * Tests want the program, not the service of the machine that its package would start, now and at the next boot: systemd is told
+ * to have none of that name, and others are told while it is installed. What is there of either is left as it is.
+ */
+function withoutStarting(service, install) {
+  const mask = `/etc/systemd/system/${service}`;
+  const policy = '/usr/sbin/policy-rc.d';
+  mkdirSync('/etc/systemd/system', { recursive: true });
+  if (lstatSync(mask, { throwIfNoEntry: false }) === undefined) symlinkSync('/dev/null', mask);
+  const isOurs = !existsSync(policy);
+  if (isOurs) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  try {
+    install();
+  } finally {
+    if (isOurs) rmSync(policy);
   }
 }
 

@@ -16,6 +16,20 @@ export const systemPackages = [
     apt: 'mariadb-server-core',
     tests: 'the tests against real MySQL servers, their benchmark and their example',
   },
+  {
+    name: 'Mosquitto',
+    commands: ['mosquitto'],
+    apt: 'mosquitto',
+    service: 'mosquitto.service',
+    tests: 'the test of the MQTT recipe',
+  },
+  {
+    name: 'memcached',
+    commands: ['memcached'],
+    apt: 'memcached',
+    service: 'memcached.service',
+    tests: 'the test of the Memcached recipe',
+  },
 ];
 
 /** The path of the first of these programs found, or undefined. Some live in sbin, which not every PATH has. */

@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Balancer, outcomes } from '../../index.js';
-import { asError, checkKeys, SocketPlacer } from '../kit/index.js';
+import { asError, checkFunction, checkKeys, optionError, SocketPlacer } from '../kit/index.js';
 import { ConnectingSocket } from './connecting-socket.js';
 import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
 
@@ -15,16 +15,21 @@ import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
  * const socket = await broker.connect();
  */
 export function createConnector(target: string, options: ConnectorOptions = {}): Connector {
-  return new ServiceConnector(new SocketPlacer(target, options));
+  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+  const { finish, ...rest } = options;
+  if (finish !== undefined) checkFunction('finish', finish);
+  return new ServiceConnector(new SocketPlacer(target, rest), finish);
 }
 
 class ServiceConnector implements Connector {
   readonly balancer: Balancer<unknown>;
   readonly lookup: LookupFunction;
   readonly #placer: SocketPlacer;
+  readonly #finish: ConnectorOptions['finish'];
 
-  constructor(placer: SocketPlacer) {
+  constructor(placer: SocketPlacer, finish: ConnectorOptions['finish']) {
     this.#placer = placer;
+    this.#finish = finish;
     this.balancer = placer.balancer;
     this.lookup = (_host, options, callback) => {
       this.#addresses().then(
@@ -40,20 +45,24 @@ class ServiceConnector implements Connector {
     this.createConnection = this.createConnection.bind(this);
   }
 
-  connect(options?: ConnectOptions): Promise<Socket> {
-    return this.#placer.connect(options);
+  connect(options: ConnectOptions = {}): Promise<Socket> {
+    const finish = this.#finish;
+    // What is no object is refused there.
+    const isUsual =
+      finish === undefined || typeof options !== 'object' || options === null || options.finish !== undefined;
+    return this.#placer.connect(isUsual ? options : { ...options, finish });
   }
 
   createConnection(_options?: unknown, callback?: (error: Error | null, socket?: Socket) => void): Duplex {
     if (typeof callback === 'function') {
-      this.#placer.connect().then(
+      this.connect().then(
         (socket) => callback(null, socket),
         (error) => callback(asError(error)),
       );
       // An agent takes what is returned for the socket itself.
       return undefined as never;
     }
-    return new ConnectingSocket((signal) => this.#placer.connect({ signal }));
+    return new ConnectingSocket((signal) => this.connect({ signal }));
   }
 
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {

@@ -4,7 +4,13 @@ import type { Balancer } from '../../index.js';
 import type { PlaceOptions, SocketPlacerOptions } from '../kit/index.js';
 
 /** Options of `createConnector`. */
-export interface ConnectorOptions extends SocketPlacerOptions {}
+export interface ConnectorOptions extends SocketPlacerOptions {
+  /**
+   * Closes a connection that should leave as its protocol does; whatever is still open 5 s later is destroyed.
+   * @defaultValue `socket.end()`
+   */
+  readonly finish?: PlaceOptions['finish'];
+}
 
 /** Options of one connection. */
 export interface ConnectOptions extends PlaceOptions {}

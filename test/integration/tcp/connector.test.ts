@@ -157,6 +157,7 @@ describe('connecting', () => {
       { leaveSpread: 1 },
       { pool: { maxConnectionAgeMs: 60_000 } },
       { tls: true },
+      { finish: 'QUIT' },
       { rebalance: 1 },
     ]) {
       expect(() => createConnector('broker.shop:5672', { resolver, ...(options as object) })).toThrow(

@@ -14,7 +14,7 @@ describe('docs/guide/tcp.md', () => {
   it('has every option and its default', () => {
     const found = new Map(rows(ofConnector));
     const rebalance = Object.keys(rebalanceDefaults).map((name) => `rebalance.${name}`);
-    expect([...found.keys()].sort()).toEqual([...socketPlacerOptionNames, ...rebalance].sort());
+    expect([...found.keys()].sort()).toEqual([...socketPlacerOptionNames, 'finish', ...rebalance].sort());
     for (const [name, value] of Object.entries(rebalanceDefaults)) {
       expect(found.get(`rebalance.${name}`)).toBe(String(value));
     }

@@ -1,0 +1,108 @@
+import { once } from 'node:events';
+import { type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
+import { FakeResolver } from 'evenkeel/testing';
+import { connect, MqttClient } from 'mqtt';
+import { afterEach, expect, it } from 'vitest';
+import { isMissing, type ServerProgram, SystemServer, titled } from '../../support/programs-of-debian.js';
+import { until } from '../../support/until.js';
+
+const open: AsyncDisposable[] = [];
+afterEach(async () => {
+  for (const one of open.splice(0).reverse()) await one[Symbol.asyncDispose]();
+});
+
+/** Three servers and a connector, with the options of the recipe. */
+async function world(program: ServerProgram, options: ConnectorOptions) {
+  const servers = await Promise.all([0, 1, 2].map(() => SystemServer.start(program)));
+  open.push(...servers);
+  const resolver = new FakeResolver();
+  const connector = createConnector('server.shop:1', { resolver, leaveSpreadMs: 200, ...options });
+  open.push({ [Symbol.asyncDispose]: () => connector.close({ signal: AbortSignal.abort() }) });
+  const endpoints = servers.map(({ endpoint }) => endpoint);
+  resolver.update(...endpoints);
+  await connector.balancer.ready();
+  /** All but the first. */
+  const leave = (): void => resolver.update(...endpoints.slice(1));
+  return { connector, leave, endpoints };
+}
+
+const counts = ({ balancer }: Connector): number[] =>
+  balancer
+    .snapshot()
+    .endpoints.filter(({ state }) => state === 'ready')
+    .map(({ inFlight }) => inFlight);
+
+it.skipIf(isMissing('Mosquitto'))(
+  titled('Mosquitto', 'MQTT: mqtt.js is placed, moves without its will being published, and subscribes again'),
+  async () => {
+    const { connector, leave, endpoints } = await world('Mosquitto', {
+      closeLeaving: true,
+      finish: (socket) => socket.end(Buffer.from([0xe0, 0x00])),
+    });
+    const heard: string[] = [];
+    const clients = Array.from({ length: 6 }, (_, index) => {
+      const will = { topic: 'wills', payload: Buffer.from(`will ${index}`) };
+      const options = { clientId: `till-${index}`, reconnectPeriod: 50, will };
+      const client = new MqttClient(() => connector.createConnection() as never, options);
+      client.subscribe('prices');
+      client.on('message', (_topic, message) => void heard.push(`${index} ${message}`));
+      client.on('error', () => {});
+      return client;
+    });
+    await Promise.all(clients.map((client) => new Promise<void>((resolve) => client.once('connect', () => resolve()))));
+    expect(counts(connector)).toEqual([2, 2, 2]);
+    const watchers = endpoints.map(({ port }) => connect(`mqtt://127.0.0.1:${port}`));
+    open.push({
+      [Symbol.asyncDispose]: async () => void (await Promise.all(watchers.map((one) => one.endAsync(true)))),
+    });
+    const wills: string[] = [];
+    for (const watcher of watchers) {
+      watcher.on('message', (_topic, message) => void wills.push(String(message)));
+      await watcher.subscribeAsync('wills');
+    }
+    let lost = 0;
+    for (const client of clients) client.on('close', () => void lost++);
+    leave();
+    await until('two moved', () => lost === 2 && clients.every(({ connected }) => connected));
+    expect(counts(connector)).toEqual([3, 3]);
+    // Each broker tells its own: they are not clustered.
+    await until('all are subscribed again', async () => {
+      for (const watcher of watchers) await watcher.publishAsync('prices', 'now', { qos: 1 });
+      return new Set(heard).size === 6;
+    });
+    expect(wills).toEqual([]);
+    // A will is published when its client is cut: the test sees it if there is one.
+    clients[0]?.stream.destroy();
+    await until('the will of the one that was cut', () => wills.includes('will 0'));
+    await Promise.all(clients.map((client) => client.endAsync(true)));
+  },
+);
+
+it.skipIf(isMissing('memcached'))(
+  titled('memcached', 'Memcached: a connection is placed, and leaves with quit'),
+  async () => {
+    const { connector, leave } = await world('memcached', {
+      closeLeaving: true,
+      finish: (socket) => socket.end('quit\r\n'),
+    });
+    const sockets = await Promise.all(Array.from({ length: 6 }, () => connector.connect()));
+    expect(counts(connector)).toEqual([2, 2, 2]);
+    let ended = 0;
+    for (const [index, socket] of sockets.entries()) {
+      const ask = async (command: string): Promise<string> => {
+        socket.write(command);
+        return String((await once(socket, 'data'))[0]);
+      };
+      expect(await ask(`set greeting${index} 0 60 5\r\nhello\r\n`)).toBe('STORED\r\n');
+      expect(await ask(`get greeting${index}\r\n`)).toContain('hello');
+      socket.on('error', () => {});
+      socket.on('close', (hadError) => {
+        ended += hadError ? 100 : 1;
+      });
+      socket.resume();
+    }
+    leave();
+    await until('two have left', () => ended === 2);
+    expect(counts(connector)).toEqual([2, 2]);
+  },
+);

@@ -1,0 +1,79 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort } from './free-port.js';
+import { until } from './until.js';
+
+interface SystemPackage {
+  readonly name: string;
+  readonly commands: readonly string[];
+  readonly apt: string;
+}
+
+const { systemPackages, findCommand, installHint } = (await import(
+  new URL('../../scripts/system-packages.mjs', import.meta.url).href
+)) as {
+  readonly systemPackages: readonly SystemPackage[];
+  readonly findCommand: (commands: readonly string[]) => string | undefined;
+  readonly installHint: (wanted: SystemPackage) => string;
+};
+
+export type ServerProgram = 'Mosquitto' | 'memcached';
+
+const packageOf = (name: ServerProgram): SystemPackage =>
+  systemPackages.find((one) => one.name === name) as SystemPackage;
+
+/** Whether it is not installed: `it.skipIf(isMissing('memcached'))(titled('memcached', '…'), …)`. */
+export const isMissing = (name: ServerProgram): boolean => findCommand(packageOf(name).commands) === undefined;
+
+/** A title that says, where it is not installed, why nothing ran and what would change that. */
+export const titled = (name: ServerProgram, title: string): string =>
+  isMissing(name) ? `${title} (not run, there is no ${name} here; to run it: ${installHint(packageOf(name))})` : title;
+
+/** One server of a program of the system, on loopback, as a user without rights. */
+export class SystemServer implements AsyncDisposable {
+  readonly endpoint: { readonly address: string; readonly port: number };
+  readonly #child: ChildProcess;
+  readonly #folder: string;
+
+  private constructor(child: ChildProcess, port: number, folder: string) {
+    this.#child = child;
+    this.#folder = folder;
+    this.endpoint = { address: '127.0.0.1', port };
+  }
+
+  static async start(name: ServerProgram): Promise<SystemServer> {
+    const path = findCommand(packageOf(name).commands) as string;
+    const port = await freePort();
+    const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
+    const config = join(folder, 'server.conf');
+    // Started by root, it becomes the user `mosquitto` of its package.
+    await writeFile(config, `listener ${port} 127.0.0.1\nallow_anonymous true\npersistence false\n`, { mode: 0o644 });
+    const isRoot = process.getuid?.() === 0;
+    const args =
+      name === 'Mosquitto'
+        ? ['-c', config]
+        : ['-l', '127.0.0.1', '-p', String(port), '-U', '0', '-m', '8', ...(isRoot ? ['-u', 'nobody'] : [])];
+    const child = spawn(path, args, { stdio: 'ignore' });
+    const server = new SystemServer(child, port, folder);
+    await until(`${name} listens`, () => child.exitCode !== null || accepts(port));
+    if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
+    return server;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const exited = new Promise((resolve) => this.#child.once('exit', resolve));
+    if (this.#child.exitCode === null && this.#child.kill('SIGKILL')) await exited;
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+}
+
+function accepts(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1');
+    socket.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    socket.once('connect', () => socket.destroy());
+  });
+}
