@@ -23,7 +23,11 @@ export interface PodLinkParts {
 const REOPEN_MS = 30_000;
 /** By how much of itself that pause is lengthened at random, so that clients do not move in step. */
 const REOPEN_SPREAD = 0.2;
-/** How long a pod that works but accepts no further connection is held to those it has, in ms. */
+/**
+ * How long a pod that works but accepts no further connection is held to those it has, in ms. Its backlog is full, or our machine is at
+ * its limit: unlike a database, which counts its connections and opens more one by one (`ConnectionCap` of mysql2), it has room
+ * again as soon as it accepts one, so that lifts the limit at once.
+ */
 const CROWDED_MS = 5_000;
 
 /** Errors of our own machine, not of the pod: no file descriptor, port or memory left for one more socket. */

@@ -6,6 +6,9 @@ const CROWDED_MS = 5_000;
 /**
  * How many calls a server can take: as many as it may have connections or, once it refused one, as many as are open. After a
  * while one more is tried; if that can be opened, twice as many are tried, and so on up to the limit.
+ *
+ * A database counts its connections, so one that was opened proves nothing about the next. A pod that speaks HTTP has only a full
+ * backlog, and room for all once it accepts one: `PodLink` lifts its limit then.
  */
 export class ConnectionCap {
   readonly #clock: Clock;
