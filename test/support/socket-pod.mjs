@@ -1,11 +1,12 @@
 /**
  * One server of plain or TLS sockets in a process of its own, steered over IPC by `socket-pods.ts`. It greets with its name and a
- * line break, and sends back what it gets. With `silent` it does not greet.
+ * line break, and sends back what it gets. With `silent` it does not greet, with `brief` it
+ * ends each connection after that.
  */
 import { createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
 
-const { name, port = 0, tls, silent = false } = JSON.parse(process.argv[2]);
+const { name, port = 0, tls, silent = false, brief = false } = JSON.parse(process.argv[2]);
 const stats = { open: 0, accepted: 0, ended: 0, received: '' };
 const sockets = new Set();
 const told = () => process.send?.({ stats });
@@ -14,7 +15,8 @@ function serve(socket) {
   stats.open++;
   stats.accepted++;
   sockets.add(socket);
-  if (!silent) socket.write(`${name}\n`);
+  if (brief) socket.end(`${name}\n`);
+  else if (!silent) socket.write(`${name}\n`);
   socket.on('data', (data) => {
     stats.received = (stats.received + data).slice(-1000);
     socket.write(data);

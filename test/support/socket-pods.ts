@@ -17,6 +17,7 @@ export interface SocketPodOptions {
   readonly port?: number;
   readonly tls?: { readonly cert: string; readonly key: string };
   readonly silent?: boolean;
+  readonly brief?: boolean;
 }
 
 const program = fileURLToPath(new URL('socket-pod.mjs', import.meta.url));

@@ -14,7 +14,8 @@ export class ConnectingSocket extends Duplex {
   readonly #waiting: ((socket: Socket) => void)[] = [];
 
   constructor(connect: (signal: AbortSignal) => Promise<Socket>) {
-    super({ allowHalfOpen: true });
+    // As a socket: when the other side ends it, this side does.
+    super({ allowHalfOpen: false });
     this.#connect = connect;
   }
 
@@ -72,7 +73,9 @@ export class ConnectingSocket extends Duplex {
   }
 
   override _final(done: (error?: Error | null) => void): void {
-    this.#socket?.end(done);
+    const socket = this.#socket;
+    if (socket === undefined || socket.destroyed) done();
+    else socket.end(() => done());
   }
 
   override destroy(error?: Error): this {
@@ -98,11 +101,16 @@ export class ConnectingSocket extends Duplex {
     socket.on('data', (chunk) => {
       if (!this.push(chunk)) socket.pause();
     });
-    socket.on('end', () => this.push(null));
+    let hasEnded = false;
+    socket.on('end', () => {
+      hasEnded = true;
+      this.push(null);
+    });
     socket.on('timeout', () => this.emit('timeout'));
     socket.on('error', (error) => this.destroy(error));
     socket.on('close', () => {
-      if (!this.destroyed) this.destroy();
+      // What came before its end may not be read yet: it closes by itself after that.
+      if (!hasEnded) this.destroy();
     });
   }
 

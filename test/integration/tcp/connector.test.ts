@@ -51,6 +51,21 @@ describe('connecting', () => {
     expect(pods.reduce((sum, { stats }) => sum + stats.accepted, 0)).toBe(20);
   });
 
+  it('fills a pod that is new until it has as many as the others', async () => {
+    const [pod, fresh] = (await startPods(2)) as [SocketPod, SocketPod];
+    const resolver = new FakeResolver();
+    const made = connector({ resolver });
+    resolver.update(pod.endpoint);
+    await Promise.all(Array.from({ length: 8 }, () => made.connect()));
+    resolver.update(pod.endpoint, fresh.endpoint);
+    await until('both are known', () => inFlight(made).length === 2);
+    const ports = (await Promise.all(Array.from({ length: 8 }, () => made.connect()))).map(
+      ({ remotePort }) => remotePort,
+    );
+    expect(ports).toEqual(Array(8).fill(fresh.endpoint.port));
+    expect(inFlight(made)).toEqual([8, 8]);
+  });
+
   it('goes to another pod when one refuses, and comes back when it accepts again', async () => {
     const [pod] = (await startPods(1)) as [SocketPod];
     const refusing = await refusingEndpoint();
@@ -232,6 +247,19 @@ describe('createConnection and lookup', () => {
     let length = 0;
     for await (const chunk of stream) length += chunk.length;
     expect(length).toBe(16 * 1024 * 1024);
+  });
+
+  it('keeps what came before the other side ended the connection', async () => {
+    const [pod] = (await startPods(1, { brief: true })) as [SocketPod];
+    const made = connector({ resolver: staticEndpoints([pod.endpoint]) });
+    const stream = made.createConnection();
+    await once(stream, 'connect');
+    await until('it is over', () => pod.stats.accepted === 1 && pod.stats.open === 0 && inFlight(made)[0] === 0);
+    let text = '';
+    for await (const chunk of stream) text += chunk;
+    expect(text).toBe('a\n');
+    await until('it is closed', () => stream.closed);
+    expect(stream.errored).toBeNull();
   });
 
   it('ends the stream with an error where it cannot connect, and stops when the stream is destroyed', async () => {

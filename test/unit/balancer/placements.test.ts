@@ -97,6 +97,16 @@ describe('placing', () => {
     for (let made = 0; made < 20; made++) place();
     expect(new Set(Object.values(counts()))).toEqual(new Set([2]));
   });
+
+  it('fills an endpoint that is new until it has as many as the others', async () => {
+    const { fixture, place, counts } = await world();
+    const nine = Array.from({ length: 9 }, (_, index) => `10.0.0.${index + 1}`);
+    await fixture.publish(...nine);
+    for (let made = 0; made < 90; made++) place();
+    await fixture.publish(...nine, '10.0.0.10');
+    expect(Array.from({ length: 10 }, () => place())).toEqual(Array(10).fill('10.0.0.10'));
+    expect(new Set(Object.values(counts()))).toEqual(new Set([10]));
+  });
 });
 
 describe('an endpoint that leaves', () => {
