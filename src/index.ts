@@ -31,8 +31,9 @@ export {
   ResolveError,
 } from './errors.js';
 export { inFlight } from './load/in-flight.js';
-export type { Load, LoadFactory } from './load/load.js';
+export type { Load, LoadFactory, LoadSet } from './load/load.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
+export { relativeLatency } from './load/relative-latency.js';
 export { type ReportedOptions, reported } from './load/reported.js';
 export type { DiagnosticsEvents } from './observe/diagnostics-channel.js';
 export {

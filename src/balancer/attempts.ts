@@ -92,7 +92,7 @@ export interface AttemptEnd {
   readonly outcome?: Outcome;
   readonly error?: unknown;
   /** How long the endpoint took to answer, in ms, where that is not the time the attempt lasted. */
-  readonly latencyMs?: number | undefined;
+  readonly latencyMs?: number | null | undefined;
   /** Another attempt follows, or runs beside it. */
   readonly retrying?: boolean;
 }

@@ -205,15 +205,22 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return this.close();
   }
 
-  leaseEnded({ subchannel, startedMs, answered }: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void {
+  now(): number {
+    return this.#clock.now();
+  }
+
+  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void {
     const nowMs = this.#clock.now();
-    // An invalid time (NaN) would corrupt the load permanently.
-    const isTime = latencyMs !== undefined && latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY;
-    const askedMs = isTime ? nowMs - latencyMs : startedMs;
+    const { subchannel, startedMs, answeredMs } = lease;
+    let askedMs = startedMs;
+    if (typeof latencyMs === 'number') {
+      // An invalid time (NaN) would corrupt the load permanently.
+      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) askedMs = nowMs - latencyMs;
+    } else if (answeredMs !== undefined) askedMs = nowMs - (answeredMs - startedMs);
     const times = this.#times;
-    const isMeasured = times.isMeasured(askedMs, nowMs);
+    const isMeasured = latencyMs !== null && times.isMeasured(startedMs, askedMs, nowMs);
     let judged = outcome;
-    if (outcome.kind !== 'success') judged = times.judge(outcome, startedMs, nowMs, answered);
+    if (outcome.kind !== 'success') judged = times.judge(outcome, startedMs, nowMs, answeredMs !== undefined);
     else if (isMeasured) times.took(nowMs - askedMs);
     times.ended();
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);

@@ -1,5 +1,5 @@
-import { inFlight } from '../load/in-flight.js';
 import type { LoadFactory } from '../load/load.js';
+import { relativeLatency } from '../load/relative-latency.js';
 import { type Observer, observerEventNames } from '../observe/observer.js';
 import { p2c } from '../picker/p2c.js';
 import type { PickerFactory } from '../picker/picker.js';
@@ -24,7 +24,7 @@ export interface BalancingOptions {
   readonly resolver?: Resolver | string | undefined;
   /** How an endpoint is chosen. @defaultValue p2c() */
   readonly picker?: PickerFactory | undefined;
-  /** How load is measured. @defaultValue inFlight() */
+  /** How load is measured. @defaultValue relativeLatency() */
   readonly load?: LoadFactory | undefined;
   /** Which endpoints are eligible. @defaultValue standardStages() */
   readonly stages?: readonly StageFactory[] | undefined;
@@ -124,7 +124,7 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   checkKeys('options', options, [...balancingOptionNames, 'transport']);
-  const { resolver, transport, picker = p2c(), load = inFlight(), stages = standardStages() } = options;
+  const { resolver, transport, picker = p2c(), load = relativeLatency(), stages = standardStages() } = options;
   if (typeof resolver !== 'string') {
     if (typeof resolver !== 'object' || resolver === null) {
       throw optionError('resolver', 'a resolver or a target string', resolver);

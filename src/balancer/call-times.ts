@@ -31,9 +31,12 @@ export class CallTimes {
     this.#stalls.ended();
   }
 
-  /** A duration that is largely a stall of our own proves nothing, neither the usual duration nor which endpoint to prefer. */
-  isMeasured(askedMs: number, nowMs: number): boolean {
-    return 4 * this.#stalls.stalledSince(askedMs, nowMs) <= nowMs - askedMs;
+  /**
+   * A duration that is largely a stall of our own proves nothing, neither the usual duration nor which endpoint to prefer. When
+   * in the call it stalled is not known, so it may have been before the first byte.
+   */
+  isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
+    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
   }
 
   /** A measured call succeeded after this long. */

@@ -8,7 +8,8 @@ import type { RetryPolicy } from '../retry/retry-policy.js';
 export interface LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
-  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | undefined): void;
+  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void;
+  now(): number;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
 }
@@ -21,7 +22,7 @@ export class Lease<C> {
   /** When it started, on the balancer's clock. */
   readonly startedMs: number;
   readonly #owner: LeaseOwner<C>;
-  #answered = false;
+  #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
 
   constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number) {
@@ -47,7 +48,12 @@ export class Lease<C> {
 
   /** Whether the first byte of the response has arrived. */
   get answered(): boolean {
-    return this.#answered;
+    return this.#answeredMs !== undefined;
+  }
+
+  /** When the first byte of the response arrived, on the balancer's clock; `undefined` until then. */
+  get answeredMs(): number | undefined {
+    return this.#answeredMs;
   }
 
   /**
@@ -63,16 +69,20 @@ export class Lease<C> {
     return this.#outcome;
   }
 
-  /** The first byte of the response has arrived: an abort from now on says nothing about the endpoint. */
+  /**
+   * The first byte of the response has arrived: that is how long the endpoint took, and an abort from now on says nothing about
+   * it. Calls after the first do nothing.
+   */
   progressed(): void {
-    this.#answered = true;
+    this.#answeredMs ??= this.#owner.now();
   }
 
   /**
    * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
-   * @param latencyMs How long the endpoint took to respond, if that is not the duration of the call (a stream).
+   * @param latencyMs How long the endpoint took to respond. By default until `progressed`, or else the duration of the call; `null`
+   * if that says nothing about the endpoint, as with a connection that is lent to the application.
    */
-  end(outcome: Outcome, latencyMs?: number): void {
+  end(outcome: Outcome, latencyMs?: number | null): void {
     if (this.#outcome !== undefined) return;
     const usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
     this.#outcome = usable;

@@ -29,7 +29,7 @@ import { topologyHints } from '../stage/zone-hints.js';
 /** Throws EVENKEEL_OPTION unless `load` creates loads. It is tried once; one that throws is handled where it is used. */
 export function checkLoad(load: LoadFactory): void {
   checkFunction('load', load);
-  const made = attempt(load);
+  const made = attempt(() => load({ loads: [] }));
   if (made === threw || hasMethods(made, ['start', 'end', 'value'])) return;
   throw optionError('load', 'a load such as inFlight(), with its parentheses', load);
 }

@@ -1,10 +1,10 @@
 import { checkNoOptions } from '../runtime/check.js';
 import { noCell } from './cells.js';
-import type { LoadFactory } from './load.js';
+import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
-/** Calls in flight, as this process counts them. The default: needs no tuning and reacts at once. */
-export const inFlight = (...none: []): LoadFactory => {
+/** Calls in flight, as this process counts them. Needs no tuning and reacts at once. */
+export const inFlight = (...none: []): (() => Load) => {
   checkNoOptions('inFlight', none);
   return () => new RuledLoad(inFlightRule, noCell);
 };

@@ -20,5 +20,11 @@ export interface Load {
   rate?(nowMs: number): number | undefined;
 }
 
+/** All loads of one balancer: for a load that compares an endpoint with the others. One object for as long as it lives. */
+export interface LoadSet {
+  /** One per endpoint, those that are draining included. */
+  readonly loads: Iterable<Load>;
+}
+
 /** A load metric as an option: one `Load` is made per subchannel. */
-export type LoadFactory = () => Load;
+export type LoadFactory = (set: LoadSet) => Load;

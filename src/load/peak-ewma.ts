@@ -1,7 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import { Cells } from './cells.js';
-import type { LoadFactory } from './load.js';
+import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `peakEwma`. */
@@ -40,7 +40,7 @@ const MIN_LATENCY_MS = 1e-6;
  * while busy.
  * Source: the Peak EWMA of Finagle.
  */
-export const peakEwma = (options: PeakEwmaOptions = {}): LoadFactory => {
+export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
   checkKeys('peakEwma', options, ['decayMs', 'initialMs']);
   const decayMs = checkNumber('peakEwma.decayMs', options.decayMs, 10_000, { min: 1, max: 3_600_000 });
   const initialMs = checkNumber('peakEwma.initialMs', options.initialMs, 1_000, { min: 1, max: 3_600_000 });

@@ -1,7 +1,7 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import { type Cell, Cells } from './cells.js';
-import type { LoadFactory } from './load.js';
+import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `reported`. */
@@ -52,7 +52,7 @@ const FEW = 16;
  * arrive with outcomes; `parseLoadReport` reads the header.
  * Source: gRFC A58 (weighted_round_robin), its defaults included; ORCA (xds.data.orca.v3).
  */
-export const reported = (options: ReportedOptions = {}): LoadFactory => {
+export const reported = (options: ReportedOptions = {}): (() => Load) => {
   checkKeys('reported', options, ['expireAfterMs', 'blackoutMs', 'errorPenalty', 'metric']);
   const rule = new ReportedRule(
     checkNumber('reported.expireAfterMs', options.expireAfterMs, 180_000, { min: 1, infinite: true }),

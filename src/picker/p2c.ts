@@ -5,7 +5,7 @@ import { ScanPicker } from './scan-picker.js';
 
 /** Options of `p2c`. */
 export interface P2cOptions {
-  /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 2 */
+  /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 3 */
   readonly choices?: number | undefined;
 }
 
@@ -13,14 +13,14 @@ export interface P2cOptions {
 const SCAN_BELOW = 8;
 
 /**
- * Power of two choices: draws two distinct subchannels and takes the one with less load per weight; below 8 endpoints
- * it looks at all. O(1) per pick. The fullest server stays about ln ln n above the mean, with no coordination between
+ * Power of two choices, with one more: draws three distinct subchannels and takes the one with the least load per weight; below
+ * 8 endpoints it looks at all. O(1) per pick. The fullest server stays about ln ln n above the mean, with no coordination between
  * clients. The default picker.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10), 2001.
  */
 export const p2c = (options: P2cOptions = {}): PickerFactory => {
   checkKeys('p2c', options, ['choices']);
-  const choices = checkNumber('p2c.choices', options.choices, 2, { min: 2, max: 16, integer: true });
+  const choices = checkNumber('p2c.choices', options.choices, 3, { min: 2, max: 16, integer: true });
   return (set, previous, { rng }) =>
     set.subchannels.length < SCAN_BELOW
       ? new ScanPicker('share', set, previous, rng)

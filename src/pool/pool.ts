@@ -52,6 +52,7 @@ export class Pool<C> {
   /** The endpoints that get the first calls after a start. */
   readonly first: FirstDrawn<C> = new FirstDrawn();
   #members: readonly Member<C>[] = [];
+  readonly #loads = { loads: new Set<Load>() };
   /** Calls started on subchannels that are now closed. */
   #startedBefore = 0;
   #closing = false;
@@ -170,7 +171,9 @@ export class Pool<C> {
 
   #newLoad(): Load {
     try {
-      return this.#parts.load();
+      const load = this.#parts.load(this.#loads);
+      this.#loads.loads.add(load);
+      return load;
     } catch (error) {
       this.#parts.warnings.warn('the load factory threw; calls in flight are counted instead', error);
       return inFlight()();
@@ -182,6 +185,7 @@ export class Pool<C> {
     if (known !== undefined && known === subchannel) {
       this.#startedBefore += known.started;
       this.#subchannels.delete(key);
+      this.#loads.loads.delete(known.load);
     }
     if (this.#subchannels.size === 0) this.#allClosed?.();
   }

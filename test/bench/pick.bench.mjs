@@ -159,7 +159,7 @@ const closing = [];
 const context = { rng: evenkeel.systemRng };
 
 for (const size of SIZES) {
-  const { balancer, set } = await connect(size);
+  const { balancer, set } = await connect(size, { load: evenkeel.inFlight() });
   closing.push(balancer);
   for (const name of pickerNames) {
     const picker = door[name]()(set, undefined, context);
@@ -172,6 +172,7 @@ for (const size of SIZES) {
     });
   }
   for (const [loadName, stagesName, stages, limitNs] of /** @type {const} */ ([
+    ['relativeLatency', 'standard stages', evenkeel.standardStages(), size <= 1_000 ? 100 : 180],
     ['peakEwma', 'standard stages', evenkeel.standardStages(), 200],
     ['peakEwma', 'all stages', allStages(size), 200],
     ['reported', 'standard stages', evenkeel.standardStages(), undefined],

@@ -35,6 +35,7 @@ async function textbook(images: string | undefined, clients: number): Promise<vo
     strategies.roundRobin,
     strategies.p2c,
     strategies.leastLoaded,
+    strategies.standard,
     strategies.p2cByLatency,
     strategies.hotCold,
   ]) {
@@ -148,8 +149,8 @@ async function faults(): Promise<void> {
 async function slowServer(images: string | undefined): Promise<void> {
   const shown: readonly Strategy[] = [
     strategies.roundRobin,
-    strategies.leastLoaded,
-    strategies.p2cByLatency,
+    strategies.p2c,
+    strategies.standard,
     { ...withStages(strategies.roundRobin, standardStages()), name: 'roundRobin, ejecting' },
   ];
   const series: Series[] = [];

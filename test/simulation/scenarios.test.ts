@@ -26,6 +26,7 @@ describe.each(SEEDS)('one of 11 servers takes 2 s half of the time, deadline 1 s
     [strategies.leastLoaded, 0.99],
     [strategies.shortestExpectedDelay, 0.99],
     [strategies.neverQueue, 0.99],
+    [strategies.standard, 0.9991],
     [strategies.p2cByLatency, 0.9975],
     [strategies.leastByLatency, 0.9975],
     [strategies.hotCold, 0.9975],

@@ -41,7 +41,7 @@ export function subchannel(name: number | string, load: LoadFactory = inFlight()
     port: 80,
   });
   const owner = { clock: new FakeClock(), roomGained: () => {} } as unknown as SubchannelOwner<Slots>;
-  const result = new Subchannel<Slots>(endpoint, owner, load(), []);
+  const result = new Subchannel<Slots>(endpoint, owner, load({ loads: [] }), []);
   result.connection = new Slots();
   return result;
 }

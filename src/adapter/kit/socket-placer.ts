@@ -15,6 +15,7 @@ import { type Endpoint, endpointAddress } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 import { asError, EvenkeelError } from '../../errors.js';
+import { inFlight } from '../../load/in-flight.js';
 import { leastLoaded } from '../../picker/least-loaded.js';
 import { type ResolvedPoolOptions, resolvePoolOptions } from '../../pool/pool-options.js';
 import type { Transport } from '../../pool/transport.js';
@@ -99,7 +100,7 @@ export class SocketPlacer {
   /** Throws EVENKEEL_OPTION. `ownNames`: options beside those of `SocketPlacerOptions`. */
   constructor(target: unknown, options: SocketPlacerOptions, ownNames: readonly string[] = []) {
     if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-    const { clock = systemClock, rng = systemRng, tls, picker = leastLoaded(), pool = {} } = options;
+    const { clock = systemClock, rng = systemRng, tls, picker = leastLoaded(), load = inFlight(), pool = {} } = options;
     this.#pool = resolvePoolOptions(pool);
     const placing = resolvePlacingOptions(options, this.#pool.drainTimeoutMs);
     if (tls !== undefined && (typeof tls !== 'object' || tls === null)) {
@@ -113,7 +114,7 @@ export class SocketPlacer {
     }
     // What counts as a connection here is none, and has no age.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
-    const all = { ...options, picker, pool: ageless };
+    const all = { ...options, picker, load, pool: ageless };
     this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerOptionNames, ...ownNames], (service) => {
       this.#service = service;
       return this.#transport();

@@ -49,6 +49,8 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   /** When it has to be over, if it has to. */
   #deadline: SharedTimer | undefined;
   #isLate = false;
+  #socket: Socket | undefined;
+  readonly #heard = (): void => this.lease?.progressed();
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
@@ -128,7 +130,13 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     // All may be told more than once: `once` costs more than that.
     this.request.on(errorMonitor, (error: Error) => this.#over(error));
     this.request.on('close', () => this.#over(undefined));
-    this.request.on('information', () => this.lease?.progressed());
+    this.request.on('socket', (socket) => this.#listen(socket));
+  }
+
+  /** Not to `response`: with a listener for it, Node would no longer discard an answer that nobody reads. */
+  #listen(socket: Socket): void {
+    this.#socket = socket;
+    socket.once('data', this.#heard);
   }
 
   refused(error: Error): void {
@@ -172,6 +180,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const { lease } = this;
     if (lease === undefined) return;
     this.#deadline?.cancel();
+    this.#socket?.off('data', this.#heard);
     const response = responseOf(this.request);
     const { socket } = this.request;
     if (response !== undefined) lease.progressed();

@@ -43,8 +43,18 @@ interface Job {
   dropped: boolean;
 }
 
+/** What stands for a pod. */
+export interface SimulatedServer {
+  readonly address: string;
+  /** Requests begun, served or waiting now. */
+  taken: number;
+  readonly present: number;
+  /** @returns Tells that the caller gave up. */
+  take(reply: (answer: Answer) => void): () => void;
+}
+
 /** A pod: so many requests at once, first come first served; the others wait. */
-export class Server {
+export class Server implements SimulatedServer {
   readonly address: string;
   /** What it does at a time; asked when a request begins to be served. */
   behaviour: (nowMs: number) => Behaviour = () => ({ kind: 'serve' });

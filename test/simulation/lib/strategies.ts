@@ -1,5 +1,6 @@
 import { inFlight } from '../../../src/load/in-flight.js';
 import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { hash } from '../../../src/picker/hash.js';
 import { hotCold } from '../../../src/picker/hot-cold.js';
 import { leastLoaded, neverQueue, shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
@@ -19,6 +20,7 @@ type StrategyName =
   | 'shortestExpectedDelay'
   | 'neverQueue'
   | 'hash'
+  | 'standard'
   | 'p2cByLatency'
   | 'leastByLatency'
   | 'hotCold';
@@ -28,11 +30,12 @@ export const strategies: Readonly<Record<StrategyName, Strategy>> = {
   random: { name: 'random', picker: random() },
   roundRobin: { name: 'roundRobin', picker: roundRobin() },
   weightedRoundRobin: { name: 'weightedRoundRobin', picker: weightedRoundRobin() },
-  p2c: { name: 'p2c', picker: p2c(), load: inFlight() },
+  p2c: { name: 'p2c, inFlight', picker: p2c(), load: inFlight() },
   leastLoaded: { name: 'leastLoaded', picker: leastLoaded(), load: inFlight() },
   shortestExpectedDelay: { name: 'shortestExpectedDelay', picker: shortestExpectedDelay() },
   neverQueue: { name: 'neverQueue', picker: neverQueue() },
   hash: { name: 'hash, with keys', picker: hash(), keyed: true },
+  standard: { name: 'p2c, relativeLatency', picker: p2c(), load: relativeLatency() },
   p2cByLatency: { name: 'p2c, peakEwma', picker: p2c(), load: peakEwma() },
   leastByLatency: { name: 'leastLoaded, peakEwma', picker: leastLoaded(), load: peakEwma() },
   hotCold: { name: 'hotCold, peakEwma', picker: hotCold(), load: peakEwma() },
@@ -40,6 +43,7 @@ export const strategies: Readonly<Record<StrategyName, Strategy>> = {
 
 /** Those that look at latency. */
 export const latencyAware: readonly Strategy[] = [
+  strategies.standard,
   strategies.p2cByLatency,
   strategies.leastByLatency,
   strategies.hotCold,

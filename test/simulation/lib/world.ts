@@ -10,7 +10,8 @@ import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
-import { type Answer, Server, type ServiceTime } from './server.js';
+import { type Answer, Server, type ServiceTime, type SimulatedServer } from './server.js';
+import { type Machine, SharedServer } from './shared-server.js';
 import { Tally } from './tally.js';
 import { VirtualClock } from './virtual-clock.js';
 
@@ -39,6 +40,10 @@ export interface WorldOptions {
   readonly serviceTime: ServiceTime;
   /** Requests a server works on at once. @defaultValue Infinity */
   readonly workers?: number;
+  /** Servers work on all requests at once, on machines like these; `serviceTime` is then the work. @defaultValue one queue each */
+  readonly machine?: (index: number) => Machine;
+  /** Time on the network, each way, in ms. @defaultValue 0 */
+  readonly networkMs?: number;
   /** After how long a caller gives up, in ms; the call then counts as failed. @defaultValue never */
   readonly deadlineMs?: number;
 }
@@ -52,9 +57,9 @@ export class World {
   /** Ejections by all clients, as `at ms: address`. */
   readonly ejections: { readonly atMs: number; readonly address: string }[] = [];
   readonly #options: WorldOptions;
-  readonly #byAddress = new Map<string, Server>();
+  readonly #byAddress = new Map<string, SimulatedServer>();
   readonly #resolvers: FakeResolver[] = [];
-  readonly #balancers: Balancer<Server>[] = [];
+  readonly #balancers: Balancer<SimulatedServer>[] = [];
   /** Draws the keys of calls. */
   readonly #keys: Rng;
   #listed: Server[] = [];
@@ -72,8 +77,14 @@ export class World {
     const index = this.servers.length;
     const address = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
     const server = new Server(address, this.clock, this.#stream(1_000 + index), serviceTime, workers);
+    const machine = this.#options.machine?.(index);
     this.servers.push(server);
-    this.#byAddress.set(address, server);
+    this.#byAddress.set(
+      address,
+      machine === undefined
+        ? server
+        : new SharedServer(address, this.clock, this.#stream(1_000 + index), serviceTime, machine),
+    );
     return server;
   }
 
@@ -113,7 +124,7 @@ export class World {
     const resolver = new FakeResolver();
     this.#resolvers.push(resolver);
     this.#balancers.push(
-      createBalancer<Server>({
+      createBalancer<SimulatedServer>({
         resolver,
         transport: this.#transport(),
         picker: strategy.picker,
@@ -129,9 +140,9 @@ export class World {
     );
   }
 
-  #transport(): Transport<Server> {
+  #transport(): Transport<SimulatedServer> {
     return {
-      connect: async ({ address }: Endpoint): Promise<Connection<Server>> => {
+      connect: async ({ address }: Endpoint): Promise<Connection<SimulatedServer>> => {
         const server = this.#byAddress.get(address);
         if (server === undefined) throw new Error(`no server at ${address}`);
         let close: (error: undefined) => void = () => {};
@@ -160,7 +171,7 @@ export class World {
   }
 
   #call(client: number): void {
-    const balancer = this.#balancers[client] as Balancer<Server>;
+    const balancer = this.#balancers[client] as Balancer<SimulatedServer>;
     const { tally } = this;
     const beganMs = this.clock.now();
     const key = this.#options.strategy.keyed === true ? KEYS[drawIndex(this.#keys, KEYS.length)] : undefined;
@@ -173,14 +184,21 @@ export class World {
     this.#send(lease, tally, beganMs);
   }
 
-  #send(lease: Lease<Server>, tally: Tally, beganMs: number): void {
-    const { deadlineMs } = this.#options;
+  #send(lease: Lease<SimulatedServer>, tally: Tally, beganMs: number): void {
+    const { deadlineMs, networkMs = 0 } = this.#options;
     let ended = false;
-    const giveUp = lease.handle.take((answer: Answer) => {
-      if (ended) return;
-      ended = true;
-      lease.end(answer === 'ok' ? outcomes.success : outcomes.status);
-      tally.ended(lease.handle.address, beganMs, this.clock.now(), answer === 'ok');
+    let giveUp = (): void => {};
+    const onNetwork = (then: () => void): void =>
+      networkMs === 0 ? then() : this.clock.at(this.clock.now() + networkMs, then);
+    onNetwork(() => {
+      giveUp = lease.handle.take((answer: Answer) => {
+        onNetwork(() => {
+          if (ended) return;
+          ended = true;
+          lease.end(answer === 'ok' ? outcomes.success : outcomes.status);
+          tally.ended(lease.handle.address, beganMs, this.clock.now(), answer === 'ok');
+        });
+      });
     });
     if (deadlineMs === undefined) return;
     this.clock.at(beganMs + deadlineMs, () => {

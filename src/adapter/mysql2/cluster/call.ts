@@ -118,7 +118,8 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     this.#finish();
     const lease = this.#attempts.conclude() as Lease<Pool>;
     session.checkOut((outcome) => {
-      lease.end(outcome);
+      // How long a caller keeps a connection says nothing about the server.
+      lease.end(outcome, null);
       this.#attempts.report(lease, { outcome });
     });
     done(null, session.connection);

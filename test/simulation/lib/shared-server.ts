@@ -1,0 +1,133 @@
+import type { Rng } from '../../../src/runtime/rng.js';
+import type { Answer, SimulatedServer } from './server.js';
+import type { VirtualClock } from './virtual-clock.js';
+
+/** What a `SharedServer` can do. */
+export interface Machine {
+  /** Work per ms of one core: 1 does 1 ms of work in 1 ms. */
+  readonly speed: number;
+  /** How many cores it has now, fractions included; asked again every so often. */
+  readonly cores: (rng: Rng) => number;
+  /** How long that stays so, in ms. */
+  readonly coresForMs: (rng: Rng) => number;
+}
+
+interface Job {
+  /** The server's attained work per job at which it is done. */
+  readonly doneAt: number;
+  readonly reply: (answer: Answer) => void;
+  running: boolean;
+}
+
+/**
+ * A pod that works on all its requests at the same time, each on one core at most: processor sharing. Its cores change as its
+ * neighbours on the node take or leave them.
+ */
+export class SharedServer implements SimulatedServer {
+  readonly address: string;
+  taken = 0;
+  present = 0;
+  readonly #clock: VirtualClock;
+  readonly #rng: Rng;
+  readonly #workMs: (rng: Rng) => number;
+  readonly #machine: Machine;
+  #cores: number;
+  /** Work that a job has got which is here since the beginning. */
+  #attained = 0;
+  #attainedAtMs = 0;
+  /** A heap by `doneAt`. */
+  readonly #jobs: Job[] = [];
+  /** Of the next event: one that was overtaken does nothing. */
+  #turn = 0;
+
+  constructor(address: string, clock: VirtualClock, rng: Rng, workMs: (rng: Rng) => number, machine: Machine) {
+    this.address = address;
+    this.#clock = clock;
+    this.#rng = rng;
+    this.#workMs = workMs;
+    this.#machine = machine;
+    this.#cores = machine.cores(rng);
+    this.#changeCores();
+  }
+
+  take(reply: (answer: Answer) => void): () => void {
+    this.taken++;
+    this.present++;
+    this.#advance();
+    const job: Job = { doneAt: this.#attained + this.#workMs(this.#rng), reply, running: true };
+    push(this.#jobs, job);
+    this.#plan();
+    return () => {
+      if (!job.running) return;
+      this.#advance();
+      job.running = false;
+      this.present--;
+      this.#plan();
+    };
+  }
+
+  /** Work per ms that each of its jobs gets. */
+  get #rate(): number {
+    return this.#machine.speed * Math.min(1, this.#cores / Math.max(1, this.present));
+  }
+
+  #advance(): void {
+    const nowMs = this.#clock.now();
+    this.#attained += (nowMs - this.#attainedAtMs) * this.#rate;
+    this.#attainedAtMs = nowMs;
+  }
+
+  #changeCores(): void {
+    this.#clock.at(this.#clock.now() + this.#machine.coresForMs(this.#rng), () => {
+      this.#advance();
+      this.#cores = this.#machine.cores(this.#rng);
+      this.#plan();
+      this.#changeCores();
+    });
+  }
+
+  #plan(): void {
+    const turn = ++this.#turn;
+    for (let job = this.#jobs[0]; job !== undefined && !job.running; job = this.#jobs[0]) pop(this.#jobs);
+    const next = this.#jobs[0];
+    if (next === undefined) return;
+    this.#clock.at(this.#attainedAtMs + Math.max(0, next.doneAt - this.#attained) / this.#rate, () => {
+      if (turn !== this.#turn) return;
+      this.#advance();
+      pop(this.#jobs);
+      next.running = false;
+      this.present--;
+      this.#plan();
+      next.reply('ok');
+    });
+  }
+}
+
+function push(heap: Job[], job: Job): void {
+  let place = heap.push(job) - 1;
+  while (place > 0) {
+    const parent = (place - 1) >>> 1;
+    const above = heap[parent] as Job;
+    if (above.doneAt <= job.doneAt) break;
+    heap[place] = above;
+    place = parent;
+  }
+  heap[place] = job;
+}
+
+function pop(heap: Job[]): void {
+  const job = heap.pop() as Job;
+  const { length } = heap;
+  if (length === 0) return;
+  let place = 0;
+  for (;;) {
+    let child = 2 * place + 1;
+    if (child >= length) break;
+    if (child + 1 < length && (heap[child + 1] as Job).doneAt < (heap[child] as Job).doneAt) child++;
+    const below = heap[child] as Job;
+    if (job.doneAt <= below.doneAt) break;
+    heap[place] = below;
+    place = child;
+  }
+  heap[place] = job;
+}

@@ -1,0 +1,150 @@
+import { describe, expect, it } from 'vitest';
+import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
+import type { Load } from '../../../src/load/load.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
+
+/** A call that took `ms`, ending at `nowMs`. */
+function call(load: Load, nowMs: number, ms: number, outcome: Outcome = outcomes.success): void {
+  load.start(nowMs - ms);
+  load.end(nowMs - ms, nowMs, outcome);
+}
+
+/** Loads of one set. */
+function loads(count: number, factory = relativeLatency()): Load[] {
+  const set = { loads: new Set<Load>() };
+  return Array.from({ length: count }, () => {
+    const load = factory(set);
+    set.loads.add(load);
+    return load;
+  });
+}
+
+/** Each takes as long as said, ten calls a second for ten seconds. */
+function settled(...ms: number[]): Load[] {
+  const all = loads(ms.length);
+  for (let nowMs = 100; nowMs <= 10_000; nowMs += 100) {
+    all.forEach((load, index) => {
+      call(load, nowMs, ms[index] as number);
+    });
+  }
+  return all;
+}
+
+const costs = (all: readonly Load[], nowMs = 10_000): number[] => all.map((load) => load.value(nowMs) / 100);
+
+describe('relative latency', () => {
+  it('is calls in flight, the one to come included, while nothing is known', () => {
+    const [load] = loads(1) as [Load];
+    expect(load.value(0)).toBe(100);
+    load.start(0);
+    load.start(0);
+    expect(load.value(0)).toBe(300);
+  });
+
+  it('is calls in flight among endpoints within twice the median', () => {
+    expect(costs(settled(20, 25, 30, 39))).toEqual([1, 1, 1, 1]);
+  });
+
+  it('is calls in flight among endpoints within 5 ms of the median', () => {
+    expect(costs(settled(0.5, 1, 1, 5.9))).toEqual([1, 1, 1, 1]);
+  });
+
+  it('costs as many times more as an endpoint is slower than the median, beyond these', () => {
+    const [fast, , , slow] = costs(settled(20, 20, 20, 200)) as [number, number, number, number];
+    expect(fast).toBe(1);
+    expect(slow).toBeGreaterThan(8);
+    expect(slow).toBeLessThanOrEqual(10);
+  });
+
+  it('of two endpoints takes the faster for usual', () => {
+    const [fast, slow] = costs(settled(20, 200)) as [number, number];
+    expect(fast).toBe(1);
+    expect(slow).toBeGreaterThan(8);
+  });
+
+  it('takes one long call for no evidence, and several for some', () => {
+    const all = settled(20, 20, 20);
+    const [odd] = all as [Load];
+    call(odd, 10_100, 30_000);
+    expect(costs(all, 10_100)).toEqual([1, 1, 1]);
+    for (let nowMs = 10_200; nowMs <= 11_000; nowMs += 100) call(odd, nowMs, 30_000);
+    expect(odd.value(11_000)).toBeGreaterThan(200);
+  });
+
+  it('tries an endpoint again that got no call for a while', () => {
+    const all = settled(20, 20, 200);
+    const [fast, , slow] = all as [Load, Load, Load];
+    const before = slow.value(10_000);
+    // What is known of it changes with the ends of others' calls only: without any, nobody asks.
+    call(fast, 30_000, 20);
+    expect(slow.value(30_000)).toBeLessThan(before / 2);
+    call(fast, 70_000, 20);
+    expect(slow.value(70_000)).toBe(100);
+  });
+
+  it('costs 1 / (1 − share of failures)² times as much, at most a hundred times, and less as time goes by', () => {
+    const all = settled(20, 20, 20);
+    const [failing, other] = all as [Load, Load];
+    for (let failure = 0; failure < 11; failure++) call(failing, 10_000, 1, outcomes.status);
+    expect(failing.value(10_000) / 100).toBeCloseTo((16 / 15) ** 22, 1);
+    for (let failure = 0; failure < 100; failure++) call(failing, 10_000, 1, outcomes.status);
+    expect(failing.value(10_000) / 100).toBeCloseTo(100, 1);
+    call(other, 30_000, 20);
+    expect(failing.value(30_000) / 100).toBeCloseTo(1 / (1 - Math.exp(-1)) ** 2, 1);
+  });
+
+  it('is never improved by a failure or by a caller who gave up, however quick', () => {
+    for (const outcome of [outcomes.reset, outcomes.cancelled, outcomes.notStarted]) {
+      const all = settled(20, 20, 200);
+      const slow = all[2] as Load;
+      const before = slow.value(10_000);
+      for (let time = 0; time < 50; time++) call(slow, 10_000, 0.1, outcome);
+      expect(slow.value(10_000)).toBeGreaterThanOrEqual(before);
+    }
+  });
+
+  it('gets worse by calls that were given up after longer than it usually takes', () => {
+    const all = settled(20, 20, 20);
+    const [hanging] = all as [Load];
+    for (let nowMs = 10_100; nowMs <= 11_000; nowMs += 100) call(hanging, nowMs, 1_000, outcomes.cancelled);
+    expect(hanging.value(11_000)).toBeGreaterThan(200);
+  });
+
+  it('forgets endpoints that left, and does not mix balancers that share one option', () => {
+    const factory = relativeLatency();
+    const set = { loads: new Set<Load>() };
+    const one = (): Load => {
+      const load = factory(set);
+      set.loads.add(load);
+      return load;
+    };
+    const [a, b, c] = [one(), one(), one()];
+    const strangers = loads(20, factory);
+    for (let nowMs = 100; nowMs <= 10_000; nowMs += 100) {
+      call(a, nowMs, 10);
+      call(b, nowMs, 10);
+      call(c, nowMs, 100);
+      for (const load of strangers) call(load, nowMs, 1_000);
+    }
+    expect(c.value(10_000)).toBeGreaterThan(500);
+    set.loads.delete(a);
+    set.loads.delete(b);
+    call(c, 10_200, 100);
+    expect(c.value(10_200)).toBe(100);
+  });
+
+  it('stays a whole number above 0 whatever the times are', () => {
+    const all = loads(3);
+    const [load] = all as [Load];
+    for (const ms of [0, 1e-9, 1e12, Number.MAX_VALUE, 5]) {
+      call(load, 1e6, ms);
+      call(all[1] as Load, 1e6 + 200, 5);
+      expect(Number.isInteger(load.value(1e6))).toBe(true);
+      expect(load.value(1e6)).toBeGreaterThan(0);
+    }
+  });
+
+  it('takes no options', () => {
+    expect(() => (relativeLatency as (options: object) => unknown)({ k: 2 })).toThrow('relativeLatency');
+  });
+});
