@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, errors, type Pool } from 'undici';
+import { systemClock } from '../../index.js';
 import { type Dialled, dialler } from '../http/dial.js';
 import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
 import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
@@ -36,7 +37,7 @@ function http1User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
 
 /** The same over HTTP/2: one connection, and a Pool beside it for what HTTP/2 must not carry. */
 function http2User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
-  const { connections, pool, dial, endpoint, clock } = parts;
+  const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
   const opened = (socket: Socket): void => (isHttp2(socket) ? sessions.addSession(socket) : holdEnd(socket));
   const http1 = new PodPool(dial.origin, {
@@ -48,7 +49,8 @@ function http2User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
   const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
   const sessions = new SessionPool(dial.origin, options, http1);
-  const stopWatch = sessions.watchSilence(clock, () => link.sockets.dropSpare());
+  // undici's PINGs keep real time, whatever clock a test moves.
+  const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
   return poolUser(parts, link, [sessions, http1], stopWatch);
 }
 

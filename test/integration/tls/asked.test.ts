@@ -1,4 +1,4 @@
-import { createServer, type Server } from 'node:https';
+import { createSecureServer, type Http2SecureServer } from 'node:http2';
 import type { ConnectionOptions, TLSSocket } from 'node:tls';
 import { type Balancer, type Endpoint, staticEndpoints } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
@@ -10,6 +10,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/connected.js';
 import { until } from '../../support/until.js';
 import { send } from '../node-http/support/request.js';
+import { carriesHttp2 } from '../undici/support/version.js';
 
 const authority = createCertificate({ commonName: 'authority' });
 const serving = createCertificate({ commonName: 'orders', hosts: ['orders.shop'], issuer: authority });
@@ -34,7 +35,7 @@ interface Limits {
   readonly connections?: number;
 }
 
-let server: Server;
+let server: Http2SecureServer;
 let sockets: Set<TLSSocket>;
 let orders: Client;
 /** Requests of one name that wait for each other before they are answered. */
@@ -45,14 +46,15 @@ beforeEach(async () => {
   together = 1;
   const waiting: (() => void)[] = [];
   const { cert, key } = serving;
-  const settings = { cert, key, ca: authority.cert, requestCert: true, rejectUnauthorized: true };
-  server = createServer(settings, (incoming, response) => {
-    const name = (incoming.socket as TLSSocket).getPeerCertificate().subject?.CN;
+  const settings = { cert, key, ca: authority.cert, requestCert: true, rejectUnauthorized: true, allowHTTP1: true };
+  server = createSecureServer(settings, (incoming, response) => {
+    const socket = (incoming.stream?.session?.socket ?? incoming.socket) as TLSSocket;
+    const name = socket.getPeerCertificate().subject?.CN;
     waiting.push(() => response.end(String(name)));
     if (waiting.length >= together) for (const answer of waiting.splice(0)) answer();
   });
   // Idle connections stay, and no header says how long.
-  server.keepAliveTimeout = 0;
+  Object.assign(server, { keepAliveTimeout: 0 });
   server.on('secureConnection', (socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket)).on('error', () => {});
@@ -72,15 +74,19 @@ const options = (tls: Ask, { connectTimeoutMs = 2_000, ...more }: Limits) => ({
   pool: { connectTimeoutMs },
   keepAliveTimeoutMs: 3_600_000,
 });
-const clients: Readonly<Record<string, (tls: Ask, limits?: Limits) => Client>> = {
-  undici: (tls, limits = {}) => {
-    const dispatcher = createDispatcher(origin, options(tls, limits));
+const byUndici =
+  (more: { readonly allowH2?: boolean }) =>
+  (tls: Ask, limits: Limits = {}): Client => {
+    const dispatcher = createDispatcher(origin, { ...options(tls, limits), ...more });
     return {
       balancer: dispatcher.balancer as never,
       ask: async () => (await request(`${origin}/`, { dispatcher })).body.text(),
       close: () => dispatcher.close(),
     };
-  },
+  };
+const clients: Readonly<Record<string, (tls: Ask, limits?: Limits) => Client>> = {
+  undici: byUndici({}),
+  ...(carriesHttp2 && { 'undici and HTTP/2': byUndici({ allowH2: true }) }),
   'node:http': (tls, limits = {}) => {
     const agent = createAgent(origin, options(tls, limits));
     return {
