@@ -1,5 +1,5 @@
 import type { Duplex } from 'node:stream';
-import { leastLoaded } from 'evenkeel';
+import { inFlight, shortestExpectedDelay } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createServiceAgent, type DispatcherOptions } from 'evenkeel/undici';
 import { type Dispatcher, request, WebSocket } from 'undici';
@@ -18,7 +18,12 @@ async function world(options: DispatcherOptions) {
   const pods = (await WsPod.startAll(2)) as [WsPod, WsPod];
   open.push(...pods);
   const resolver = new FakeResolver();
-  const dispatcher = createDispatcher('http://chat.shop:8080', { resolver, picker: leastLoaded(), ...options });
+  const dispatcher = createDispatcher('http://chat.shop:8080', {
+    resolver,
+    picker: shortestExpectedDelay(),
+    load: inFlight(),
+    ...options,
+  });
   open.push({ [Symbol.asyncDispose]: () => dispatcher.destroy() });
   resolver.update(...pods.map(({ endpoint }) => endpoint));
   await dispatcher.balancer.ready();
@@ -107,7 +112,7 @@ it('a service agent passes its setting on to its Services', async () => {
   const resolver = new FakeResolver();
   const agent = createServiceAgent({
     services: ['chat.shop'],
-    options: () => ({ resolver, picker: leastLoaded() }),
+    options: () => ({ resolver, picker: shortestExpectedDelay(), load: inFlight() }),
     webSocket: { closeLeaving: true, leaveSpreadMs: 0, leaveCode: 4999 },
   });
   open.push({ [Symbol.asyncDispose]: () => agent.destroy() });

@@ -5,7 +5,8 @@ import {
   type PlacingOptions,
   resolvePlacingOptions,
 } from '../../../src/balancer/placing-options.js';
-import { leastLoaded } from '../../../src/picker/least-loaded.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import { shortestExpectedDelay } from '../../../src/picker/least-loaded.js';
 import { conditions } from '../../../src/stage/conditions.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
@@ -29,7 +30,12 @@ interface Manner {
 }
 
 async function world(options: PlacingOptions<never> = {}, drainTimeoutMs = 30_000) {
-  const fixture = new BalancerFixture({ pool: { drainTimeoutMs }, picker: leastLoaded(), stages: [conditions()] });
+  const fixture = new BalancerFixture({
+    pool: { drainTimeoutMs },
+    picker: shortestExpectedDelay(),
+    load: inFlight(),
+    stages: [conditions()],
+  });
   const { clock, balancer } = fixture;
   const placements = new Placements({
     balancer,
