@@ -218,7 +218,7 @@ describe('serviceInterceptor', () => {
 describe('createDispatcher, asked without an origin', () => {
   const more = (orders: undici.Dispatcher, path: string) => orders.request({ path, method: 'GET' });
 
-  it.skipIf(!has('cache')).each(['one after the other', 'composed in two steps'])(
+  it.skipIf(!has('cache')).each(['one after the other', 'composed in two steps', 'under a RetryAgent'])(
     'interceptors.cache: what may be kept is asked for once (%s)',
     async (how) => {
       for (const pod of pods.all) await pod.behave({ headers: { 'cache-control': 'max-age=600' } });
@@ -227,7 +227,9 @@ describe('createDispatcher, asked without an origin', () => {
       const composed =
         how === 'composed in two steps'
           ? orders.compose([cache]).compose(undici.interceptors.dump())
-          : orders.compose(cache, undici.interceptors.dump());
+          : how === 'under a RetryAgent'
+            ? new undici.RetryAgent(orders.compose(cache))
+            : orders.compose(cache, undici.interceptors.dump());
       const before = await pods.total('requests');
       for (let request = 0; request < 3; request++) {
         const { body } = await more(composed, '/kept');
