@@ -2,7 +2,6 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
-import { isPodLeftError } from '../http/pod-left.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import {
   type AttemptedCall,
@@ -12,10 +11,11 @@ import {
   type SharedTimer,
   type Timed,
 } from '../kit/index.js';
+import type { AttemptHandler } from './handler.js';
 import { isRefusedError } from './http2.js';
-import { isGivenUpError, outcomeOfError, podLeftError } from './outcome.js';
+import { isUntried, outcomeOfError, podLeftError } from './outcome.js';
 import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
-import { bodyOf, hasLastingBody, isBodyError, isRepeatable } from './request-body.js';
+import { bodyOf, hasLastingBody, isBodyError, isRepeatable, watchBody } from './request-body.js';
 import { refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
 
@@ -41,23 +41,6 @@ export interface CallOwner {
 }
 
 /**
- * The handler undici is given for each attempt of a call. It tells the call what happens, and passes the response on in the form
- * the caller's handler has.
- */
-export interface AttemptHandler {
-  /** Tells the caller that its request begins. The caller may abort it from within. */
-  announce?(): void;
-  /** Tells the caller that its request failed. May throw what the caller's code throws. */
-  fail(error: Error): void;
-  /** Aborts the attempt undici has begun to send; undici then reports its failure. */
-  interrupt(reason: Error): void;
-  /** Whether another attempt may follow. @defaultValue yes */
-  readonly mayRepeat?: boolean;
-  /** How long the whole call may take, in ms. @defaultValue what `limit` said */
-  readonly limitMs?: number | undefined;
-}
-
-/**
  * A request on its way to the pods: through all its attempts, until one has a response or none can follow. What it knows of an
  * attempt is how far it came: whether undici has begun to send it, whether a response has begun, what the head of that says.
  *
@@ -78,8 +61,8 @@ export class Call implements AttemptedCall<Pool>, Timed {
   #deadline: SharedTimer | undefined;
   /** Publishes the failure on undici's diagnostics channels while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
-  /** Told when the body fails while the call waits. */
-  #bodyFailed: ((error: Error) => void) | undefined;
+  /** While the call waits. */
+  #unwatchBody: (() => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
   /** An attempt was lost with its connection, which the pod may have ended before. */
@@ -101,12 +84,12 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
-  /** `handler` is given to undici; to be said before the call begins. */
+  /** Sets what undici gets as the handler; before the call begins. */
   handledBy(handler: AttemptHandler): void {
     this.#handler = handler;
   }
 
-  /** The call has until `deadline`; to be said before it begins. */
+  /** Sets its deadline; before it begins. */
   limit(deadline: SharedTimer): void {
     this.#deadline = deadline;
   }
@@ -124,14 +107,13 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** Makes the first attempt, on `lease` if there is one. False when it has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     if (this.#attempts.begin(lease)) return true;
-    // It need not wait for what undici would refuse there.
-    const options = this.#options;
-    const refusal = refusalOf(options);
+    // What undici would refuse need not wait for a pod.
+    const refusal = refusalOf(this.#options);
     if (refusal !== undefined) {
       this.fail(refusal);
       return true;
     }
-    this.#tellUnsent = unsentTeller(this.#owner.origin, options);
+    this.#tellUnsent = unsentTeller(this.#owner.origin, this.#options);
     this.#attempts.wait();
     return false;
   }
@@ -156,56 +138,53 @@ export class Call implements AttemptedCall<Pool>, Timed {
     else this.fail(this.abortReason);
   }
 
-  /** Its deadline. */
+  /** Its deadline has passed. */
   timedOut(): void {
     const { origin } = this.#owner;
     const { method } = this.#options;
-    this.abort(
-      deadlineError({ origin, method, limitMs: this.#limitMs as number, running: [this], tried: this.#attempts.tried }),
-    );
+    const { tried } = this.#attempts;
+    this.abort(deadlineError({ origin, method, limitMs: this.#limitMs as number, running: [this], tried }));
   }
 
   /**
-   * undici begins to write the attempt, perhaps long after it was picked: on a connection that opened only now. What
-   * this throws undici fails the attempt with; it has then written nothing, and leaves the body and the socket alone.
+   * undici begins to write the attempt, perhaps long after the pod was picked: on a connection that opened only now. If this
+   * throws, undici fails the attempt with it, has written nothing, and leaves the body and the socket alone.
    */
   began(): void {
     const { lease } = this;
-    // Its address may be another's in a moment.
+    // Another pod may get its address at any moment.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
   }
 
-  /** The first byte of an answer came. */
+  /** The first byte of a response came. */
   responded(): void {
     if (this.#answered) return;
     this.#answered = true;
     this.lease?.progressed();
   }
 
-  /** The head of the final answer came, and says something other than a plain success. */
+  /** The head of the final response says something other than a plain success. */
   judged(verdict: Outcome): void {
     this.#verdict = verdict;
   }
 
-  /** The caller's code threw this when it was told of the answer. */
+  /** The caller's code threw this when it was told of the response. */
   threw(error: unknown): void {
     this.#thrown = error;
   }
 
-  /** The answer is complete; or the rest is not wanted, and the call goes on at another pod. */
+  /** The response is complete; or the rest of it is not wanted, and the request goes on at another pod. */
   completed(retrying = false): void {
     this.#over();
     this.client?.answered();
-    if (retrying) this.#attempts.end(this.#verdict, { retrying });
-    else this.#attempts.end(this.#verdict);
+    this.#attempts.end(this.#verdict, retrying ? { retrying } : undefined);
   }
 
-  /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
+  /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
   upgraded(status: number, socket: Duplex): void {
     this.#over();
-    const attempts = this.#attempts;
-    const lease = attempts.conclude();
+    const lease = this.#attempts.conclude();
     if (lease === undefined) return;
     lease.progressed();
     const outcome = status >= 500 ? outcomes.status : outcomes.success;
@@ -214,11 +193,11 @@ export class Call implements AttemptedCall<Pool>, Timed {
     socket.once('close', () => {
       released?.();
       lease.end(outcome);
-      attempts.report(lease);
+      this.#attempts.report(lease);
     });
   }
 
-  /** The caller hears nothing more of us. */
+  /** The caller is told nothing more. */
   #over(): void {
     this.#sent = false;
     this.done = true;
@@ -229,14 +208,13 @@ export class Call implements AttemptedCall<Pool>, Timed {
   attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
-      // What the caller's own code threw when it was told of the end.
+      // The caller's own code threw this when it was told of the end.
       this.#deliver(error);
       return;
     }
     const sent = this.#sent;
     this.#sent = false;
-    const isOurs = this.#isOurs(error);
-    const outcome = isOurs ? this.#outcomeOfAbort(lease) : outcomeOfError(error, sent);
+    const outcome = this.#isOurs(error) ? this.#outcomeOfAbort(lease) : outcomeOfError(error, sent);
     if (outcome.cause === 'reset') {
       this.#wasReset = true;
       this.#owner.lost(lease.handle, error);
@@ -249,7 +227,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
       repeatable: this.#mayRepeat(sent),
       idempotent: isRepeatable(this.#options, lease.retries),
       answered: this.#answered,
-      untried: isPodLeftError(error) || (!sent && isGivenUpError(error)),
+      untried: isUntried(error, sent),
       refused: isRefusedError(error),
       method: this.#options.method,
     });
@@ -258,9 +236,9 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** Whether there is still something to send. */
   #mayRepeat(sent: boolean): boolean {
     const options = this.#options;
-    if (this.#handler.mayRepeat === false || this.abortReason !== undefined || bodyOf(options)?.destroyed === true)
-      return false;
-    // The pod did nothing of it, but it was sent.
+    if (this.#handler.mayRepeat === false || this.abortReason !== undefined) return false;
+    if (bodyOf(options)?.destroyed === true) return false;
+    // Even if the pod processed nothing of it, a body that was sent may be used up.
     return !sent || hasLastingBody(options);
   }
 
@@ -276,13 +254,11 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   waitBegan(): void {
     this.#owner.waits();
-    // undici watches the body only while it has the request, so its errors would go unheard until then.
-    this.#bodyFailed = (error) => this.abort(error);
-    bodyOf(this.#options)?.on('error', this.#bodyFailed);
+    this.#unwatchBody = watchBody(this.#options, (error) => this.abort(error));
   }
 
   waitEnded(): void {
-    if (this.#bodyFailed !== undefined) bodyOf(this.#options)?.off('error', this.#bodyFailed);
+    this.#unwatchBody?.();
     this.#owner.served();
   }
 
@@ -291,9 +267,9 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.done = true;
     this.#deadline?.cancel();
     this.#attempts.stop();
-    const told = this.#isOurs(error as Error) ? (error as Error) : (this.#owner.destroyedBy ?? (error as Error));
-    this.#tellUnsent?.(told);
-    this.#deliver(told);
+    const told = this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error);
+    this.#tellUnsent?.(told as Error);
+    this.#deliver(told as Error);
   }
 
   /** How long the whole call may take, in ms. */

@@ -4,7 +4,7 @@ import { EvenkeelError } from '../../index.js';
 /** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
 export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
 
-/** What undici says as the context of a request no interceptor has added to. */
+/** What undici passes as the context of a request to which no interceptor has added anything. */
 export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
 
 /**
@@ -22,8 +22,8 @@ export function http2Defect(): string | undefined {
 }
 
 /**
- * Throws EVENKEEL_OPTION where requests would be sent past us without a word: Bun puts something else in place of the package
- * undici, and the `fetch` of Deno takes no dispatcher.
+ * Throws EVENKEEL_OPTION in runtimes where requests would silently bypass the dispatcher: Bun replaces the package undici with
+ * functions of its own, and the `fetch` of Deno ignores dispatchers.
  */
 export function checkRuntime(name: string, versions: NodeJS.Dict<string> = process.versions): void {
   const why =

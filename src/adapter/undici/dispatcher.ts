@@ -7,7 +7,6 @@ import {
   EvenkeelError,
   type Lease,
   poolDefaults,
-  type Rng,
   systemClock,
   systemRng,
 } from '../../index.js';
@@ -21,8 +20,8 @@ import {
   balancingOptionNames,
   checkFunction,
   checkKeys,
+  Placements,
   pickNames,
-  type ResolvedPlacingOptions,
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
@@ -41,21 +40,12 @@ import {
   dispatcherOptionNames,
   type WebSocketLimits,
   type WebSocketOptions,
-  webSocketDefaults,
   webSocketLimits,
 } from './options.js';
 import { isRepeatable, withWatchedBody } from './request-body.js';
-import {
-  encodeForm,
-  isSameOrigin,
-  type OwnOptions,
-  ownOptions,
-  resolvePath,
-  withOneLength,
-  withoutDispatcher,
-} from './request-options.js';
+import { type OwnOptions, requestOf, withOrigin, withoutDispatcher } from './request-options.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
-import { OpeningWebSockets, PlacedWebSockets, webSocketLimitsOf } from './web-socket.js';
+import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
 
 /** An undici Dispatcher that spreads the requests of one Service over its pods. */
 export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
@@ -83,61 +73,7 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
   checkRuntime('createDispatcher');
   const origin = serviceOrigin('target', target);
   checkKeys('options', options, dispatcherOptionNames);
-  const { fallbackDispatcher, key, clusterDomain, tls, webSocket } = options;
-  if (key !== undefined) checkFunction('key', key);
-  checkFallback(fallbackDispatcher);
-  const matcher = originMatcher(origin, clusterDomain);
-  return new BalancedDispatcher({
-    matcher,
-    servername: origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined,
-    fallbackDispatcher,
-    key,
-    rules: callRules(options),
-    webSocket: webSocketLimits(webSocket),
-    placing: resolvePlacingOptions(webSocket ?? {}, options.pool?.drainTimeoutMs),
-    onLeaving: webSocket?.onLeaving,
-    leaveCode: webSocket?.leaveCode ?? webSocketDefaults.leaveCode,
-    rng: options.rng ?? systemRng,
-    clock: options.clock ?? systemClock,
-    drainTimeoutMs: options.pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
-    transport: (opened) => {
-      const { clock, rng, pool } = options;
-      return new PodTransport(
-        {
-          ...pickNames(options, undiciConnectionOptionNames),
-          origin,
-          ...(pool?.connectTimeoutMs !== undefined && { connectTimeoutMs: pool.connectTimeoutMs }),
-          ...(clock && { clock }),
-          ...(rng && { rng }),
-        },
-        opened,
-      );
-    },
-    balancer: (transport) =>
-      createBalancer({
-        ...pickNames(options, balancingOptionNames),
-        resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
-        transport,
-      }),
-  });
-}
-
-interface BalancedDispatcherParts {
-  readonly matcher: OriginMatcher;
-  /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
-  readonly servername: string | undefined;
-  readonly fallbackDispatcher: Dispatcher | undefined;
-  readonly key: DispatcherOptions['key'];
-  readonly rules: CallRules;
-  readonly webSocket: WebSocketLimits;
-  readonly placing: ResolvedPlacingOptions;
-  readonly onLeaving: WebSocketOptions['onLeaving'];
-  readonly leaveCode: number;
-  readonly rng: Rng;
-  readonly clock: Clock;
-  readonly drainTimeoutMs: number;
-  readonly transport: (opened: (pool: Pool) => void) => PodTransport;
-  readonly balancer: (transport: PodTransport) => Balancer<Pool>;
+  return new BalancedDispatcher(origin, options);
 }
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
@@ -147,39 +83,72 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly clock: Clock;
   readonly timers: SharedTimers;
   readonly hedging: Hedging | undefined;
-  readonly #parts: BalancedDispatcherParts;
+  readonly #matcher: OriginMatcher;
+  /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
+  readonly #servername: string | undefined;
+  readonly #key: DispatcherOptions['key'];
+  readonly #deadlineOf: CallRules['deadlineOf'];
+  /** Whether a request that may be sent twice can have several responses. */
+  readonly #mayHedge: boolean;
+  readonly #drainTimeoutMs: number;
   readonly #transport: PodTransport;
+  readonly #waiting = new WaitingRequests();
+  /** The caller's dispatcher for requests to other origins. */
+  readonly #fallbackDispatcher: Dispatcher | undefined;
   readonly #fallback: Fallback;
   /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
   readonly #mocked: Fallback;
-  readonly #deadlineOf: CallRules['deadlineOf'];
-  /** Whether a request that may be sent twice can have several answers. */
-  readonly #mayHedge: boolean;
-  readonly #waiting = new WaitingRequests();
-  readonly #webSockets: OpeningWebSockets;
-  readonly #placed: PlacedWebSockets;
+  readonly #webSocket: WebSocketOptions;
+  readonly #openingWebSockets: OpeningWebSockets;
+  readonly #placements: Placements;
   #destroyedBy: Error | undefined;
 
-  constructor(parts: BalancedDispatcherParts) {
+  /** Throws EVENKEEL_OPTION for an option that does not fit. */
+  constructor(origin: URL, options: DispatcherOptions) {
     super();
-    this.#parts = parts;
-    this.#fallback = new Fallback(parts);
-    this.#webSockets = new OpeningWebSockets(parts.webSocket);
-    this.#transport = parts.transport((pool) => this.forward(pool, forwardedEvents));
-    this.balancer = parts.balancer(this.#transport);
-    const { balancer } = this;
-    this.#placed = new PlacedWebSockets({ ...parts, balancer });
-    const connect = mockedConnector(this.balancer, this.#transport.dial);
-    this.#mocked = new Fallback({ ...parts, fallbackDispatcher: undefined, connect });
-    this.clock = parts.clock;
-    this.timers = new SharedTimers(parts.clock);
-    this.hedging = parts.rules.hedging;
-    this.#deadlineOf = parts.rules.deadlineOf;
-    this.#mayHedge = this.hedging !== undefined || this.balancer.retries.looksAtAnswers;
+    const { fallbackDispatcher, key, clusterDomain, tls, webSocket, pool } = options;
+    const { clock = systemClock, rng = systemRng } = options;
+    if (key !== undefined) checkFunction('key', key);
+    checkFallback(fallbackDispatcher);
+    const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
+    this.clock = clock;
+    this.timers = new SharedTimers(clock);
+    this.#matcher = originMatcher(origin, clusterDomain);
+    this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
+    this.#key = key;
+    const { deadlineOf, hedging } = callRules(options);
+    this.#deadlineOf = deadlineOf;
+    this.hedging = hedging;
+    this.#webSocket = webSocket ?? {};
+    this.#openingWebSockets = new OpeningWebSockets(webSocketLimits(webSocket));
+    const placing = resolvePlacingOptions(this.#webSocket, pool?.drainTimeoutMs);
+    this.#drainTimeoutMs = drainTimeoutMs;
+    this.#fallbackDispatcher = fallbackDispatcher;
+    this.#fallback = new Fallback({ fallbackDispatcher, clock, drainTimeoutMs });
+    this.#transport = new PodTransport(
+      {
+        ...pickNames(options, undiciConnectionOptionNames),
+        origin,
+        clock,
+        rng,
+        ...(pool?.connectTimeoutMs !== undefined && { connectTimeoutMs: pool.connectTimeoutMs }),
+      },
+      (opened) => this.forward(opened, forwardedEvents),
+    );
+    const balancer = createBalancer({
+      ...pickNames(options, balancingOptionNames),
+      resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
+      transport: this.#transport,
+    });
+    this.balancer = balancer;
+    const connect = mockedConnector(balancer, this.#transport.dial);
+    this.#mocked = new Fallback({ fallbackDispatcher: undefined, clock, drainTimeoutMs, connect });
+    this.#placements = new Placements({ balancer, clock, rng, options: placing });
+    this.#mayHedge = hedging !== undefined || balancer.retries.looksAtAnswers;
   }
 
   get origin(): string {
-    return this.#parts.matcher.origin;
+    return this.#matcher.origin;
   }
 
   get isClosing(): boolean {
@@ -192,7 +161,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   /** Asked for by undici's WebSocket. */
   get webSocketOptions(): WebSocketLimits {
-    return this.#webSockets.limits;
+    return this.#openingWebSockets.limits;
   }
 
   /** Asked for by undici's EventSource. */
@@ -214,18 +183,18 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
     if (this.isEnding) return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
+    const matcher = this.#matcher;
     let own: OwnOptions;
     try {
-      own = this.#own(options, handler);
+      own = requestOf(options, handler, matcher);
     } catch (error) {
       return refuse(handler, asError(error));
     }
-    const { matcher, key, servername } = this.#parts;
     // The first test is all a request for our own origin pays for.
     if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
-    if (servername !== undefined) own.servername = servername;
+    if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const call = this.#call(own, handler, key?.(own) ?? undefined);
+    const call = this.#call(own, handler, this.#key?.(own) ?? undefined);
     const limitMs = this.#deadlineOf?.(own);
     if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
     return call.begin();
@@ -243,8 +212,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   protected override finish(): Promise<void> {
     const { balancer, clock } = this;
-    const { drainTimeoutMs } = this.#parts;
-    this.#placed.close();
+    this.#placements.close();
+    const drainTimeoutMs = this.#drainTimeoutMs;
     return this.#end(closeWhenServed({ balancer, waiting: this.#waiting, clock, drainTimeoutMs }));
   }
 
@@ -264,7 +233,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   served(): void {
-    if (this.#waiting.remove()) this.emit('drain', new URL(this.#parts.matcher.origin));
+    if (this.#waiting.remove()) this.emit('drain', new URL(this.origin));
   }
 
   lost(pool: Pool, error: Error): void {
@@ -272,7 +241,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void {
-    return this.#placed.hold(lease, socket, options);
+    return placeWebSocket(this.#placements, lease, socket, options, this.#webSocket);
   }
 
   /** As undici's Client does it, but not in the midst of what goes on here. */
@@ -282,27 +251,13 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     });
   }
 
-  /** What is asked for, as it is now. Throws what it is refused with. */
-  #own(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): OwnOptions {
-    const copy = ownOptions(options);
-    if (copy.body != null) encodeForm(copy);
-    const own = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
-    const { origin, path } = own;
-    if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
-    const { matcher } = this.#parts;
-    // Without an origin it is for our Service.
-    return resolvePath({ ...own, origin: origin ?? matcher.origin }, (given, named) =>
-      matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
-    );
-  }
-
   /** A request for another origin. */
   #leave(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const { fallbackDispatcher } = this.#parts;
+    const fallbackDispatcher = this.#fallbackDispatcher;
     const own =
       fallbackDispatcher === undefined || !options.upgrade
         ? handler
-        : this.#webSockets.watched(asHandlerV2(handler), () => webSocketLimitsOf(fallbackDispatcher));
+        : this.#openingWebSockets.watched(asHandlerV2(handler), () => webSocketLimitsOf(fallbackDispatcher));
     return this.#fallback.dispatch(options, own as Dispatcher.DispatchHandler);
   }
 
@@ -332,11 +287,4 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 }
 
-/** What is no options is for undici to refuse. */
-function withOrigin(options: Dispatcher.DispatchOptions, origin: string): Dispatcher.DispatchOptions {
-  return typeof options !== 'object' || options === null || options.origin ? options : { ...options, origin };
-}
-
 type Interceptor = Dispatcher.DispatcherComposeInterceptor;
-
-const SLASH = 47;

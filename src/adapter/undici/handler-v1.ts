@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
-import type { AttemptHandler, Call } from './call.js';
-import type { HandlerV2 } from './handler.js';
+import type { Call } from './call.js';
+import type { AttemptHandler, HandlerV2 } from './handler.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
 
 /** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */

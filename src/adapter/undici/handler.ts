@@ -20,8 +20,25 @@ export interface HandlerV2 {
 }
 
 /**
- * Checks what `dispatch` was given, as undici's own dispatchers do: they get to see our handler, which has every method,
- * and not the caller's. Returns what the handler is to be told; throws where there is none.
+ * The handler undici is given for each attempt of a call. It tells the call what happens, and passes the response on in the form
+ * the caller's handler has.
+ */
+export interface AttemptHandler {
+  /** Tells the caller that its request begins. The caller may abort it from within. */
+  announce?(): void;
+  /** Tells the caller that its request failed. May throw what the caller's code throws. */
+  fail(error: Error): void;
+  /** Aborts the attempt undici has begun to send; undici then reports its failure. */
+  interrupt(reason: Error): void;
+  /** Whether another attempt may follow. @defaultValue yes */
+  readonly mayRepeat?: boolean;
+  /** How long the whole call may take, in ms. @defaultValue what `limit` said */
+  readonly limitMs?: number | undefined;
+}
+
+/**
+ * Checks the arguments of `dispatch` as undici's own dispatchers do. They only see our handler, which has every method, and not the
+ * caller's. Returns the error the handler is to be told of; throws if there is no handler.
  */
 export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Error | undefined {
   if (typeof handler !== 'object' || handler === null) {
@@ -31,22 +48,20 @@ export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher
     return new errors.InvalidArgumentError('opts must be an object.');
   const upgrades = options.upgrade || options.method === 'CONNECT';
   const missing =
-    typeof handler.onRequestStart === 'function'
-      ? missingInModern(handler, upgrades)
-      : missingInLegacy(handler, upgrades);
+    typeof handler.onRequestStart === 'function' ? missingInV2(handler, upgrades) : missingInV1(handler, upgrades);
   if (missing === undefined) return undefined;
-  // undici looks at the options first.
+  // undici checks the options first.
   return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
 }
 
-function missingInModern(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
-  // undici 7 looks at none of them.
+function missingInV2(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
+  // undici 7 checks none of them.
   if (!coreTakesHandlerV1) {
     if (typeof handler.onResponseError !== 'function') return 'onResponseError';
     const missing = wrongOf(handler, 'onBodySent') ?? wrongOf(handler, 'onRequestSent');
     if (missing !== undefined) return missing;
   }
-  // A connection that is upgraded for a handler that takes none would be nobody's, and stay open.
+  // A connection that is upgraded for a handler that does not take it would belong to nobody, and stay open.
   if (upgrades) return typeof handler.onRequestUpgrade === 'function' ? undefined : 'onRequestUpgrade';
   if (coreTakesHandlerV1) return undefined;
   if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';
@@ -54,7 +69,7 @@ function missingInModern(handler: Dispatcher.DispatchHandler, upgrades: unknown)
   return typeof handler.onResponseEnd === 'function' ? undefined : 'onResponseEnd';
 }
 
-function missingInLegacy(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
+function missingInV1(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
   if (typeof handler.onConnect !== 'function') return coreTakesHandlerV1 ? 'onConnect' : 'onRequestStart';
   if (typeof handler.onError !== 'function') return 'onError';
   if (wrongOf(handler, 'onBodySent')) return 'onBodySent';
@@ -70,23 +85,26 @@ function wrongOf(handler: object, name: string): string | undefined {
   return method === undefined || typeof method === 'function' ? undefined : name;
 }
 
-/** Tells a handler of either form that its request fails before it began; throws where it cannot be told. Nobody has to wait: true, as from `dispatch`. */
+/**
+ * Tells a handler of either form that its request fails before it began; throws if the handler cannot be told. Returns true, as
+ * `dispatch` does if nobody has to wait.
+ */
 export function refuse(handler: Dispatcher.DispatchHandler, error: Error): true {
-  const isModern = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
-  if (isModern && typeof handler.onResponseError === 'function') {
+  const isV2 = typeof handler.onRequestStart === 'function' || !coreTakesHandlerV1;
+  if (isV2 && typeof handler.onResponseError === 'function') {
     handler.onResponseError(undefined as never, error);
   } else if (typeof handler.onError === 'function') handler.onError(error);
   else throw error;
   return true;
 }
 
-/** Tells a handler that its request failed; throws where it cannot be told. */
+/** Tells a handler that its request failed; throws if it cannot be told. */
 export function tellFailed(handler: HandlerV2, controller: Controller, error: Error): void {
   if (handler.onResponseError === undefined) throw error;
   handler.onResponseError(controller, error);
 }
 
-/** An undici before 7.28 gives its controllers no raw headers, and the fetch of Node 26 looks at nothing else. */
+/** Before 7.28, undici's controllers have no raw headers, and the fetch of Node 26 reads nothing else. */
 export function withRawHeaders(controller: Controller, headers: IncomingHttpHeaders): void {
   if (controller.rawHeaders === undefined) Object.assign(controller, { rawHeaders: headers });
 }

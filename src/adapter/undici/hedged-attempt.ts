@@ -3,14 +3,14 @@ import { type Dispatcher, errors, type Pool } from 'undici';
 import type { Lease, Outcome } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { type AttemptTally, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
-import { type AttemptHandler, Call, type CallOwner } from './call.js';
+import { Call, type CallOwner } from './call.js';
 import type { Caller } from './caller.js';
-import { type HandlerV2, withRawHeaders } from './handler.js';
+import { type AttemptHandler, type HandlerV2, withRawHeaders } from './handler.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
 
-/** What the attempts of one call have in common. */
+/** What the attempts of a hedged call have in common. */
 export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly owner: CallOwner;
   readonly options: Dispatcher.DispatchOptions;
@@ -20,28 +20,28 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly limitMs: number | undefined;
   /** Whether no other attempt is under way. */
   isAlone(attempt: HedgedAttempt): boolean;
-  /** The head of a final answer came. True: the caller gets it. False: nobody does. */
+  /** The head of a final response came. True: the caller gets it. False: it is thrown away. */
   takes(attempt: HedgedAttempt, answer: Answer): boolean;
-  /** The caller's answer is complete. */
+  /** The caller's response is complete. */
   ended(): void;
   /** The attempt failed for good. */
   failed(attempt: HedgedAttempt, error: Error): void;
 }
 
-/** The head of an answer, and what it says of its pod. */
+/** The head of a response, and what it means for its pod. */
 export interface Answer {
   readonly status: number;
   readonly header: (name: string) => unknown;
   readonly verdict: Outcome;
 }
 
-/** So much of an answer nobody wants is read, so that its connection can be used again; in bytes, and for so long, in ms. */
+/** How much of an unwanted response is read, and for how long, so that its connection can be used again; in bytes and ms. */
 const DISCARDED_BYTES = 65_536;
 const DISCARDED_MS = 1_000;
 
 /**
- * One of the calls that run side by side for a request: each is repeated on another pod where nothing was answered, as any call
- * is. Its answer goes to the caller, or is thrown away.
+ * One of the calls that run side by side for a request. Like any call it moves to another pod if it got no response. Its response
+ * goes to the caller, or is thrown away.
  */
 export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
   readonly isHedge: boolean;
@@ -49,7 +49,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
   controller: Controller | undefined;
   readonly #of: HedgedAttemptOwner;
   readonly #call: Call;
-  /** Bytes of the answer that were thrown away; undefined while it is the caller's, or none. */
+  /** Bytes of the response that were thrown away; undefined while it is the caller's, or none. */
   #discarded: number | undefined;
   #discarding: SharedTimer | undefined;
 
@@ -160,7 +160,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
       this.#call.attemptFailed(error);
       return;
     }
-    // What became of the rest says nothing more of the pod than its head did.
+    // What happened to the rest adds nothing to what the head said about the pod.
     this.#discarding?.cancel();
     this.#call.completed(true);
   }
@@ -177,7 +177,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
     this.#call.client = client;
   }
 
-  /** A short rest is read, which keeps the connection; a long one, or a slow one, is cut. */
+  /** If the rest is short it is read, which keeps the connection; if it is long or slow, it is cut. */
   #discard(length: number): void {
     this.#discarded = 0;
     if (length > DISCARDED_BYTES) {

@@ -13,22 +13,22 @@ export interface HedgedCallOwner extends CallOwner {
   readonly hedging: Hedging | undefined;
 }
 
-/** One request: what was asked, and who wants to know. */
+/** A request, and the handler of its caller. */
 export interface Asked {
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
   readonly handler: HandlerV2;
 }
 
-/** How many pods that asked to be left alone are passed over when one is looked for. */
+/** How many pods that asked for a pause are passed over in search of one that did not. */
 const MAX_PASSED_OVER = 4;
 
 /**
- * One request that may have several responses, of which the caller gets one: an answer can be given up for that of another pod
- * (`retry.statuses`, `retry.when`), and a hedge may answer sooner. It is the caller's controller, and begins attempts, each a
- * call of its own with the pods in common.
+ * One request that may have several responses, of which the caller gets one: one response can be given up for that of another pod
+ * (`retry.statuses`, `retry.when`), and a hedge may answer sooner. Each of its attempts is a call of its own; they share the list of
+ * pods that were tried.
  *
- * Which answer it is, is decided at its head, before anything was passed on. From then on it streams.
+ * The choice is made at the head of a response, before anything was passed on. From then on it streams.
  */
 export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   readonly owner: HedgedCallOwner;
@@ -41,9 +41,9 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
   made = 0;
   moves = 0;
-  /** Those that may still answer. */
+  /** The ones that may still answer. */
   #attempts: readonly HedgedAttempt[] = [];
-  /** The one whose answer the caller gets. */
+  /** The one whose response the caller gets. */
   #winner: HedgedAttempt | undefined;
   #hedges = 0;
   #hedgeTimer: SharedTimer | undefined;
@@ -56,7 +56,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     this.caller = new Caller(handler, this);
   }
 
-  /** The call has until `deadline`; to be said before it begins. */
+  /** Sets its deadline; before it begins. */
   limit(deadline: SharedTimer): void {
     this.#deadline = deadline;
   }
@@ -86,7 +86,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     if (attempts.length === 0) this.#finish(given);
   }
 
-  /** Its deadline. */
+  /** Its deadline has passed. */
   timedOut(): void {
     const { owner, options, tried } = this;
     const { method } = options;
@@ -94,7 +94,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     this.abort(deadlineError({ origin: owner.origin, method, limitMs, running: this.#attempts, tried }));
   }
 
-  // What its attempts ask and tell.
+  // What its attempts ask and report.
 
   get timers(): SharedTimers {
     return this.owner.timers;
@@ -118,7 +118,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     const losers = this.#attempts.filter((other) => other !== attempt);
     this.#attempts = [attempt];
     for (const loser of losers) {
-      // It would have taken at least so long: to leave that out would make usual times look ever shorter.
+      // It would have taken at least this long; leaving it out would make the usual times look shorter and shorter.
       this.#measure(loser);
       loser.abort(new errors.RequestAbortedError('another pod answered first'));
     }
@@ -135,19 +135,19 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     const isWinner = attempt === this.#winner;
     this.#attempts = this.#attempts.filter((other) => other !== attempt);
     if (isWinner && this.done) {
-      // What the caller's own code threw when it was told of the end.
+      // The caller's own code threw this when it was told of the end.
       this.#deliver(error);
     } else if (isWinner || (this.#winner === undefined && this.#attempts.length === 0)) this.#finish(error);
   }
 
-  /** Begins another line of attempts; on `lease`, if there is one already. */
+  /** Begins another attempt; on `lease`, if there is one already. */
   #attempt(isHedge: boolean, lease?: Lease<Pool>): boolean {
     const attempt = new HedgedAttempt(this, isHedge);
     this.#attempts = [...this.#attempts, attempt];
     return attempt.start(lease);
   }
 
-  /** Whether an answer is given up: another attempt is under way, or can be made at once on another pod. */
+  /** Whether a response is given up: another attempt is under way, or can be made at once on another pod. */
   #isGivenUp(attempt: HedgedAttempt, { status, header, verdict }: Answer): boolean {
     const { retries } = this.owner.balancer;
     if (!retries.looksAtAnswers) return false;
@@ -171,7 +171,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     return true;
   }
 
-  /** A pod this call has not been to, that can take it now and did not ask to be left alone. */
+  /** A pod that has not been tried, can take the request now and did not ask for a pause. */
   #pickOther(): Lease<Pool> | undefined {
     const { balancer, clock } = this.owner;
     const { avoid } = this.tried;
@@ -196,8 +196,8 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   }
 
   /**
-   * Nobody has answered for long: another pod is asked as well, if one can be and the budget pays for it. If not, that
-   * is looked at again after the same time.
+   * No pod has answered in time: another is asked as well, if there is one and the retry budget allows it. If not, this is tried
+   * again after the same delay.
    */
   #hedge(): void {
     if (this.done || this.#winner !== undefined || this.abortReason !== undefined) return;
@@ -210,7 +210,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   #leaseForHedge(): Lease<Pool> | undefined {
     const { retries } = this.owner.balancer;
     const leases = this.#attempts.flatMap(({ lease }) => lease ?? []);
-    // Who waits for a pod would not get two.
+    // A request that waits for a pod would not get two.
     if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
     const other = this.#pickOther();
@@ -259,12 +259,12 @@ export class Hedging {
     this.#quantile = quantile;
   }
 
-  /** How long to wait for an answer, in ms; undefined while that is not known. */
+  /** How long to wait for a response, in ms; undefined while that is not known. */
   get delayMs(): number | undefined {
     return this.#delayMs;
   }
 
-  /** An attempt had, or would have had, no answer for so long. */
+  /** An attempt had no response for this long; or would have had none. */
   took(ms: number): void {
     if (this.#quantile === undefined) return;
     this.#latency.add(ms);

@@ -9,25 +9,35 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
   return isStream ? (stream as Readable) : undefined;
 }
 
-/** Whether the request may be done twice, and can be: its body is still there once it was sent. */
+/**
+ * Tells when the body fails of a request that undici does not have yet: undici watches it only while it has the request. Returns
+ * what ends that.
+ */
+export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: Error) => void): () => void {
+  const body = bodyOf(options);
+  body?.on('error', failed);
+  return () => body?.off('error', failed);
+}
+
+/** Whether the request may be sent twice, and can be: its body is still there after it was sent. */
 export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
   const { method, upgrade, idempotent } = options;
-  // An upgraded connection belongs to the caller and cannot be replaced by another.
+  // An upgraded connection belongs to the caller; another cannot take its place.
   if (upgrade || method === 'CONNECT') return false;
   return retries.allowsMethod(method) && idempotent !== false && hasLastingBody(options);
 }
 
-/** Whether the body is still there once it was sent. */
+/** Whether the body is still there after it was sent. */
 export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 
-/** What bodies of callers threw while they were sent. */
+/** Errors that callers' bodies threw while they were sent. */
 const thrown = new WeakSet<object>();
 
 /**
- * With a body that is iterated over, other than a stream, watched for what it throws: undici passes that on as it is, and
- * it may look just like the error of a connection when the body comes from one (a proxy's). A stream keeps its error.
+ * Watches a body that is iterated over, and is no stream, for what it throws. undici passes that on unchanged, and if the body comes
+ * from another connection (in a proxy) it looks like an error of ours. A stream remembers its own error.
  */
 export function withWatchedBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const body = options.body as Partial<AsyncIterable<unknown>> | null | undefined;
@@ -37,7 +47,7 @@ export function withWatchedBody(options: Dispatcher.DispatchOptions): Dispatcher
   return { ...options, body: { [Symbol.asyncIterator]: () => watched(parts) } as never };
 }
 
-/** Whether `error` came from the body of a request, and so says nothing of the pod. */
+/** Whether `error` came from the body of a request, and so says nothing about the pod. */
 export function isBodyError(error: Error): boolean {
   return thrown.has(error);
 }

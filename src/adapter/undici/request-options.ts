@@ -1,12 +1,13 @@
 import * as undici from 'undici';
 import { Client, type Dispatcher, errors } from 'undici';
+import type { OriginMatcher } from '../http/origin.js';
 import { asError } from '../kit/index.js';
 import { bodyOf } from './request-body.js';
 
 /**
- * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here a
- * request may be read much later (it waits, it is sent a second time), and callers reuse one object for many requests: another
- * user's credentials would be sent.
+ * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here they may be
+ * read much later, because the request waits or is sent a second time. Callers reuse one object for many requests: another user's
+ * credentials would be sent.
  *
  * Bodies are not copied, as in undici.
  */
@@ -25,8 +26,8 @@ export type OwnOptions = { -readonly [Name in keyof Dispatcher.DispatchOptions]:
 };
 
 /**
- * In a form undici takes, and reads as the one that was passed: a list for names and values in turn, an object for both.
- * Whatever it refuses it still refuses. Throws what iterating over them throws.
+ * Headers in a form that undici reads like the one that was passed: a list of names and values in turn, or an object. What undici
+ * refuses it still refuses. Throws what iterating over them throws.
  */
 function ownHeaders(headers: unknown): unknown {
   if (Array.isArray(headers)) return headers.map(ownValue);
@@ -41,7 +42,7 @@ function ownPairs(headers: Iterable<unknown>): unknown {
     if (Array.isArray(pair) && pair.length === 2) list.push(ownValue(pair[0]), ownValue(pair[1]));
     else others.push(pair);
   }
-  // undici refuses these, and would take a list for names and values.
+  // undici refuses these; a list it would read as names and values.
   return others.length === 0 ? list : new Set(others);
 }
 
@@ -49,7 +50,7 @@ function ownRecord(record: unknown): unknown {
   if (typeof record !== 'object' || record === null) return record;
   const own: Record<string, unknown> = { ...record };
   for (const name in own) {
-    // Nearly every value is a string. What somebody put on Object.prototype is no header.
+    // Nearly every value is a string. What somebody added to Object.prototype is not a header.
     if (typeof own[name] === 'object' && Object.hasOwn(own, name)) own[name] = ownValue(own[name]);
   }
   return own;
@@ -60,8 +61,8 @@ function ownValue(value: unknown): unknown {
 }
 
 /**
- * Whether undici iterates over headers of this form, and does not take their properties for headers. An iterator that
- * somebody put on Object.prototype makes no difference.
+ * Whether undici iterates over headers of this form, rather than reading their properties. An iterator that somebody added to
+ * Object.prototype makes no difference.
  */
 function isIterated(headers: object): headers is Iterable<unknown> {
   if (isPlain(headers) && !Object.hasOwn(headers, Symbol.iterator)) return false;
@@ -73,7 +74,7 @@ function isPlain(options: object): boolean {
   return prototype === Object.prototype || prototype === null;
 }
 
-/** What undici reads of options. */
+/** The options undici reads. */
 const names = [
   'origin',
   'path',
@@ -96,7 +97,7 @@ const names = [
   'signal',
 ] as const;
 
-/** Options that come from a prototype, such as defaults or the getters of a class, undici reads, too. */
+/** With options from a prototype, such as defaults or the getters of a class: undici reads those too. */
 function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
   const from = options as unknown as Readonly<Record<string, unknown>>;
   const own: Record<string, unknown> = { ...from };
@@ -105,10 +106,31 @@ function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
   return own as unknown as OwnOptions;
 }
 
+const SLASH = 47;
+
 /**
- * A path that is an absolute URL names its origin itself. It must be the one that was given: what is meant for that, the
- * caller's credentials among it, must not reach a host somebody else wrote into the path. Throws undici's error for what
- * is not the same.
+ * The request a dispatcher is asked for, as its options are now: a form is encoded, and a path that is a URL resolved. Throws the
+ * error the request is refused with.
+ */
+export function requestOf(
+  options: Dispatcher.DispatchOptions,
+  handler: Dispatcher.DispatchHandler,
+  matcher: OriginMatcher,
+): OwnOptions {
+  const copy = ownOptions(options);
+  if (copy.body != null) encodeForm(copy);
+  const own = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
+  const { origin, path } = own;
+  if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
+  // Without an origin it is for the dispatcher's Service.
+  return resolvePath({ ...own, origin: origin ?? matcher.origin }, (given, named) =>
+    matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
+  );
+}
+
+/**
+ * A path that is an absolute URL names an origin. It must be the one that was given: credentials meant for that origin must not
+ * reach a host that somebody else wrote into the path. Throws undici's error if the two differ.
  *
  * @param isOne Whether two origins are one.
  */
@@ -133,8 +155,8 @@ export function isSameOrigin(given: string | URL, named: string): boolean {
 }
 
 /**
- * The fetch of Node 20 and 22 adds its Content-Length to one the caller set, as `3, 3`, which undici from 7 on refuses.
- * A recipient may take a list of the same number for that number (RFC 9110, 8.6).
+ * The fetch of Node 20 and 22 adds its Content-Length to the caller's, as `3, 3`, which undici refuses from 7 on. A recipient may
+ * read a list of one repeated number as that number (RFC 9110, 8.6).
  */
 export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const { headers } = options;
@@ -145,8 +167,8 @@ export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.D
 }
 
 /**
- * Encodes a form that `fetch` hands over as it was passed, which it does where a mock may answer. Its Content-Type is that
- * of an encoding nobody has: undici would encode the form anew, with another boundary, and no pod could read it.
+ * Encodes a form that `fetch` passes on unencoded, as it does where a mock may answer. Its Content-Type already names a boundary:
+ * undici would encode the form with another one, and no pod could read it.
  */
 export function encodeForm(own: OwnOptions): void {
   const body: unknown = own.body;
@@ -158,14 +180,14 @@ export function encodeForm(own: OwnOptions): void {
   headers['content-type'] = encoded.headers.get('content-type') as string;
 }
 
-/** undici 7's functions leave their `dispatcher` in the options, undici 8's core refuses it there. */
+/** undici 7's functions leave their `dispatcher` in the options, where undici 8's core refuses it. */
 export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   if (!('dispatcher' in options)) return options;
   const { dispatcher: _dispatcher, ...rest } = options;
   return rest as Dispatcher.DispatchOptions;
 }
 
-/** With a Host header, unless the caller has set one. Headers of a form undici refuses stay as they are. */
+/** With a Host header, unless the caller has set one. Headers in a form that undici refuses stay as they are. */
 export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
   const headers = options.headers as unknown;
   if (headers === undefined || headers === null) return { ...options, headers: { host } };
@@ -176,10 +198,10 @@ export function withHost(options: Dispatcher.DispatchOptions, host: string): Dis
   }
   if (Symbol.iterator in headers) {
     const pairs = [...(headers as Iterable<unknown>)];
-    // undici refuses these; the iterator may be used up.
+    // undici refuses these. The iterator may be used up.
     if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
       return { ...options, headers: new Set(pairs) } as never;
-    // undici takes an array for names and values in turn.
+    // undici reads an array as names and values in turn.
     return withHost({ ...options, headers: (pairs as [string, string][]).flat() }, host);
   }
   return Object.keys(headers).some(isHost) ? options : ({ ...options, headers: { host, ...headers } } as never);
@@ -189,17 +211,20 @@ function isHost(name: unknown): boolean {
   return String(name).toLowerCase() === 'host';
 }
 
-/** Never connects: nothing that is given to it is taken. */
+/** With an origin, if there is none. Anything that is not an object is left for undici to refuse. */
+export function withOrigin(options: Dispatcher.DispatchOptions, origin: string): Dispatcher.DispatchOptions {
+  return typeof options !== 'object' || options === null || options.origin ? options : { ...options, origin };
+}
+
+/** Never connects, and so accepts no request. */
 let judge: Client | undefined;
-/** What undici says of a handler without methods, which it looks at last. */
+/** undici's message for a handler without methods, which it checks last. */
 const ofHandler = /^invalid on\w+ method$/;
 
-/**
- * What undici would refuse a request for at `dispatch`. For those that do not come to it at once, since they have to wait.
- */
+/** The error undici would refuse a request with at `dispatch`. For requests that do not reach undici at once, because they wait. */
 export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
   judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
-  // It would listen to a stream.
+  // It would add listeners to a stream.
   const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
   try {
     judge.dispatch(asked, {});

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
-import type { Balancer, Clock, Lease, Rng } from '../../index.js';
-import { afterPendingIo, closeFrame, Placements, type ResolvedPlacingOptions } from '../kit/index.js';
+import type { Lease } from '../../index.js';
+import { afterPendingIo, closeFrame, type Placements } from '../kit/index.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 import { type WebSocketLimits, type WebSocketOptions, webSocketDefaults } from './options.js';
 
@@ -76,42 +76,24 @@ function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
 }
 
-/** What `PlacedWebSockets` takes. */
-export interface PlacedWebSocketsParts {
-  readonly balancer: Balancer<Pool>;
-  readonly clock: Clock;
-  readonly rng: Rng;
-  readonly placing: ResolvedPlacingOptions;
-  readonly onLeaving: WebSocketOptions['onLeaving'];
-  readonly leaveCode: number;
-}
-
-/** The WebSockets of a dispatcher, which leave their pods as its options say. Here only their connections are known. */
-export class PlacedWebSockets {
-  readonly #placements: Placements;
-  readonly #onLeaving: WebSocketOptions['onLeaving'];
-  readonly #code: number;
-
-  constructor({ balancer, clock, rng, placing, onLeaving, leaveCode }: PlacedWebSocketsParts) {
-    this.#placements = new Placements({ balancer, clock, rng, options: placing });
-    this.#onLeaving = onLeaving;
-    this.#code = leaveCode;
-  }
-
-  /** Returns what to call when it is closed. */
-  hold(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void {
-    const { onLeaving = this.#onLeaving } = options as Pick<WebSocketOptions, 'onLeaving'>;
-    return this.#placements.hold(lease, {
-      leave: (leaving) => {
-        onLeaving?.(leaving, socket);
-        return onLeaving !== undefined;
-      },
-      finish: () => void socket.write(closeFrame(this.#code, '')),
-      cut: () => void socket.destroy(),
-    });
-  }
-
-  close(): void {
-    this.#placements.close();
-  }
+/**
+ * Holds the place of a WebSocket, which leaves its pod as the options say: those of its request, or else of the dispatcher. Here
+ * only its connection is known. Returns what to call when it is closed.
+ */
+export function placeWebSocket(
+  placements: Placements,
+  lease: Lease<Pool>,
+  socket: Duplex,
+  request: Dispatcher.DispatchOptions,
+  { onLeaving: byDefault, leaveCode = webSocketDefaults.leaveCode }: WebSocketOptions,
+): () => void {
+  const { onLeaving = byDefault } = request as Pick<WebSocketOptions, 'onLeaving'>;
+  return placements.hold(lease, {
+    leave: (leaving) => {
+      onLeaving?.(leaving, socket);
+      return onLeaving !== undefined;
+    },
+    finish: () => void socket.write(closeFrame(leaveCode, '')),
+    cut: () => void socket.destroy(),
+  });
 }

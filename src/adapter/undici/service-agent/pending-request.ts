@@ -1,7 +1,7 @@
 import { type Dispatcher, errors } from 'undici';
 import { Caller, type CallersRequest } from '../caller.js';
 import type { HandlerV2 } from '../handler.js';
-import { bodyOf } from '../request-body.js';
+import { watchBody } from '../request-body.js';
 import { unsentTeller } from '../unsent-request.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
@@ -21,6 +21,7 @@ export class PendingRequest implements CallersRequest {
   readonly #left: () => void;
   /** Tells those who trace requests that it fails, while undici does not know of it. */
   #tellUnsent: ((error: Error) => void) | undefined;
+  #unwatchBody: (() => void) | undefined;
   #isHeld = true;
 
   /** `left` is told once, when the request is held no longer. */
@@ -33,8 +34,7 @@ export class PendingRequest implements CallersRequest {
 
   /** Tells the caller that its request starts; the caller may abort it from within. */
   begin(): void {
-    // undici watches the body only once it has the request: nobody else would hear it fail meanwhile.
-    bodyOf(this.#options)?.on('error', this.#bodyFailed);
+    this.#unwatchBody = watchBody(this.#options, (error) => this.abort(error));
     try {
       this.#caller.announce();
     } catch (error) {
@@ -73,12 +73,10 @@ export class PendingRequest implements CallersRequest {
     this.fail(error);
   }
 
-  readonly #bodyFailed = (error: Error): void => this.abort(error);
-
   #leave(): boolean {
     if (!this.#isHeld) return false;
     this.#isHeld = false;
-    bodyOf(this.#options)?.off('error', this.#bodyFailed);
+    this.#unwatchBody?.();
     this.#left();
     return !this.done;
   }
