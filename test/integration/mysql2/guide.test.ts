@@ -75,21 +75,21 @@ describe.skipIf(noMariadb)(titled('the guide to MySQL'), () => {
     for (const count of counts) expect(count).toBeGreaterThanOrEqual(5);
   });
 
-  it('Sequelize: connections speak TLS where that is said, and check the name', async () => {
+  it.each([
+    ['mysql-read.shop', /^TLSv1\.\d\n$/],
+    ['mysql.elsewhere', /does not match certificate's altnames/],
+  ])('Sequelize: connections speak TLS where that is said, and check the name: %s', async (name, answer) => {
     const { source = '' } = programs.find(({ heading }) => heading === 'Sequelize') ?? {};
-    const run = (name: string): Promise<string> => {
-      const program = source
-        .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints))
-        .replace("host: 'mysql-read.shop'", `host: '${name}'`)
-        .replace('dialectOptions: {', 'dialectOptions: { ssl: { ca: process.env.MYSQL_CA, verifyIdentity: true },')
-        .replace('SELECT price, SLEEP(0.1) FROM items WHERE id = 7', "SHOW STATUS LIKE 'Ssl_version'")
-        .replace(/console\.log\(.*\)/, 'console.log(found.length, found[0][0][0].Value)');
-      const environment = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
-        process.env.MYSQL_CA = ${JSON.stringify(authority.cert)};`;
-      return outputOfModule(`${environment}\n${program}`, example);
-    };
-    expect(await run('mysql-read.shop')).toMatch(/^30 TLSv1\.\d\n$/);
-    await expect(run('mysql.elsewhere')).rejects.toThrow(/altnames/);
+    const program = source
+      .replaceAll("'mysql-read.shop:3306'", targetOf(world.endpoints))
+      .replace("host: 'mysql-read.shop'", `host: '${name}'`)
+      .replace('dialectOptions: {', 'dialectOptions: { ssl: { ca: process.env.MYSQL_CA, verifyIdentity: true },')
+      .replace('await Promise.all(', 'await Promise.allSettled(')
+      .replace('SELECT price, SLEEP(0.1) FROM items WHERE id = 7', 'SHOW STATUS LIKE "Ssl_version"')
+      .replace(/console\.log\(.*\)/, 'console.log(found[0].reason?.message ?? found[0].value[0][0].Value)');
+    const environment = `process.env.MYSQL_PASSWORD = ${JSON.stringify(application.password)};
+      process.env.MYSQL_CA = ${JSON.stringify(authority.cert)};`;
+    expect(await outputOfModule(`${environment}\n${program}`, example)).toMatch(answer);
   });
 
   it('Sequelize: so are connections that are opened one after the other, over two servers', async () => {
