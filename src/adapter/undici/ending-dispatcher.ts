@@ -4,8 +4,8 @@ import { Dispatcher, errors } from 'undici';
 export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'drain';
 
 /**
- * A Dispatcher of ours: undici's `close` and `destroy` in all their forms come down to two, and events of the dispatchers
- * it is made of are passed on. It is an AsyncDisposable.
+ * The base of our dispatchers: it reduces undici's `close` and `destroy` in all their forms to `finish` and `cut`, and passes on the
+ * events of the dispatchers it is made of. It is an AsyncDisposable.
  */
 export abstract class EndingDispatcher extends Dispatcher {
   #closing: Promise<void> | undefined;
@@ -32,10 +32,10 @@ export abstract class EndingDispatcher extends Dispatcher {
     return this.#closing !== undefined;
   }
 
-  /** Takes no new request; resolves when all that runs has ended. Never rejects. */
+  /** Takes no new request; resolves when all running ones have ended. Never rejects. */
   protected abstract finish(): Promise<void>;
 
-  /** Ends what runs with `error`, also when it is finishing; resolves when it has ended. Never rejects. */
+  /** Ends running requests with `error`, even while it finishes; resolves when they have ended. Never rejects. */
   protected abstract cut(error: Error | null): Promise<void>;
 
   override close(): Promise<void>;
@@ -79,8 +79,8 @@ export abstract class EndingDispatcher extends Dispatcher {
 }
 
 /**
- * Has methods work whatever they are called on: what `compose` returns is a Proxy of undici's, which calls them with
- * itself as `this`, and it has none of the private fields.
+ * Makes methods work regardless of what they are called on: `compose` of undici returns a Proxy that calls them with itself as
+ * `this`, and the Proxy has none of the private fields.
  */
 export function bindMethods(object: object, names: readonly PropertyKey[]): void {
   for (const name of names) {

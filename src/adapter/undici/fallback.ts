@@ -25,14 +25,14 @@ export interface EventSourceOptions {
   readonly maxEventSize?: number | undefined;
 }
 
-/** How many pools of our Agent there are before those it has closed are dropped. */
+/** How many pools our Agent has before its closed ones are dropped. */
 const SWEEP_AT = 64;
 
 /** Where requests for other origins go: the dispatcher that was passed, or our own Agent, created on first use. */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: Agent | undefined;
-  /** Those of our Agent, which forgets them when it is closed and could not cut them any more. */
+  /** The pools of our Agent, which forgets them when it is closed and could then not cut them. */
   readonly #pools = new Set<Pool>();
   #sweepAt = SWEEP_AT;
   #closed = false;
@@ -43,44 +43,43 @@ export class Fallback {
   }
 
   /**
-   * Whether it is a mock that answers: the `fetch` of undici then gives it bodies as they were passed, and so that it can
-   * match them.
+   * Whether a mock answers: undici's `fetch` then passes bodies on as they were given, so that the mock can match them.
    */
   get isMockActive(): boolean {
     const { fallbackDispatcher } = this.#options;
     return (fallbackDispatcher as { readonly isMockActive?: unknown } | undefined)?.isMockActive === true;
   }
 
-  /** What it says of EventSources. Undefined: undici's defaults. */
+  /** Its options for EventSources. Undefined: undici's defaults. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     const { fallbackDispatcher } = this.#options;
     return (fallbackDispatcher as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;
   }
 
-  /** As undici's Agent has them, by origin; none of a dispatcher that is not ours. */
+  /** Those of our Agent, by origin; a dispatcher that is not ours has none here. */
   get stats(): Readonly<Record<string, unknown>> {
     return this.#agent?.stats ?? {};
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.#closed) {
-      // Those come so late that were held when it was destroyed.
+      // A request that was held when it was destroyed comes this late.
       const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
       return refuse(handler, this.#destroyedBy ?? closed);
     }
     const target = this.#options.fallbackDispatcher ?? this.#ownAgent();
-    // Both undici 7 and 8 take the newer form, and it may be of either.
+    // undici 7 and 8 both take the newer form, and the dispatcher may be of either.
     return target.dispatch(withoutDispatcher(options), asHandlerV2(handler) as Dispatcher.DispatchHandler);
   }
 
-  /** What runs may finish, for as long as it may on a pod. Never rejects. */
+  /** Running requests may finish, within the drain timeout. Never rejects. */
   async close(): Promise<void> {
     this.#closed = true;
     const agent = this.#agent;
     if (agent === undefined || agent.destroyed) return;
     const { clock, drainTimeoutMs } = this.#options;
     const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => this.destroy(null), drainTimeoutMs) : undefined;
-    // Rejects only when it was destroyed meanwhile, which is what was wanted then.
+    // Rejects only if it was destroyed meanwhile, which was intended then.
     await agent.close().catch(() => {});
     timer?.cancel();
   }
@@ -113,14 +112,14 @@ export class Fallback {
   }
 }
 
-/** Checks an `fallbackDispatcher` option. Throws EVENKEEL_OPTION. */
+/** Checks the option `fallbackDispatcher`. Throws EVENKEEL_OPTION. */
 export function checkFallback(fallbackDispatcher: Dispatcher | undefined): void {
   if (fallbackDispatcher !== undefined && typeof fallbackDispatcher?.dispatch !== 'function') {
     throw optionError('fallbackDispatcher', 'an undici Dispatcher', fallbackDispatcher);
   }
 }
 
-/** Opens sockets for an Agent of undici that a mock takes for sockets to the Service. */
+/** Opens sockets for an undici Agent that a mock takes for sockets to the Service. */
 export function mockedConnector(balancer: Balancer<unknown>, options: DialOptions): buildConnector.connector {
   const dial = new MockedDial(balancer, options);
   return ({ hostname, port, protocol }, supplied) => {

@@ -5,11 +5,11 @@ import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 const getterNamed = (name: string): symbol | undefined =>
   Object.getOwnPropertySymbols(Client.prototype).find(({ description }) => description === name);
 
-/** Whether a request would have to wait; whether there is a connection that may be used again. */
+/** Whether a request would have to wait; whether there is a connection that can be used again. */
 const busySymbol = getterNamed('busy');
 const connectedSymbol = getterNamed('connected');
 
-/** Ends of a connection by the other side, which did not say that it would. */
+/** The other side ended the connection without saying that it would. */
 const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 const onNewConnection = Symbol('onNewConnection');
@@ -26,19 +26,19 @@ export function needingNewConnection(options: Dispatcher.DispatchOptions): Dispa
   return { ...options, [onNewConnection]: true } as Dispatcher.DispatchOptions;
 }
 
-/** Who wants to know what becomes of a `PodClient`. */
+/** Told what happens to a `PodClient`. */
 export interface PodClientOwner {
   /** A request is about to be given to it. */
   dispatching(): void;
-  /** The server hung up behind an answer, without saying so, when a request had followed at once or was about to. */
+  /** The server hung up after a response, without saying so, when a request had followed at once or was about to. */
   hungUp(): void;
-  /** An answer on `client` is complete; it may be used again once undici has returned from telling so. */
+  /** A response on `client` is complete; it can be used again once undici has returned from telling so. */
   answered(client: PodClient): void;
-  /** Its drain came, and it is connected: `client` is free as undici sees it, too. */
+  /** Its drain came, and it is connected: `client` is free for undici too. */
   rested(client: PodClient): void;
 }
 
-/** A handler that is told which connection its request was given to; it says there when the answer is complete. */
+/** A handler that is told which connection its request was given to; it calls `answered` there when the response is complete. */
 export interface PodRequest {
   onClient(client: PodClient): void;
 }
@@ -78,9 +78,9 @@ export class PodClient extends Client {
   }
 
   /**
-   * undici's Client answers false, "busy, wait for my drain", also for a request it refused outright (a header with a
-   * line break, say). No drain comes for that, and its Pool would never use it again: a few refused requests leave no
-   * client at all, and all that follow wait for ever. Seen in undici 7 and 8.
+   * undici's Client also returns false, "busy, wait for my drain", for a request it refused outright (because of a header with a line
+   * break, say). No drain follows, and its Pool would never use it again: after a few refused requests no client is left, and
+   * further requests wait forever. Seen in undici 7 and 8.
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     this.#owner?.dispatching();
@@ -92,8 +92,8 @@ export class PodClient extends Client {
   }
 
   /**
-   * Whether it could write a request now though its Pool still waits for its drain: its last answer is complete, but
-   * undici tells of that only at the end of the turn.
+   * Whether it could write a request now although its Pool still waits for its drain: its last response is complete, but undici says
+   * so only at the end of the turn.
    */
   get isFreeBeforeDrain(): boolean {
     return this.#awaitsDrain && this.#canWrite;
@@ -104,7 +104,7 @@ export class PodClient extends Client {
     return !this.#awaitsDrain && this.#canWrite;
   }
 
-  /** The answer to a request that was sent on it is complete. */
+  /** The response to a request that was sent on it is complete. */
   answered(): void {
     this.#owner?.answered(this);
   }
@@ -141,29 +141,28 @@ function keepingIn(
 }
 
 /**
- * undici's Pool with one short cut, `dispatchRepeatable`. A Pool learns at the end of the turn that an answer is complete. A
- * caller whose answer has come usually sends the next request before that, and a Pool then opens another connection, or
- * queues the request when there are as many as there may be. With the short cut it goes out at once, on the connection
- * that has just become free: fewer connections are open, and none of the queueing, waking and searching is paid for. Where
- * none has, the one that was used last is taken, without a search either: with turns in strict order the next request goes
- * to another pod, whose answers come at other times, and its Pool would look through all that are busy.
+ * undici's Pool with a shortcut, `dispatchRepeatable`. A Pool learns at the end of the turn that a response is complete. A caller
+ * usually sends its next request before that. A Pool then opens another connection, or queues the request if it has the maximum.
+ * With the shortcut the request goes out at once on the connection that has just become free: fewer connections are open, and there
+ * is no queueing, waking or searching. If none has become free, the one used last is taken, also without a search: in strict
+ * rotation the next request goes to another pod, whose responses come at other times, and its Pool would search all busy clients.
  *
- * A server that hangs up behind its answers without saying so loses every such request. So only requests that are sent
- * again when they are lost take it, and the first one that is lost ends it for as long as the Pool lives. All others
- * (`dispatch`) get a connection that has rested since its last answer, as in any Pool of undici's.
+ * A server that hangs up after its responses without saying so loses every such request. So only requests that are repeated when
+ * lost take the shortcut, and the first loss ends it for the lifetime of the Pool. All others (`dispatch`) get a connection that has
+ * rested since its last response, as in any Pool of undici.
  */
 export class PodPool extends Pool {
   /**
-   * Connections that had an answer of which undici has not told the Pool yet, and those it has told of; the latest last, so that
-   * few connections do the work and the rest stays idle. Some got a request by another way since: that shows when their turn comes.
+   * Connections with a response that undici has not told the Pool of yet, and those it has told of; the latest last, so that few
+   * connections do the work and the rest stays idle. Some may have got a request in another way since; that is checked in their turn.
    */
   readonly #answered: PodClient[] = [];
   readonly #rested: PodClient[] = [];
   /** How undici's Pool marks a client that waits for its drain. Undefined in a version that does it differently. */
   readonly #needDrain: symbol | undefined;
-  /** A request is on its way through the Pool, and no client has got it yet. */
+  /** A request is on its way through the Pool; no client has got it yet. */
   #entering = false;
-  /** Requests that wait in the Pool: they were here first. */
+  /** Requests that wait in the Pool, and go first. */
   #queued = 0;
   #hurries = true;
 
@@ -186,15 +185,15 @@ export class PodPool extends Pool {
       drop(this.#answered, targets);
       drop(this.#rested, targets);
     });
-    // Emitted when nothing waits: whatever was refused on its way in is no longer counted then, either.
+    // Emitted when nothing waits. A request that was refused on its way in is no longer counted then, either.
     this.on('drain', () => {
       this.#queued = 0;
     });
   }
 
-  /** Sends a request that is sent again if it is lost. */
+  /** Sends a request that is repeated if it is lost. */
   dispatchRepeatable(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    // The Pool, whose drain a caller would wait for, is asked only if there is none: the next request may find that it is full.
+    // The Pool, for whose drain a caller would wait, is asked only if there is none: the next request may find it full.
     if (this.#queued === 0) {
       const answered = this.#hurries ? this.#takeAnswered() : undefined;
       if (answered !== undefined) {
@@ -246,7 +245,7 @@ export class PodPool extends Pool {
     return undefined;
   }
 
-  /** What the Pool does with the client it has found. */
+  /** What a Pool does with the client it has found. */
   #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     if (client.dispatch(options, handler)) this.#listRested(client);
     else (client as unknown as Record<symbol, unknown>)[this.#needDrain as symbol] = true;
@@ -264,7 +263,7 @@ function drop(clients: PodClient[], targets: readonly Dispatcher[]): void {
   if (index !== -1) clients.splice(index, 1);
 }
 
-/** Sends a request to a pod, over a connection that is used again at once if the request is sent again when it is lost. */
+/** Sends a request to a pod; by the shortcut, if the request is repeated when it is lost. */
 export function dispatchTo(
   pool: Pool,
   options: Dispatcher.DispatchOptions,

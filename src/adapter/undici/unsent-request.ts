@@ -7,9 +7,9 @@ const created = channel('undici:request:create');
 const failed = channel('undici:request:error');
 
 /**
- * Tells the channels on which undici tells of requests of one that fails before undici gets to see it, since there was no
- * pod for it: tracing would show nothing of it. It is told when it fails, in the async context of now: had it been
- * before, a request that then gets a pod would be told twice. Undefined where nobody listens.
+ * Publishes a request that fails before undici gets it, because there was no pod, on undici's diagnostics channels: otherwise tracing
+ * would not show it. It is published when it fails, in the async context of this call; any earlier, and a request that does get a pod
+ * would be published twice. Undefined if nobody listens.
  */
 export function unsentTeller(
   origin: string,
@@ -17,15 +17,15 @@ export function unsentTeller(
 ): ((error: Error) => void) | undefined {
   if (!created.hasSubscribers && !failed.hasSubscribers) return undefined;
   return AsyncResource.bind((error: Error) => {
-    const request = new UnsentRequest(origin, options);
+    const request = published(origin, options);
     created.publish({ request });
     request.aborted = true;
     failed.publish({ request, error });
   });
 }
 
-/** What undici shows of a request. */
-class UnsentRequest {
+/** A request as undici publishes it. */
+interface PublishedRequest {
   readonly origin: string;
   readonly protocol: string;
   readonly method: string;
@@ -34,38 +34,47 @@ class UnsentRequest {
   readonly upgrade: string | null;
   readonly idempotent: boolean;
   /** Names and values in turn. */
-  readonly headers: (string | string[])[] = [];
-  host: string | null = null;
-  contentLength: number | null = null;
-  contentType: string | null = null;
-  completed = false;
-  aborted = false;
+  readonly headers: (string | string[])[];
+  host: string | null;
+  contentLength: number | null;
+  contentType: string | null;
+  readonly completed: boolean;
+  aborted: boolean;
+  addHeader(name: string, value: string | string[]): PublishedRequest;
+}
 
-  constructor(origin: string, options: Dispatcher.DispatchOptions) {
-    const { method, path, query, body, upgrade, idempotent, headers } = options;
-    this.origin = origin;
-    this.protocol = new URL(origin).protocol;
-    this.method = method;
-    const search = query === undefined ? '' : stringify(query as Record<string, string>);
-    this.path = search === '' ? path : `${path}?${search}`;
-    this.body = body ?? null;
-    this.upgrade = typeof upgrade === 'string' ? upgrade : null;
-    this.idempotent = idempotent ?? (method === 'GET' || method === 'HEAD');
-    const list: readonly unknown[] = Array.isArray(headers) ? headers : Object.entries(headers ?? {}).flat();
-    for (let index = 0; index + 1 < list.length; index += 2) {
-      const value = list[index + 1] as string | string[] | undefined;
-      if (value !== undefined) this.addHeader(String(list[index]), value);
-    }
+function published(origin: string, options: Dispatcher.DispatchOptions): PublishedRequest {
+  const { method, path, query, body, upgrade, idempotent, headers } = options;
+  const search = query === undefined ? '' : stringify(query as Record<string, string>);
+  const request: PublishedRequest = {
+    origin,
+    protocol: new URL(origin).protocol,
+    method,
+    path: search === '' ? path : `${path}?${search}`,
+    body: body ?? null,
+    upgrade: typeof upgrade === 'string' ? upgrade : null,
+    idempotent: idempotent ?? (method === 'GET' || method === 'HEAD'),
+    headers: [],
+    host: null,
+    contentLength: null,
+    contentType: null,
+    completed: false,
+    aborted: false,
+    addHeader(name, value) {
+      const lower = name.toLowerCase();
+      if (lower === 'host') request.host = String(value);
+      else if (lower === 'content-length') request.contentLength = Number(value);
+      else {
+        if (lower === 'content-type') request.contentType = String(value);
+        request.headers.push(name, value);
+      }
+      return request;
+    },
+  };
+  const list: readonly unknown[] = Array.isArray(headers) ? headers : Object.entries(headers ?? {}).flat();
+  for (let index = 0; index + 1 < list.length; index += 2) {
+    const value = list[index + 1] as string | string[] | undefined;
+    if (value !== undefined) request.addHeader(String(list[index]), value);
   }
-
-  addHeader(name: string, value: string | string[]): this {
-    const lower = name.toLowerCase();
-    if (lower === 'host') this.host = String(value);
-    else if (lower === 'content-length') this.contentLength = Number(value);
-    else {
-      if (lower === 'content-type') this.contentType = String(value);
-      this.headers.push(name, value);
-    }
-    return this;
-  }
+  return request;
 }

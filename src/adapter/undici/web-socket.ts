@@ -12,9 +12,9 @@ export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
 }
 
 /**
- * The limits of a dispatcher in front of others. A WebSocket asks its dispatcher for them as it opens, in the turn in
- * which its upgrade was answered, and does not say where it goes. So they are those of what was upgraded in this turn;
- * of several, the smaller.
+ * The limits of a dispatcher in front of others. A WebSocket asks its dispatcher for them as it opens, in the turn in which its upgrade
+ * was answered, and does not say where it goes. So the limits are those of the connection that was upgraded in this turn; of several,
+ * the smaller ones.
  */
 export class OpeningWebSockets {
   readonly #own: WebSocketLimits;
@@ -71,7 +71,7 @@ function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimit
   };
 }
 
-/** Where 0 is none. */
+/** The smaller of two limits, where 0 means none. */
 function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
 }

@@ -7,22 +7,22 @@ import type { ResolvedServiceOptions } from './service-options.js';
 
 /** One Service that is being balanced. */
 export interface BalancedService {
-  /** What `BalancedServices` knows it by. */
+  /** Its key in `BalancedServices`. */
   readonly key: string;
-  /** The origin it was first called by; its dispatcher's target. */
+  /** The origin of the first request to it; its dispatcher's target. */
   readonly origin: URL;
   readonly dispatcher: ServiceDispatcher;
-  /** Requests so far: who wants to know whether the Service is still used compares two of them. */
+  /** Requests so far. If the number has not changed since a check, the Service was not used. */
   uses: number;
-  /** True once it is being closed: it takes no new request. */
+  /** It is being closed and takes no new request. */
   leaving: boolean;
 }
 
 export interface BalancedServicesOwner {
   readonly options: ResolvedServiceOptions;
-  /** A dispatcher was made. */
+  /** A dispatcher was created. */
   opened(dispatcher: ServiceDispatcher): void;
-  /** A Service was not used for long, and is being closed. */
+  /** A Service that was not used for long is being closed. */
   left(service: BalancedService): void;
 }
 
@@ -39,9 +39,9 @@ export class BalancedServices {
   /** How often each was used at the last check, and when that was. */
   #usesThen = new Map<BalancedService, number>();
   #lookedMs = Number.NEGATIVE_INFINITY;
-  /** Those that had no request between the last two looks, the most used first. */
+  /** Services without a request between the last two checks, the most used first. */
   #idle: BalancedService[] = [];
-  /** Requests that were left alone because the maximum was reached. */
+  /** Requests that were not balanced because the maximum was reached. */
   overflow = 0;
 
   constructor(owner: BalancedServicesOwner) {
@@ -54,8 +54,8 @@ export class BalancedServices {
   }
 
   /**
-   * The dispatcher of `key`, made for `origin` if there is none. Undefined if there are as many as there may be and all
-   * are in use. Throws what the user's options throw, and EVENKEEL_OPTION for those that do not fit.
+   * The Service of `key`, with a dispatcher for `origin` if it is new. Undefined if the maximum is reached and all are in use. Throws
+   * what the user's options throw, and EVENKEEL_OPTION for those that do not fit.
    */
   get(key: string, origin: URL): BalancedService | undefined {
     const existing = this.#services.get(key);
@@ -72,12 +72,12 @@ export class BalancedServices {
     return service;
   }
 
-  /** As a dispatcher's: what runs may finish. */
+  /** Like a dispatcher's: running requests may finish. */
   async close(): Promise<void> {
     await this.#end((dispatcher) => dispatcher.close());
   }
 
-  /** As a dispatcher's: what runs is cut. */
+  /** Like a dispatcher's: running requests are cut. */
   async destroy(error: Error | null): Promise<void> {
     await this.#end((dispatcher) => dispatcher.destroy(error));
   }
@@ -103,7 +103,7 @@ export class BalancedServices {
     };
   }
 
-  /** Looks once per idle time-out, so that a request need not read the clock. */
+  /** Checks once per idle timeout, so that requests need not read the clock. */
   #watch(service: BalancedService): void {
     const { clock, idleTimeoutMs } = this.#owner.options;
     const { uses } = service;
@@ -115,8 +115,8 @@ export class BalancedServices {
   }
 
   /**
-   * Closes one that is idle, the least used first: names somebody else made up must not keep out those that are needed.
-   * Looks at all of them once in a while only, whatever comes.
+   * Closes an idle one, the least used first: names that somebody else made up must not keep out those that are needed. Goes through
+   * all of them only once in a while, however many requests come.
    */
   #makeRoom(): boolean {
     const nowMs = this.#owner.options.clock.now();

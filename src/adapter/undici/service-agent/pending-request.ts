@@ -9,8 +9,7 @@ export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.D
 
 /**
  * A request whose destination is not known yet. Its caller is told of its start immediately, so that it can also abort the
- * request while it waits. Later it is between the caller and the handler of the request: it does not tell of the start again,
- * and passes the caller's wishes on.
+ * request while it waits.
  */
 export class PendingRequest implements CallersRequest {
   /** The caller has been told how it ended. */
@@ -19,12 +18,12 @@ export class PendingRequest implements CallersRequest {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #caller: Caller;
   readonly #left: () => void;
-  /** Tells those who trace requests that it fails, while undici does not know of it. */
+  /** Publishes its failure for tracing while undici does not know of it. */
   #tellUnsent: ((error: Error) => void) | undefined;
   #unwatchBody: (() => void) | undefined;
   #isHeld = true;
 
-  /** `left` is told once, when the request is held no longer. */
+  /** `left` is called once, when the request is no longer held. */
   constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
     this.#options = options;
     this.#caller = new Caller(handler, this);
@@ -64,7 +63,7 @@ export class PendingRequest implements CallersRequest {
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
-    // Its handler may be opening a connection, and would report only then.
+    // Its dispatcher may still be opening a connection, and would report the end only after that.
     if (this.#caller.isAnswered) this.#caller.interrupt(this.abortReason);
     else this.fail(this.abortReason);
   }

@@ -11,20 +11,20 @@ import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { type Onward, PendingRequest } from './pending-request.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 
-/** What a human wants to see of an agent: plain JSON, made when asked for. */
+/** The state of an agent for people: plain JSON, made on demand. */
 export interface ServiceAgentSnapshot {
   /** Services being balanced. */
   readonly services: readonly BalancedServiceSnapshot[];
-  /** Hosts DNS was asked about, those that are no Services included. */
+  /** Hosts that DNS was asked about, including those that are not Services. */
   readonly hosts: readonly ServiceHostSnapshot[];
-  /** Requests that wait to hear whether their host is a Service. */
+  /** Requests that wait until it is known whether their host is a Service. */
   readonly held: number;
-  /** Requests to Services that were left alone because `maxServices` are being balanced. */
+  /** Requests to Services that were not balanced because `maxServices` already are. */
   readonly overflow: number;
 }
 
 export interface BalancedServiceSnapshot {
-  /** The origin it was first called by. */
+  /** The origin of the first request to it. */
   readonly origin: string;
   /** Its absolute name. */
   readonly name: string;
@@ -36,11 +36,11 @@ export interface ServiceRouterOwner {
   opened(dispatcher: ServiceDispatcher): void;
   /** A request that may become a WebSocket goes to the Service of `dispatcher`. */
   upgrading(handler: Dispatcher.DispatchHandler, dispatcher: ServiceDispatcher): Dispatcher.DispatchHandler;
-  /** No request is held any more; the last was for `origin`. */
+  /** No request is held any longer; the last was for `origin`. */
   drained(origin: URL): void;
 }
 
-/** Where requests that name an origin go: known spellings of Services, worked out once. */
+/** Where requests that name an origin go, determined once per spelling. */
 interface Route {
   readonly service: BalancedService;
   /** The origin of the dispatcher, where it is another text. */
@@ -51,7 +51,7 @@ interface Route {
 
 /** How many spellings of origins are remembered; the one known longest is forgotten first. */
 const MAX_ROUTES = 2_000;
-/** How many requests may wait to hear where they go; further ones are left alone. */
+/** How many requests may wait until it is known where they go; further ones are not balanced. */
 const MAX_HELD = 1_000;
 const SLASH = 47;
 
@@ -61,10 +61,10 @@ export class ServiceRouter {
   readonly #hosts: ServiceHosts;
   readonly #services: BalancedServices;
   readonly #routes = new Map<string, Route>();
-  /** Whether DNS tells which hosts are Services, and nothing else. */
+  /** Whether only DNS decides which hosts are Services. */
   readonly #asksDns: boolean;
   #held = 0;
-  /** Told when no request is held any more. */
+  /** Called when no request is held any longer. */
   readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
   #destroyed = false;
@@ -84,12 +84,12 @@ export class ServiceRouter {
     return new Map([...this.#services.all].map(({ origin, dispatcher }) => [origin.origin, dispatcher.balancer]));
   }
 
-  /** False when the request waits: for its pod, or to hear where it goes. */
+  /** False when the request waits: for its pod, or until it is known where it goes. */
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, onward: Onward): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
     const { origin, path } = options;
-    // All that a request with a plain path to a known Service pays for.
+    // A request with a plain path to a known Service needs no more than this.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
       const route = this.#routes.get(origin);
       if (route !== undefined) return this.#send(route, options, handler);
@@ -103,7 +103,7 @@ export class ServiceRouter {
     if (verdict instanceof Error) return refuse(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
-    // The verdict is still wanted, for those who come later. A mock only wants the name, which no DNS may know.
+    // DNS is asked in any case, for later requests. A mock only needs the name, which DNS need not know.
     if (this.#held >= MAX_HELD || (this.#asksDns && socketsAreMocked())) return onward(resolved, handler);
     const held = attempt(() => ownOptions(resolved));
     const refusal = held instanceof Error ? held : refusalOf(held);
@@ -133,8 +133,7 @@ export class ServiceRouter {
   }
 
   /**
-   * Lets new requests pass. Resolves when those that wait to hear where they go are on their way; undefined if there are
-   * none.
+   * Lets new requests pass. Resolves when those that wait to be routed are on their way; undefined if there are none.
    */
   released(): Promise<void> | undefined {
     this.#closed = true;
@@ -145,7 +144,7 @@ export class ServiceRouter {
     });
   }
 
-  /** The same, and then lets what runs finish. */
+  /** The same, and then lets running requests finish. */
   async close(): Promise<void> {
     const released = this.released();
     if (released !== undefined) await released;
@@ -153,11 +152,11 @@ export class ServiceRouter {
     await this.#services.close();
   }
 
-  /** Cuts what runs, and lets pass what waits. */
+  /** Cuts running requests, and lets waiting ones pass. */
   async destroy(error: Error | null): Promise<void> {
     this.#destroyed = true;
     const released = this.released();
-    // Who waits for it hears no.
+    // For requests that wait, the host is then not a Service.
     this.#hosts.close();
     await Promise.all([released, this.#services.destroy(error)]);
   }
@@ -178,7 +177,7 @@ export class ServiceRouter {
       origin: text === service.origin.origin ? undefined : service.origin.origin,
       host: same ? undefined : url.host,
     };
-    // One that was held may come when the others pass already.
+    // A request that was held may come after the router was closed.
     if (!this.#closed) this.#remember(text, route);
     return this.#send(route, options, handler);
   }
@@ -242,7 +241,7 @@ function send(route: Route, options: Dispatcher.DispatchOptions, handler: Dispat
   return service.dispatcher.dispatch(host === undefined ? own : withHost(own, host), handler);
 }
 
-/** What the user's functions throw is an error of the request. */
+/** Errors of the user's functions are errors of the request. */
 function attempt<T>(work: () => T): T | Error {
   try {
     return work();
@@ -251,7 +250,7 @@ function attempt<T>(work: () => T): T | Error {
   }
 }
 
-/** Undefined for what is no http or https origin. */
+/** Undefined unless it is an http or https origin. */
 function httpOrigin(origin: string | URL | undefined): URL | undefined {
   if (origin === undefined) return undefined;
   const text = String(origin);
