@@ -171,6 +171,21 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
     }
   });
 
+  it("tells of callers that have to wait, by the pool's event `enqueue`", async () => {
+    const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
+    await replicas.ready({ connections: 1 });
+    let enqueued = 0;
+    replicas.on('enqueue', () => enqueued++);
+    await replicas.query('SELECT 1');
+    expect(enqueued).toBe(0);
+    const taken = await replicas.getConnection();
+    const waiting = [replicas.query('SELECT 1'), replicas.getConnection().then((connection) => connection.release())];
+    expect(enqueued).toBe(2);
+    taken.release();
+    await Promise.all(waiting);
+    expect(enqueued).toBe(2);
+  });
+
   it('is given back by `using`, and ended by it', async () => {
     const replicas = create({ connectionLimit: 1, resolver: staticEndpoints(world.endpoints.slice(0, 1)) });
     for (let count = 0; count < 3; count++) {

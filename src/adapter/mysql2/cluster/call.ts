@@ -75,6 +75,10 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     service.clock.defer(() => this.notLent(error, 'refused'));
   }
 
+  waitBegan(): void {
+    this.#route.first.enqueued();
+  }
+
   get waitTimeoutMs(): number {
     return this.#time.restMs;
   }

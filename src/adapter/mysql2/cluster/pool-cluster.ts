@@ -46,8 +46,8 @@ export type PoolClusterEvent =
 
 type Tell = (event: PoolClusterEvent, value: unknown) => void;
 
-/** Events of mysql2's pools that the cluster passes on. */
-const POOL_EVENTS = ['acquire', 'connection', 'release', 'enqueue'] as const;
+/** Events of mysql2's pools that the cluster passes on. Callers wait in the cluster, so it tells of `enqueue` itself. */
+const POOL_EVENTS = ['acquire', 'connection', 'release'] as const;
 
 /**
  * A mysql2 PoolCluster that follows Services: one mysql2 Pool per server, the server picked for every statement and every
@@ -205,6 +205,7 @@ function follow(options: PoolClusterOptions, tell: Tell): readonly Service[] {
         opened: (pool) => {
           for (const event of POOL_EVENTS) pool.on(event, (connection: unknown) => tell(event, connection));
         },
+        enqueued: () => tell('enqueue', undefined),
         observer: own.observer === undefined ? told : combineObservers([own.observer, told]),
       });
       services.push(service);

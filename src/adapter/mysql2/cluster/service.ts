@@ -52,6 +52,8 @@ const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable
 export interface ServiceEvents {
   readonly warn: (error: Error) => void;
   readonly opened: (pool: Pool) => void;
+  /** A caller has to wait for a connection. */
+  readonly enqueued: () => void;
   readonly observer: BalancingOptions['observer'];
 }
 
@@ -66,6 +68,8 @@ export interface Service {
   readonly waitTimeoutMs: number;
   readonly idempotent: boolean;
   readonly writable: boolean;
+  /** To be called when a caller has to wait for a connection. */
+  readonly enqueued: () => void;
   /** How long `end` waits for what runs, in ms. */
   readonly endTimeoutMs: number;
   /** Chance, from 0 to 1. */
@@ -83,7 +87,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
-  const { warn, opened, observer } = events;
+  const { warn, opened, enqueued, observer } = events;
   const transport = new ServerTransport({ settings, clock, rng, warn, opened });
   const idempotent = checkBoolean('idempotent', options.idempotent, false);
   const mustWrite = checkBoolean('writable', options.writable, false);
@@ -130,6 +134,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     waitTimeoutMs,
     idempotent,
     writable: mustWrite,
+    enqueued,
     endTimeoutMs,
     draw,
   };
