@@ -1,5 +1,5 @@
 import { status } from '@grpc/grpc-js';
-import { staticEndpoints } from 'evenkeel';
+import { inFlight, staticEndpoints } from 'evenkeel';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected, type Orders, ordersClient, say } from './support/client.js';
 import { type Pod, type PodBehaviour, Pods } from './support/pods.js';
@@ -26,6 +26,8 @@ beforeEach(async () => {
   failedElsewhere = 0;
   orders = ordersClient({
     resolver: staticEndpoints(pods.endpoints),
+    // The default load leaves such a pod alone before it has failed often enough to be ejected.
+    load: inFlight(),
     observer: {
       ejected: ({ endpoint }) => ejections.push({ atMs: performance.now(), port: endpoint.port }),
       attemptEnded: ({ endpoint, outcome }) => {
