@@ -70,9 +70,8 @@ async function run(check, quiet) {
   }
   const second = await runOnce(check, quiet, [...failedFiles, '--maxWorkers=1']);
   const seconds = first.seconds + second.seconds;
-  // An error outside of any test belongs to no file, and a skip that does not say why stays one.
-  const outside = /unhandled error/i.test(first.output);
-  if (!second.ok || first.unexplained.length > 0 || outside) {
+  // A skip that does not say why stays one, and so does an error outside of the files that ran again.
+  if (!second.ok || first.unexplained.length > 0 || hasErrorElsewhere(first.output, failedFiles)) {
     return { ...first, seconds, output: `${first.output}\n\nOnce more, alone:\n${second.output}` };
   }
   return {
@@ -85,6 +84,13 @@ async function run(check, quiet) {
     unsteady: first.failures,
     output: '',
   };
+}
+
+/** Whether vitest caught an error outside of tests, such as an unhandled rejection, and not while one of `files` ran. */
+function hasErrorElsewhere(output, files) {
+  const caught = Number(/Vitest caught (\d+) unhandled error/.exec(output)?.[1] ?? 0);
+  const origins = [...output.matchAll(/This error originated in "([^"]+)" test file/g)].map(([, file]) => join(root, file));
+  return origins.length < caught || origins.some((file) => !files.includes(file));
 }
 
 /** Runs one check, or those of its files. With `quiet` its output is kept for the case that it fails. */
