@@ -89,7 +89,9 @@ async function run(check, quiet) {
 /** Whether vitest caught an error outside of tests, such as an unhandled rejection, and not while one of `files` ran. */
 function hasErrorElsewhere(output, files) {
   const caught = Number(/Vitest caught (\d+) unhandled error/.exec(output)?.[1] ?? 0);
-  const origins = [...output.matchAll(/This error originated in "([^"]+)" test file/g)].map(([, file]) => join(root, file));
+  const origins = [...output.matchAll(/This error originated in "([^"]+)" test file/g)].map(([, file]) =>
+    join(root, file),
+  );
   return origins.length < caught || origins.some((file) => !files.includes(file));
 }
 
