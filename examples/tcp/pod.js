@@ -8,7 +8,10 @@ const name = process.env.POD_NAME ?? 'pod';
 const server = createServer((socket) => {
   socket.write(`${name}\n`);
   socket.on('error', () => {});
-  createInterface({ input: socket }).on('line', (line) => socket.write(`${name}: ${line}\n`));
+  createInterface({ input: socket })
+    .on('line', (line) => socket.write(`${name}: ${line}\n`))
+    // readline emits the errors of its input once more, on itself.
+    .on('error', () => {});
 });
 server.listen(Number(process.env.PORT ?? 7000), '127.0.0.1', () => {
   process.send?.(/** @type {import('node:net').AddressInfo} */ (server.address()).port);

@@ -57,10 +57,12 @@ const FIELDS = 6;
  *
  * An endpoint beyond the limit costs as many times more as it is slower than the median; after only one or two slow calls, less.
  * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100.
- * Without calls an endpoint's latency drifts back to the median and its share of failures to 0 within about 20 s, so that it is
- * tried again. Latency is the time to the first byte of the response, where the protocol has one. A call its caller
- * abandoned raises the latency if it lasted longer, and never lowers it. One long call among short ones changes little. Nothing is learned from a call in which our own event
- * loop was blocked.
+ * When an outage of most endpoints ends, their failures are forgotten. Without calls an endpoint's latency drifts back to the
+ * median and its share of failures to 0 within about 20 s, so that it is tried again.
+ *
+ * Latency is the time to the first byte of the response, where the protocol has one. A call its caller abandoned raises the
+ * latency if it lasted longer, and never lowers it. One long call among short ones changes little. Nothing is learned from a call
+ * in which our own event loop was blocked.
  */
 export const relativeLatency = (...none: []): LoadFactory => {
   checkNoOptions('relativeLatency', none);
@@ -84,6 +86,8 @@ class RelativeLatencyRule implements LoadRule {
   /** Up to here an endpoint is not slow. */
   #limitMs = Number.POSITIVE_INFINITY;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
+  /** Whether most endpoints fail. */
+  #isOutage = false;
 
   constructor(set: LoadSet) {
     this.#set = set;
@@ -112,17 +116,24 @@ class RelativeLatencyRule implements LoadRule {
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
     const latencies: number[] = [];
+    let failing = 0;
     for (const load of this.#set.loads) {
-      if (load instanceof RuledLoad && load.rule === this && (load.numbers[load.at + SAMPLES] as number) > 0) {
-        latencies.push(this.#latencyMs(load.numbers, load.at, nowMs));
-      }
+      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
+      const { numbers, at } = load;
+      if ((numbers[at + SAMPLES] as number) > 0) latencies.push(this.#latencyMs(numbers, at, nowMs));
+      if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
     }
+    const wasOutage = this.#isOutage;
+    this.#isOutage = 2 * failing > latencies.length;
     if (latencies.length === 0) return;
     // The lower of the two middle ones: of two endpoints the faster, or the slow one would set the limit.
     this.#medianMs = Float64Array.from(latencies).sort()[(latencies.length - 1) >> 1] as number;
     this.#limitMs = Math.max(SLOW_RATIO * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
     for (const load of this.#set.loads) {
-      if (load instanceof RuledLoad && load.rule === this) this.#price(load.numbers, load.at, nowMs);
+      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
+      // What all did is held against none: the last to get a call would have none for a long time.
+      if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
+      this.#price(load.numbers, load.at, nowMs);
     }
   }
 

@@ -9,6 +9,7 @@ const example = fileURLToPath(new URL('../../../examples/grpc', import.meta.url)
 const programs = guidePrograms('grpc');
 const expected: Readonly<Record<string, RegExp>> = {
   'Create a client': /^paid\n$/,
+  'Certificates that change': /^true\n$/,
   Options: /^\[\s*\{ address: '127\.0\.0\.1:\d+', state: '\w+', inFlight: 0 \}\s*\]\n$/,
   'Retries and hedging': /^paid\n$/,
   'Waiting and errors':

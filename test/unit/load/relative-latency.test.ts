@@ -93,6 +93,20 @@ describe('relative latency', () => {
     expect(failing.value(30_000) / 100).toBeCloseTo(1 / (1 - Math.exp(-1)) ** 2, 1);
   });
 
+  it('forgets failures when an outage of most endpoints ends', () => {
+    const all = settled(20, 20, 20);
+    const [a, b, late] = all as [Load, Load, Load];
+    for (let nowMs = 10_000; nowMs <= 12_000; nowMs += 20) {
+      for (const load of all) call(load, nowMs, 20, outcomes.status);
+    }
+    expect(late.value(12_000)).toBeGreaterThan(5_000);
+    for (let nowMs = 12_100; nowMs <= 15_000; nowMs += 100) {
+      call(a, nowMs, 20);
+      call(b, nowMs, 20);
+    }
+    expect(costs(all, 15_000)[2]).toBe(1);
+  });
+
   it('is never improved by a failure or by a caller who gave up, however quick', () => {
     for (const outcome of [outcomes.reset, outcomes.cancelled, outcomes.notStarted]) {
       const all = settled(20, 20, 200);
