@@ -21,8 +21,10 @@ const FORGIVEN_MS = 20_000;
  * polls or reports among short calls, the endpoint that answered the last of them would look slow.
  */
 const MOST_AT_ONCE = 2;
-/** So many samples are half the evidence that an endpoint is slow. */
-const HALF_EVIDENCE = 2;
+/** Of so many first calls the fastest counts, since they also pay for a cold start. */
+const FIRST_SAMPLES = 8;
+/** So many calls are evidence that an endpoint is slow. */
+const EVIDENCE = 4;
 /** How much one call changes the share of failures. */
 const FAILURE_STEP = 1 / 16;
 /** Failures make an endpoint at most this many times as expensive. */
@@ -55,7 +57,7 @@ const FIELDS = 6;
  * of the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
  * them, as with `inFlight`. The default.
  *
- * An endpoint beyond the limit costs as many times more as it is slower than the median; after only one or two slow calls, less.
+ * An endpoint beyond the limit costs as many times more as it is slower than the median, after its first four calls.
  * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100.
  * When an outage of most endpoints ends, their failures are forgotten. Without calls an endpoint's latency drifts back to the
  * median and its share of failures to 0 within about 20 s, so that it is tried again.
@@ -148,9 +150,8 @@ class RelativeLatencyRule implements LoadRule {
   #price(numbers: Float64Array, at: number, nowMs: number): void {
     let cost = UNITS;
     const latencyMs = this.#latencyMs(numbers, at, nowMs);
-    if (latencyMs > this.#limitMs) {
-      const samples = numbers[at + SAMPLES] as number;
-      cost *= ((SLOW_RATIO * latencyMs) / this.#limitMs) ** (samples / (samples + HALF_EVIDENCE));
+    if (latencyMs > this.#limitMs && (numbers[at + SAMPLES] as number) >= EVIDENCE) {
+      cost *= (SLOW_RATIO * latencyMs) / this.#limitMs;
     }
     const failing = numbers[at + FAILING] as number;
     if (failing > FEW_FAILURES) {
@@ -165,6 +166,7 @@ function learn(numbers: Float64Array, at: number, sampleMs: number, nowMs: numbe
   const samples = numbers[at + SAMPLES] as number;
   const latencyMs = numbers[at + LATENCY] as number;
   if (samples === 0) numbers[at + LATENCY] = sampleMs;
+  else if (samples < FIRST_SAMPLES) numbers[at + LATENCY] = Math.min(latencyMs, sampleMs);
   else {
     const gapMs = nowMs - (numbers[at + UPDATED] as number);
     const step = gapMs > SHORT_GAP_MS ? 1 - Math.exp(-gapMs / AVERAGE_MS) : LEAST_STEP;

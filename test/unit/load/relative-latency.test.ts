@@ -71,6 +71,28 @@ describe('relative latency', () => {
     expect(odd.value(11_000)).toBeGreaterThan(200);
   });
 
+  it('of the first calls takes the fastest, which paid for no cold start', () => {
+    const all = loads(3);
+    const [cold] = all as [Load];
+    call(cold, 100, 500);
+    for (let nowMs = 200; nowMs <= 900; nowMs += 100) {
+      for (const load of all) call(load, nowMs, 2);
+      expect(costs(all, nowMs)).toEqual([1, 1, 1]);
+    }
+  });
+
+  it('takes an endpoint for slow from its fourth call on', () => {
+    const all = loads(3);
+    const [slow, ...others] = all as [Load, Load, Load];
+    for (let nowMs = 200; nowMs <= 500; nowMs += 100) {
+      expect(slow.value(nowMs)).toBe(100);
+      for (const load of others) call(load, nowMs, 2);
+      call(slow, nowMs, 100);
+    }
+    call(others[0] as Load, 700, 2);
+    expect(slow.value(700)).toBeGreaterThan(300);
+  });
+
   it('tries an endpoint again that got no call for a while', () => {
     const all = settled(20, 20, 200);
     const [fast, , slow] = all as [Load, Load, Load];
