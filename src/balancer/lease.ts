@@ -9,6 +9,7 @@ export interface LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void;
+  /** The balancer's clock, in ms. */
   now(): number;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;

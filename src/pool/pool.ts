@@ -52,6 +52,7 @@ export class Pool<C> {
   /** The endpoints that get the first calls after a start. */
   readonly first: FirstDrawn<C> = new FirstDrawn();
   #members: readonly Member<C>[] = [];
+  /** Of the subchannels, for loads that compare them. */
   readonly #loads = { loads: new Set<Load>() };
   /** Calls started on subchannels that are now closed. */
   #startedBefore = 0;

@@ -176,8 +176,9 @@ export class SocketPlacer {
   }
 
   /** As `balancer.close`: connections may stay for `pool.drainTimeoutMs`, or until `signal` aborts. */
-  close(signal?: AbortSignal): Promise<void> {
-    return this.#closing.close(signal);
+  async close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
+    checkKeys('close', options, ['signal']);
+    return this.#closing.close(options.signal);
   }
 
   #transport(): Transport<Site> {

@@ -213,9 +213,8 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #detached(response: IncomingMessage, socket: Socket): void {
     const attempts = this.#attempts;
     const lease = attempts.conclude() as Lease<PodAgent>;
-    const latencyMs = this.#owner.clock.now() - lease.startedMs;
     const closed = (): void => {
-      lease.end(answerOutcome(response), latencyMs);
+      lease.end(answerOutcome(response));
       attempts.report(lease);
     };
     if (socket.destroyed) closed();

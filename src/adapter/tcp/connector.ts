@@ -1,7 +1,7 @@
 import { isIP, type LookupFunction, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type Balancer, outcomes } from '../../index.js';
-import { asError, checkFunction, checkKeys, optionError, SocketPlacer } from '../kit/index.js';
+import { asError, checkFunction, optionError, SocketPlacer } from '../kit/index.js';
 import { ConnectingSocket } from './connecting-socket.js';
 import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
 
@@ -65,13 +65,8 @@ class ServiceConnector implements Connector {
     return new ConnectingSocket((signal) => this.connect({ signal }));
   }
 
-  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
-    try {
-      checkKeys('close', options, ['signal']);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    return this.#placer.close(options.signal);
+  close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void> {
+    return this.#placer.close(options);
   }
 
   [Symbol.asyncDispose](): Promise<void> {

@@ -2,7 +2,7 @@ import type { Agent } from 'node:http';
 import { type ClientOptions, WebSocket } from 'ws';
 import type { Balancer } from '../../index.js';
 import { OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { checkKeys, checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
+import { checkLeaveCode, type HeldSocket, optionError, SocketPlacer } from '../kit/index.js';
 import { type AgentParts, PlacingAgent, SharedAgent } from './agent.js';
 import { LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
 
@@ -79,13 +79,8 @@ class BalancedWebSockets implements ServiceWebSockets {
     } as typeof WebSocket;
   }
 
-  close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
-    try {
-      checkKeys('close', options, ['signal']);
-    } catch (error) {
-      return Promise.reject(error);
-    }
-    return this.#placer.close(options.signal);
+  close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void> {
+    return this.#placer.close(options);
   }
 
   [Symbol.asyncDispose](): Promise<void> {
