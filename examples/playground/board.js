@@ -1,5 +1,6 @@
 // @ts-check
 /** What is known of one client: the last minute for the live views, and sums per segment for the table. */
+import { NO_FRAME } from './clients/websocket.js';
 import { Histogram } from './histogram.js';
 
 const KEEP_MS = 60_000;
@@ -17,10 +18,17 @@ const SPREAD_MIN_ANSWERS = 50;
  * @property {Map<string, number>} pods
  * @property {Histogram} latency
  * @property {Map<string, number>} errors
+ * @property {Map<string, number>} closes of long-lived connections, by code
  */
 
 /** @returns {Totals} */
-const emptyTotals = () => ({ requests: 0, pods: new Map(), latency: new Histogram(), errors: new Map() });
+const emptyTotals = () => ({
+  requests: 0,
+  pods: new Map(),
+  latency: new Histogram(),
+  errors: new Map(),
+  closes: new Map(),
+});
 
 /** @param {Map<string, number>} into @param {Record<string, number>} from */
 function addCounts(into, from) {
@@ -33,6 +41,7 @@ function addTally(into, tally) {
   addCounts(into.pods, tally.pods);
   into.latency.addPairs(tally.latency);
   addCounts(into.errors, tally.errors);
+  addCounts(into.closes, tally.closes);
 }
 
 /** @param {Iterable<number>} counts */
@@ -40,6 +49,9 @@ const sum = (counts) => [...counts].reduce((total, count) => total + count, 0);
 
 /** How many errors there are in all. @param {Totals} totals */
 export const errorCount = (totals) => sum(totals.errors.values());
+
+/** How many long-lived connections ended without a close frame. @param {Totals} totals */
+export const cutCount = (totals) => totals.closes.get(String(NO_FRAME)) ?? 0;
 
 /**
  * The busiest pod's share against the mean over `pods`: 1 is even. Undefined without answers.
@@ -98,9 +110,9 @@ export class Board {
     return totals;
   }
 
-  /** Requests and errors since the start. */
+  /** Requests, errors and connections that were cut, since the start. */
   sums() {
-    return { requests: this.#all.requests, errors: errorCount(this.#all) };
+    return { requests: this.#all.requests, errors: errorCount(this.#all), cut: cutCount(this.#all) };
   }
 
   /**
@@ -124,6 +136,8 @@ export class Board {
       errors: errorCount(this.#all),
       recentErrors: errorCount(this.#since(now - LATENCY_WINDOW_MS)),
       errorKinds: Object.fromEntries(this.#all.errors),
+      cut: cutCount(this.#all),
+      closes: Object.fromEntries(this.#all.closes),
       inFlight: this.#inFlight,
       setAside: this.setAside,
       latestMs: this.latestMs,

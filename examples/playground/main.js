@@ -92,8 +92,11 @@ async function live(options) {
   });
   endings.push(() => {
     closeTerminal();
-    for (const { protocol, name, requests, errors } of playground.totals()) {
-      console.log(`${protocol.title.padEnd(5)} ${name.padEnd(11)}  ${requests} ${protocol.requests}, ${errors} failed`);
+    for (const { protocol, name, requests, errors, cut } of playground.totals()) {
+      const cuts = protocol.longLived ? `; ${cut} connections ended without a close frame (1006)` : '';
+      console.log(
+        `${protocol.title.padEnd(9)} ${name.padEnd(11)}  ${requests} ${protocol.requests}, ${errors} failed${cuts}`,
+      );
     }
   });
   if (page && options.open) openBrowser(page.url);

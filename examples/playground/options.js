@@ -10,13 +10,13 @@ const PROTOCOLS = protocols.map(({ name }) => name);
 
 /** With `--once` all clients of all protocols send at the same time. */
 const ONCE_PER_SECOND = 100;
-// All three at the same time are much for two cores.
-const ONCE_PROTOCOLS = 'http,grpc';
+// All of them at the same time are much for two cores.
+const ONCE_PROTOCOLS = 'http,grpc,websocket';
 
 export const USAGE = `evenkeel playground: the same traffic through ordinary clients and through evenkeel
 
   npm start                     live, here and on a web page, until Ctrl-C
-  npm start -- --once           a quarter of a minute: steady, scale up, kill -9, rolling update; then tables
+  npm start -- --once           a third of a minute: steady, scale up, kill -9, rolling update; then tables
                                 (exit code 0, or 1 when evenkeel lost a request or spread unevenly)
 
 Options, after "npm start --":
@@ -24,9 +24,9 @@ Options, after "npm start --":
                    (live: all, one shown at a time, keys ${protocols.map(({ key }) => key).join(' ')}; with --once ${ONCE_PROTOCOLS})
   --pods <n>       pods to begin with, 1 to ${MAX_PODS}                   (5; with --once 3, at most ${MAX_PODS - 2})
   --rate <n>       requests per second of each client, 10 to 2000
-                   (${protocols.map(({ title, perSecond }) => `${title} ${perSecond}`).join(', ')}; with --once ${ONCE_PER_SECOND}; fewer on a busy machine)
+                   (${protocols.map(({ title, perSecond }) => `${title} ${perSecond}`).join(', ')}; with --once at most ${ONCE_PER_SECOND}; fewer on a busy machine)
   --picker <name>  how evenkeel chooses: ${PICKERS.join(', ')}
-                   (the library's default, p2c over requests in flight)
+                   (the library's default; WebSockets always go where the fewest are)
   --port <n>       port of the web page on 127.0.0.1        (8080, or any free one if that is taken)
   --no-page        no web page, the terminal only
   --open           open the page in the browser
@@ -61,7 +61,7 @@ export function readOptions(args) {
     once,
     pods: number('pods', values.pods, once ? 3 : 5, 1, once ? MAX_PODS - 2 : MAX_PODS),
     /** Of each client. A rate that was asked for stands; the default is lowered on a busy machine. @param {import('./protocols.js').Protocol} protocol */
-    perSecondOf: (protocol) => asked ?? (once ? ONCE_PER_SECOND : protocol.perSecond),
+    perSecondOf: (protocol) => asked ?? (once ? Math.min(ONCE_PER_SECOND, protocol.perSecond) : protocol.perSecond),
     lowerRate: asked === undefined,
     picker,
     /** Undefined = 8080, or any other when that is taken. */

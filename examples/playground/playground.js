@@ -147,8 +147,7 @@ export function createPlayground(options, log, onDeath) {
     totals: () =>
       traffics.flatMap((traffic) =>
         traffic.clients.map(({ name, title }) => {
-          const { requests, errors } = traffic.boardOf(name).sums();
-          return { protocol: traffic.protocol, name, title, requests, errors };
+          return { protocol: traffic.protocol, name, title, ...traffic.boardOf(name).sums() };
         }),
       ),
     async close() {

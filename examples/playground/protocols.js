@@ -19,6 +19,7 @@ import { database, orders } from './workloads.js';
  * @property {string} key of the keyboard
  * @property {string} requests what is sent, in the plural
  * @property {number} perSecond how many of them each client sends, if nothing else was asked for. One pod alone can answer 200
+ * @property {boolean} [longLived] its connections live for hours: what is spread is they, and not what is sent over them
  * @property {import('./workloads.js').Workload} workload who serves it
  * @property {readonly Shown[]} clients
  */
@@ -110,6 +111,31 @@ export const protocols = [
         title: 'evenkeel',
         connections: 'connections,',
         how: 'a server picked per query',
+        throughService: false,
+      },
+    ],
+  },
+  {
+    name: 'websocket',
+    title: 'WebSocket',
+    key: '4',
+    requests: 'messages',
+    perSecond: 60,
+    longLived: true,
+    workload: orders,
+    clients: [
+      {
+        name: 'ordinary',
+        title: 'Stock ws',
+        connections: 'WebSockets',
+        how: 'through the Service',
+        throughService: true,
+      },
+      {
+        name: 'evenkeel',
+        title: 'evenkeel',
+        connections: 'WebSockets,',
+        how: 'placed, told, evened out',
         throughService: false,
       },
     ],

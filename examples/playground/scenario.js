@@ -1,11 +1,12 @@
 // @ts-check
 /**
- * `npm start -- --once`: what happens to a Service on an ordinary day, in a quarter of a minute.
+ * `npm start -- --once`: what happens to a Service on an ordinary day, in a third of a minute.
  *
  * Every phase has two parts. First something happens, until all pods are ready again. Then comes a window in which all
  * pods are ready: the spread is counted there alone. Requests, latency and errors are those of the whole phase.
+ * Long-lived connections are counted at its end, which waits for evenkeel's to be even.
  */
-import { errorCount, maxOverMean } from './board.js';
+import { cutCount, errorCount, maxOverMean } from './board.js';
 import { Histogram } from './histogram.js';
 import { busiestPod, describeState } from './state.js';
 
@@ -19,9 +20,14 @@ const CALM_MS = 150;
 const NEWS_TIMEOUT_MS = 30_000;
 // The clients hear of the last ready pod a moment after the cluster knows it.
 const NEWS_MS = 250;
+// evenkeel looks every five seconds or so whether long-lived connections are even.
+const EVEN_TIMEOUT_MS = 12_000;
+// What the verdict lets pass. Connections are few, so one more on a pod is much.
+const EVEN_RATIO = 1.2;
 
 /** @typedef {import('./cluster.js').Cluster} Cluster */
 /** @typedef {import('./traffic.js').Traffic} Traffic */
+/** @typedef {import('./cluster.js').PodView} PodView */
 
 /** @type {{ name: string, act: (cluster: Cluster, traffics: readonly Traffic[]) => void }[]} */
 const PHASES = [
@@ -85,7 +91,8 @@ async function playOne(cluster, traffics, perSecondOf, progress) {
     await sleep(NEWS_MS);
     const window = await nextSegment();
     await sleep(WINDOW_MS * stretch);
-    phases.push({ name, before, window, pods: cluster.pods().map((pod) => pod.name) });
+    await untilEven(cluster, traffics);
+    phases.push({ name, before, window, pods: cluster.pods() });
   }
   const after = await nextSegment();
   const segments = Array.from({ length: after }, (_, segment) => segment);
@@ -100,8 +107,22 @@ async function playOne(cluster, traffics, perSecondOf, progress) {
   }));
 }
 
-/** @param {ReturnType<Cluster['pods']>[number]} pod @param {Traffic} traffic */
-const isConnected = (pod, { protocol }) => (pod.connections[`${protocol.name}/evenkeel`] ?? 0) > 0;
+/** @param {PodView} pod @param {Traffic} traffic */
+const isConnected = (pod, { protocol }) => protocol.longLived || connectionsOf(pod, protocol, 'evenkeel') > 0;
+
+/** @param {PodView} pod @param {import('./protocols.js').Protocol} protocol @param {string} client */
+const connectionsOf = (pod, protocol, client) => pod.connections[`${protocol.name}/${client}`] ?? 0;
+
+/** Waits until evenkeel's long-lived connections are even, and no longer than a while: the verdict sees to the rest. @param {Cluster} cluster @param {readonly Traffic[]} traffics */
+async function untilEven(cluster, traffics) {
+  const isEven = () =>
+    traffics.every(({ protocol }) => {
+      const counts = cluster.pods().map((pod) => connectionsOf(pod, protocol, 'evenkeel'));
+      return !protocol.longLived || Math.max(...counts) - Math.min(...counts) <= 1;
+    });
+  const end = performance.now() + EVEN_TIMEOUT_MS;
+  while (!isEven() && performance.now() < end) await sleep(POLL_MS);
+}
 
 /** @param {Traffic} traffic @param {string} client @param {number} segment */
 function unended(traffic, client, segment) {
@@ -109,10 +130,11 @@ function unended(traffic, client, segment) {
   return totals.requests - totals.latency.total - errorCount(totals);
 }
 
-/** @typedef {{ name: string, before: number, window: number, pods: string[] }} Phase before, window: segments of time */
+/** @typedef {{ name: string, before: number, window: number, pods: readonly PodView[] }} Phase before, window: segments of time */
 
 /** @param {Traffic} traffic @param {string} client @param {Phase} phase */
 function sumUp(traffic, client, { name, before, window, pods }) {
+  const { protocol } = traffic;
   const parts = [before, window].map((segment) => traffic.boardOf(client).segment(segment));
   const latency = new Histogram();
   /** @type {Map<string, number>} */
@@ -121,22 +143,29 @@ function sumUp(traffic, client, { name, before, window, pods }) {
     latency.addPairs(part.latency.pairs());
     for (const [kind, count] of part.errors) errorKinds.set(kind, (errorKinds.get(kind) ?? 0) + count);
   }
-  const counts = traffic.boardOf(client).segment(window).pods;
-  const perPod = pods.map((pod) => counts.get(pod) ?? 0);
+  const counts = protocol.longLived
+    ? new Map(pods.map((pod) => [pod.name, connectionsOf(pod, protocol, client)]))
+    : traffic.boardOf(client).segment(window).pods;
+  const perPod = pods.map((pod) => counts.get(pod.name) ?? 0);
   const meanPerPod = perPod.reduce((total, count) => total + count, 0) / pods.length;
   return {
     phase: name,
-    protocol: traffic.protocol,
+    protocol,
     client,
     requests: parts.reduce((total, part) => total + part.requests, 0),
     perPod,
-    maxOverMean: maxOverMean(counts, pods) ?? Number.NaN,
+    maxOverMean:
+      maxOverMean(
+        counts,
+        pods.map((pod) => pod.name),
+      ) ?? Number.NaN,
     // Pods drawn by chance differ by some 1/sqrt(n); four times that is no chance any more.
-    maxOverMeanLimit: Math.max(1.05, 1 + 4 / Math.sqrt(meanPerPod)),
+    maxOverMeanLimit: protocol.longLived ? EVEN_RATIO : Math.max(1.05, 1 + 4 / Math.sqrt(meanPerPod)),
     p50Ms: latency.quantile(0.5),
     p99Ms: latency.quantile(0.99),
     errors: parts.reduce((total, part) => total + errorCount(part), 0),
     errorKinds,
+    cut: parts.reduce((total, part) => total + cutCount(part), 0),
   };
 }
 

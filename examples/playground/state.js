@@ -1,6 +1,8 @@
 // @ts-check
 /** Everything the views show, at one moment: plain data, the same for terminal and page. */
 
+import { maxOverMean } from './board.js';
+
 /** @typedef {ReturnType<typeof describeState>} State */
 /** @typedef {State['clients'][number]} ClientState */
 
@@ -16,18 +18,23 @@ export function describeState(cluster, traffic) {
   const ready = pods.filter((pod) => pod.ready).map((pod) => pod.name);
   const clients = traffic.clients.map((client) => {
     const live = traffic.boardOf(client.name).live(now, ready, cluster.readySince());
+    const openConnections = Object.fromEntries(
+      pods.map((pod) => [pod.name, pod.connections[`${protocol.name}/${client.name}`] ?? 0]),
+    );
     return {
       ...client,
       ...live,
       answers: Object.fromEntries(pods.map((pod) => [pod.name, live.answers[pod.name] ?? 0])),
-      openConnections: Object.fromEntries(
-        pods.map((pod) => [pod.name, pod.connections[`${protocol.name}/${client.name}`] ?? 0]),
-      ),
+      openConnections,
+      /** What is spread over the pods: requests per second, or connections. */
+      load: protocol.longLived ? openConnections : live.perSecond,
+      ...(protocol.longLived && { maxOverMean: maxOverMean(new Map(Object.entries(openConnections)), ready) }),
     };
   });
   return {
     protocol: protocol.name,
     requests: protocol.requests,
+    longLived: protocol.longLived ?? false,
     engine: protocol.workload.engine,
     perSecond: traffic.perSecond(),
     desired: cluster.desired(),

@@ -1,8 +1,11 @@
 // @ts-check
 /** The result of `--once` as a table, and the verdict over it. */
 import { BEGUN } from './clients/recorder.js';
+import { CUT } from './clients/websocket.js';
 import { formatMs } from './terminal.js';
 
+/** The phase in which a pod dies with whatever it holds. */
+const DEATH = 'kill -9';
 // Round robin takes turns, so chance has no part in it. A request cannot be split: few of them differ by one.
 const ROUND_ROBIN_LIMIT = 1.01;
 /** @param {Row} row */
@@ -18,13 +21,15 @@ export const formatTables = (results) =>
   results
     .map(
       ({ protocol, rows }) =>
-        `${[protocol.title, protocol.workload.engine].filter(Boolean).join(': ')}\n\n${formatTable(rows)}`,
+        `${[protocol.title, protocol.workload.engine].filter(Boolean).join(': ')}\n\n${formatTable(protocol, rows)}`,
     )
     .join('\n\n');
 
-/** @param {readonly Row[]} rows @returns {string} */
-function formatTable(rows) {
-  const head = ['phase', 'client', 'requests', 'p50 ms', 'p99 ms', 'errors', 'max/mean', 'requests per pod, all ready'];
+/** @param {import('./protocols.js').Protocol} protocol @param {readonly Row[]} rows @returns {string} */
+function formatTable({ longLived }, rows) {
+  const head = longLived
+    ? ['phase', 'client', 'messages', 'p50 ms', 'p99 ms', 'errors', 'cut', 'max/mean', 'connections per pod at its end']
+    : ['phase', 'client', 'requests', 'p50 ms', 'p99 ms', 'errors', 'max/mean', 'requests per pod, all ready'];
   const cells = rows.map((row, index) => [
     row.phase === rows[index - 1]?.phase ? '' : row.phase,
     row.client,
@@ -32,6 +37,7 @@ function formatTable(rows) {
     formatMs(row.p50Ms),
     formatMs(row.p99Ms),
     String(row.errors),
+    ...(longLived ? [String(row.cut)] : []),
     row.maxOverMean.toFixed(2),
     row.perPod.map((count) => String(count).padStart(4)).join(' '),
   ]);
@@ -56,14 +62,18 @@ export function judge(rows, picker) {
   for (const row of rows) {
     if (row.client !== 'evenkeel') continue;
     const { title, requests } = row.protocol;
-    const limit = picker === 'round-robin' ? roundRobinLimit(row) : row.maxOverMeanLimit;
-    const begun = [...row.errorKinds]
-      .filter(([kind]) => kind.endsWith(BEGUN))
+    const { longLived } = row.protocol;
+    const limit = picker === 'round-robin' && !longLived ? roundRobinLimit(row) : row.maxOverMeanLimit;
+    const excused = [...row.errorKinds]
+      .filter(([kind]) => kind.endsWith(BEGUN) || (kind === CUT && row.phase === DEATH))
       .reduce((sum, [, count]) => sum + count, 0);
-    if (row.errors > begun)
+    if (row.errors > excused)
       failures.push(
         `${title}, ${row.phase}: evenkeel lost ${row.errors} of ${row.requests} ${requests} (${kinds(row)})`,
       );
+    if (longLived && row.cut > 0 && row.phase !== DEATH) {
+      failures.push(`${title}, ${row.phase}: ${row.cut} connections of evenkeel ended without a close frame`);
+    }
     // Not a number means that nothing was answered, which is no even spread either.
     if (!(row.maxOverMean <= limit)) {
       failures.push(
@@ -90,12 +100,14 @@ export const formatSums = (results) =>
     .join('\n');
 
 /** @param {import('./protocols.js').Protocol} protocol @param {string} client @param {readonly Row[]} rows */
-function sumLine({ title, requests: what }, client, rows) {
+function sumLine({ title, requests: what, longLived }, client, rows) {
   const requests = rows.reduce((sum, row) => sum + row.requests, 0);
   const errors = rows.reduce((sum, row) => sum + row.errors, 0);
   const reasons = rows.filter((row) => row.errors > 0).map((row) => `${row.phase}: ${kinds(row)}`);
   const why = errors === 0 ? '' : ` (${reasons.join('; ')})`;
-  return `${title.padEnd(5)} ${client.padEnd(11)}  ${requests} ${what}, ${errors} lost${why}`;
+  const cut = rows.reduce((sum, row) => sum + row.cut, 0);
+  const cuts = longLived ? `; ${cut} connections ended without a close frame (1006)` : '';
+  return `${title.padEnd(9)} ${client.padEnd(11)}  ${requests} ${what}, ${errors} lost${why}${cuts}`;
 }
 
 /** @param {Row} row */

@@ -43,17 +43,17 @@ function bar(share, width) {
  */
 function column(state, client, width, paint) {
   const ready = state.pods.filter((pod) => pod.ready).length;
-  const fair = ready === 0 ? 0 : Object.values(client.perSecond).reduce((sum, rate) => sum + rate, 0) / ready;
+  const fair = ready === 0 ? 0 : Object.values(client.load).reduce((sum, load) => sum + load, 0) / ready;
   const connections = Object.values(client.openConnections).reduce((sum, count) => sum + count, 0);
   const narrow = width < WIDE_COLUMN;
   const labelWidth = narrow ? Math.min(12, Math.max(6, width - 22)) : 15;
   const barWidth = Math.max(4, width - labelWidth - 14);
   const rows = state.pods.map((pod) => {
-    const rate = client.perSecond[pod.name] ?? 0;
+    const rate = client.load[pod.name] ?? 0;
     const filled = bar(fair === 0 ? 0 : rate / (fair * 3), barWidth);
     const colour = fair > 0 && rate > fair * UNEVEN ? paint.red : rate < fair / UNEVEN ? paint.yellow : paint.cyan;
     const label = pod.state !== 'ready' ? pod.state : client.setAside.includes(pod.name) ? 'set aside' : '';
-    return `${pod.shortName} ${colour(filled)} ${rate.toFixed(0).padStart(4)}/s ${paint.dim(label.slice(0, labelWidth).padEnd(labelWidth))}`;
+    return `${pod.shortName} ${colour(filled)} ${rate.toFixed(0).padStart(4)}${state.longLived ? '  ' : '/s'} ${paint.dim(label.slice(0, labelWidth).padEnd(labelWidth))}`;
   });
   const spread = `${formatRatio(client.maxOverMean)} ×`;
   const even = client.maxOverMean !== undefined && client.maxOverMean < UNEVEN;
@@ -64,9 +64,10 @@ function column(state, client, width, paint) {
       `${connections} connection${connections === 1 ? '' : 's'}, ${client.inFlight} ${narrow ? 'busy' : 'in flight'}`,
     ),
     ...rows,
-    `${narrow ? 'busiest' : 'busiest pod'} ${(even ? paint.green : paint.red)(spread)} ${narrow ? 'mean' : 'the mean'}`,
+    `${state.longLived ? 'fullest' : 'busiest'}${narrow ? '' : ' pod'} ${(even ? paint.green : paint.red)(spread)} ${narrow ? 'mean' : 'the mean'}`,
     `p50 ${formatMs(client.p50Ms)} ms${narrow ? '  ' : '   '}p99 ${formatMs(client.p99Ms)} ms`,
     client.errors === 0 ? paint.green('no errors') : paint.red(`${client.errors} errors`),
+    ...(state.longLived ? [client.cut === 0 ? paint.green('none cut') : paint.red(`${client.cut} cut (1006)`)] : []),
   ];
 }
 
@@ -179,6 +180,8 @@ export function startTerminal({ output, input, state, log, head, act, quit }) {
 
 /** One client in one line. @param {State} state @param {ClientState} client */
 function plainLine(state, client) {
-  const pods = state.pods.map((pod) => `${pod.shortName} ${(client.perSecond[pod.name] ?? 0).toFixed(0)}/s`).join(', ');
-  return `${state.protocol} ${client.name.padEnd(11)}  max/mean ${formatRatio(client.maxOverMean)}  p50 ${formatMs(client.p50Ms)} ms  p99 ${formatMs(client.p99Ms)} ms  errors ${client.errors}  (${pods})`;
+  const unit = state.longLived ? '' : '/s';
+  const pods = state.pods.map((pod) => `${pod.shortName} ${(client.load[pod.name] ?? 0).toFixed(0)}${unit}`).join(', ');
+  const cuts = state.longLived ? `  cut ${client.cut}` : '';
+  return `${state.protocol} ${client.name.padEnd(11)}  max/mean ${formatRatio(client.maxOverMean)}  p50 ${formatMs(client.p50Ms)} ms  p99 ${formatMs(client.p99Ms)} ms  errors ${client.errors}${cuts}  (${pods})`;
 }

@@ -11,12 +11,13 @@ import { mariadbPath } from '../../test/support/mariadb/program.mjs';
  * @property {string} [engine] what its pods are, when that depends on the machine
  */
 
-/** One Deployment that serves both protocols from the same pods. @type {Workload} */
+/** One Deployment that serves these protocols from the same pods. @type {Workload} */
 export const orders = {
   name: 'orders',
   ports: [
     { name: 'http', port: 80 },
     { name: 'grpc', port: 50_051 },
+    { name: 'websocket', port: 8_080 },
   ],
   failsFast: true,
   isMariadb: false,

@@ -32,15 +32,18 @@ export interface Row {
   readonly requests: number;
   readonly errors: number;
   readonly maxOverMean: number;
+  /** Connections that ended without a close frame; of long-lived ones alone. */
+  readonly cut: number;
   readonly perPod: readonly number[];
 }
 
 const PHASES = ['start, steady', 'scale up', 'kill -9', 'rolling update'];
 
-export type Protocol = 'HTTP' | 'gRPC';
+export type Protocol = 'HTTP' | 'gRPC' | 'WebSocket';
 const CLIENTS: Readonly<Record<Protocol, readonly string[]>> = {
   HTTP: ['ordinary', 'evenkeel'],
   gRPC: ['ordinary', 'round-robin', 'evenkeel'],
+  WebSocket: ['ordinary', 'evenkeel'],
 };
 const PROTOCOLS = Object.keys(CLIENTS) as Protocol[];
 
@@ -65,23 +68,27 @@ export function readTable(stdout: string, protocol: Protocol): Row[] {
   const all = stdout.split('\n');
   const lines = all.slice(all.indexOf(protocol));
   const rulerAt = lines.findIndex((line) => /^-+( {2}-+)+$/.test(line));
+  const head = lines[rulerAt - 1] ?? '';
   const columns = [...(lines[rulerAt] ?? '').matchAll(/-+/g)].map(({ index, 0: dashes }) => [
     index,
     index + dashes.length,
   ]);
+  const titles = columns.map(([from, to]) => head.slice(from, to).trim());
   let phase = '';
   return lines.slice(rulerAt + 1, lines.indexOf('', rulerAt)).map((line) => {
     const cells = columns.map(([from, to], column) =>
       line.slice(from, column === columns.length - 1 ? undefined : to).trim(),
     );
     phase = cells[0] || phase;
+    const cellOf = (title: string): string | undefined => cells[titles.indexOf(title)];
     return {
       phase,
       client: cells[1] ?? '',
       requests: Number(cells[2]),
-      errors: Number(cells[5]),
-      maxOverMean: Number(cells[6]),
-      perPod: (cells[7] ?? '').split(/\s+/).map(Number),
+      errors: Number(cellOf('errors')),
+      cut: Number(cellOf('cut') ?? 0),
+      maxOverMean: Number(cellOf('max/mean')),
+      perPod: (cells.at(-1) ?? '').split(/\s+/).map(Number),
     };
   });
 }
@@ -97,7 +104,7 @@ export function judgeRun(ended: Ended, machine: Machine, options: JudgeOptions =
       : { broken: [gaveUp], notJudged: [], showsNothing: false };
   }
   // What the run itself holds against evenkeel, a line each.
-  const held = ended.stderr.split('\n').filter((line) => /^(HTTP|gRPC), /.test(line));
+  const held = ended.stderr.split('\n').filter((line) => /^(HTTP|gRPC|WebSocket), /.test(line));
   const excused = isBusy && ended.code === 1 ? held.filter(isTheMachines) : [];
   const broken = held.filter((line) => !excused.includes(line));
   if (ended.code !== 0 && held.length === 0) broken.push(`it ended with ${ended.code}, and does not say why`);
@@ -115,9 +122,9 @@ export function judgeRun(ended: Ended, machine: Machine, options: JudgeOptions =
   return { broken, notJudged, showsNothing: excused.length > 0 };
 }
 
-/** Whether a line of the verdict tells of time that ran out, or of the unevenness that makes. */
+/** Whether a line of the verdict tells of time that ran out, or of what that makes: unevenness, connections that leave too late. */
 const isTheMachines = (line: string): boolean =>
-  line.includes('max/mean') || /\(\)$/.test(line.replace(OUT_OF_TIME, ''));
+  line.includes('max/mean') || line.includes('without a close frame') || /\(\)$/.test(line.replace(OUT_OF_TIME, ''));
 
 /** Such as `HTTP, kill -9`. */
 const phaseOf = (line: string): string => line.slice(0, line.indexOf(': '));
@@ -135,10 +142,11 @@ function missing(rows: readonly Row[], protocol: Protocol): string[] {
 
 /** Requests evenkeel lost, by the table alone. */
 function lost(rows: readonly Row[], protocol: Protocol, said: string, excused: readonly string[]): string[] {
-  // What the run itself does not hold against evenkeel: kill -9 in the middle of an answer.
+  // What the run itself does not hold against evenkeel: kill -9 in the middle of an answer, or of a WebSocket.
   if (said.includes('its answer had begun')) return [];
   return rows
     .filter(({ client, errors, phase }) => {
+      if (protocol === 'WebSocket' && phase === 'kill -9') return false;
       return client === 'evenkeel' && errors !== 0 && !excused.includes(`${protocol}, ${phase}`);
     })
     .map(({ phase, errors }) => `${protocol}, ${phase}: the table says that evenkeel lost ${errors}`);
@@ -158,6 +166,17 @@ function uneven(rows: readonly Row[], protocol: Protocol, { picker }: JudgeOptio
     // running for almost 200 ms, which is not yet called busy, takes 140 ms of its 120/s to the wrong side: 17 of 600.
     const apart = Math.abs(evenkeel.requests - ordinary.requests);
     expect(apart <= 2 + 0.03 * ordinary.requests, `the clients were sent ${apart} requests more or less`);
+    if (protocol === 'WebSocket') {
+      expect(evenkeel.maxOverMean <= 1.2, `max/mean is ${evenkeel.maxOverMean}, above 1.2`);
+      if (phase === 'scale up') {
+        const idle = ordinary.perPod.filter((count) => count === 0).length;
+        expect(idle === 2, `the ordinary client left ${idle} pods idle, not 2`);
+      }
+      if (phase !== 'rolling update') continue;
+      expect(evenkeel.cut === 0, `${evenkeel.cut} of evenkeel's connections were cut`);
+      expect(ordinary.cut >= 30, `${ordinary.cut} of the ordinary client's connections were cut, not all`);
+      continue;
+    }
     const answered = evenkeel.perPod.reduce((sum, count) => sum + count, 0);
     expect(answered > (isLowered ? 50 : 120), `${answered} requests are too few to say something`);
     const mean = answered / evenkeel.perPod.length;

@@ -23,7 +23,7 @@ import { Recorder } from './recorder.js';
  * @property {(options: { lane: string, deadlineMs: number }) => Promise<Answer>} ask sends one request; never rejects
  * @property {() => string[]} [setAside] names of the pods it leaves out because of what it saw of them
  */
-/** @typedef {(context: ClientContext) => Promise<Client>} CreateClient */
+/** `closed`: called with the code when a long-lived connection is closed. @typedef {(context: ClientContext, closed: (code: number) => void) => Promise<Client>} CreateClient */
 
 /**
  * @typedef {object} Begin
@@ -106,7 +106,9 @@ process.on('message', async (/** @type {Prepare | Begin | Rest | Mark} */ messag
   if (message.type === 'prepare') {
     try {
       const module = await import(`./${protocol}-${name}.js`);
-      client = await /** @type {CreateClient} */ (module.createClient)(message.context);
+      client = await /** @type {CreateClient} */ (module.createClient)(message.context, (code) =>
+        recorder.close(code, epochNow()),
+      );
       const meanMs = await warmUp(client);
       process.send?.({ type: 'prepared', meanMs });
     } catch (error) {

@@ -12,9 +12,10 @@ export const BEGUN = ', its answer had begun';
  * @property {Record<string, number>} pods answers by pod, answers with an error status included
  * @property {import('../histogram.js').HistogramPairs} latency of good answers
  * @property {Record<string, number>} errors by kind
+ * @property {Record<string, number>} closes long-lived connections that were closed in it, by code
  */
 
-/** @typedef {{ requests: number, pods: Record<string, number>, latency: Histogram, errors: Record<string, number> }} Open */
+/** @typedef {{ requests: number, pods: Record<string, number>, latency: Histogram, errors: Record<string, number>, closes: Record<string, number> }} Open */
 
 export class Recorder {
   /** @type {{ segment: number, from: number }[]} */
@@ -29,10 +30,15 @@ export class Recorder {
 
   /** A request was due; the result is the segment to report its end under. @param {number} dueAt */
   begin(dueAt) {
-    const found = this.#segments.findLast(({ from }) => from <= dueAt);
-    const segment = found?.segment ?? 0;
+    const segment = this.#segmentAt(dueAt);
     this.#tally(segment).requests += 1;
     return segment;
+  }
+
+  /** A long-lived connection was closed. @param {number} code @param {number} at epoch ms */
+  close(code, at) {
+    const { closes } = this.#tally(this.#segmentAt(at));
+    closes[code] = (closes[code] ?? 0) + 1;
   }
 
   /** @param {number} segment @param {string} pod @param {number} latencyMs */
@@ -51,22 +57,28 @@ export class Recorder {
 
   /** Everything counted since the last call. @returns {Tally[]} */
   take() {
-    const tallies = [...this.#open].map(([segment, { requests, pods, latency, errors }]) => ({
+    const tallies = [...this.#open].map(([segment, { requests, pods, latency, errors, closes }]) => ({
       segment,
       requests,
       pods,
       latency: latency.pairs(),
       errors,
+      closes,
     }));
     this.#open.clear();
     return tallies;
+  }
+
+  /** @param {number} at epoch ms */
+  #segmentAt(at) {
+    return this.#segments.findLast(({ from }) => from <= at)?.segment ?? 0;
   }
 
   /** @param {number} segment @returns {Open} */
   #tally(segment) {
     let tally = this.#open.get(segment);
     if (tally === undefined) {
-      tally = { requests: 0, pods: {}, latency: new Histogram(), errors: {} };
+      tally = { requests: 0, pods: {}, latency: new Histogram(), errors: {}, closes: {} };
       this.#open.set(segment, tally);
     }
     return tally;

@@ -45,9 +45,10 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
   resized.observe(canvas);
   const spread = get(root, '.spread');
   const errors = get(root, '.errors');
+  const cuts = get(root, '.cuts');
   /** @type {Map<string, HTMLLIElement>} */
   const pods = new Map();
-  /** Answers by pod, and errors, as of the last message. @type {{ answers: Record<string, number>, errors: number } | undefined} */
+  /** Answers by pod, and what failed, as of the last message. @type {{ answers: Record<string, number>, failed: number } | undefined} */
   let seen;
 
   /** @param {string} name */
@@ -59,7 +60,7 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
     button.type = 'button';
     button.className = 'pod';
     button.dataset.pod = name;
-    for (const part of ['pick', 'badge', 'rate', 'name']) {
+    for (const part of ['pick', 'badge', 'load', 'name']) {
       const span = document.createElement('span');
       span.className = part;
       button.append(span);
@@ -78,24 +79,24 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
     const own = ownOf(state);
     if (own === undefined) return;
     const ready = state.pods.filter((pod) => pod.ready).length;
-    const even = Object.values(own.perSecond).reduce((sum, rate) => sum + rate, 0) / Math.max(ready, 1);
+    const even = Object.values(own.load).reduce((sum, load) => sum + load, 0) / Math.max(ready, 1);
     const items = state.pods.map((pod) => {
-      const rate = own.perSecond[pod.name] ?? 0;
+      const load = own.load[pod.name] ?? 0;
       const item = podElement(pod.name);
       const button = get(item, '.pod');
       const aside = own.setAside.includes(pod.name) && pod.state !== 'dead';
       const badge = pod.state === 'ready' ? (aside ? 'set aside' : '') : aside ? `${pod.state}, set aside` : pod.state;
       button.dataset.state = pod.state;
       button.dataset.aside = aside ? 'yes' : 'no';
-      button.dataset.level = levelOf(even > 0 ? rate / even : 0);
-      button.dataset.rate = rate.toFixed(1);
+      button.dataset.level = levelOf(even > 0 ? load / even : 0);
+      button.dataset.load = load.toFixed(1);
       button.dataset.target = pod.name === target ? 'yes' : 'no';
       button.setAttribute('aria-pressed', String(pod.name === chosen));
       button.setAttribute(
         'aria-label',
-        `pod ${pod.shortName}, ${badge || 'ready'}, ${Math.round(rate)} ${state.requests} per second`,
+        `pod ${pod.shortName}, ${badge || 'ready'}, ${Math.round(load)} ${state.longLived ? 'connections' : `${state.requests} per second`}`,
       );
-      setText(get(item, '.rate'), String(Math.round(rate)));
+      setText(get(item, '.load'), String(Math.round(load)));
       setText(get(item, '.name'), pod.shortName);
       setText(get(item, '.badge'), badge);
       return item;
@@ -112,7 +113,7 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
       state.pods.map((pod) => ({
         name: pod.name,
         state: pod.state,
-        perSecond: own.perSecond[pod.name] ?? 0,
+        load: own.load[pod.name] ?? 0,
         connections: own.openConnections[pod.name] ?? 0,
       })),
       ready,
@@ -128,14 +129,21 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
     setText(get(root, '.kind'), connections === 1 ? kind.replace(/s(?=,?$)/, '') : kind);
     const ratio = own.maxOverMean;
     spread.dataset.level = ratio === undefined ? 'none' : levelOf(ratio);
+    setText(get(spread, '.which'), state.longLived ? 'fullest pod' : 'busiest pod');
     setText(get(spread, '.value'), ratio === undefined ? '–' : `${ratio.toFixed(ratio < HIGH_RATIO ? 2 : 1)}×`);
     setText(get(root, '.p99'), formatTime(own.p99Ms));
     setText(get(root, '.p50'), formatTime(own.p50Ms));
-    errors.dataset.any = own.errors > 0 ? 'yes' : 'no';
-    errors.title = Object.entries(own.errorKinds)
-      .map(([kind, count]) => `${count} × ${kind}`)
-      .join('\n');
-    setText(get(errors, '.value'), formatCount(own.errors));
+    showTrouble(
+      errors,
+      own.errors,
+      Object.entries(own.errorKinds).map(([kind, count]) => `${count} × ${kind}`),
+    );
+    cuts.hidden = !state.longLived;
+    showTrouble(
+      cuts,
+      own.cut,
+      Object.entries(own.closes).map(([code, count]) => `${count} × closed with ${code}`),
+    );
     const { p99PerSecond } = own;
     // A minute when there is one; the first seconds are not squeezed into a corner.
     const step = 120 / (Math.max(p99PerSecond.length, 15) - 1);
@@ -147,6 +155,13 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
     if (first === undefined) return;
     get(root, '.sparkline .line').setAttribute('d', `M${points.join('L')}`);
     get(root, '.sparkline .area').setAttribute('d', `M${points.join('L')}L120 34L${first.split(' ')[0]} 34Z`);
+  }
+
+  /** @param {HTMLElement} figure @param {number} count @param {readonly string[]} details */
+  function showTrouble(figure, count, details) {
+    figure.dataset.any = count > 0 ? 'yes' : 'no';
+    figure.title = details.join('\n');
+    setText(get(figure, '.value'), formatCount(count));
   }
 
   /** Lays the pods' buttons over their tanks. */
@@ -179,12 +194,13 @@ export function createPanel(stage, { name: clientName, title, connections: kind,
     fly(state, spreadMs) {
       const own = ownOf(state);
       if (own === undefined) return;
+      const failed = own.errors + own.cut;
       if (seen !== undefined && spreadMs !== undefined && !document.hidden) {
         const { answers } = seen;
         const news = Object.entries(own.answers).map(([pod, count]) => [pod, Math.max(0, count - (answers[pod] ?? 0))]);
-        scene.send(Object.fromEntries(news), Math.max(0, own.errors - seen.errors), performance.now(), spreadMs);
+        scene.send(Object.fromEntries(news), Math.max(0, failed - seen.failed), performance.now(), spreadMs);
       }
-      seen = { answers: own.answers, errors: own.errors };
+      seen = { answers: own.answers, failed };
     },
     /** What was seen belongs to another run. */
     forget() {

@@ -1,7 +1,8 @@
 // @ts-check
 /**
- * One ship: its pods are tanks on deck, the water in a tank is the pod's requests per second, every dot is a request that
- * was answered. The ship heels to where its load is. Knows nothing of where the data come from.
+ * One ship: its pods are tanks on deck, the water in a tank is the pod's requests per second, or its connections where those
+ * live for hours; every dot is a request that was answered. The ship heels to where its load is. Knows nothing of where the
+ * data come from.
  */
 import {
   drawConnections,
@@ -20,7 +21,7 @@ import { EVEN_FILL, FLIGHT_MS, LOST_MS } from './look.js';
  * @typedef {object} Tank
  * @property {string} name
  * @property {string} state
- * @property {number} perSecond
+ * @property {number} load
  * @property {number} connections
  */
 
@@ -97,7 +98,7 @@ export class Scene {
   update(tanks, ready) {
     this.#order = tanks;
     this.#ready = ready;
-    const total = tanks.reduce((sum, { perSecond }) => sum + perSecond, 0);
+    const total = tanks.reduce((sum, { load }) => sum + load, 0);
     const even = ready > 0 ? total / ready : 0;
     const names = new Set(tanks.map(({ name }) => name));
     for (const name of this.#tanks.keys()) if (!names.has(name)) this.#tanks.delete(name);
@@ -107,10 +108,10 @@ export class Scene {
     let busiest = 0;
     tanks.forEach((tank, index) => {
       const berth = berthOf(this.layout, tanks.length, index);
-      const ratio = even > 0 ? tank.perSecond / even : 0;
+      const ratio = even > 0 ? tank.load / even : 0;
       const known = this.#tanks.get(tank.name);
       this.#tanks.set(tank.name, { x: berth.x, width: berth.width, fill: 0, stir: 0, ...known, tank, ratio });
-      if (total > 0) moment += (tank.perSecond / total) * ((berth.x - middle) / half);
+      if (total > 0) moment += (tank.load / total) * ((berth.x - middle) / half);
       busiest = Math.max(busiest, ratio);
     });
     this.#heelGoal = Math.max(-MAX_HEEL, Math.min(MAX_HEEL, moment * HEEL_PER_MOMENT));

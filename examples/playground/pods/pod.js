@@ -38,6 +38,7 @@ connections.report((byLane) => process.send?.({ type: 'connections', connections
 const protocols = {
   http: async () => (await import('./http.js')).serveHttp,
   grpc: async () => (await import('./grpc.js')).serveGrpc,
+  websocket: async () => (await import('./websocket.js')).serveWebSocket,
   mysql: async () => (mariadb ? (await import('./mariadb.js')).serveMariadb : (await import('./mysql.js')).serveMysql),
 };
 

@@ -14,7 +14,7 @@ const WAIT_MS = 120_000;
  */
 const complaints = `(() => {
   const wrong = [];
-  const longest = { '.spread .value': '10.3×', '.errors .value': '12,345', '.p99': '1.25 s', '.p50': '850 ms', '.connections': '120' };
+  const longest = { '.spread .value': '10.3×', '.errors .value': '12,345', '.p99': '1.25 s', '.p50': '850 ms', '.connections': '120', '.cuts .value': '1,234' };
   const { clientWidth, scrollWidth } = document.documentElement;
   for (const panel of document.querySelectorAll('.panel')) {
     const outer = panel.getBoundingClientRect();
@@ -25,8 +25,11 @@ const complaints = `(() => {
     panel.querySelectorAll('.pod').forEach((pod, index) => inside(pod, 'pod ' + (index + 1)));
     for (const [selector, text] of Object.entries(longest)) panel.querySelector(selector).textContent = text;
     panel.querySelector('.errors').dataset.any = 'yes';
-    for (const selector of ['canvas', 'h2', '.title p', '.errors', '.sparkline', ...Object.keys(longest)]) inside(panel.querySelector(selector), selector);
-    const texts = ['.spread .value', '.spread .unit', '.latency .unit', '.errors .value', '.errors .unit', '.title p'];
+    panel.querySelector('.cuts').dataset.any = 'yes';
+    const hasCuts = !panel.querySelector('.cuts').hidden;
+    const shown = Object.keys(longest).filter((selector) => hasCuts || !selector.startsWith('.cuts'));
+    for (const selector of ['canvas', 'h2', '.title p', '.errors', '.sparkline', ...shown]) inside(panel.querySelector(selector), selector);
+    const texts = ['.spread .value', '.spread .unit', '.latency .unit', '.errors .value', '.errors .unit', '.title p', ...(hasCuts ? ['.cuts .value', '.cuts .unit'] : [])];
     const boxes = ['.sparkline', ...texts].map((selector) => {
       const range = document.createRange();
       range.selectNodeContents(panel.querySelector(selector));
@@ -65,7 +68,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 3 * WAIT_MS }, () 
     await stopPlayground(playground);
   });
 
-  it.each(['http', 'grpc'])(
+  it.each(['http', 'grpc', 'websocket'])(
     '%s: shows every pod and figure, nothing over another, and does not scroll sideways',
     async (protocol) => {
       const tab = page.locator(`[data-protocol="${protocol}"]`);
@@ -78,8 +81,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 3 * WAIT_MS }, () 
             const counts = await page.evaluate(
               `[...document.querySelectorAll('.panel')].map((panel) => panel.querySelectorAll('.pod').length)`,
             );
-            const shown =
-              protocol === 'http' || (await page.locator('[data-protocol="grpc"][aria-pressed="true"]').count()) === 1;
+            const shown = (await page.locator(`[data-protocol="${protocol}"][aria-pressed="true"]`).count()) === 1;
             return shown && (counts as number[]).length >= 2 && (counts as number[]).every((count) => count === PODS);
           },
           WAIT_MS,

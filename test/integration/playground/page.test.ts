@@ -13,6 +13,11 @@ import { until } from '../../support/until.js';
 interface ClientState {
   readonly name: string;
   readonly perSecond: Readonly<Record<string, number>>;
+  /** What is spread: requests per second, or connections where they live for hours. */
+  readonly load: Readonly<Record<string, number>>;
+  readonly maxOverMean?: number;
+  /** Connections that ended without a close frame. */
+  readonly cut: number;
   readonly answers: Readonly<Record<string, number>>;
   readonly errors: number;
   readonly errorKinds: Readonly<Record<string, number>>;
@@ -130,7 +135,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
   });
 
   const pods = (client: string, filter = ''): Locator => page.locator(`#${client} .pod${filter}`);
-  const rateOf = async (pod: Locator): Promise<number> => Number(await pod.getAttribute('data-rate'));
+  const loadOf = async (pod: Locator): Promise<number> => Number(await pod.getAttribute('data-load'));
   const errorsOf = async (client: string): Promise<number> =>
     Number(await page.locator(`#${client} .errors .value`).textContent());
   /**
@@ -150,12 +155,12 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
   /** Every pod on both halves is ready, `count` of them, and each one serves evenkeel. */
   const allServe = (count: number): Promise<void> =>
     until(
-      `${count} ready pods, each with its share of evenkeel's requests`,
+      `${count} ready pods, each with its share of evenkeel's requests or connections`,
       async () => {
         if ((await pods('ordinary', '[data-state="ready"]').count()) !== count) return false;
         if ((await pods('evenkeel').count()) !== count) return false;
-        const rates = await Promise.all((await pods('evenkeel', '[data-state="ready"]').all()).map(rateOf));
-        return rates.length === count && rates.every((rate) => rate > 0);
+        const loads = await Promise.all((await pods('evenkeel', '[data-state="ready"]').all()).map(loadOf));
+        return loads.length === count && loads.every((load) => load > 0);
       },
       WAIT_MS,
     );
@@ -240,7 +245,7 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await stateOnPage(name, 'not ready');
     await until(
       'evenkeel sends it nothing',
-      async () => (await rateOf(pods('evenkeel', `[data-pod="${name}"]`))) === 0,
+      async () => (await loadOf(pods('evenkeel', `[data-pod="${name}"]`))) === 0,
     );
     await inCluster('the readiness probe failed', ({ log }) =>
       log.some(({ text }) => text === `${name} is no longer ready`),
@@ -343,6 +348,53 @@ describe.skipIf(chromiumPath === undefined)(title, { timeout: 4 * WAIT_MS }, () 
     await inCluster('it was restarted', (state) => podIn(state, name)?.restarts === 1);
     await allServe(PODS + 1);
     await losesNothing();
+  });
+
+  const evenAgain = (): Promise<void> =>
+    inCluster("evenkeel's connections are even", (state) => {
+      const { maxOverMean = Number.POSITIVE_INFINITY } = clientOf(state, 'evenkeel');
+      return state.pods.length === state.desired && maxOverMean <= 1.2;
+    });
+
+  test('WebSocket, scale up: the new pod stays idle on the left, and gets its share through evenkeel', async () => {
+    await page.locator('[data-protocol="websocket"]').click();
+    await inCluster('WebSocket is shown', ({ protocol }) => protocol === 'websocket');
+    await allServe(PODS + 1);
+    for (const client of ['ordinary', 'evenkeel']) {
+      expect(await page.locator(`#${client} .connections`).textContent(), client).toBe('30');
+    }
+    const before = new Set((await readState(url)).pods.map(({ name }) => name));
+    await press('scale-up');
+    await allServe(PODS + 2);
+    await evenAgain();
+    const state = await readState(url);
+    const fresh = state.pods.find(({ name }) => !before.has(name))?.name as string;
+    expect(clientOf(state, 'ordinary').load[fresh]).toBe(0);
+    expect(await loadOf(pods('ordinary', `[data-pod="${fresh}"]`))).toBe(0);
+    expect(clientOf(state, 'evenkeel').load[fresh]).toBeGreaterThan(0);
+    expect(clientOf(state, 'evenkeel').cut).toBe(0);
+    await losesNothing();
+  });
+
+  test('WebSocket, roll all: the ordinary client is cut without a close frame, evenkeel has left', async () => {
+    const before = new Set((await readState(url)).pods.map(({ name }) => name));
+    await press('roll');
+    await inCluster(
+      'none of the old pods is left',
+      (state) => state.pods.length === PODS + 2 && !state.pods.some(({ name }) => before.has(name)),
+    );
+    await evenAgain();
+    const state = await readState(url);
+    expect(clientOf(state, 'ordinary').cut).toBeGreaterThanOrEqual(30);
+    const cutsOf = async (client: string): Promise<number> =>
+      Number(await page.locator(`#${client} .cuts .value`).textContent());
+    await until('the page tells', async () => (await cutsOf('ordinary')) >= 30);
+    // A client that is kept from running for a second leaves too late.
+    const { cut, latestMs } = clientOf(state, 'evenkeel');
+    if (latestMs < BUSY_MS) expect(cut).toBe(0);
+    await losesNothing();
+    await press('scale-down');
+    await inCluster('one pod less', ({ pods }) => pods.length === PODS + 1);
   });
 
   test('back to HTTP, by its key: its clients go on where they were', async () => {

@@ -16,6 +16,7 @@ const { protocols } = await example<{ protocols: readonly Protocol[] }>('protoco
 interface Protocol {
   readonly name: string;
   readonly title: string;
+  readonly longLived?: boolean;
 }
 interface Figures {
   phase: string;
@@ -29,6 +30,7 @@ interface Figures {
   p99Ms: number;
   errors: number;
   errorKinds: Map<string, number>;
+  cut: number;
 }
 interface Result {
   readonly protocol: Protocol;
@@ -41,9 +43,14 @@ const PHASES = ['start, steady', 'scale up', 'kill -9', 'rolling update'];
 const CLIENTS: Readonly<Record<string, readonly string[]>> = {
   http: ['ordinary', 'evenkeel'],
   grpc: severalAddresses ? ['ordinary', 'round-robin', 'evenkeel'] : ['ordinary', 'evenkeel'],
+  websocket: ['ordinary', 'evenkeel'],
 };
 
 function perPodOf(protocol: string, client: string, phase: string): number[] {
+  if (protocol === 'websocket') {
+    if (phase === 'start, steady') return [10, 10, 10];
+    return client === 'evenkeel' ? [6, 6, 6, 6, 6] : [12, 10, 8, 0, 0];
+  }
   if (phase === 'start, steady') return client === 'ordinary' && protocol === 'grpc' ? [300, 0, 0] : [100, 100, 100];
   if (client === 'evenkeel') return [80, 80, 80, 80, 80];
   if (protocol === 'http') return [200, 150, 30, 10, 10];
@@ -80,6 +87,7 @@ function judged({
         (CLIENTS[protocol.name] ?? []).map((client): Figures => {
           const perPod = perPodOf(protocol.name, client, phase);
           const errorKinds = new Map<string, number>();
+          const cut = client === 'ordinary' && phase === 'rolling update' ? 34 : 0;
           const figures = {
             phase,
             protocol,
@@ -90,6 +98,7 @@ function judged({
             p99Ms: 20,
             errors: 0,
             errorKinds,
+            cut,
           };
           return { ...figures, maxOverMean: 1, maxOverMeanLimit: 1.2 };
         }),
@@ -195,6 +204,44 @@ describe('a run on a quiet machine', () => {
       },
       /gRPC, scale up: evenkeel left 1 pods idle/,
     ],
+    [
+      'a WebSocket of evenkeel that was cut',
+      {
+        change: (rowOf) => {
+          rowOf('websocket', 'rolling update').cut = 1;
+        },
+      },
+      /WebSocket, rolling update: 1 connections of evenkeel ended without a close frame/,
+    ],
+    [
+      'a message of evenkeel that was lost in a rolling update',
+      {
+        change: (rowOf) => {
+          const row = rowOf('websocket', 'rolling update');
+          row.errors = 1;
+          row.errorKinds.set('closed with 1006', 1);
+        },
+      },
+      /WebSocket, rolling update: evenkeel lost 1 of 500/,
+    ],
+    [
+      'WebSockets that do not even out',
+      {
+        change: (rowOf) => {
+          rowOf('websocket', 'scale up').perPod = [10, 10, 10, 0, 0];
+        },
+      },
+      /WebSocket, scale up: (evenkeel's )?max\/mean is/,
+    ],
+    [
+      'an ordinary client whose WebSockets were not cut',
+      {
+        change: (rowOf) => {
+          rowOf('websocket', 'rolling update', 'ordinary').cut = 3;
+        },
+      },
+      /WebSocket, rolling update: 3 of the ordinary client's connections were cut, not all/,
+    ],
     ['a phase that is missing', { stdout: (text) => text.replace(/^kill -9.*\n/m, '') }, /HTTP: the table has/],
     ['a protocol that is missing', { stdout: (text) => text.replace(/^gRPC$/m, 'RPC') }, /gRPC: the table has no rows/],
   ])('is blamed for %s', (_what, run, reason) => {
@@ -202,6 +249,16 @@ describe('a run on a quiet machine', () => {
     expect(broken.join('\n')).toMatch(reason);
     expect(notJudged).toEqual([]);
     expect(showsNothing).toBe(false);
+  });
+
+  it('is not blamed for what dies with a killed pod', () => {
+    const change: Run['change'] = (rowOf) => {
+      const row = rowOf('websocket', 'kill -9');
+      row.cut = 6;
+      row.errors = 2;
+      row.errorKinds.set('closed with 1006', 2);
+    };
+    expect(judged({ change }).broken).toEqual([]);
   });
 
   it('is blamed for what was not there in time', () => {

@@ -25,7 +25,14 @@ interface Recorder {
   begin(dueAt: number): number;
   succeed(segment: number, pod: string, latencyMs: number): void;
   fail(segment: number, kind: string, pod?: string): void;
-  take(): { segment: number; requests: number; pods: Record<string, number>; errors: Record<string, number> }[];
+  close(code: number, at: number): void;
+  take(): {
+    segment: number;
+    requests: number;
+    pods: Record<string, number>;
+    errors: Record<string, number>;
+    closes: Record<string, number>;
+  }[];
 }
 
 /** The playground is plain JavaScript; what its files offer is said here. */
@@ -73,6 +80,18 @@ describe('the figures the playground shows', () => {
     expect(first).toMatchObject({ segment: 0, requests: 1, pods: { a: 1 }, errors: {} });
     expect(second).toMatchObject({ segment: 1, requests: 1, pods: { b: 1 }, errors: { 'status 500': 1 } });
     expect(recorder.take()).toEqual([]);
+  });
+
+  test('a connection counts where it was closed', () => {
+    const recorder = new Recorder();
+    recorder.mark(1, 1_000);
+    recorder.close(1006, 999);
+    for (const at of [1_000, 1_001]) recorder.close(1006, at);
+    recorder.close(1012, 1_002);
+    expect(recorder.take()).toMatchObject([
+      { segment: 0, requests: 0, closes: { 1006: 1 } },
+      { segment: 1, requests: 0, closes: { 1006: 2, 1012: 1 } },
+    ]);
   });
 
   test('all clients draw the same arrivals from one seed', () => {
