@@ -4,21 +4,10 @@
  *
  *   npm run proof:fuzz -- dns reports    only those
  */
-import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { chosenOf, prove } from '../support/prove.mjs';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
-const all = ['slices', 'dns', 'reports', 'http-heads'];
-const wanted = process.argv.slice(2);
-const unknown = wanted.filter((name) => !all.includes(name));
-if (unknown.length > 0) {
-  console.error(`No such input: ${unknown.join(', ')}. There are: ${all.join(', ')}`);
-  process.exit(2);
-}
-const files = (wanted.length > 0 ? wanted : all).map((name) => `test/fuzz/${name}.test.ts`);
-const { status } = spawnSync(
-  process.execPath,
-  ['node_modules/vitest/vitest.mjs', 'run', '--project=unit', '--reporter=verbose', ...files],
-  { cwd: root, env: { ...process.env, EVENKEEL_PROOF: '1' }, stdio: 'inherit' },
+const chosen = chosenOf(['slices', 'dns', 'reports', 'http-heads'], 'input');
+process.exitCode = prove(
+  chosen.map((name) => `test/fuzz/${name}.test.ts`),
+  ['--project=unit', '--reporter=verbose'],
 );
-process.exitCode = status ?? 1;

@@ -1,4 +1,5 @@
 import type { Rng } from '../../../src/runtime/rng.js';
+import { Heap } from './heap.js';
 import type { Answer, SimulatedServer } from './server.js';
 import type { VirtualClock } from './virtual-clock.js';
 
@@ -35,8 +36,8 @@ export class SharedServer implements SimulatedServer {
   /** Work that a job has got which is here since the beginning. */
   #attained = 0;
   #attainedAtMs = 0;
-  /** A heap by `doneAt`. */
-  readonly #jobs: Job[] = [];
+  /** By `doneAt`. */
+  readonly #jobs = new Heap<Job>((a, b) => a.doneAt < b.doneAt);
   /** Of the next event: one that was overtaken does nothing. */
   #turn = 0;
 
@@ -55,7 +56,7 @@ export class SharedServer implements SimulatedServer {
     this.present++;
     this.#advance();
     const job: Job = { doneAt: this.#attained + this.#workMs(this.#rng), reply, running: true };
-    push(this.#jobs, job);
+    this.#jobs.push(job);
     this.#plan();
     return () => {
       if (!job.running) return;
@@ -88,46 +89,18 @@ export class SharedServer implements SimulatedServer {
 
   #plan(): void {
     const turn = ++this.#turn;
-    for (let job = this.#jobs[0]; job !== undefined && !job.running; job = this.#jobs[0]) pop(this.#jobs);
-    const next = this.#jobs[0];
+    const jobs = this.#jobs;
+    for (let job = jobs.first; job !== undefined && !job.running; job = jobs.first) jobs.shift();
+    const next = jobs.first;
     if (next === undefined) return;
     this.#clock.at(this.#attainedAtMs + Math.max(0, next.doneAt - this.#attained) / this.#rate, () => {
       if (turn !== this.#turn) return;
       this.#advance();
-      pop(this.#jobs);
+      jobs.shift();
       next.running = false;
       this.present--;
       this.#plan();
       next.reply('ok');
     });
   }
-}
-
-function push(heap: Job[], job: Job): void {
-  let place = heap.push(job) - 1;
-  while (place > 0) {
-    const parent = (place - 1) >>> 1;
-    const above = heap[parent] as Job;
-    if (above.doneAt <= job.doneAt) break;
-    heap[place] = above;
-    place = parent;
-  }
-  heap[place] = job;
-}
-
-function pop(heap: Job[]): void {
-  const job = heap.pop() as Job;
-  const { length } = heap;
-  if (length === 0) return;
-  let place = 0;
-  for (;;) {
-    let child = 2 * place + 1;
-    if (child >= length) break;
-    if (child + 1 < length && (heap[child + 1] as Job).doneAt < (heap[child] as Job).doneAt) child++;
-    const below = heap[child] as Job;
-    if (job.doneAt <= below.doneAt) break;
-    heap[place] = below;
-    place = child;
-  }
-  heap[place] = job;
 }

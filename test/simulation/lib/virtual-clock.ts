@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../../../src/runtime/clock.js';
+import { Heap } from './heap.js';
 
 /**
  * Virtual time for millions of events: a binary heap of moments. Events of the simulated world are plain calls; timers
@@ -7,8 +8,8 @@ import type { Clock, Timer } from '../../../src/runtime/clock.js';
 export class VirtualClock implements Clock {
   #nowMs = 0;
   #order = 0;
-  /** A heap: times and, among equal ones, the order they were asked for. */
-  readonly #heap: Event[] = [];
+  /** By time and, among equal ones, in the order they were asked for. */
+  readonly #events = new Heap<Event>(isBefore);
   #deferred: (() => void)[] = [];
   /** Whether something happened that may have resolved promises. */
   #unsettled = true;
@@ -19,7 +20,7 @@ export class VirtualClock implements Clock {
 
   timer(fn: () => void, delayMs: number): Timer {
     const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, fn, world: false };
-    this.#push(event);
+    this.#events.push(event);
     return {
       cancel: () => {
         event.fn = undefined;
@@ -35,7 +36,7 @@ export class VirtualClock implements Clock {
 
   /** An event of the simulated world: `fn` is called and nothing else happens. */
   at(atMs: number, fn: () => void): void {
-    this.#push({ atMs: Math.max(atMs, this.#nowMs), order: this.#order++, fn, world: true });
+    this.#events.push({ atMs: Math.max(atMs, this.#nowMs), order: this.#order++, fn, world: true });
   }
 
   /** Says that promises may be settling: they are let do so before time goes on. */
@@ -47,9 +48,9 @@ export class VirtualClock implements Clock {
   async run(untilMs: number): Promise<void> {
     for (;;) {
       if (this.#unsettled) await this.#settle();
-      const next = this.#heap[0];
+      const next = this.#events.first;
       if (next === undefined || next.atMs > untilMs) break;
-      this.#pop();
+      this.#events.shift();
       if (next.fn === undefined) continue;
       this.#nowMs = next.atMs;
       next.fn();
@@ -72,37 +73,6 @@ export class VirtualClock implements Clock {
       this.#deferred = [];
       for (const fn of batch) fn();
     }
-  }
-
-  #push(event: Event): void {
-    const heap = this.#heap;
-    let place = heap.push(event) - 1;
-    while (place > 0) {
-      const parent = (place - 1) >>> 1;
-      const above = heap[parent] as Event;
-      if (!isBefore(event, above)) break;
-      heap[place] = above;
-      place = parent;
-    }
-    heap[place] = event;
-  }
-
-  #pop(): void {
-    const heap = this.#heap;
-    const event = heap.pop() as Event;
-    const { length } = heap;
-    if (length === 0) return;
-    let place = 0;
-    for (;;) {
-      let child = 2 * place + 1;
-      if (child >= length) break;
-      if (child + 1 < length && isBefore(heap[child + 1] as Event, heap[child] as Event)) child++;
-      const below = heap[child] as Event;
-      if (!isBefore(below, event)) break;
-      heap[place] = below;
-      place = child;
-    }
-    heap[place] = event;
   }
 }
 
