@@ -159,7 +159,7 @@ describe('kill -9 of a pod under load', () => {
     await Promise.all(Array.from({ length: 30 }, (_, index) => tally.call('GET', `warm-${index}`)));
     await dying.kill();
     // Nobody has told us: the slices still name it. What the kernel knows is read before the first request.
-    await heard();
+    await heard(dying);
     await Promise.all(Array.from({ length: 60 }, (_, index) => tally.call('POST', `after-${index}`)));
     expect(tally.failed()).toEqual([]);
     expect(tally.contradictions(cluster.journal.read())).toEqual([]);

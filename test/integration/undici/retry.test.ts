@@ -47,7 +47,7 @@ describe('a pod that went away while idle', () => {
     for (let request = 0; request < 3; request++) await get('/');
     attempts = [];
     await pods.at(1).kill();
-    await heard();
+    await heard(pods.at(1));
     for (let id = 0; id < 9; id++) {
       const { statusCode, body } = await dispatcher.request({
         path: '/',
@@ -145,7 +145,7 @@ describe('a single pod that is started again', () => {
     await open({ resolver: staticEndpoints([pods.at(0).endpoint]) }, 1);
     await get('/');
     await pods.at(0).kill();
-    await heard();
+    await heard(pods.at(0));
     const answer = dispatcher.request({ path: '/', method, body: method === 'POST' ? 'x' : null });
     await until('it waits', () => dispatcher.balancer.snapshot().waiting === 1);
     pods.all[0] = await Pod.start({ name: 'again', port });

@@ -173,7 +173,7 @@ describe('over TLS', () => {
     });
     await connected(both.balancer, 3);
     await extra.at(0).kill();
-    await heard();
+    await heard(extra.at(0));
     for (let request = 0; request < 9; request++) {
       const { body } = await both.request({ path: '/', method: 'POST', body: 'x' });
       await body.dump();
