@@ -4,6 +4,7 @@
  * - `EVENKEEL_NO_ENDPOINTS`: the Service is known to have no usable endpoint.
  * - `EVENKEEL_NOT_READY`: endpoints exist or may exist, but none could take the call within the waiting time.
  * - `EVENKEEL_QUEUE_FULL`: too many callers are already waiting.
+ * - `EVENKEEL_OVERLOAD`: as many calls run as the `limit` allows, and too many wait.
  * - `EVENKEEL_DEADLINE`: an operation with its own deadline did not finish in time.
  * - `EVENKEEL_CONNECT`: no connection to an endpoint could be opened.
  * - `EVENKEEL_RESOLVE`: the endpoints could not be determined.
@@ -16,6 +17,7 @@ export const errorCodes = [
   'EVENKEEL_NO_ENDPOINTS',
   'EVENKEEL_NOT_READY',
   'EVENKEEL_QUEUE_FULL',
+  'EVENKEEL_OVERLOAD',
   'EVENKEEL_DEADLINE',
   'EVENKEEL_CONNECT',
   'EVENKEEL_RESOLVE',

@@ -3,6 +3,7 @@ export {
   type Balancer,
   createBalancer,
   type PickOptions,
+  type Priority,
   type RunOptions,
   type Use,
 } from './balancer/balancer.js';
@@ -30,6 +31,9 @@ export {
   isResolveError,
   ResolveError,
 } from './errors.js';
+export { type AdaptiveOptions, adaptive } from './limit/adaptive.js';
+export { type FixedOptions, fixed } from './limit/fixed.js';
+export type { Limit, LimitFactory } from './limit/limit.js';
 export { inFlight } from './load/in-flight.js';
 export type { Load, LoadFactory, LoadSet } from './load/load.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';

@@ -2,7 +2,7 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { notify, observes } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
-import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import type { AcquireOptions, PickOptions, Priority } from './acquire-options.js';
 import type { Lease } from './lease.js';
 
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
@@ -26,6 +26,8 @@ export interface AttemptedCall<C> {
   readonly signal?: AbortSignal | undefined;
   /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly waitTimeoutMs?: number | undefined;
+  /** @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
 }
 
 /** What the attempts of one call have in common, those that run side by side (hedges) included. */
@@ -288,8 +290,8 @@ export class Attempts<C> implements AttemptTally<C> {
     const avoid = this.tally.tried?.avoid;
     // An endpoint that failed just now is taken out within this turn; only then is it clear which are left.
     if (avoid !== undefined) await undefined;
-    const { signal = stopped, waitTimeoutMs: timeoutMs } = this.#call;
-    return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs });
+    const { signal = stopped, waitTimeoutMs: timeoutMs, priority } = this.#call;
+    return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs, priority });
   }
 
   /** Whether another attempt may follow; if so it is paid for. */

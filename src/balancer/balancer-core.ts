@@ -10,14 +10,23 @@ import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
-import { type AcquireOptions, acquireOptionNames, type PickOptions } from './acquire-options.js';
+import { type AcquireOptions, acquireOptionNames, checkPriority, type PickOptions } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
+import { CallLimit } from './call-limit.js';
 import { CallTimes } from './call-times.js';
 import { EndpointFeed } from './endpoint-feed.js';
+import { FirstCalls } from './first-calls.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
-import { closedError, noEndpointsError, notReadyError, notStartedError, refusedByAllError } from './refusals.js';
+import {
+  closedError,
+  noEndpointsError,
+  notReadyError,
+  notStartedError,
+  overloadError,
+  refusedByAllError,
+} from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
@@ -41,12 +50,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #slot: PickerSlot<C>;
   readonly #rebuilds: RebuildScheduler;
   readonly #room: WaitingRoom<C>;
+  readonly #first: FirstCalls<C>;
+  readonly #limit: CallLimit | undefined;
   readonly #start: StartGate;
   readonly #times: CallTimes;
   /** The last set had no entry after the stages, and is authoritative. */
   #empty = false;
-  /** Picks that found nothing while nothing was connected: their callers may wait outside, as in gRPC. */
-  #missed = 0;
   /** Calls that got no endpoint. */
   #refused = 0;
   /** Cuts what `close` still waits for. */
@@ -65,20 +74,24 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#warnings = warnings;
     this.observer = observer;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
+    this.#limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
     this.#times = new CallTimes(clock, options.stalledAfterMs);
     this.#slot = new PickerSlot(options.picker, rng, warnings);
     this.#rebuilds = new RebuildScheduler({
       clock,
       work: (what) => this.#work(what),
       isUrgent: () => !this.#slot.hasReady,
-      isGathering: () => this.#isGathering(),
+      isGathering: () => this.#first.isGathering,
     });
     this.#start = new StartGate(clock, options.startTimeoutMs, () =>
       notStartedError(this.#feed, options.startTimeoutMs),
     );
     this.#room = new WaitingRoom<C>({
       clock,
-      limit: options.maxWaiting,
+      maxWaiting: options.maxWaiting,
+      limit: this.#limit,
+      overload: (waitedMs) => overloadError(this.#feed, this.#limit as CallLimit, waitedMs),
+      stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
       tryPick: (key, avoid) => this.#pick(key, avoid),
       waitedInVain: (timeoutMs) => this.#waitedInVain(timeoutMs),
     });
@@ -115,6 +128,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         if (refusal !== undefined) this.#room.fail(refusal);
       },
     });
+    this.#first = new FirstCalls(this.#pool, this.#room);
     try {
       this.#feed = new EndpointFeed(resolver, {
         clock,
@@ -135,13 +149,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   pick(options?: PickOptions<C>): Lease<C> | undefined {
     const lease = this.#pickInTurn(options);
-    if (lease === undefined && !this.#slot.hasReady) this.#missed++;
+    if (lease === undefined && !this.#slot.hasReady) this.#first.missed();
     return lease;
   }
 
   async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
     checkKeys('acquire', options, acquireOptionNames);
     const { key, avoid, signal } = options;
+    const priority = checkPriority(options.priority);
     signal?.throwIfAborted();
     const lease = this.#pickInTurn(options);
     if (lease !== undefined) return lease;
@@ -153,8 +168,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         infinite: true,
       });
       // Counted as waiting here, not as waiting outside.
-      if (this.#missed > 0) this.#missed--;
-      return await this.#room.wait({ key, avoid, signal, timeoutMs });
+      this.#first.joined();
+      return await this.#room.wait({ key, avoid, signal, timeoutMs, priority });
     } catch (error) {
       if (isEvenkeelError(error)) {
         this.#refused++;
@@ -166,6 +181,10 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   run<T>(use: Use<C, T>, options: RunOptions = {}): Promise<T> {
     return runCall(this, use, options);
+  }
+
+  get limit(): CallLimit | undefined {
+    return this.#limit;
   }
 
   get clock(): Clock {
@@ -187,8 +206,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       state: this.#state(),
       ...snapshotFeed(this.#feed),
       waiting: this.#room.size,
+      ...(this.#limit !== undefined && { limit: { max: this.#limit.max, running: this.#limit.running } }),
       endpoints: snapshotEndpoints(this.#pool, this.#clock.now()),
-      counts: { ...this.retries.counts, picks: this.#pool.started, refused: this.#refused },
+      counts: { ...this.retries.counts, picks: this.#pool.started, refused: this.#refused, shed: this.#room.shed },
     };
   }
 
@@ -205,7 +225,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return this.close();
   }
 
-  now(): number {
+  leaseAnswered(lease: Lease<C>): number {
+    const limit = this.#limit;
+    if (limit !== undefined && lease.outcome === undefined) {
+      limit.freed();
+      if (this.#room.size > 0) this.#room.wake();
+    }
     return this.#clock.now();
   }
 
@@ -223,6 +248,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (outcome.kind !== 'success') judged = times.judge(outcome, startedMs, nowMs, answeredMs !== undefined);
     else if (isMeasured) times.took(nowMs - askedMs);
     times.ended();
+    const limit = this.#limit;
+    if (limit !== undefined) {
+      const answered = answeredMs !== undefined;
+      if (!answered) limit.freed();
+      if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
+    }
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
     this.#slot.ended(subchannel);
     if (this.#room.size > 0) this.#room.wake();
@@ -241,7 +272,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined {
-    if (!this.#slot.isFilled) return undefined;
+    const limit = this.#limit;
+    if (!this.#slot.isFilled || limit?.hasRoom === false) return undefined;
     const nowMs = this.#clock.now();
     const subchannel = this.#slot.pick(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
@@ -252,6 +284,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     }
     subchannel.start(nowMs);
     this.#times.began();
+    limit?.started();
     return new Lease(this, subchannel, connection.handle, nowMs);
   }
 
@@ -268,51 +301,19 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#start.open();
     if (this.#slot.isFilled && this.#rebuilds.mustGather()) return 0;
     const beganMs = this.#clock.now();
-    this.#slot.rebuild(this.#pool.members, this.#first());
+    this.#slot.rebuild(this.#pool.members, this.#first.only());
     const costMs = this.#clock.now() - beganMs;
-    if (this.#slot.hasReady) this.#missed = 0;
+    if (this.#slot.hasReady) this.#first.served();
     if (this.#empty && !this.#options.waitForEndpoints) this.#room.fail(noEndpointsError(this.#feed));
     else this.#room.wake();
     return costMs;
-  }
-
-  /** The subchannels that get the next calls, if the picker may not choose among all. */
-  #first(): readonly Subchannel<C>[] {
-    const { first } = this.#pool;
-    const { waiting } = first;
-    // Once all are connected, callers get all of them. But when one of the two drawn has had a call, the other gets the next: a
-    // picker over all would continue from the first in the same way for every client.
-    if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
-      first.end();
-      return [];
-    }
-    return waiting.every(({ state }) => state === 'ready') ? waiting : [];
-  }
-
-  /** Whether all callers would go to what is already ready. */
-  #isGathering(): boolean {
-    const { members, first } = this.#pool;
-    if (!members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready')) return false;
-    if (first.waiting.some(({ state }) => state !== 'ready')) return true;
-    return this.#callers > 1 && this.#isOpening();
-  }
-
-  /** How many are waiting, here or in an adapter that keeps its own callers. */
-  get #callers(): number {
-    return Math.max(this.#room.size, this.#missed);
-  }
-
-  #isOpening(): boolean {
-    return this.#pool.members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'connecting');
   }
 
   #state(): BalancerSnapshot['state'] {
     if (this.#closing.hasBegun) return 'closed';
     if (!this.#slot.isFilled) return 'starting';
     if (this.#empty) return 'empty';
-    return this.#pool.members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready')
-      ? 'ready'
-      : 'not-ready';
+    return this.#pool.hasReady ? 'ready' : 'not-ready';
   }
 
   async #probe(key: string, signal: AbortSignal): Promise<void> {

@@ -1,3 +1,4 @@
+import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
 import { relativeLatency } from '../load/relative-latency.js';
 import { type Observer, observerEventNames } from '../observe/observer.js';
@@ -13,7 +14,7 @@ import { type Clock, systemClock } from '../runtime/clock.js';
 import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
-import { checkLoad, checkPicker, checkStages } from './plugged-in.js';
+import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
@@ -26,6 +27,11 @@ export interface BalancingOptions {
   readonly picker?: PickerFactory | undefined;
   /** How load is measured. @defaultValue relativeLatency() */
   readonly load?: LoadFactory | undefined;
+  /**
+   * How many calls may run at once; the others wait, and are shed when they wait long: `adaptive()`, or `fixed(n)`.
+   * @defaultValue no limit
+   */
+  readonly limit?: LimitFactory | undefined;
   /** Which endpoints are eligible. @defaultValue standardStages() */
   readonly stages?: readonly StageFactory[] | undefined;
   /** Which attempts are retried on another endpoint, and the budget for it. @defaultValue {}, see `RetryOptions` */
@@ -69,6 +75,7 @@ export interface ResolvedBalancerOptions<C> {
   readonly transport: Transport<C>;
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
+  readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
   readonly retry: RetryOptions;
   readonly pool: ResolvedPoolOptions;
@@ -102,6 +109,7 @@ export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.
   'resolver',
   'picker',
   'load',
+  'limit',
   'stages',
   'retry',
   'pool',
@@ -124,7 +132,7 @@ export function checkBalancingOptions(options: BalancingOptions): void {
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION with the field and the invalid value. */
 export function resolveBalancerOptions<C>(options: BalancerOptions<C>): ResolvedBalancerOptions<C> {
   checkKeys('options', options, [...balancingOptionNames, 'transport']);
-  const { resolver, transport, picker = p2c(), load = relativeLatency(), stages = standardStages() } = options;
+  const { resolver, transport, picker = p2c(), load = relativeLatency(), stages = standardStages(), limit } = options;
   if (typeof resolver !== 'string') {
     if (typeof resolver !== 'object' || resolver === null) {
       throw optionError('resolver', 'a resolver or a target string', resolver);
@@ -135,6 +143,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
   checkFunction('transport.connect', transport.connect);
   checkPicker(picker);
   checkLoad(load);
+  if (limit !== undefined) checkLimit(limit);
   checkStages(stages);
   const { observer = {}, clock = systemClock, rng = systemRng } = options;
   checkObserver(observer);
@@ -148,6 +157,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
     transport,
     picker,
     load,
+    limit,
     stages,
     retry: resolveRetryOptions(options.retry),
     pool: resolvePoolOptions(options.pool),

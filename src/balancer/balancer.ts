@@ -1,14 +1,14 @@
 import type { Observer } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { inBackground } from '../runtime/clock.js';
-import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import type { AcquireOptions, PickOptions, Priority } from './acquire-options.js';
 import { BalancerCore } from './balancer-core.js';
 import { type BalancerOptions, resolveBalancerOptions } from './balancer-options.js';
 import type { Lease } from './lease.js';
 import type { RunOptions, Use } from './run-call.js';
 import type { BalancerSnapshot } from './snapshot.js';
 
-export type { AcquireOptions, PickOptions, RunOptions, Use };
+export type { AcquireOptions, PickOptions, Priority, RunOptions, Use };
 
 /** Balances the calls to one Service: finds endpoints, keeps connections, picks one per call. */
 export interface Balancer<C> extends AsyncDisposable {
@@ -16,7 +16,7 @@ export interface Balancer<C> extends AsyncDisposable {
   pick(options?: PickOptions<C>): Lease<C> | undefined;
   /**
    * Picks, waiting if necessary. Rejects with EVENKEEL_NO_ENDPOINTS (known to be empty), _NOT_READY (none in time),
-   * _QUEUE_FULL, _RESOLVE or _FORBIDDEN (no set was ever found), _CLOSED, or the signal's reason.
+   * _QUEUE_FULL, _OVERLOAD (shed because of `limit`), _RESOLVE or _FORBIDDEN (no set was ever found), _CLOSED, or the signal's reason.
    */
   acquire(options?: AcquireOptions<C>): Promise<Lease<C>>;
   /**
@@ -30,6 +30,8 @@ export interface Balancer<C> extends AsyncDisposable {
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   snapshot(): BalancerSnapshot;
+  /** The limit on running calls now, where there is one: for adapters whose calls wait elsewhere. */
+  readonly limit: { readonly max: number; readonly running: number } | undefined;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;
   /** The observer given, joined to `node:diagnostics_channel`. */

@@ -14,11 +14,13 @@ const STALLED_ENOUGH = 0.95;
  * blocked. On the path of every call.
  */
 export class CallTimes {
+  readonly #clock: Clock;
   readonly #stalls: StallWatch;
   readonly #latency = new LatencyQuantile();
   readonly #stalledAfterMs: number;
 
   constructor(clock: Clock, stalledAfterMs: number) {
+    this.#clock = clock;
     this.#stalls = new StallWatch(clock);
     this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
   }
@@ -37,6 +39,11 @@ export class CallTimes {
    */
   isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
     return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
+  }
+
+  /** Whether our event loop stood still at some time since then, while calls were running. */
+  stalledSince(sinceMs: number): boolean {
+    return this.#stalls.stalledSince(sinceMs, this.#clock.now()) > 0;
   }
 
   /** A measured call succeeded after this long. */

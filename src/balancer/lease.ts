@@ -9,8 +9,8 @@ export interface LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void;
-  /** The balancer's clock, in ms. */
-  now(): number;
+  /** The answer of a call has begun, unless the call is over; returns the time on the balancer's clock, in ms. */
+  leaseAnswered(lease: Lease<C>): number;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
 }
@@ -75,7 +75,7 @@ export class Lease<C> {
    * it. Calls after the first do nothing.
    */
   progressed(): void {
-    this.#answeredMs ??= this.#owner.now();
+    this.#answeredMs ??= this.#owner.leaseAnswered(this);
   }
 
   /**

@@ -1,4 +1,7 @@
 import { isEvenkeelError } from '../errors.js';
+import { adaptive } from '../limit/adaptive.js';
+import { fixed } from '../limit/fixed.js';
+import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
 import { hash } from '../picker/hash.js';
 import { hotCold } from '../picker/hot-cold.js';
@@ -33,6 +36,16 @@ export function checkLoad(load: LoadFactory): void {
   if (made === threw || hasMethods(made, ['start', 'end', 'value'])) return;
   throw optionError('load', 'a load such as inFlight(), with its parentheses', load);
 }
+
+/** Throws EVENKEEL_OPTION unless `limit` creates limits. */
+export function checkLimit(limit: LimitFactory): void {
+  checkFunction('limit', limit);
+  const made = limitMakers.has(limit) ? undefined : attempt(() => limit());
+  if (hasMethods(made, ['answered', 'gaveUp', 'overloaded'])) return;
+  throw optionError('limit', 'a limit such as adaptive(), with its parentheses', limit);
+}
+
+const limitMakers: ReadonlySet<unknown> = new Set([adaptive, fixed]);
 
 /** Functions that return a picker factory when called with options. */
 const pickerMakers: ReadonlySet<unknown> = new Set([

@@ -1,6 +1,7 @@
 import { EvenkeelError, isEvenkeelError } from '../errors.js';
 import { isLasting } from '../pool/lasting-error.js';
 import type { Pool } from '../pool/pool.js';
+import type { CallLimit } from './call-limit.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
 /** The errors of callers that get no endpoint: what was found, in words. */
@@ -40,6 +41,15 @@ export function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: nu
     'EVENKEEL_NOT_READY',
     `${feed.name}: no endpoint could take the call within ${waitedMs} ms (${found}${cause ? `; ${cause.message}` : ''})`,
     { cause },
+  );
+}
+
+/** As many calls run as the limit allows, and others have waited too long for that to be a burst. */
+export function overloadError(feed: EndpointFeed, limit: CallLimit, waitedMs: number): EvenkeelError {
+  const waited = waitedMs === 0 ? 'others wait' : `this one waited ${Math.round(waitedMs)} ms`;
+  return new EvenkeelError(
+    'EVENKEEL_OVERLOAD',
+    `${feed.name}: overloaded: ${limit.running} of ${limit.max} calls are running, and ${waited} (limit)`,
   );
 }
 

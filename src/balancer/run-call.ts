@@ -1,6 +1,7 @@
 import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
+import { checkPriority, type Priority } from './acquire-options.js';
 import { type AttemptedCall, type AttemptSource, Attempts } from './attempts.js';
 import { CallDeadline } from './call-deadline.js';
 import { classifyError } from './classify.js';
@@ -19,6 +20,8 @@ export interface RunOptions {
    * signal `use` is given aborts. @defaultValue as long as it takes
    */
   readonly deadlineMs?: number | undefined;
+  /** Whether it goes before others where calls wait, or after them. @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
   /**
    * The outcome of what `use` threw. It alone can say that nothing was sent (`outcomes.notStarted`): then the call is repeated
    * elsewhere, idempotent or not. @defaultValue errors of the system are a lost connection, which is repeated if the call is
@@ -27,7 +30,14 @@ export interface RunOptions {
   readonly classify?: ((error: unknown) => Outcome) | undefined;
 }
 
-const runOptionNames: readonly (keyof RunOptions)[] = ['signal', 'key', 'idempotent', 'deadlineMs', 'classify'];
+const runOptionNames: readonly (keyof RunOptions)[] = [
+  'signal',
+  'key',
+  'idempotent',
+  'deadlineMs',
+  'priority',
+  'classify',
+];
 
 /** Longest deadline, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
@@ -48,6 +58,7 @@ export async function runCall<C, T>(balancer: CallRunner<C>, use: Use<C, T>, opt
   checkKeys('run', options, runOptionNames);
   const { deadlineMs, signal, idempotent, classify } = options;
   checkBoolean('idempotent', idempotent, false);
+  checkPriority(options.priority);
   if (classify !== undefined) checkFunction('classify', classify);
   if (deadlineMs === undefined) return start(balancer, use, options, undefined);
   const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { above: 0, max: MAX_DEADLINE_MS });
@@ -81,12 +92,14 @@ interface RunParts<C, T> {
 
 class RunningCall<C, T> implements AttemptedCall<C> {
   readonly signal: AbortSignal | undefined;
+  readonly priority: Priority | undefined;
   readonly #parts: RunParts<C, T>;
   readonly #attempts: Attempts<C>;
 
   constructor(source: AttemptSource<C>, parts: RunParts<C, T>) {
     this.#parts = parts;
     this.signal = parts.options.signal;
+    this.priority = parts.options.priority;
     this.#attempts = new Attempts(source, this, parts.options.key);
   }
 

@@ -22,6 +22,8 @@ export interface BalancerSnapshot {
   readonly resolveError?: string;
   /** Callers waiting for an endpoint. */
   readonly waiting: number;
+  /** The limit on running calls, where there is one, and how many count against it. */
+  readonly limit?: { readonly max: number; readonly running: number };
   readonly endpoints: readonly EndpointSnapshot[];
   /** Since creation; they only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
@@ -32,12 +34,15 @@ export interface BalancerCounts extends RetryCounts {
   readonly picks: number;
   /** Attempts that waited for an endpoint without getting one, or were refused immediately (the event `refused`). */
   readonly refused: number;
+  /** Of those, the ones shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
+  readonly shed: number;
 }
 
 /** Counts before any call. */
 export const noCounts: BalancerCounts = Object.freeze({
   picks: 0,
   refused: 0,
+  shed: 0,
   calls: 0,
   retries: Object.freeze({ ...new RetryCounter().retries }),
   hedges: 0,

@@ -3,7 +3,9 @@ import type { Subchannel } from '../pool/subchannel.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
+import { type Priority, priorities } from './acquire-options.js';
 import type { Lease } from './lease.js';
+import { type InLine, WaitingLine } from './waiting-line.js';
 
 /** What a waiting caller asks for. */
 export interface WaitRequest<C> {
@@ -11,63 +13,92 @@ export interface WaitRequest<C> {
   readonly avoid: ReadonlySet<Subchannel<C>> | undefined;
   readonly signal: AbortSignal | undefined;
   readonly timeoutMs: number;
+  /** @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
 }
 
-interface Waiter<C> {
+interface Waiter<C> extends InLine<Waiter<C>> {
   readonly request: WaitRequest<C>;
+  readonly line: WaitingLine<Waiter<C>>;
+  readonly sinceMs: number;
   readonly timer: Timer;
   readonly onAbort: () => void;
   readonly resolve: (lease: Lease<C>) => void;
   readonly reject: (reason: unknown) => void;
+  /** Served, or gone. */
+  hasLeft: boolean;
 }
 
 /** What the waiting room needs from its balancer. */
 export interface WaitingRoomOwner<C> {
   readonly clock: Clock;
-  readonly limit: number;
+  readonly maxWaiting: number;
+  /** The limit on running calls, if there is one: only callers who wait for that are shed. */
+  readonly limit?: { readonly hasRoom: boolean; readonly shedAfterMs: number } | undefined;
+  /** Whether our own event loop stood still at some time since then: callers did not wait for endpoints. */
+  stalledSince(sinceMs: number): boolean;
   tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
   waitedInVain(timeoutMs: number): EvenkeelError;
+  /** The error for a caller that is shed after so long. */
+  overload(waitedMs: number): EvenkeelError;
 }
 
 /** How many unsuccessful tries with keys are made, at the head and further back, each time something may be pickable. */
 const MAX_MISSES = 8;
 
 /**
- * Callers waiting until something can be picked: first come first served, limited in number and time. Each try picks again, so
- * no caller is tied to an endpoint that was good when it arrived.
+ * Callers waiting until something can be picked: by priority, first come first served, limited in number and time. Each try
+ * picks again, so no caller is tied to an endpoint that was good when it arrived.
+ *
+ * Callers who wait for the limit on running calls are a standing queue once some have waited as long as that may take. Then the
+ * newest is served first, whose caller is likeliest to still want an answer, and the oldest are shed.
+ * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C> {
   readonly #owner: WaitingRoomOwner<C>;
-  // A Set keeps the order of arrival and removes from the middle in O(1).
-  readonly #waiters = new Set<Waiter<C>>();
-  /**
-   * Where `#wakeFurther` continues. Only while there is something to continue with: an idle iterator keeps every former state
-   * of the set, and all callers that ever waited, in memory.
-   */
-  #further: Iterator<Waiter<C>> | undefined;
+  /** By priority. */
+  readonly #lines: readonly WaitingLine<Waiter<C>>[] = priorities.map(() => new WaitingLine());
+  #size = 0;
+  #shed = 0;
+  /** Where `#wakeFurther` continues. */
+  #further: Waiter<C> | undefined;
   #waking = false;
+  /** Since when callers have waited for the limit without a break. */
+  #limitedSinceMs: number | undefined;
 
   constructor(owner: WaitingRoomOwner<C>) {
     this.#owner = owner;
   }
 
   get size(): number {
-    return this.#waiters.size;
+    return this.#size;
   }
 
-  /** Rejects with EVENKEEL_QUEUE_FULL immediately, with the owner's error after the timeout, or with the signal's reason. */
+  /** Callers shed since creation. */
+  get shed(): number {
+    return this.#shed;
+  }
+
+  /**
+   * Rejects with EVENKEEL_QUEUE_FULL immediately, with EVENKEEL_OVERLOAD when it is shed, with the owner's error after the
+   * timeout, or with the signal's reason.
+   */
   wait(request: WaitRequest<C>): Promise<Lease<C>> {
-    const { clock, limit } = this.#owner;
-    const { signal, timeoutMs } = request;
-    if (this.#waiters.size >= limit) {
-      const message = `${limit} callers are already waiting for an endpoint (maxWaiting)`;
+    const { clock, maxWaiting, limit } = this.#owner;
+    const { signal, timeoutMs, priority = 'default' } = request;
+    const line = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C>>;
+    if (limit?.hasRoom === false) this.#limitedSinceMs ??= clock.now();
+    if (this.#size >= maxWaiting && !this.#makePlace(line)) {
+      const message = `${maxWaiting} callers are already waiting for an endpoint (maxWaiting)`;
       return Promise.reject(new EvenkeelError('EVENKEEL_QUEUE_FULL', message));
     }
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
       const waiter: Waiter<C> = {
         request,
+        line,
+        sinceMs: clock.now(),
         timer: deadline(
           clock,
           () => {
@@ -80,32 +111,47 @@ export class WaitingRoom<C> {
         },
         resolve,
         reject,
+        hasLeft: false,
+        ahead: undefined,
+        behind: undefined,
       };
       waiter.timer.ref();
       onAbort(signal, waiter.onAbort);
-      this.#waiters.add(waiter);
+      line.join(waiter);
+      this.#size++;
+      this.#shedOld();
     });
   }
 
-  /** Something may be pickable now: serves callers in order of arrival. */
+  /** Something may be pickable now: serves callers in order. */
   wake(): void {
     // Called from within a pick: the caller being picked for must not be served twice.
     if (this.#waking) return;
     this.#waking = true;
+    this.#shedOld();
     this.#wakeInOrder();
     this.#waking = false;
+    // What they wait for now is not the limit.
+    if (this.#owner.limit?.hasRoom === true) this.#limitedSinceMs = undefined;
   }
 
   #wakeInOrder(): void {
+    const newestFirst = this.#isStanding;
     let misses = 0;
-    for (const waiter of this.#waiters) {
-      if (this.#serve(waiter)) continue;
-      // If there is nothing for a caller without a key, there is nothing for any other.
-      if (waiter.request.key === undefined) return;
-      // A caller with a key may wait for a busy endpoint while others are free for callers behind it.
-      if (++misses === MAX_MISSES) {
-        this.#wakeFurther();
-        return;
+    for (const line of this.#lines) {
+      let waiter = newestFirst ? line.newest : line.oldest;
+      while (waiter !== undefined) {
+        const next: Waiter<C> | undefined = newestFirst ? waiter.ahead : waiter.behind;
+        if (!this.#serve(waiter)) {
+          // If there is nothing for a caller without a key, there is nothing for any other.
+          if (waiter.request.key === undefined) return;
+          // A caller with a key may wait for a busy endpoint while others are free for callers behind it.
+          if (++misses === MAX_MISSES) {
+            this.#wakeFurther();
+            return;
+          }
+        }
+        waiter = next;
       }
     }
   }
@@ -116,19 +162,29 @@ export class WaitingRoom<C> {
    */
   #wakeFurther(): void {
     let misses = 0;
-    for (let left = this.#waiters.size; left > 0 && misses < MAX_MISSES; left--) {
-      this.#further ??= this.#waiters.values();
-      let next = this.#further.next();
-      if (next.done) {
-        this.#further = this.#waiters.values();
-        next = this.#further.next();
-      }
-      if (next.done) return;
-      if (!this.#serve(next.value)) misses++;
+    for (let left = this.#size; left > 0 && misses < MAX_MISSES; left--) {
+      const waiter = this.#further ?? this.#first();
+      if (waiter === undefined) return;
+      this.#further = waiter.behind ?? this.#firstAfter(waiter.line);
+      if (!this.#serve(waiter)) misses++;
     }
   }
 
+  #first(): Waiter<C> | undefined {
+    for (const { oldest } of this.#lines) if (oldest !== undefined) return oldest;
+    return undefined;
+  }
+
+  #firstAfter(line: WaitingLine<Waiter<C>>): Waiter<C> | undefined {
+    for (let at = this.#lines.indexOf(line) + 1; at < this.#lines.length; at++) {
+      const oldest = this.#lines[at]?.oldest;
+      if (oldest !== undefined) return oldest;
+    }
+    return undefined;
+  }
+
   #serve(waiter: Waiter<C>): boolean {
+    if (waiter.hasLeft) return true;
     const { key, avoid } = waiter.request;
     const lease = this.#owner.tryPick(key, avoid);
     if (lease === undefined) return false;
@@ -137,19 +193,66 @@ export class WaitingRoom<C> {
     return true;
   }
 
+  /** In a standing queue, callers who have waited longer than that may take leave. */
+  #shedOld(): void {
+    const { limit, clock } = this.#owner;
+    if (limit === undefined || !this.#isStanding) return;
+    const oldestMs = clock.now() - limit.shedAfterMs;
+    for (const line of this.#lines) {
+      while (line.oldest !== undefined && line.oldest.sinceMs <= oldestMs) this.#shedOne(line.oldest);
+    }
+  }
+
+  /** Whether a standing queue waits for the limit on running calls. */
+  get #isStanding(): boolean {
+    const { limit, clock } = this.#owner;
+    const since = this.#limitedSinceMs;
+    if (limit === undefined || since === undefined) return false;
+    const oldestMs = clock.now() - limit.shedAfterMs;
+    return since <= oldestMs && !this.#owner.stalledSince(oldestMs);
+  }
+
+  /** Sheds the oldest caller of the lowest priority for a newcomer of this line, if there is one that yields to it. */
+  #makePlace(line: WaitingLine<Waiter<C>>): boolean {
+    if (this.#limitedSinceMs === undefined) return false;
+    for (let at = this.#lines.length - 1; at >= 0; at--) {
+      const other = this.#lines[at] as WaitingLine<Waiter<C>>;
+      if (other === line && !this.#isStanding) return false;
+      if (other.oldest !== undefined) {
+        this.#shedOne(other.oldest);
+        return true;
+      }
+      if (other === line) return false;
+    }
+    return false;
+  }
+
+  #shedOne(waiter: Waiter<C>): void {
+    this.#leave(waiter);
+    this.#shed++;
+    waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
+  }
+
   /** Rejects all callers. */
   fail(error: EvenkeelError): void {
-    for (const waiter of this.#waiters) {
-      this.#leave(waiter);
-      waiter.reject(error);
+    for (const line of this.#lines) {
+      while (line.oldest !== undefined) {
+        const waiter = line.oldest;
+        this.#leave(waiter);
+        waiter.reject(error);
+      }
     }
   }
 
   #leave(waiter: Waiter<C>): boolean {
     waiter.timer.cancel();
     offAbort(waiter.request.signal, waiter.onAbort);
-    const left = this.#waiters.delete(waiter);
-    if (this.#waiters.size === 0) this.#further = undefined;
-    return left;
+    if (waiter.hasLeft) return false;
+    waiter.hasLeft = true;
+    if (this.#further === waiter) this.#further = waiter.behind;
+    waiter.line.leave(waiter);
+    this.#size--;
+    if (this.#size === 0) this.#limitedSinceMs = undefined;
+    return true;
   }
 }

@@ -84,6 +84,11 @@ export class Pool<C> {
     return this.#members;
   }
 
+  /** Whether a member with a weight above 0 is connected. */
+  get hasReady(): boolean {
+    return this.#members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready');
+  }
+
   /** Members and draining subchannels. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();

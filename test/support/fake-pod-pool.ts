@@ -214,6 +214,7 @@ export class ForkFixture implements HedgedCallOwner {
     return this.balancer.snapshot().endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0);
   }
 
+  priorityOf(): undefined {}
   waits(): void {}
   served(): void {}
   upgraded(): () => void {

@@ -88,7 +88,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   #answered(): void {
     if (this.answeredMs !== undefined) return;
     this.answeredMs = this.clock.now();
-    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.lease.progressed();
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.answered();
   }
 }
 
@@ -134,6 +134,12 @@ export class Attempt implements experimental.PickResult {
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
+  }
+
+  /** The answer of the call has begun: with a limit, another may begin. */
+  answered(): void {
+    this.lease.progressed();
+    this.#owner.roomMade();
   }
 
   /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */

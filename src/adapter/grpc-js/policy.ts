@@ -103,6 +103,7 @@ class Running implements RunningPolicy, AttemptOwner {
         service: presence.service,
         clock,
         isEmpty: () => this.balancer.snapshot().state === 'empty',
+        limit: () => this.balancer.limit,
       },
       () => this.#schedule(),
     );

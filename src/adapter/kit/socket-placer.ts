@@ -120,6 +120,9 @@ export class SocketPlacer {
     if (pool.maxConnectionAgeMs !== undefined) {
       throw optionError('pool.maxConnectionAgeMs', 'left out: no connection is replaced', pool.maxConnectionAgeMs);
     }
+    if (options.limit !== undefined) {
+      throw optionError('limit', 'left out: connections that stay open have no latency to go by', options.limit);
+    }
     // What counts as a connection here is none, and has no age.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };

@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
-import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
+import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
 import type { DeadlineOf } from '../http/deadline-rule.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
@@ -19,6 +19,7 @@ export interface AgentCoreParts {
   readonly matcher: OriginMatcher;
   readonly fallback: Fallback;
   readonly key: ((request: ClientRequest) => string | null | undefined) | undefined;
+  readonly priority: ((request: ClientRequest) => Priority | undefined) | undefined;
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
@@ -65,6 +66,10 @@ export class AgentCore implements CallOwner {
 
   get isClosing(): boolean {
     return this.balancer.snapshot().state === 'closed';
+  }
+
+  priorityOf(request: ClientRequest): Priority | undefined {
+    return this.#parts.priority?.(request);
   }
 
   waits(request: ClientRequest): void {

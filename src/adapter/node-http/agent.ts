@@ -5,6 +5,7 @@ import {
   type BalancingOptions,
   createBalancer,
   EvenkeelError,
+  type Priority,
   poolDefaults,
   type RetryOptions,
   systemClock,
@@ -27,6 +28,11 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   readonly fallbackAgent?: HttpAgent | undefined;
   /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
   readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
+  /**
+   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for requests that
+   * wait. @defaultValue 'default' for all
+   */
+  readonly priority?: ((request: ClientRequest) => Priority | undefined) | undefined;
   /**
    * How long a request may take in all, in ms: waiting for a pod and a connection, and the whole response. Then it fails with
    * EVENKEEL_DEADLINE. Or a function of the request; undefined = no limit.
@@ -80,11 +86,13 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     ...nodeHttpConnectionOptionNames,
     'fallbackAgent',
     'key',
+    'priority',
     'deadlineMs',
     'clusterDomain',
   ]);
-  const { fallbackAgent, key, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
+  const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
+  if (priority !== undefined) checkFunction('priority', priority);
   if (fallbackAgent !== undefined && !takesRequests(fallbackAgent))
     throw optionError('fallbackAgent', 'an Agent', fallbackAgent);
   const matcher = originMatcher(origin, clusterDomain);
@@ -102,6 +110,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     matcher,
     fallback: new Fallback({ fallbackAgent, protocol, clock, drainTimeoutMs }),
     key,
+    priority,
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,
     drainTimeoutMs,

@@ -2,7 +2,7 @@ import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { outcomeOfAnswer } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
@@ -26,6 +26,7 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The target, for messages. */
   readonly origin: string;
+  priorityOf(request: ClientRequest): Priority | undefined;
   /** A request waits for a pod; a request waits no more. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
@@ -56,6 +57,10 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     this.#owner = owner;
     this.request = request;
     this.#attempts = new Attempts(owner.balancer, this, key);
+  }
+
+  get priority(): Priority | undefined {
+    return this.#owner.priorityOf(this.request);
   }
 
   get wanted(): boolean {

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import {
@@ -29,6 +29,7 @@ export interface CallOwner {
   readonly isClosing: boolean;
   /** What the dispatcher was destroyed with: its calls fail with that. */
   readonly destroyedBy: Error | undefined;
+  priorityOf(options: Dispatcher.DispatchOptions): Priority | undefined;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
   served(): void;
@@ -116,6 +117,10 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#tellUnsent = unsentTeller(this.#owner.origin, this.#options);
     this.#attempts.wait();
     return false;
+  }
+
+  get priority(): Priority | undefined {
+    return this.#owner.priorityOf(this.#options);
   }
 
   /** Where the attempt under way went; also of one whose caller gave up while undici had it queued. */

@@ -6,6 +6,7 @@ import {
   createBalancer,
   EvenkeelError,
   type Lease,
+  type Priority,
   poolDefaults,
   systemClock,
   systemRng,
@@ -87,6 +88,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
   readonly #servername: string | undefined;
   readonly #key: DispatcherOptions['key'];
+  readonly #priority: DispatcherOptions['priority'];
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
@@ -106,9 +108,10 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** Throws EVENKEEL_OPTION for an option that does not fit. */
   constructor(origin: URL, options: DispatcherOptions) {
     super();
-    const { fallbackDispatcher, key, clusterDomain, tls, webSocket, pool } = options;
+    const { fallbackDispatcher, key, priority, clusterDomain, tls, webSocket, pool } = options;
     const { clock = systemClock, rng = systemRng } = options;
     if (key !== undefined) checkFunction('key', key);
+    if (priority !== undefined) checkFunction('priority', priority);
     checkFallback(fallbackDispatcher);
     const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
     this.clock = clock;
@@ -116,6 +119,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#matcher = originMatcher(origin, clusterDomain);
     this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
     this.#key = key;
+    this.#priority = priority;
     const { deadlineOf, hedging } = callRules(options);
     this.#deadlineOf = deadlineOf;
     this.hedging = hedging;
@@ -226,6 +230,10 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#fallback.destroy(error);
     this.#mocked.destroy(error);
     return ended;
+  }
+
+  priorityOf(options: Dispatcher.DispatchOptions): Priority | undefined {
+    return this.#priority?.(options);
   }
 
   waits(): void {

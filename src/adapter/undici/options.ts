@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { BalancingOptions } from '../../index.js';
+import type { BalancingOptions, Priority } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
 import {
@@ -26,6 +26,11 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly fallbackDispatcher?: Dispatcher | undefined;
   /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
+  /**
+   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for requests that
+   * wait. @defaultValue 'default' for all
+   */
+  readonly priority?: ((options: Dispatcher.DispatchOptions) => Priority | undefined) | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
@@ -54,6 +59,7 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   ...callOptionNames,
   'fallbackDispatcher',
   'key',
+  'priority',
   'clusterDomain',
   'webSocket',
 ] as const);

@@ -1,7 +1,9 @@
+import type { Priority } from '../../../src/balancer/acquire-options.js';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
 import type { Lease } from '../../../src/balancer/lease.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import type { LimitFactory } from '../../../src/limit/limit.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
@@ -46,6 +48,12 @@ export interface WorldOptions {
   readonly networkMs?: number;
   /** After how long a caller gives up, in ms; the call then counts as failed. @defaultValue never */
   readonly deadlineMs?: number;
+  /** How many calls of a client may run at once; the others wait. Needs `deadlineMs`. @defaultValue none waits */
+  readonly limit?: LimitFactory;
+  /** The priority of a call. @defaultValue 'default' */
+  readonly priority?: (rng: Rng) => Priority;
+  /** Servers work on for callers who gave up, as ordinary servers do. @defaultValue false */
+  readonly worksForGone?: boolean;
 }
 
 /** Servers, clients and calls in virtual time, around the real balancer. */
@@ -54,6 +62,10 @@ export class World {
   readonly servers: Server[] = [];
   /** Calls since the last `measure`. */
   tally: Tally = new Tally(0);
+  /** Calls per second as a multiple of `callsPerSecond`. */
+  demand = 1;
+  /** Calls since the last `measure`, by priority. */
+  readonly byPriority: Map<Priority, Tally> = new Map();
   /** Ejections by all clients, as `at ms: address`. */
   readonly ejections: { readonly atMs: number; readonly address: string }[] = [];
   readonly #options: WorldOptions;
@@ -105,10 +117,16 @@ export class World {
     await this.run(warmUpMs);
   }
 
+  /** The limits of all clients now. */
+  get limits(): number[] {
+    return this.#balancers.map((balancer) => balancer.snapshot().limit?.max ?? 0);
+  }
+
   /** Goes on for so long, and returns what happened to the calls that began in this time and have ended. */
   async run(ms: number): Promise<Tally> {
     const tally = new Tally(this.clock.now());
     this.tally = tally;
+    this.byPriority.clear();
     for (const server of this.servers) server.taken = 0;
     await this.clock.run(this.clock.now() + ms);
     return tally;
@@ -129,6 +147,7 @@ export class World {
         transport: this.#transport(),
         picker: strategy.picker,
         load: strategy.load ?? inFlight(),
+        limit: this.#options.limit,
         stages: strategy.stages ?? [],
         pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
         observer: {
@@ -162,8 +181,9 @@ export class World {
   #scheduleCall(client: number, rng: Rng): void {
     const perMs = this.#options.callsPerSecond / 1_000 / this.#balancers.length;
     const next = (): void => {
-      this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / perMs, () => {
-        this.#call(client);
+      this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / (perMs * this.demand), () => {
+        if (this.#options.limit === undefined) this.#call(client);
+        else this.#waitAndCall(client, rng);
         next();
       });
     };
@@ -184,6 +204,41 @@ export class World {
     this.#send(lease, tally, beganMs);
   }
 
+  /** As adapters do: picks, or waits until the caller gives up. */
+  #waitAndCall(client: number, rng: Rng): void {
+    const balancer = this.#balancers[client] as Balancer<SimulatedServer>;
+    const { deadlineMs = 0, priority } = this.#options;
+    const ofCall = priority?.(rng) ?? 'default';
+    const tally = this.#tallyOf(ofCall);
+    const beganMs = this.clock.now();
+    this.clock.disturb();
+    const lease = balancer.pick();
+    if (lease !== undefined) {
+      tally.began(lease.handle.address);
+      this.#send(lease, tally, beganMs);
+      return;
+    }
+    const gaveUp = new AbortController();
+    this.clock.at(beganMs + deadlineMs, () => {
+      gaveUp.abort();
+      this.clock.disturb();
+    });
+    balancer.acquire({ signal: gaveUp.signal, priority: ofCall }).then(
+      (late) => {
+        tally.began(late.handle.address);
+        this.#send(late, tally, beganMs);
+      },
+      () => tally.refused(beganMs),
+    );
+  }
+
+  #tallyOf(priority: Priority): Tally {
+    if (this.#options.priority === undefined) return this.tally;
+    const tally = this.byPriority.get(priority) ?? new Tally(this.clock.now());
+    this.byPriority.set(priority, tally);
+    return tally;
+  }
+
   #send(lease: Lease<SimulatedServer>, tally: Tally, beganMs: number): void {
     const { deadlineMs, networkMs = 0 } = this.#options;
     let ended = false;
@@ -195,6 +250,7 @@ export class World {
         onNetwork(() => {
           if (ended) return;
           ended = true;
+          this.#disturbed();
           lease.end(answer === 'ok' ? outcomes.success : outcomes.status);
           tally.ended(lease.handle.address, beganMs, this.clock.now(), answer === 'ok');
         });
@@ -204,10 +260,16 @@ export class World {
     this.clock.at(beganMs + deadlineMs, () => {
       if (ended) return;
       ended = true;
-      giveUp();
+      this.#disturbed();
+      if (this.#options.worksForGone !== true) giveUp();
       lease.end(outcomes.timeout);
       tally.ended(lease.handle.address, beganMs, this.clock.now(), false);
     });
+  }
+
+  /** Somebody may have waited for this. */
+  #disturbed(): void {
+    if (this.#options.limit !== undefined) this.clock.disturb();
   }
 
   /** Chance for one purpose: how often one thing draws changes nothing for another. */

@@ -61,6 +61,7 @@ const values: Readonly<Record<string, unknown>> = {
   connectionLimit: 2,
   maxConcurrentStreams: 10,
   maxStreamsPerConnection: 10,
+  priority: () => 'default',
   deadlineMs: 1_000,
   queryTimeoutMs: 1_000,
   timeoutMs: 1_000,
@@ -86,6 +87,7 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     ['maxConcurrentStreams', 'maxStreamsPerConnection'],
     { undici: 'maxConcurrentStreams', 'grpc-js': 'maxConcurrentStreams' },
   ],
+  ['who goes first where calls wait', ['priority'], { undici: 'priority', 'node:http': 'priority', run: 'priority' }],
   [
     'time for a whole call',
     ['deadlineMs', 'timeoutMs'],
@@ -113,8 +115,9 @@ const cases = concepts.flatMap(([concept, names, at]) =>
 
 describe('names of options', () => {
   it.each(cases)('$concept: $name at $entryPoint is known: $isKnown', async ({ entryPoint, name, isKnown }) => {
-    // The key of `run` is that of one call; a rule reads it elsewhere.
-    const value = entryPoint === 'run' && name === 'key' ? 'a' : values[name];
+    // `run` is one call and takes its key and priority; elsewhere a rule reads them.
+    const ofOne: Readonly<Record<string, unknown>> = { key: 'a', priority: 'critical' };
+    const value = entryPoint === 'run' ? (ofOne[name] ?? values[name]) : values[name];
     const taken = (async () => entryPoints[entryPoint]({ [name]: value }))();
     if (isKnown) await expect(taken).resolves.toBeUndefined();
     else

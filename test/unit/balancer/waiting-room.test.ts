@@ -17,12 +17,14 @@ class Room {
   constructor(limit = 1_000) {
     this.room = new WaitingRoom<string>({
       clock: this.clock,
-      limit,
+      maxWaiting: limit,
+      stalledSince: () => false,
       tryPick: (key) => {
         this.tries++;
         return this.free.get(key ?? '')?.shift() as unknown as Lease<string> | undefined;
       },
       waitedInVain: (timeoutMs) => new EvenkeelError('EVENKEEL_NOT_READY', `in vain for ${timeoutMs}`),
+      overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
     });
   }
 
@@ -176,17 +178,123 @@ describe('the waiting room', () => {
     const given: string[] = ['x', 'y', 'z'];
     const room: WaitingRoom<string> = new WaitingRoom<string>({
       clock,
-      limit: 10,
+      maxWaiting: 10,
+      stalledSince: () => false,
       tryPick: () => {
         room.wake();
         return given.shift() as unknown as Lease<string> | undefined;
       },
       waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
+      overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
     });
     const request = { key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000 };
     const waiting = [room.wait(request), room.wait(request)];
     room.wake();
     expect(await Promise.all(waiting)).toEqual(['x', 'y']);
     expect([room.size, clock.timers, given]).toEqual([0, 0, ['z']]);
+  });
+});
+
+describe('the waiting room with a limit', () => {
+  const shedAfterMs = 100;
+
+  /** A room in front of a limit that is reached, until `free` says otherwise. */
+  class LimitedRoom extends Room {
+    readonly limit = { hasRoom: false, shedAfterMs };
+    stalled = false;
+    override readonly room: WaitingRoom<string>;
+
+    constructor(maxWaiting = 1_000) {
+      super();
+      this.room = new WaitingRoom<string>({
+        clock: this.clock,
+        maxWaiting,
+        limit: this.limit,
+        stalledSince: () => this.stalled,
+        tryPick: () => this.free.get('')?.shift() as unknown as Lease<string> | undefined,
+        waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
+        overload: (waitedMs) => new EvenkeelError('EVENKEEL_OVERLOAD', `shed after ${waitedMs}`),
+      });
+    }
+  }
+
+  it('serves in order of arrival while nobody has waited long, and sheds nobody', async () => {
+    const room = new LimitedRoom();
+    const first = room.wait();
+    const second = room.wait();
+    room.clock.advance(99);
+    room.put('', 'x', 'y');
+    room.room.wake();
+    expect(await Promise.all([first, second])).toEqual(['x', 'y']);
+    expect(room.room.shed).toBe(0);
+  });
+
+  it('serves the newest first once some have waited long, and sheds those', async () => {
+    const room = new LimitedRoom();
+    const old = failure(room.wait());
+    room.clock.advance(60);
+    const middle = room.wait();
+    room.clock.advance(39);
+    const newest = room.wait();
+    room.clock.advance(1);
+    room.put('', 'x');
+    room.room.wake();
+    expect(await old).toMatchObject({ code: 'EVENKEEL_OVERLOAD', message: 'shed after 100' });
+    expect(await newest).toBe('x');
+    expect([room.room.size, room.room.shed]).toEqual([1, 1]);
+    room.put('', 'y');
+    room.room.wake();
+    expect(await middle).toBe('y');
+    expect(room.clock.timers).toBe(0);
+  });
+
+  it('is in order of arrival again after the limit had room', async () => {
+    const room = new LimitedRoom();
+    void failure(room.wait());
+    room.clock.advance(150);
+    room.limit.hasRoom = true;
+    room.room.wake();
+    room.limit.hasRoom = false;
+    const first = room.wait();
+    const second = room.wait();
+    room.clock.advance(50);
+    room.put('', 'x', 'y');
+    room.room.wake();
+    expect(await Promise.all([first, second])).toEqual(['x', 'y']);
+  });
+
+  it('sheds nobody who waits for something else, however long', async () => {
+    const room = new LimitedRoom();
+    room.limit.hasRoom = true;
+    const first = room.wait();
+    room.clock.advance(1_000);
+    const second = room.wait();
+    room.put('', 'x', 'y');
+    room.room.wake();
+    expect(await Promise.all([first, second])).toEqual(['x', 'y']);
+  });
+
+  it('sheds nobody because our own event loop stood still', async () => {
+    const room = new LimitedRoom();
+    const first = room.wait();
+    room.clock.advance(500);
+    room.stalled = true;
+    const second = room.wait();
+    room.put('', 'x', 'y');
+    room.room.wake();
+    expect(await Promise.all([first, second])).toEqual(['x', 'y']);
+  });
+
+  it('serves by priority, and a full room gives the place of a lower one', async () => {
+    const room = new LimitedRoom(3);
+    const sheddable = failure(room.wait({ priority: 'sheddable' }));
+    const usual = room.wait();
+    const critical = room.wait({ priority: 'critical' });
+    const second = room.wait({ priority: 'critical' });
+    expect(await sheddable).toMatchObject({ code: 'EVENKEEL_OVERLOAD' });
+    expect(await failure(room.wait({ priority: 'sheddable' }))).toMatchObject({ code: 'EVENKEEL_QUEUE_FULL' });
+    room.put('', 'x', 'y', 'z');
+    room.room.wake();
+    expect(await Promise.all([critical, second, usual])).toEqual(['x', 'y', 'z']);
   });
 });

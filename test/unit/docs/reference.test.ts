@@ -2,12 +2,14 @@ import { describe, expect, it } from 'vitest';
 import { balancerDefaults, balancingOptionNames } from '../../../src/balancer/balancer-options.js';
 import { noCounts } from '../../../src/balancer/snapshot.js';
 import { type EvenkeelError, errorCodes } from '../../../src/errors.js';
+import { fixed } from '../../../src/limit/fixed.js';
 import { observerEventNames } from '../../../src/observe/observer.js';
 import { poolDefaults } from '../../../src/pool/pool-options.js';
 import { ApiFailure, resolveErrorOf } from '../../../src/resolver/kubernetes/api-failure.js';
 import { ambiguousPort } from '../../../src/resolver/kubernetes/service-ports.js';
 import { retryBudgetDefaults } from '../../../src/retry/budget.js';
 import { retryDefaults } from '../../../src/retry/retry-options.js';
+import { settle } from '../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { BalancerFixture, failure } from '../../support/balancer-fixture.js';
 import { tableRows, textOf } from '../../support/docs-page.js';
@@ -70,6 +72,15 @@ describe('docs/reference/errors.md', () => {
       const fixture = new BalancerFixture();
       for (let i = 0; i < 1_000; i++) void fixture.balancer.acquire().catch(() => {});
       return failure(fixture.balancer.acquire());
+    },
+    EVENKEEL_OVERLOAD: async () => {
+      const fixture = new BalancerFixture({ resolver: named(), limit: fixed(3) });
+      await settle();
+      for (let i = 0; i < 3; i++) fixture.balancer.pick();
+      const call = failure(fixture.balancer.acquire());
+      await fixture.clock.advanceAsync(100);
+      void fixture.balancer.acquire().catch(() => {});
+      return call;
     },
     EVENKEEL_CONNECT: async () => {
       const errors: unknown[] = [];

@@ -136,8 +136,9 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   if (options.resolver !== undefined) {
     throw optionError('options.resolver', 'left out: it would send every Service to the same pods', 'a resolver');
   }
-  const { key, clusterDomain, webSocket } = options;
+  const { key, priority, clusterDomain, webSocket } = options;
   if (key !== undefined) checkFunction('options.key', key);
+  if (priority !== undefined) checkFunction('options.priority', priority);
   if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
   checkBalancingOptions(pickNames(options, balancingOptionNames));
   callRules(options);

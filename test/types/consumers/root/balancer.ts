@@ -82,6 +82,7 @@ try {
       case 'EVENKEEL_NO_ENDPOINTS':
       case 'EVENKEEL_NOT_READY':
       case 'EVENKEEL_QUEUE_FULL':
+      case 'EVENKEEL_OVERLOAD':
       case 'EVENKEEL_DEADLINE':
       case 'EVENKEEL_CONNECT':
       case 'EVENKEEL_RESOLVE':

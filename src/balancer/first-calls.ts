@@ -1,0 +1,64 @@
+import type { Pool } from '../pool/pool.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import type { WaitingRoom } from './waiting-room.js';
+
+/**
+ * Which endpoints get the first calls after a start. Without it, all first callers would go to the endpoint that happens to
+ * connect first.
+ */
+export class FirstCalls<C> {
+  readonly #pool: Pool<C>;
+  readonly #room: WaitingRoom<C>;
+  /** Picks that found nothing while nothing was connected: their callers may wait outside, as in gRPC. */
+  #missed = 0;
+
+  constructor(pool: Pool<C>, room: WaitingRoom<C>) {
+    this.#pool = pool;
+    this.#room = room;
+  }
+
+  /** A pick found nothing, because nothing is connected. */
+  missed(): void {
+    this.#missed++;
+  }
+
+  /** A caller that may have missed waits here from now on. */
+  joined(): void {
+    if (this.#missed > 0) this.#missed--;
+  }
+
+  /** Something is connected: nobody waits outside any longer. */
+  served(): void {
+    this.#missed = 0;
+  }
+
+  /** The subchannels that get the next calls, if the picker may not choose among all. */
+  only(): readonly Subchannel<C>[] {
+    const { first } = this.#pool;
+    const { waiting } = first;
+    // Once all are connected, callers get all of them. But when one of the two drawn has had a call, the other gets the next: a
+    // picker over all would continue from the first in the same way for every client.
+    if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
+      first.end();
+      return [];
+    }
+    return waiting.every(({ state }) => state === 'ready') ? waiting : [];
+  }
+
+  /** Whether all callers would go to what is already ready. */
+  get isGathering(): boolean {
+    const { first } = this.#pool;
+    if (!this.#pool.hasReady) return false;
+    if (first.waiting.some(({ state }) => state !== 'ready')) return true;
+    return this.#callers > 1 && this.#isOpening();
+  }
+
+  /** How many are waiting, here or in an adapter that keeps its own callers. */
+  get #callers(): number {
+    return Math.max(this.#room.size, this.#missed);
+  }
+
+  #isOpening(): boolean {
+    return this.#pool.members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'connecting');
+  }
+}

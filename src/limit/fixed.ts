@@ -1,0 +1,27 @@
+import { checkKeys, checkNumber } from '../runtime/check.js';
+import type { Limit, LimitFactory } from './limit.js';
+import { shedAfterMsOf } from './shed-after.js';
+
+/** Options of `fixed`. */
+export interface FixedOptions {
+  /** See `Limit.shedAfterMs`, in ms. @defaultValue 100 */
+  readonly shedAfterMs?: number | undefined;
+}
+
+/**
+ * A limit that stays as it is: Envoy's `max_requests`.
+ *
+ * @param max How many calls may run at once, from 1.
+ * @throws EVENKEEL_OPTION for an invalid number.
+ */
+export function fixed(max: number, options: FixedOptions = {}): LimitFactory {
+  checkKeys('fixed', options, ['shedAfterMs']);
+  const limit: Limit = Object.freeze({
+    max: checkNumber('max', max ?? Number.NaN, 0, { min: 1, max: 1_000_000, integer: true }),
+    shedAfterMs: shedAfterMsOf(options.shedAfterMs),
+    answered: () => {},
+    gaveUp: () => {},
+    overloaded: () => {},
+  });
+  return () => limit;
+}

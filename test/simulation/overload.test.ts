@@ -1,0 +1,87 @@
+import { describe, expect, it } from 'vitest';
+import { adaptive } from '../../src/limit/adaptive.js';
+import { fixed } from '../../src/limit/fixed.js';
+import { SEEDS } from './lib/proof.js';
+import { exponential } from './lib/server.js';
+import { strategies } from './lib/strategies.js';
+import { World, type WorldOptions } from './lib/world.js';
+
+/** Four servers of four workers with 20 ms of work: this many calls a second are all they can do. */
+const CAPACITY = 800;
+const limited: Pick<WorldOptions, 'limit'> = { limit: adaptive() };
+
+function overloadedWorld(seed: number, options: Partial<WorldOptions>): World {
+  return new World({
+    seed,
+    strategy: strategies.standard,
+    servers: 4,
+    workers: 4,
+    serviceTime: exponential(20),
+    callsPerSecond: CAPACITY,
+    deadlineMs: 250,
+    worksForGone: true,
+    ...options,
+  });
+}
+
+/** The share of calls answered in time at each load, for five seconds each, after ten at 0.7. */
+async function answered(seed: number, loads: readonly number[], options: Partial<WorldOptions>): Promise<number[]> {
+  const world = overloadedWorld(seed, options);
+  world.demand = 0.7;
+  await world.start(10_000);
+  const shares: number[] = [];
+  for (const load of loads) {
+    world.demand = load;
+    const tally = await world.run(5_000);
+    shares.push(tally.successRatio);
+  }
+  await world.close();
+  return shares;
+}
+
+describe.each(SEEDS)('an overload that ends (seed %i)', (seed) => {
+  it.each([1, 4, 20])('is served to its capacity by %i clients, and leaves nothing behind', async (clients) => {
+    const loads = [0.7, 1.4, 0.7, 0.7, 3, 3, 0.7, 0.7];
+    const shares = (await answered(seed, loads, { clients, ...limited })) as [number, ...number[]];
+    const [before, during, after, later, heavy, heavier, back, well] = shares;
+    expect(before).toBeGreaterThanOrEqual(0.98);
+    // What one ideal queue would answer: 1 / 1.4. Many clients take a moment each to learn of it.
+    expect(during).toBeGreaterThanOrEqual((clients === 20 ? 0.75 : 0.9) / 1.4);
+    expect(after).toBeGreaterThanOrEqual(0.97);
+    expect(later).toBeGreaterThanOrEqual(0.98);
+    expect(heavy).toBeGreaterThanOrEqual(0.85 / 3);
+    expect(heavier).toBeGreaterThanOrEqual(0.85 / 3);
+    expect(back).toBeGreaterThanOrEqual(0.94);
+    expect(well).toBeGreaterThanOrEqual(0.97);
+  });
+
+  it('is what it would be without a limit: hardly any answer in time, and for seconds after', async () => {
+    const [, during, after] = await answered(seed, [0.7, 1.4, 0.7], { limit: fixed(100_000) });
+    expect(during).toBeLessThanOrEqual(0.3);
+    expect(after).toBeLessThanOrEqual(0.3);
+  });
+
+  it('serves what is critical, whatever else there is', async () => {
+    const world = overloadedWorld(seed, {
+      ...limited,
+      priority: (rng) => {
+        const draw = rng.next();
+        return draw < 0.4 ? 'sheddable' : draw < 0.8 ? 'default' : 'critical';
+      },
+    });
+    world.demand = 0.7;
+    await world.start(10_000);
+    world.demand = 1.4;
+    await world.run(5_000);
+    const [critical, usual, sheddable] = (['critical', 'default', 'sheddable'] as const).map(
+      (priority) => world.byPriority.get(priority)?.successRatio ?? 0,
+    ) as [number, number, number];
+    expect(critical).toBeGreaterThanOrEqual(0.98);
+    expect(usual).toBeGreaterThanOrEqual(sheddable);
+    await world.close();
+  });
+
+  it('sheds nobody where there is no overload', async () => {
+    for (const share of await answered(seed, [0.3, 0.6, 0.8], limited)) expect(share).toBeGreaterThanOrEqual(0.999);
+  });
+});

@@ -1,0 +1,44 @@
+/**
+ * A pod that can only do so much: `workers` requests at once, of `meanMs` on average (exponential), the others wait in order of
+ * arrival. Like most servers it works on for callers who are gone. `node worker-pod.mjs 4 20` sends its port to the parent; asked
+ * for `counts` it sends how many requests it began, and how many of those for nobody.
+ */
+import { createServer } from 'node:http';
+
+const workers = Number(process.argv[2]);
+const meanMs = Number(process.argv[3]);
+/** @type {(() => void)[]} */
+const waiting = [];
+let busy = 0;
+let served = 0;
+let forNobody = 0;
+
+function next() {
+  busy--;
+  waiting.shift()?.();
+}
+
+const server = createServer((request, response) => {
+  request.resume();
+  const work = () => {
+    busy++;
+    served++;
+    if (response.destroyed) forNobody++;
+    setTimeout(
+      () => {
+        next();
+        if (!response.destroyed) response.end('ok');
+      },
+      -Math.log(1 - Math.random()) * meanMs,
+    );
+  };
+  if (busy < workers) work();
+  else waiting.push(work);
+});
+server.keepAliveTimeout = 60_000;
+server.listen(0, '127.0.0.1', () => {
+  const address = /** @type {import('node:net').AddressInfo} */ (server.address());
+  process.send?.({ port: address.port });
+});
+process.on('message', () => process.send?.({ served, forNobody }));
+process.on('disconnect', () => process.exit());
