@@ -99,8 +99,8 @@ function installSystemPackages() {
     aptGet(['update', '-qq'], 120_000);
     const failed = missing.filter((wanted) => {
       const installed = () => aptGet(['install', '-qq', '-y', '--no-install-recommends', wanted.apt], 300_000);
-      if (wanted.service === undefined) installed();
-      else withoutStarting(wanted.service, installed);
+      if (wanted.services === undefined) installed();
+      else withoutStarting(wanted.services, installed);
       return findCommand(wanted.commands) === undefined;
     });
     if (failed.length === 0) {
@@ -115,13 +115,15 @@ function installSystemPackages() {
 
 /**
  * Tests want the program, not the service of the machine that its package would start, now and at the next boot: systemd is told
- * to have none of that name, and others are told while it is installed. What is there of either is left as it is.
+ * to have none of these names, and others are told while it is installed. What is there of either is left as it is.
  */
-function withoutStarting(service, install) {
-  const mask = `/etc/systemd/system/${service}`;
+function withoutStarting(services, install) {
   const policy = '/usr/sbin/policy-rc.d';
   mkdirSync('/etc/systemd/system', { recursive: true });
-  if (lstatSync(mask, { throwIfNoEntry: false }) === undefined) symlinkSync('/dev/null', mask);
+  for (const service of services) {
+    const mask = `/etc/systemd/system/${service}`;
+    if (lstatSync(mask, { throwIfNoEntry: false }) === undefined) symlinkSync('/dev/null', mask);
+  }
   const isOurs = !existsSync(policy);
   if (isOurs) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
   try {

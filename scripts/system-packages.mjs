@@ -20,15 +20,23 @@ export const systemPackages = [
     name: 'Mosquitto',
     commands: ['mosquitto'],
     apt: 'mosquitto',
-    service: 'mosquitto.service',
+    services: ['mosquitto.service'],
     tests: 'the test of the MQTT recipe',
   },
   {
     name: 'memcached',
     commands: ['memcached'],
     apt: 'memcached',
-    service: 'memcached.service',
+    services: ['memcached.service'],
     tests: 'the test of the Memcached recipe',
+  },
+  {
+    name: 'RabbitMQ',
+    commands: ['rabbitmq-server'],
+    apt: 'rabbitmq-server',
+    // Erlang's name server comes with it, and would start as well.
+    services: ['rabbitmq-server.service', 'epmd.service', 'epmd.socket'],
+    tests: 'the tests against real AMQP brokers and their example',
   },
 ];
 

@@ -16,6 +16,8 @@ export interface PlacedConnection {
   finish(): void;
   /** Ends it whatever the other side does. */
   cut(): void;
+  /** Whether its user opens another one by itself: it is closed at its turn, unless the application listens. @defaultValue false */
+  readonly movesItself?: boolean;
 }
 
 /** The last connections are asked to close this much before the endpoint's calls are cut, in ms; at most a 20th of the time. */
@@ -291,7 +293,8 @@ class Placement {
       }, leftMs);
     }
     // The application that turned evening out on is asked only where it listens.
-    if (!this.#tell(leaving) && leaving.reason === 'rebalance') this.#finish();
+    const isClosedUnheard = leaving.reason === 'rebalance' || this.#connection.movesItself === true;
+    if (!this.#tell(leaving) && isClosedUnheard) this.#finish();
   }
 
   cut(): void {

@@ -15,6 +15,7 @@ const installed: Record<string, readonly string[]> = {
   'node-http': ['@types/node', 'undici-types'],
   rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
   tcp: ['@types/node', 'undici-types'],
+  amqp: ['@types/node', 'undici-types', 'amqplib', 'amqp-connection-manager', 'rabbitmq-client'],
   undici: ['@types/node', 'undici-types', 'undici'],
   ws: ['@types/node', 'undici-types', 'ws', '@types/ws'],
 };

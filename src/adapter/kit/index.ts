@@ -68,6 +68,7 @@ export { afterPendingIo } from '../../runtime/turn.js';
 export { applyStages } from '../../stage/stage.js';
 export { checkLeaveCode, closeFrame } from './close-frame.js';
 export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
+export { type Dial, type DialledConnection, type Opening, Site } from './dial.js';
 export { type OpenSocketOptions, openSocket } from './open-socket.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {

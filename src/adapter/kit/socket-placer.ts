@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net';
 import type { ConnectionOptions } from 'node:tls';
-import { type AttemptedCall, Attempts } from '../../balancer/attempts.js';
 import type { Balancer } from '../../balancer/balancer.js';
 import type { BalancingOptions } from '../../balancer/balancer-options.js';
 import type { Lease } from '../../balancer/lease.js';
@@ -11,21 +10,16 @@ import {
   placingOptionNames,
   resolvePlacingOptions,
 } from '../../balancer/placing-options.js';
-import { type Endpoint, endpointAddress } from '../../endpoint/endpoint.js';
-import { type Outcome, outcomes } from '../../endpoint/outcome.js';
-import { outcomeOfSystemError } from '../../endpoint/system-errors.js';
-import { asError, EvenkeelError } from '../../errors.js';
+import type { Endpoint } from '../../endpoint/endpoint.js';
 import { inFlight } from '../../load/in-flight.js';
 import { shortestExpectedDelay } from '../../picker/least-loaded.js';
-import { type ResolvedPoolOptions, resolvePoolOptions } from '../../pool/pool-options.js';
+import { resolvePoolOptions } from '../../pool/pool-options.js';
 import type { Transport } from '../../pool/transport.js';
-import { offAbort, onAbort } from '../../runtime/abort-listeners.js';
 import { checkFunction, checkKeys, optionError } from '../../runtime/check.js';
 import { type Clock, systemClock } from '../../runtime/clock.js';
 import { Closing } from '../../runtime/closing.js';
-import { deadline } from '../../runtime/deadline.js';
 import { systemRng } from '../../runtime/rng.js';
-import { OpenConnection } from './connection.js';
+import { connectThrough, Dial, type DialledConnection, type DialSettings, type Opening, Site } from './dial.js';
 import { openSocket } from './open-socket.js';
 import { type ServiceName, serviceBalancer } from './service-balancer.js';
 
@@ -72,16 +66,6 @@ export interface HeldSocket {
   finish(socket: Socket): void;
 }
 
-/** What a lease on an endpoint gives. Nothing is open because of it; it ends when a dial fails. */
-export class Site {
-  readonly connection: OpenConnection<Site>;
-
-  constructor() {
-    const ended = (): void => this.connection.ended();
-    this.connection = new OpenConnection<Site>({ handle: this, finish: ended, cut: ended });
-  }
-}
-
 /**
  * Dials the pods of a Service for connections that live for hours: each goes to the endpoint with the fewest, and leaves as
  * `Placements` says. No connection is kept besides those that are used: an endpoint counts as ready until a dial fails. Then
@@ -92,8 +76,7 @@ export class SocketPlacer {
   readonly #placements: Placements;
   #service!: ServiceName;
   readonly #tls: ConnectionOptions | undefined;
-  readonly #pool: ResolvedPoolOptions;
-  readonly #clock: Clock;
+  readonly #settings: DialSettings;
   readonly #onLeaving: PlacingOptions<Socket>['onLeaving'];
   readonly #closing: Closing;
 
@@ -109,13 +92,12 @@ export class SocketPlacer {
       load = inFlight(),
       pool = {},
     } = options;
-    this.#pool = resolvePoolOptions(pool);
-    const placing = resolvePlacingOptions(options, this.#pool.drainTimeoutMs);
+    const { connectTimeoutMs, drainTimeoutMs } = resolvePoolOptions(pool);
+    const placing = resolvePlacingOptions(options, drainTimeoutMs);
     if (tls !== undefined && (typeof tls !== 'object' || tls === null)) {
       throw optionError('tls', 'an object as for tls.connect', tls);
     }
     this.#tls = tls;
-    this.#clock = clock;
     this.#onLeaving = options.onLeaving;
     if (pool.maxConnectionAgeMs !== undefined) {
       throw optionError('pool.maxConnectionAgeMs', 'left out: no connection is replaced', pool.maxConnectionAgeMs);
@@ -130,7 +112,9 @@ export class SocketPlacer {
       this.#service = service;
       return this.#transport();
     });
-    this.#placements = new Placements({ balancer: this.balancer, clock, rng, options: placing });
+    const placements = new Placements({ balancer: this.balancer, clock, rng, options: placing });
+    this.#placements = placements;
+    this.#settings = { placements, clock, connectTimeoutMs };
     this.#closing = new Closing(
       async () => {
         this.#placements.close();
@@ -147,35 +131,48 @@ export class SocketPlacer {
     return this.#service;
   }
 
+  get clock(): Clock {
+    return this.#settings.clock;
+  }
+
+  /** Whether `close` was called. */
+  get isClosing(): boolean {
+    return this.#closing.hasBegun;
+  }
+
   /**
    * Opens a connection to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. `held` takes the place of
    * the options `onLeaving` and `finish`.
    */
-  connect(options: PlaceOptions = {}, held?: HeldSocket): Promise<Socket> {
-    return new Promise((resolve, reject) => {
-      checkKeys('connect', options, placeOptionNames);
-      const { onLeaving = this.#onLeaving, finish, key, signal } = options;
-      if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
-      if (finish !== undefined) checkFunction('finish', finish);
-      const holder = held ?? {
-        leave: (leaving, socket) => {
-          onLeaving?.(leaving, socket);
-          return onLeaving !== undefined;
-        },
-        finish: finish ?? ((socket) => void socket.end()),
-      };
-      new Dial({
-        balancer: this.balancer,
-        open: (lease, callers) => this.#open(lease, callers),
-        opened: (dialled, socket) => {
-          this.#hold(dialled, socket, holder);
-          resolve(socket);
-        },
-        reject,
-        key,
-        signal,
-      }).begin();
-    });
+  async connect(options: PlaceOptions = {}, held?: HeldSocket): Promise<Socket> {
+    checkKeys('connect', options, placeOptionNames);
+    const { onLeaving = this.#onLeaving, finish, key, signal } = options;
+    if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
+    if (finish !== undefined) checkFunction('finish', finish);
+    const holder = held ?? {
+      leave: (leaving, socket) => {
+        onLeaving?.(leaving, socket);
+        return onLeaving !== undefined;
+      },
+      finish: finish ?? ((socket) => void socket.end()),
+    };
+    return this.place(
+      {
+        open: (dial) => this.#openSocket(dial.lease.endpoint, dial.signal),
+        opened: (socket, dial) => placedSocket(socket, holder, dial),
+      },
+      { key, signal },
+    );
+  }
+
+  /** Opens a connection of another kind. Rejects as `connect` does. */
+  place<T>(opening: Opening<T>, { key, signal }: Pick<PlaceOptions, 'key' | 'signal'> = {}): Promise<T> {
+    return connectThrough({ balancer: this.balancer, settings: this.#settings, opening, key, signal });
+  }
+
+  /** For libraries that dial, and dial again, by themselves: what is dialled with a lease of `balancer`. */
+  dial(lease: Lease<Site>): Dial {
+    return new Dial(lease, this.#settings);
   }
 
   /** As `balancer.close`: connections may stay for `pool.drainTimeoutMs`, or until `signal` aborts. */
@@ -199,123 +196,19 @@ export class SocketPlacer {
     const tls = this.#tls;
     return openSocket(endpoint, signal, tls === undefined ? {} : { host: this.#service.host, tls });
   }
-
-  async #open({ endpoint, leaving }: Lease<Site>, callers: AbortSignal | undefined): Promise<Socket> {
-    const { connectTimeoutMs } = this.#pool;
-    const address = endpointAddress(endpoint);
-    const limit = new AbortController();
-    const given = (): void => limit.abort(callers?.reason);
-    const left = (): void => limit.abort(new Error('it left while it was connected to'));
-    const late = (): void => limit.abort(new Error(`it did not accept within ${connectTimeoutMs} ms`));
-    const timer = deadline(this.#clock, late, connectTimeoutMs);
-    timer.ref();
-    onAbort(callers, given);
-    onAbort(leaving, left);
-    try {
-      return await this.#openSocket(endpoint, limit.signal);
-    } catch (cause) {
-      if (callers?.aborted) throw cause;
-      const message = `no connection to ${address}: ${asError(cause).message}`;
-      throw new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint: address });
-    } finally {
-      timer.cancel();
-      offAbort(callers, given);
-      offAbort(leaving, left);
-    }
-  }
-
-  #hold({ lease, attempts }: Dialled, socket: Socket, held: HeldSocket): void {
-    const tookMs = this.#clock.now() - lease.startedMs;
-    let failure: Error | undefined;
-    let isOurs = false;
-    const release = this.#placements.hold(lease, {
-      leave: (leaving) => held.leave(leaving, socket),
-      finish: () => {
-        isOurs = true;
-        held.finish(socket);
-      },
-      cut: () => {
-        isOurs = true;
-        socket.destroy();
-      },
-    });
-    // The one who uses the socket has to handle its errors; this only looks.
-    socket.prependListener('error', (error) => {
-      failure ??= error;
-    });
-    socket.once('close', () => {
-      release();
-      const outcome = failure === undefined || isOurs ? outcomes.success : lost(failure);
-      lease.end(outcome, tookMs);
-      attempts.report(lease, { ...(failure !== undefined && { error: failure }) });
-    });
-  }
 }
 
-/** What its user destroys it with says nothing about the endpoint. */
-function lost(error: Error): Outcome {
-  return outcomeOfSystemError((error as NodeJS.ErrnoException).code) ?? outcomes.cancelled;
-}
-
-interface Dialled {
-  readonly lease: Lease<Site>;
-  readonly attempts: Attempts<Site>;
-}
-
-interface DialParts {
-  readonly balancer: Balancer<Site>;
-  readonly open: (lease: Lease<Site>, signal: AbortSignal | undefined) => Promise<Socket>;
-  readonly opened: (dialled: Dialled, socket: Socket) => void;
-  readonly reject: (error: unknown) => void;
-  readonly key: string | undefined;
-  readonly signal: AbortSignal | undefined;
-}
-
-/** One `connect` over the pods it tries. */
-class Dial implements AttemptedCall<Site> {
-  readonly signal: AbortSignal | undefined;
-  readonly #parts: DialParts;
-  readonly #attempts: Attempts<Site>;
-
-  constructor(parts: DialParts) {
-    this.#parts = parts;
-    this.signal = parts.signal;
-    this.#attempts = new Attempts(parts.balancer, this, parts.key);
-  }
-
-  begin(): void {
-    if (this.signal?.aborted) this.fail(this.signal.reason);
-    else if (!this.#attempts.begin()) this.#attempts.wait();
-  }
-
-  fail(error: unknown): void {
-    this.#parts.reject(error);
-  }
-
-  send(lease: Lease<Site>): void {
-    void this.#dial(lease);
-  }
-
-  async #dial(lease: Lease<Site>): Promise<void> {
-    const { open, opened } = this.#parts;
-    const attempts = this.#attempts;
-    try {
-      const socket = await open(lease, this.signal);
-      // From now on its length says nothing about the endpoint.
-      lease.progressed();
-      attempts.conclude();
-      opened({ lease, attempts }, socket);
-    } catch (error) {
-      if (this.signal?.aborted) {
-        attempts.stop();
-        attempts.end(outcomes.cancelled, { error });
-        this.fail(error);
-        return;
-      }
-      if (!lease.leaving.aborted) lease.handle.connection.ended(asError(error));
-      // Nothing was sent: another pod is as good, at no cost. This one is left alone until it can be connected to.
-      const failed = { outcome: outcomes.notConnected, error, idempotent: false, answered: false, untried: true };
-      attempts.fail(failed);
-    }
-  }
+/** A socket as its user holds it. */
+function placedSocket(socket: Socket, held: HeldSocket, dial: Dial): DialledConnection {
+  let failure: Error | undefined;
+  // The one who uses the socket has to handle its errors; this only looks.
+  socket.prependListener('error', (error) => {
+    failure ??= error;
+  });
+  socket.once('close', () => dial.ended(failure));
+  return {
+    leave: (leaving) => held.leave(leaving, socket),
+    finish: () => held.finish(socket),
+    cut: () => socket.destroy(),
+  };
 }

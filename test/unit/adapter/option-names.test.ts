@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from 'vitest';
+import { createBrokers } from '../../../src/adapter/amqp/index.js';
 import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
@@ -38,6 +39,10 @@ const entryPoints = {
   tcp: (options: object) => {
     const connector = createConnector('orders.shop:7000', { resolver, ...options });
     open.push(() => connector.close());
+  },
+  amqp: (options: object) => {
+    const brokers = createBrokers('amqp://orders.shop', { resolver, ...options });
+    open.push(() => brokers.close());
   },
   ws: (options: object) => {
     const webSockets = createWebSockets('wss://orders.shop', { resolver, ...options });

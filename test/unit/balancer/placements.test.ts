@@ -27,6 +27,7 @@ interface Manner {
   /** Does not close after `finish`. */
   readonly stubborn?: boolean;
   readonly throws?: boolean;
+  readonly movesItself?: boolean;
 }
 
 async function world(options: PlacingOptions<never> = {}, drainTimeoutMs = 30_000) {
@@ -73,6 +74,7 @@ async function world(options: PlacingOptions<never> = {}, drainTimeoutMs = 30_00
         note('cut');
         end();
       },
+      ...(manner.movesItself && { movesItself: true }),
     });
     return address;
   };
@@ -168,6 +170,15 @@ describe('an endpoint that leaves', () => {
     const { events, pass } = await leaving({ closeLeaving: true, leaveSpreadMs: 5_000 }, { listens: true });
     await pass(5_000);
     expect([of(events, 'told').length, of(events, 'finished').length]).toEqual([0, 20]);
+  });
+
+  it('closes at their turn those that move by themselves, unless somebody listens', async () => {
+    const silent = await leaving({ leaveSpreadMs: 5_000 }, { movesItself: true });
+    await silent.pass(5_000);
+    expect([of(silent.events, 'told').length, of(silent.events, 'finished').length]).toEqual([0, 20]);
+    const heard = await leaving({ leaveSpreadMs: 5_000 }, { movesItself: true, listens: true });
+    await heard.pass(5_000);
+    expect([of(heard.events, 'told').length, of(heard.events, 'finished').length]).toEqual([20, 0]);
   });
 
   it('cuts what does not close', async () => {

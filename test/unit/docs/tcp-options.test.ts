@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { connectOptionNames, RECONNECT_SECONDS, RETRY_LOW_MS } from '../../../src/adapter/amqp/options.js';
 import { placeOptionNames, rebalanceDefaults, socketPlacerOptionNames } from '../../../src/adapter/kit/index.js';
 import { LEAVE_CODE } from '../../../src/adapter/ws/options.js';
 import { sectionOf, tableRows, textOf } from '../../support/docs-page.js';
@@ -23,6 +24,13 @@ describe('docs/guide/tcp.md', () => {
   it('docs/guide/websocket.md adds its own', () => {
     const own = rows(sectionOf(textOf('docs/guide/websocket.md'), 'Options'));
     expect(own).toEqual([['leaveCode', String(LEAVE_CODE)]]);
+  });
+
+  it('docs/guide/amqp.md adds its own, and says what it sets for libraries', () => {
+    const guide = textOf('docs/guide/amqp.md');
+    expect(rows(sectionOf(guide, 'Options')).map(([name]) => name)).toEqual([...connectOptionNames]);
+    expect(guide).toContain(`${RECONNECT_SECONDS} s\n(\`reconnectTimeInSeconds\``);
+    expect(guide).toContain(`${RETRY_LOW_MS / 1_000} to ${(2 * RETRY_LOW_MS) / 1_000} s (\`retryLow\``);
   });
 
   it('has every option of a connection', () => {

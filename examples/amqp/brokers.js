@@ -1,0 +1,38 @@
+// @ts-check
+/** RabbitMQ brokers on this machine, one cluster, and Kubernetes' view of them: an API server for tests. */
+import { createApiServer } from 'evenkeel/testing/servers';
+import { RabbitBrokers, rabbitmqHint, rabbitmqPath } from '../../test/support/rabbitmq/brokers.mjs';
+
+/** What is missing here, and the command that brings it; undefined if nothing is. */
+export const missing =
+  rabbitmqPath === undefined ? `This needs RabbitMQ, which is not here.\nTo install it: ${rabbitmqHint}` : undefined;
+
+/** Starts three brokers, and a Service that has them as its pods. */
+export async function startBrokers() {
+  const brokers = await RabbitBrokers.start(3);
+  const api = await createApiServer();
+  const service = api.service('shop', 'rabbit', { ports: [{ name: 'amqp', port: 5672, targetPort: 'amqp' }] });
+  for (const { endpoint } of brokers.all) {
+    service.putPod({ name: endpoint.name, address: endpoint.address, ports: { amqp: endpoint.port } });
+  }
+  return {
+    apiUrl: api.url,
+    /**
+     * What Kubernetes does to the pod of a broker in a rolling update: its slice says that it terminates, `preStop` waits until its
+     * clients have left, it gets SIGTERM, and comes back.
+     * @param {number} index @param {() => Promise<void>} preStop
+     */
+    async replace(index, preStop) {
+      const broker = brokers.at(index);
+      service.updatePod(broker.name, { ready: false, terminating: true });
+      await preStop();
+      await broker.stop();
+      await broker.start();
+      service.updatePod(broker.name, { ready: true, terminating: false });
+    },
+    async close() {
+      await brokers.close();
+      await api.close();
+    },
+  };
+}

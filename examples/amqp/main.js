@@ -1,0 +1,106 @@
+// @ts-check
+/**
+ * The whole story on one machine: a cluster of three RabbitMQ brokers, an API server for tests in place of Kubernetes, an
+ * application that publishes with confirms and one that consumes, and a rolling update of a broker meanwhile.
+ *
+ *   node examples/amqp/main.js
+ */
+import { connect } from 'amqp-connection-manager';
+import { createBrokers } from 'evenkeel/amqp';
+import { endpointSlices } from 'evenkeel/kubernetes';
+import { missing, startBrokers } from './brokers.js';
+
+if (missing !== undefined) {
+  console.log(missing);
+  process.exit(0);
+}
+const cluster = await startBrokers();
+
+const brokers = createBrokers('amqp://rabbit.shop:5672', {
+  // Each connection of a broker that leaves moves at a moment of its own, spread over half a second here.
+  leaveSpreadMs: 500,
+  // Much faster than anybody would want it outside an example.
+  rebalance: { ratioPerMinute: 20 },
+  // In a pod this line is left out: evenkeel finds the API server by itself.
+  resolver: endpointSlices({
+    apiServer: cluster.apiUrl,
+    namespace: 'shop',
+    service: 'rabbit',
+    port: 'amqp',
+    allowAddresses: ['loopback'],
+  }),
+});
+
+const managers = Array.from({ length: 6 }, () => brokers.connectManager(connect));
+const [publishing, ...consuming] = managers;
+
+const orders = publishing.createChannel({
+  setup: (channel) => channel.assertQueue('orders', { durable: true, arguments: { 'x-queue-type': 'quorum' } }),
+});
+orders.on('error', console.error);
+await orders.waitForConnect();
+
+/** Messages that a consumer has acknowledged. @type {Set<string>} */
+const consumed = new Set();
+for (const manager of consuming) {
+  const channel = manager.createChannel({ confirm: false });
+  channel.on('error', console.error);
+  await channel.consume(
+    'orders',
+    (message) => {
+      consumed.add(String(message.content));
+      channel.ack(message);
+    },
+    { prefetch: 20 },
+  );
+}
+
+/** Messages that a broker has confirmed. @type {string[]} */
+const confirmed = [];
+let isOver = false;
+
+async function publish() {
+  for (let number = 0; !isOver; number++) {
+    await orders.sendToQueue('orders', `order ${number}`, { persistent: true });
+    confirmed.push(`order ${number}`);
+    await new Promise((resolve) => setTimeout(resolve, 2));
+  }
+}
+
+const shares = () =>
+  Object.fromEntries(
+    brokers.balancer
+      .snapshot()
+      .endpoints.filter(({ state }) => state === 'ready')
+      .map(({ name, inFlight }) => [name, inFlight])
+      .sort(),
+  );
+
+/** @param {(counts: number[]) => boolean} condition */
+async function until(condition) {
+  while (!condition(Object.values(shares()))) await new Promise((resolve) => setTimeout(resolve, 20));
+}
+/** @param {number[]} counts */
+const total = (counts) => counts.reduce((sum, count) => sum + count, 0);
+
+await until((counts) => counts.length === 3 && total(counts) === 6);
+console.log('three brokers:       ', shares());
+
+const publisher = publish();
+await cluster.replace(0, async () => {
+  await until((counts) => counts.length === 2 && total(counts) === 6);
+  console.log('rabbit-0 terminates: ', shares());
+});
+await until((counts) => counts.length === 3 && Math.min(...counts) >= 1 && total(counts) === 6);
+console.log('it is back:          ', shares());
+
+isOver = true;
+await publisher;
+while (confirmed.some((order) => !consumed.has(order))) await new Promise((resolve) => setTimeout(resolve, 20));
+console.log(
+  'confirmed, and lost: ',
+  confirmed.length > 0 ? confirmed.filter((order) => !consumed.has(order)).length : '?',
+);
+
+await brokers.close();
+await cluster.close();

@@ -1,0 +1,70 @@
+import { isIP, type LookupFunction } from 'node:net';
+import { EvenkeelError, type Lease } from '../../index.js';
+
+/** What Node's `net.connect` and `tls.connect` take, as far as it is ours. */
+export interface DialOptions {
+  readonly lookup: LookupFunction;
+  readonly signal: AbortSignal;
+  readonly servername?: string;
+}
+
+/** The URL of a Service of brokers. Libraries connect to this name, so that TLS asks for it; the address is that of a pod. */
+export class BrokerUrl {
+  /** For evenkeel: `rabbit.shop:5672`. */
+  readonly target: string;
+  readonly port: number;
+  readonly #url: string;
+  readonly #host: string;
+
+  /** Throws EVENKEEL_OPTION. */
+  constructor(url: unknown) {
+    const text = String(url);
+    const parsed = /^amqps?:\/\/./i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
+    if (parsed === undefined || parsed.hostname === '') {
+      // The value is not repeated: it may hold a password.
+      throw new EvenkeelError('EVENKEEL_OPTION', 'url must be a URL of a Service such as amqp://rabbit.shop:5672');
+    }
+    this.#host = parsed.hostname.replace(/^\[(.*)\]$/, '$1');
+    this.port = Number(parsed.port || (parsed.protocol === 'amqps:' ? 5671 : 5672));
+    this.target = `${parsed.hostname}:${this.port}`;
+    // An address would be dialled as it is, without asking for another.
+    if (isIP(this.#host) !== 0) parsed.hostname = 'brokers.invalid';
+    this.#url = parsed.href;
+  }
+
+  /** With the port of a broker. */
+  withPort(port: number | undefined): string {
+    const url = new URL(this.#url);
+    url.port = String(port ?? this.port);
+    return url.href;
+  }
+
+  /** With a user, for a library that takes that from nowhere else. */
+  withUser(username: string, password: string): string {
+    const url = new URL(this.#url);
+    if (url.username === '' && url.password === '') {
+      url.username = encodeURIComponent(username);
+      url.password = encodeURIComponent(password);
+    }
+    return url.href;
+  }
+
+  /** For one dial to the broker of this lease. */
+  dialOptions(lease: Lease<unknown>, signal: AbortSignal): DialOptions {
+    return { lookup: lookupOf(lease.endpoint.address), signal, ...this.tlsName };
+  }
+
+  /** What `tls.connect` sends and checks. */
+  get tlsName(): { readonly servername?: string } {
+    return isIP(this.#host) === 0 ? { servername: this.#host } : {};
+  }
+}
+
+/** Answers with this address whatever the question. */
+function lookupOf(address: string): LookupFunction {
+  const family = isIP(address);
+  return (_host, options, callback) => {
+    if (options.all) callback(null, [{ address, family }]);
+    else callback(null, address, family);
+  };
+}

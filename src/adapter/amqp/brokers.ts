@@ -1,0 +1,277 @@
+import type { EventEmitter } from 'node:events';
+import { type Balancer, standardStages } from '../../index.js';
+import {
+  balancingOptionNames,
+  checkFunction,
+  checkKeys,
+  type Dial,
+  type DialledConnection,
+  optionError,
+  placingOptionNames,
+  SocketPlacer,
+} from '../kit/index.js';
+import { BlockedBrokers } from './blocked-brokers.js';
+import { BrokerUrl } from './broker-url.js';
+import {
+  type Brokers,
+  type BrokersOptions,
+  type ConnectOptions,
+  connectOptionNames,
+  RECONNECT_SECONDS,
+  RETRY_LOW_MS,
+} from './options.js';
+import { type Client, type Leave, RedialledConnection } from './redialled-connection.js';
+
+/**
+ * Places connections on the brokers behind a Service (AMQP 0-9-1), by the library you pass in. Must be closed.
+ *
+ * @param url As for the library: `amqp://user:password@rabbit.shop:5672/vhost`, or `amqps:`.
+ * @throws EVENKEEL_OPTION for a URL or option that does not fit.
+ * @example
+ * import { connect } from 'amqp-connection-manager';
+ * const brokers = createBrokers('amqp://rabbit.shop:5672');
+ * const manager = brokers.connectManager(connect);
+ */
+export function createBrokers(url: string, options: BrokersOptions = {}): Brokers {
+  return new ServiceBrokers(new BrokerUrl(url), options);
+}
+
+type AmqplibConnect<C> = (url: string, socketOptions?: object) => PromiseLike<C>;
+
+/** A connection of amqplib, as far as we use it. */
+interface Model extends EventEmitter {
+  /** What is behind it. Its listeners are not those an application adds or removes. */
+  readonly connection: EventEmitter & {
+    /** By number. Internal: where it is missing, more is sent again than need be. */
+    readonly channels?: readonly ({ readonly channel?: { waitForConfirms?(): Promise<void> } } | null)[];
+  };
+  close(): Promise<void>;
+}
+
+/** A manager of amqp-connection-manager, likewise. */
+interface Manager extends EventEmitter {
+  readonly connection: Model | undefined;
+  reconnect(): void;
+  close(): Promise<void>;
+}
+
+/** How long confirmations are waited for before a manager moves, in ms. */
+const CONFIRM_MS = 1_000;
+/** After a connection has closed its manager is given this long to drop it, in ms. */
+const DROP_MS = 100;
+
+class ServiceBrokers implements Brokers {
+  readonly balancer: Balancer<unknown>;
+  readonly #placer: SocketPlacer;
+  readonly #url: BrokerUrl;
+  readonly #blocked = new BlockedBrokers();
+  readonly #onLeaving: BrokersOptions['onLeaving'];
+
+  constructor(url: BrokerUrl, options: BrokersOptions) {
+    checkObject('options', options);
+    const { onLeaving, stages = standardStages(), ...rest } = options;
+    if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
+    // The placer would take it; TLS is up to the library.
+    checkKeys('options', rest, [...balancingOptionNames, ...placingOptionNames]);
+    const all = Array.isArray(stages) ? [this.#blocked.stage, ...stages] : stages;
+    this.#url = url;
+    this.#onLeaving = onLeaving;
+    this.#placer = new SocketPlacer(url.target, { ...rest, stages: all });
+    this.balancer = this.#placer.balancer;
+  }
+
+  async connect<C extends object>(connect: AmqplibConnect<C>, options: ConnectOptions = {}): Promise<C> {
+    checkFunction('connect', connect);
+    checkKeys('options', options, connectOptionNames);
+    const { socketOptions = {}, signal, key } = options;
+    checkObject('socketOptions', socketOptions);
+    if ('recovery' in socketOptions && socketOptions.recovery) {
+      throw optionError('socketOptions.recovery', 'left out: it dials the same broker again', socketOptions.recovery);
+    }
+    return this.#placer.place<C>(
+      {
+        open: (dial) => this.#dialModel(dial, connect, socketOptions),
+        opened: (connection, dial) => {
+          const model = connection as unknown as Model;
+          this.#follow(dial, model.connection, (error) => dial.ended(error));
+          return this.#held(model, { move: () => void model.close().catch(() => {}) });
+        },
+        isFinal: isRefusal,
+      },
+      { signal, key },
+    );
+  }
+
+  connectManager<M extends object, O extends object>(
+    connect: (urls: undefined, options?: O) => M,
+    options?: Omit<O, 'findServers'>,
+  ): M {
+    checkFunction('connect', connect);
+    const given: object & { readonly connectionOptions?: object } = options ?? {};
+    checkObject('options', given);
+    refuse(given, ['findServers']);
+    let dial: Dial | undefined;
+    const findServers = async (): Promise<unknown> => {
+      if (this.#placer.isClosing) void manager.close().catch(() => {});
+      const lease = await this.#placer.balancer.acquire();
+      dial = this.#placer.dial(lease);
+      const connectionOptions = { ...given.connectionOptions, ...this.#url.dialOptions(lease, dial.signal) };
+      return { url: this.#url.withPort(lease.endpoint.port), connectionOptions };
+    };
+    const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...given, findServers };
+    const manager = connect(undefined, all as unknown as O) as unknown as Manager;
+    manager.on('connectFailed', ({ err }: { readonly err: unknown }) => {
+      if (isRefusal(err)) dial?.refused(err);
+      else dial?.failed(dial.describe(err));
+    });
+    const close = (): void => void manager.close().catch(() => {});
+    const held = this.#held(manager, { move: () => void this.#move(manager), close, movesItself: true });
+    manager.on('connect', ({ connection }: { readonly connection: Model }) => {
+      const opened = dial;
+      if (opened === undefined) return;
+      opened.opened(held);
+      this.#follow(opened, connection.connection, (error) => {
+        opened.ended(error);
+        this.#release(manager, connection);
+      });
+    });
+    return manager as unknown as M;
+  }
+
+  createConnection<C extends object, O extends object>(
+    Connection: new (options?: string | O) => C,
+    options?: Omit<O, 'url' | 'hosts' | 'hostname' | 'port'>,
+  ): C {
+    checkFunction('Connection', Connection);
+    const { socket, ...given }: object & { readonly socket?: object; username?: string; password?: string } =
+      options ?? {};
+    checkObject('options', given);
+    refuse(given, ['url', 'hosts', 'hostname', 'port']);
+    const redialled = new RedialledConnection({
+      placer: this.#placer,
+      url: this.#url,
+      isRefusal,
+      watchBlocked: (key) => this.#blocked.watch(key),
+      held: (client, leave) => this.#held(client, leave),
+    });
+    const { username = 'guest', password = 'guest' } = given;
+    const ours = { url: this.#url.withUser(username, password), socket: redialled.socketOptions(socket) };
+    const connection = new Connection({ retryLow: RETRY_LOW_MS, ...given, ...ours } as unknown as O);
+    redialled.follow(connection as unknown as Client);
+    return connection;
+  }
+
+  close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void> {
+    return this.#placer.close(options);
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close();
+  }
+
+  #dialModel<C extends object>(dial: Dial, connect: AmqplibConnect<C>, socketOptions: object): Promise<C> {
+    const { lease, signal } = dial;
+    return new Promise((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      const options = { ...socketOptions, ...this.#url.dialOptions(lease, signal) };
+      const connecting = connect(this.#url.withPort(lease.endpoint.port), options);
+      if (typeof connecting?.then !== 'function') {
+        throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
+      }
+      connecting.then((connection) => {
+        // Its socket is being destroyed, and the caller will not hear of it.
+        if (signal.aborted) (connection as unknown as Model).on('error', () => {});
+        else resolve(connection);
+      }, reject);
+    });
+  }
+
+  #follow({ lease }: Dial, raw: EventEmitter, ended: (error?: Error) => void): void {
+    const blocked = this.#blocked.watch(lease.endpoint.key);
+    raw.on('blocked', () => blocked(true));
+    raw.on('unblocked', () => blocked(false));
+    raw.once('close', (error?: Error) => {
+      blocked(false);
+      ended(error);
+    });
+  }
+
+  /**
+   * Moves a manager. To its channels it is disconnected first: they keep what is published, and what is not confirmed when the
+   * connection closes, for the next one. Otherwise they reject the latter.
+   */
+  async #move(manager: Manager): Promise<void> {
+    const { connection } = manager;
+    if (connection === undefined) return;
+    manager.emit('disconnect', { err: new Error('it moves to another broker') });
+    await this.#confirmed(connection);
+    if (manager.connection !== connection) return;
+    attempt(() => manager.reconnect());
+    // It has removed all listeners, and the broker may break the connection rather than close it.
+    connection.on('error', () => {});
+  }
+
+  /** What is on its way is confirmed, so that it need not be sent again; or the time for that is over. */
+  async #confirmed({ connection: { channels = [] } }: Model): Promise<void> {
+    const waiting = channels.flatMap((one) => one?.channel?.waitForConfirms?.() ?? []);
+    if (waiting.length === 0) return;
+    await new Promise<void>((resolve) => {
+      const timer = this.#placer.clock.timer(resolve, CONFIRM_MS);
+      void Promise.allSettled(waiting).then(() => {
+        timer.cancel();
+        resolve();
+      });
+    });
+  }
+
+  /**
+   * A manager waits without end for its connection to close if that is cut meanwhile, and its `reconnect` with it. Once more, it
+   * goes on.
+   */
+  #release(manager: Manager, connection: Model): void {
+    this.#placer.clock.timer(() => {
+      if (manager.connection === connection) attempt(() => manager.reconnect());
+    }, DROP_MS);
+  }
+
+  /** How a client leaves: it emits `leaving`, and moves. */
+  #held(client: EventEmitter, { move, close = move, movesItself = false, cut }: Leave): DialledConnection {
+    const onLeaving = this.#onLeaving;
+    return {
+      leave: (leaving) => {
+        onLeaving?.(leaving, client);
+        return client.emit('leaving', leaving) || onLeaving !== undefined;
+      },
+      finish: () => (this.#placer.isClosing ? close() : move()),
+      movesItself,
+      cut,
+    };
+  }
+}
+
+/** Whether a broker was there and does not want this user, or has no such virtual host. No other broker of a cluster does. */
+function isRefusal(error: unknown): boolean {
+  if (error instanceof TypeError || error instanceof RangeError) return true;
+  const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
+  return code === 'EVENKEEL_OPTION' || /ACCESS[-_]REFUSED|NOT[-_]ALLOWED/.test(`${String(code)} ${String(message)}`);
+}
+
+function checkObject(name: string, value: unknown): void {
+  if (typeof value !== 'object' || value === null) throw optionError(name, 'an object', value);
+}
+
+function refuse(options: object, names: readonly string[]): void {
+  for (const name of names) {
+    // The value is not repeated: it may hold a password.
+    if (name in options) throw optionError(`options.${name}`, 'left out: evenkeel finds the brokers', typeof name);
+  }
+}
+
+/** Its client may have been closed by the application. */
+function attempt(act: () => void): void {
+  try {
+    act();
+  } catch {
+    // It was.
+  }
+}

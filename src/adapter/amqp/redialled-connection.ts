@@ -1,0 +1,164 @@
+import type { EventEmitter } from 'node:events';
+import type { LookupFunction, Socket } from 'node:net';
+import { EvenkeelError, type Lease, outcomes } from '../../index.js';
+import { asError, type Dial, type DialledConnection, onAbort, type Site, type SocketPlacer } from '../kit/index.js';
+import type { BrokerUrl } from './broker-url.js';
+
+/** A `Connection` of rabbitmq-client, as far as we use it. */
+export interface Client extends EventEmitter {
+  /** The socket it opened last. Internal, and the same in all releases of major 5. */
+  readonly _socket: Socket;
+  close(): Promise<void>;
+}
+
+/** What is done when a client should leave its broker. */
+export interface Leave {
+  readonly move: () => void;
+  /** @defaultValue `move` */
+  readonly close?: (() => void) | undefined;
+  readonly movesItself?: boolean | undefined;
+  readonly cut?: (() => void) | undefined;
+}
+
+interface Parts {
+  readonly placer: SocketPlacer;
+  readonly url: BrokerUrl;
+  readonly isRefusal: (error: unknown) => boolean;
+  readonly watchBlocked: (key: string) => (isBlocked: boolean) => void;
+  readonly held: (client: EventEmitter, leave: Leave) => DialledConnection;
+}
+
+/** `connection.close` on channel 0: class 10, method 50, code 200, no text. The broker answers it, and waits for the end of the socket. */
+const CLOSE = Buffer.from([1, 0, 0, 0, 0, 0, 11, 0, 10, 0, 50, 0, 200, 0, 0, 0, 0, 0, 0xce]);
+
+/** One socket of the client, from when it is dialled. */
+interface Dialled {
+  readonly cut: AbortController;
+  dial: Dial | undefined;
+  isClosed: boolean;
+}
+
+/**
+ * The connection of a library that dials by itself, and again whenever it is lost, synchronously, with the same options. So the
+ * options have getters: each dial asks them for a broker.
+ */
+export class RedialledConnection {
+  readonly #parts: Parts;
+  #client: Client | undefined;
+  #current: Dialled | undefined;
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  /** What goes to `net.connect` or `tls.connect` with each dial. */
+  socketOptions(own: object | undefined): object {
+    const { url } = this.#parts;
+    let lookup: LookupFunction;
+    let dialled: Dialled;
+    const begin = (): number => {
+      const next = this.#begin();
+      ({ dialled, lookup } = next);
+      return next.port;
+    };
+    return {
+      ...own,
+      ...url.tlsName,
+      // The first of these that is read.
+      get port() {
+        return begin();
+      },
+      get lookup() {
+        return lookup;
+      },
+      get signal() {
+        return dialled.cut.signal;
+      },
+    };
+  }
+
+  follow(client: Client): void {
+    this.#client = client;
+    client.on('connection', () => this.#opened(client));
+    client.on('connection.blocked', () => this.#blocked(true));
+    client.on('connection.unblocked', () => this.#blocked(false));
+  }
+
+  #blocked: (isBlocked: boolean) => void = () => {};
+
+  #begin(): { dialled: Dialled; port: number; lookup: LookupFunction } {
+    const { placer, url } = this.#parts;
+    const dialled: Dialled = { cut: new AbortController(), dial: undefined, isClosed: false };
+    this.#current = dialled;
+    // The client has the socket once it has dialled.
+    queueMicrotask(() => this.#watch(dialled));
+    const lease = placer.balancer.pick();
+    if (lease !== undefined) {
+      const lookup = url.dialOptions(lease, dialled.cut.signal).lookup;
+      this.#take(dialled, lease);
+      return { dialled, port: lease.endpoint.port ?? url.port, lookup };
+    }
+    const lookup: LookupFunction = (host, options, callback) => {
+      this.#waitForBroker(dialled).then(
+        (found) => url.dialOptions(found, dialled.cut.signal).lookup(host, options, callback),
+        (error) => callback(asError(error), '', 0),
+      );
+    };
+    return { dialled, port: url.port, lookup };
+  }
+
+  /** No broker is known, or none can be connected to. The port is already said. */
+  async #waitForBroker(dialled: Dialled): Promise<Lease<Site>> {
+    const { placer, url } = this.#parts;
+    if (placer.isClosing) void this.#client?.close().catch(() => {});
+    const lease = await placer.balancer.acquire({ signal: dialled.cut.signal });
+    const { port = url.port } = lease.endpoint;
+    if (dialled.isClosed || port !== url.port) {
+      lease.end(outcomes.notStarted);
+      throw new EvenkeelError('EVENKEEL_NOT_READY', `there was no broker yet; one is at port ${port} now`);
+    }
+    this.#take(dialled, lease);
+    return lease;
+  }
+
+  #take(dialled: Dialled, lease: Lease<Site>): void {
+    const dial = this.#parts.placer.dial(lease);
+    dialled.dial = dial;
+    onAbort(dial.signal, () => dialled.cut.abort(dial.signal.reason));
+  }
+
+  #watch(dialled: Dialled): void {
+    const socket = this.#client?._socket;
+    if (socket === undefined) return;
+    let failure: Error | undefined;
+    socket.prependListener('error', (error) => {
+      failure ??= error;
+    });
+    socket.once('close', () => {
+      dialled.isClosed = true;
+      dialled.cut.abort();
+      if (this.#current === dialled) this.#blocked(false);
+      const { dial } = dialled;
+      if (dial === undefined) return;
+      const error = failure ?? new Error('it closed the connection');
+      if (this.#parts.isRefusal(error)) dial.refused(error);
+      else dial.failed(dial.describe(error));
+      dial.ended(failure);
+    });
+  }
+
+  #opened(client: Client): void {
+    const { _socket: socket } = client;
+    const dialled = this.#current;
+    if (dialled?.dial === undefined) return;
+    this.#blocked = this.#parts.watchBlocked(dialled.dial.lease.endpoint.key);
+    const leave: Leave = {
+      // It has no such method. Between two frames of other channels one of channel 0 is always right.
+      move: () => void socket.end(CLOSE),
+      close: () => void client.close().catch(() => {}),
+      movesItself: true,
+      cut: () => dialled.cut.abort(),
+    };
+    dialled.dial.opened(this.#parts.held(client, leave));
+  }
+}

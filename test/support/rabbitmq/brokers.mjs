@@ -1,0 +1,174 @@
+/**
+ * Real RabbitMQ nodes on loopback, clustered, each with its own data folder, run by an unprivileged user. They, and the name
+ * server of Erlang that is started for them, end with the process that started them, also when that is killed. For tests and
+ * examples.
+ */
+import { fork, spawn } from 'node:child_process';
+import { chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
+import { freePort } from '../free-port.mjs';
+import { unprivileged } from '../mariadb/program.mjs';
+import { Broker, rabbitmqPath } from './broker.mjs';
+
+export { Broker, rabbitmqPath } from './broker.mjs';
+
+const wanted = systemPackages.find(({ name }) => name === 'RabbitMQ');
+
+/** The command that would install it. @type {string} */
+export const rabbitmqHint = wanted ? installHint(wanted) : 'install RabbitMQ';
+
+/** Distribution of Erlang stays on loopback, and one scheduler each is enough. */
+const erlang = ['-kernel', 'inet_dist_use_interface', '{127,0,0,1}'];
+
+/** A Service's worth of brokers: one cluster, one port on addresses of their own, as pods have them. */
+export class RabbitBrokers {
+  /** @type {string} */
+  #folder;
+  /** @type {import('node:child_process').ChildProcess} */
+  #keeper;
+  #who = unprivileged();
+  /** @type {import('node:child_process').ChildProcess | undefined} */
+  #names;
+  /** @type {Broker[]} */
+  #all = [];
+
+  constructor() {
+    this.#folder = mkdtempSync(join(tmpdir(), 'evenkeel-mq-'));
+    const keeper = fileURLToPath(new URL('../mariadb/keeper.mjs', import.meta.url));
+    // A group of its own, so that what ends ours leaves it the time to tidy up.
+    this.#keeper = fork(keeper, [this.#folder], { execArgv: [], detached: true, stdio: 'ignore' });
+    this.#keeper.on('error', () => {});
+    this.#keeper.unref();
+    this.#keeper.channel?.unref();
+  }
+
+  /** Starts `count` nodes as one cluster. @param {number} count */
+  static async start(count) {
+    if (rabbitmqPath === undefined) throw new Error(`RabbitMQ is not installed: ${rabbitmqHint}`);
+    const brokers = new RabbitBrokers();
+    try {
+      await brokers.#start(count);
+      return brokers;
+    } catch (error) {
+      await brokers.close();
+      throw error;
+    }
+  }
+
+  get all() {
+    return this.#all;
+  }
+
+  get endpoints() {
+    return this.#all.map(({ endpoint }) => endpoint);
+  }
+
+  /** @param {number} index */
+  at(index) {
+    const broker = this.#all[index];
+    if (broker === undefined) throw new Error(`there is no broker ${index}`);
+    return broker;
+  }
+
+  /** Ends all of them and removes their data. Idempotent. */
+  async close() {
+    await Promise.all(this.#all.map((broker) => broker.kill()));
+    this.#names?.kill('SIGKILL');
+    if (this.#keeper.exitCode !== null || this.#keeper.signalCode !== null) return;
+    const gone = new Promise((resolve) => this.#keeper.once('exit', resolve));
+    this.#keeper.ref();
+    if (this.#keeper.connected) this.#keeper.disconnect();
+    await gone;
+  }
+
+  async [Symbol.asyncDispose]() {
+    await this.close();
+  }
+
+  /** @param {number} count */
+  async #start(count) {
+    const addresses = Array.from({ length: count }, (_, index) => `127.0.0.${index + 1}`);
+    const port = await freePort(addresses);
+    const epmdPort = await freePort();
+    this.#own(this.#folder);
+    const cookie = join(this.#folder, '.erlang.cookie');
+    writeFileSync(cookie, 'evenkeel', { mode: 0o600 });
+    this.#own(cookie);
+    const shared = {
+      PATH: `${process.env.PATH}`,
+      HOME: this.#folder,
+      LANG: 'C.UTF-8',
+      ERL_EPMD_ADDRESS: '127.0.0.1',
+      ERL_EPMD_PORT: String(epmdPort),
+    };
+    await this.#startNames(epmdPort, shared);
+    for (const [index, address] of addresses.entries()) {
+      const name = `rabbit-${index}`;
+      const folder = join(this.#folder, name);
+      mkdirSync(folder);
+      this.#own(folder);
+      /** @param {string} file @param {readonly string[]} lines */
+      const write = (file, lines) => {
+        writeFileSync(join(folder, file), `${lines.join('\n')}\n`);
+        return join(folder, file);
+      };
+      // Terms of Erlang: the newer format takes a node seconds to read.
+      const config = write('rabbitmq.config', [
+        '[{rabbit, [',
+        `  {tcp_listeners, [{"${address}", ${port}}]},`,
+        '  {disk_free_limit, 1000000},',
+        '  {log, [{console, [{enabled, true}, {level, info}]}, {file, [{file, false}]}]},',
+        // They find each other when they start for the first time.
+        `  {cluster_nodes, {[${addresses.map((_, other) => `'rabbit-${other}@localhost'`).join(', ')}], disc}}`,
+        ']}].',
+      ]);
+      const distribution = await freePort();
+      const env = {
+        ...shared,
+        RABBITMQ_NODENAME: `${name}@localhost`,
+        RABBITMQ_CONF_ENV_FILE: '/dev/null',
+        RABBITMQ_CONFIG_FILE: config,
+        RABBITMQ_ENABLED_PLUGINS_FILE: write('plugins', ['[].']),
+        RABBITMQ_MNESIA_BASE: join(folder, 'data'),
+        RABBITMQ_LOG_BASE: join(folder, 'log'),
+        RABBITMQ_PID_FILE: join(folder, 'pid'),
+        RABBITMQ_DIST_PORT: String(distribution),
+        RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS: [...erlang, '+S', '1:1', '+sbwt', 'none', '+sbwtdcpu', 'none'].join(' '),
+        RABBITMQ_CTL_ERL_ARGS: [...erlang, '+S', '1:1'].join(' '),
+      };
+      const onProcess = (/** @type {number} */ pid, /** @type {'started' | 'ended'} */ what) =>
+        this.#keeper.connected && this.#keeper.send({ [what]: pid });
+      this.#all.push(new Broker({ name, address, port, folder, env, who: this.#who, onProcess }));
+    }
+    await Promise.all(this.#all.map((broker) => broker.start()));
+  }
+
+  /** @param {number} port @param {Record<string, string>} env */
+  async #startNames(port, env) {
+    const epmd = findCommand(['epmd']);
+    if (epmd === undefined) throw new Error('epmd of Erlang is not installed');
+    const child = spawn(epmd, ['-port', String(port), '-address', '127.0.0.1'], { ...this.#who, env, stdio: 'ignore' });
+    this.#names = child;
+    if (child.pid !== undefined) this.#keeper.send({ started: child.pid });
+    for (;;) {
+      if (child.exitCode !== null) throw new Error(`epmd ended with ${child.exitCode}`);
+      const listens = await new Promise((resolve) => {
+        const socket = connect(port, '127.0.0.1');
+        socket.once('error', () => resolve(false)).once('connect', () => resolve(true));
+        socket.once('connect', () => socket.destroy());
+      });
+      if (listens) return;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  /** @param {string} path */
+  #own(path) {
+    const { uid, gid } = this.#who;
+    if (uid !== undefined && gid !== undefined) chownSync(path, uid, gid);
+  }
+}
