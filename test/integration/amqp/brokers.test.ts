@@ -310,7 +310,6 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       const [{ err }] = await once(manager, 'connectFailed');
       expect(String(err)).toContain('ACCESS-REFUSED');
       const client = brokers.createConnection(Connection);
-      open.push(() => client.close());
       const [error] = await once(client, 'error');
       expect(String(error)).toContain('ACCESS_REFUSED');
       await manager.close();
