@@ -2,6 +2,7 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkKeys, checkNumber, checkString, optionError } from '../runtime/check.js';
 import { hash32, mix32 } from '../runtime/hash.js';
+import { divideSlots } from './slot-table.js';
 import type { StageFactory } from './stage.js';
 
 /** Options of `subset`. */
@@ -12,7 +13,21 @@ export interface SubsetOptions {
    * A name unique to this client, such as its pod name: each client takes the endpoints that score highest with its name. Or
    * its place among all clients, if known: endpoints are then divided evenly.
    */
-  readonly client: string | { readonly index: number; readonly count: number };
+  readonly client: string | SubsetPlace;
+}
+
+/** The place of a client among all. */
+export interface SubsetPlace {
+  /** From 0 to below `count`. */
+  readonly index: number;
+  /** How many clients there are. All must know the same number. */
+  readonly count: number;
+  /**
+   * How many long-lived connections each client has: the connections of all are then divided evenly, and not the endpoints. Other
+   * endpoints, up to `size`, get connections only while the client's own cannot be connected to.
+   * @defaultValue none: for short calls
+   */
+  readonly connections?: number | undefined;
 }
 
 /**
@@ -26,8 +41,13 @@ export interface SubsetOptions {
  * By place (deterministic aperture): clients and endpoints lie on one ring; each client covers `size` endpoints' length of it,
  * in whole steps of 1 / count, and an endpoint at the edge of that gets the covered part of its weight. Every point of the ring
  * is covered by the same number of clients, so the load is exactly even; every client must know the same count, and a change of
- * it moves connections. Throws EVENKEEL_OPTION. Sources: Thaler, Ravishankar, IEEE/ACM ToN 6(1), 1998; Finagle's deterministic
- * aperture.
+ * it moves connections. Sources: Thaler, Ravishankar, IEEE/ACM ToN 6(1), 1998; Finagle's deterministic aperture.
+ *
+ * By place, with `connections` (a Maglev table): for clients whose few connections live for hours. Each connection of all clients
+ * has an endpoint, and each endpoint as many as any other, or one less. When an endpoint comes or goes, connections move until
+ * that is so again. It takes a picker that looks at connections by weight, as those of long-lived connections do by default.
+ *
+ * Throws EVENKEEL_OPTION.
  */
 export const subset = (options: SubsetOptions): StageFactory => {
   checkKeys('subset', options, ['size', 'client']);
@@ -38,14 +58,24 @@ export const subset = (options: SubsetOptions): StageFactory => {
     const seed = hash32(checkString('subset.client', client));
     return () => ({ apply: (set) => byName(set, size, seed) });
   }
-  checkKeys('subset.client', client, ['index', 'count']);
+  checkKeys('subset.client', client, ['index', 'count', 'connections']);
   if (client.index === undefined || client.count === undefined) {
     throw optionError('subset.client', 'a name, or an index and a count', client);
   }
   const count = checkNumber('subset.client.count', client.count, 1, { min: 1, integer: true });
   const index = checkNumber('subset.client.index', client.index, 0, { min: 0, max: count - 1, integer: true });
-  return () => ({ apply: (set) => byPlace(set, size, index, count) });
+  if (client.connections === undefined) return () => ({ apply: (set) => byPlace(set, size, index, count) });
+  const connections = checkNumber('subset.client.connections', client.connections, 1, { min: 1, integer: true });
+  if (count * connections > MAX_SLOTS) {
+    throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);
+  }
+  return () => ({ apply: (set) => byConnection(set, size, index * connections, connections, count * connections) });
 };
+
+/** Connections of all clients: filling the table takes some 10 ms. */
+const MAX_SLOTS = 100_000;
+/** The weight of an endpoint that is there in case the client's own are not. */
+const SPARE_WEIGHT = 0.001;
 
 function byName(set: EndpointSet, size: number, seed: number): EndpointSet {
   if (set.size <= size) return set;
@@ -74,6 +104,27 @@ function byPlace(set: EndpointSet, size: number, index: number, count: number): 
       const share = covered.get(entry) as number;
       return share === 1 ? entry : { ...entry, weight: entry.weight * share };
     });
+}
+
+function byConnection(set: EndpointSet, size: number, from: number, connections: number, all: number): EndpointSet {
+  if (set.size === 0) return set;
+  const sorted = inOrder(set, () => 0);
+  const owners = divideSlots(
+    sorted.map(({ endpoint }) => endpointAddress(endpoint)),
+    all,
+  );
+  const shares = new Map<EndpointEntry, number>();
+  for (let slot = from; slot < from + connections; slot++) {
+    const entry = sorted[owners[slot] as number] as EndpointEntry;
+    shares.set(entry, (shares.get(entry) ?? 0) + 1);
+  }
+  for (const entry of inOrder(set, (endpoint) => -mix32(hash32(endpointAddress(endpoint)), from))) {
+    if (shares.size >= size) break;
+    if (!shares.has(entry)) shares.set(entry, SPARE_WEIGHT);
+  }
+  return set
+    .filter((entry) => shares.has(entry))
+    .map((entry) => ({ ...entry, weight: entry.weight * (shares.get(entry) as number) }));
 }
 
 function overlap(fromA: number, toA: number, fromB: number, toB: number): number {

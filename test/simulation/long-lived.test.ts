@@ -5,6 +5,8 @@ import type { EndpointInit } from '../../src/endpoint/endpoint.js';
 import { inFlight } from '../../src/load/in-flight.js';
 import { shortestExpectedDelay } from '../../src/picker/least-loaded.js';
 import { conditions } from '../../src/stage/conditions.js';
+import type { StageFactory } from '../../src/stage/stage.js';
+import { subset } from '../../src/stage/subset.js';
 import { settle } from '../../src/testing/fake-clock.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 import { BalancerFixture } from '../support/balancer-fixture.js';
@@ -27,13 +29,13 @@ class Client {
   readonly arrivals: { readonly atMs: number; readonly address: string }[] = [];
   cuts = 0;
 
-  constructor(seed: number, manner: Manner, options: PlacingOptions<never>) {
+  constructor(seed: number, manner: Manner, options: PlacingOptions<never>, stages: readonly StageFactory[]) {
     this.#manner = manner;
     this.fixture = new BalancerFixture({
       // As evenkeel/tcp and evenkeel/ws have it. With leastLoaded, 12 of 1,000 connections of ten clients move twice.
       picker: shortestExpectedDelay(),
       load: inFlight(),
-      stages: [conditions()],
+      stages: [conditions(), ...stages],
       rng: seededRng(seed),
       pool: { drainTimeoutMs: DRAIN_MS },
     });
@@ -77,8 +79,16 @@ class Client {
 class Cluster {
   readonly clients: readonly Client[];
 
-  constructor(count: number, mannerOf: (index: number) => Manner, options: PlacingOptions<never> = {}) {
-    this.clients = Array.from({ length: count }, (_, index) => new Client(index + 1, mannerOf(index), options));
+  constructor(
+    count: number,
+    mannerOf: (index: number) => Manner,
+    options: PlacingOptions<never> = {},
+    stagesOf: (index: number) => readonly StageFactory[] = () => [],
+  ) {
+    this.clients = Array.from(
+      { length: count },
+      (_, index) => new Client(index + 1, mannerOf(index), options, stagesOf(index)),
+    );
   }
 
   async publish(endpoints: readonly EndpointInit[]): Promise<void> {
@@ -89,9 +99,9 @@ class Cluster {
     for (let made = 0; made < SOCKETS; made++) (this.clients[made % this.clients.length] as Client).connect();
   }
 
-  async pass(ms: number): Promise<void> {
-    for (let left = ms; left > 0; left -= STEP_MS) {
-      for (const { fixture } of this.clients) fixture.clock.advance(STEP_MS);
+  async pass(ms: number, stepMs: number = STEP_MS): Promise<void> {
+    for (let left = ms; left > 0; left -= stepMs) {
+      for (const { fixture } of this.clients) fixture.clock.advance(stepMs);
       await settle();
     }
   }
@@ -173,4 +183,57 @@ describe(`${SOCKETS} connections over ${PODS} pods`, () => {
       if (clients < 100) expect(cluster.counts(old)).toEqual(after);
     },
   );
+});
+
+describe(`${SOCKETS} clients with one connection each over ${PODS} pods`, () => {
+  const moved = ({ clients }: Cluster): number => clients.reduce((sum, { arrivals }) => sum + arrivals.length - 1, 0);
+
+  /** A rolling update, and then a scale-out by two pods. */
+  const through = async (stagesOf: (index: number) => readonly StageFactory[], options: PlacingOptions<never> = {}) => {
+    const cluster = new Cluster(SOCKETS, () => 'closes', { leaveSpreadMs: 1_000, ...options }, stagesOf);
+    let present = old.map(endpoint);
+    await cluster.publish(present);
+    cluster.connectAll();
+    const placed = maxToMean(cluster.counts(old));
+    for (const [index, address] of old.entries()) {
+      present = present.filter((one) => one.address !== address);
+      present.push(endpoint(fresh[index] as string));
+      await cluster.publish([...present, leaving(address)]);
+      await cluster.pass(1_500, 500);
+      await cluster.publish(present);
+      await cluster.pass(1_500, 500);
+    }
+    const rolled = maxToMean(cluster.counts(fresh));
+    const movedByRoll = moved(cluster);
+    const all = [...fresh, pod(200), pod(201)];
+    await cluster.publish(all.map(endpoint));
+    await cluster.pass(1_500, 500);
+    const scaled = maxToMean(cluster.counts(all));
+    const figures = { placed, rolled, movedByRoll, scaled, movedByScale: moved(cluster) - movedByRoll };
+    return { cluster, all, figures };
+  };
+
+  it('by chance are uneven, and more so after a rolling update', { timeout: 120_000 }, async () => {
+    const { figures } = await through(() => []);
+    expect(figures).toMatchObject({ placed: 1.14, rolled: 1.67, movedByRoll: 1_685, scaled: 2.004, movedByScale: 0 });
+  });
+
+  it('by their numbers are even, and move little more than they have to', { timeout: 120_000 }, async () => {
+    const own = (index: number) => [subset({ size: 1, client: { index, count: SOCKETS, connections: 1 } })];
+    const { figures } = await through(own);
+    // Of 1,900: those of each pod that leaves, and for each that comes those it needs of the others. Then 167.
+    expect(figures).toMatchObject({ placed: 1, rolled: 1, scaled: 1.008, movedByRoll: 2_026, movedByScale: 190 });
+  });
+
+  it('by their numbers, with a pod to spare and `rebalance`, are even again in time', {
+    timeout: 120_000,
+  }, async () => {
+    const own = (index: number) => [subset({ size: 2, client: { index, count: SOCKETS, connections: 1 } })];
+    const { cluster, all, figures } = await through(own, { rebalance: {} });
+    // Some stay where they are, as the pod they were on is their spare one now.
+    expect(figures).toMatchObject({ placed: 1, rolled: 1.08, scaled: 1.116 });
+    await cluster.pass(3_600_000, 60_000);
+    const counts = cluster.counts(all);
+    expect(Math.max(...counts) - Math.min(...counts)).toBe(1);
+  });
 });

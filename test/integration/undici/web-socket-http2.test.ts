@@ -7,15 +7,15 @@ import {
   type ServerHttp2Session,
 } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Observer } from 'evenkeel';
-import { FakeClock } from 'evenkeel/testing';
+import { type EndpointInit, inFlight, type Observer, shortestExpectedDelay } from 'evenkeel';
+import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
 import { createDispatcher, createServiceAgent, type ServiceDispatcher } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocketServer } from 'ws';
-import { PING_MS } from '../../../src/adapter/undici/http2.js';
 import { titleOf } from '../../support/title-of.js';
+import { until } from '../../support/until.js';
 import { carriesHttp2, isFrom8 } from './support/version.js';
 
 const certificate = createCertificate({ hosts: ['orders.shop', 'localhost'] });
@@ -28,6 +28,8 @@ class TwoVersions {
   readonly sockets = new Set<Socket>();
   /** The version of each request, WebSockets included. */
   readonly versions: string[] = [];
+  /** The codes with which WebSockets over HTTP/2 were closed. */
+  readonly closes: number[] = [];
 
   constructor(enableConnectProtocol: boolean) {
     const webSockets = new WebSocketServer({ noServer: true });
@@ -50,8 +52,15 @@ class TwoVersions {
       stream.on('error', () => {});
       stream.respond({ ':status': 200 });
       stream.write(Buffer.from([0x81, 3, ...Buffer.from('2.0')]));
-      // What else it hears is the closing frame.
-      stream.once('data', () => stream.end(Buffer.from([0x88, 2, 0x03, 0xe8])));
+      // What else it hears is the closing frame: it is masked, and goes back as it is without the mask.
+      stream.once('data', (frame: Buffer) => {
+        const code = Buffer.from([
+          (frame[6] as number) ^ (frame[2] as number),
+          (frame[7] as number) ^ (frame[3] as number),
+        ]);
+        this.closes.push(code.readUInt16BE());
+        stream.end(Buffer.concat([Buffer.from([0x88, 2]), code]));
+      });
     });
   }
 
@@ -171,15 +180,61 @@ describe.runIf(carriesHttp2)(
       });
     });
 
-    const pod = async (
-      enableConnectProtocol: boolean,
-      observer: Observer = {},
-      clock?: FakeClock,
-    ): Promise<ServiceDispatcher> => {
+    const pod = async (enableConnectProtocol: boolean, observer: Observer = {}): Promise<ServiceDispatcher> => {
       server = new TwoVersions(enableConnectProtocol);
       const resolver = `static:127.0.0.1:${await server.listen()}`;
-      return keep(createDispatcher(service, { resolver, tls, allowH2: true, observer, clock }));
+      return keep(createDispatcher(service, { resolver, tls, allowH2: true, observer }));
     };
+
+    it.runIf(isFrom8(12))(
+      titleOf(
+        'is closed with a close frame when its pod leaves, also over HTTP/2',
+        isFrom8(12),
+        'it needs undici 8.12',
+      ),
+      async () => {
+        const resolver = new FakeResolver();
+        const dispatcher = keep(
+          createDispatcher(service, {
+            resolver,
+            tls,
+            allowH2: true,
+            picker: shortestExpectedDelay(),
+            load: inFlight(),
+            webSocket: { closeLeaving: true, leaveSpreadMs: 50 },
+          }),
+        );
+        server = new TwoVersions(true);
+        const other = new TwoVersions(true);
+        const [leaving, staying] = await Promise.all(
+          [server, other].map(async (one) => ({ address: '127.0.0.1', port: await one.listen() })),
+        );
+        resolver.update(leaving as EndpointInit, staying as EndpointInit);
+        const way = [service, dispatcher] as const;
+        await until('both are connected', () =>
+          dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
+        );
+        const sockets: undici.WebSocket[] = [];
+        for (let made = 0; made < 6; made++) {
+          const socket = open(way);
+          expect(await first(socket)).toBe('2.0');
+          sockets.push(socket);
+        }
+        const codes: number[] = [];
+        for (const socket of sockets) socket.addEventListener('close', ({ code }) => void codes.push(code));
+        resolver.update(staying as EndpointInit);
+        await until('three are closed', () => codes.length === 3);
+        expect(codes).toEqual([4012, 4012, 4012]);
+        expect(server.closes).toEqual([4012, 4012, 4012]);
+        expect(await ask(way)).toBe('2.0');
+        await until('their places are given back', () =>
+          dispatcher.balancer.snapshot().endpoints.every(({ inFlight: running }) => running <= 3),
+        );
+        await dispatcher.close();
+        expect(other.closes).toEqual([4012, 4012, 4012]);
+        await other.close();
+      },
+    );
 
     it('is a call on its pod until it is closed, and what was not understood says nothing of the pod', async () => {
       const outcomes: string[] = [];
@@ -225,17 +280,16 @@ describe.runIf(carriesHttp2)(
       only.close();
     });
 
-    it('stays open when the HTTP/2 connection of its pod answers no PING', async () => {
-      const clock = new FakeClock();
-      const dispatcher = await pod(false, {}, clock);
+    it('stays open when the HTTP/2 connection of its pod is lost', async () => {
+      const dispatcher = await pod(false);
       const socket = open([service, dispatcher]);
       expect(await first(socket)).toBe('1.1');
       expect(await ask([service, dispatcher])).toBe('2.0');
       expect(server.sessions.size).toBe(1);
-      const gone = Promise.all([...server.sessions].map((session) => once(session, 'close')));
-      // In no time, in which nothing can be answered.
-      for (let look = 0; look < 5; look++) clock.advance(PING_MS);
-      await gone;
+      for (const session of server.sessions) {
+        session.destroy();
+        server.sessions.delete(session);
+      }
       const heard = first(socket);
       socket.send('still here');
       expect(await heard).toBe('still here');

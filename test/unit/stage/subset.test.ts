@@ -3,7 +3,7 @@ import { subset } from '../../../src/stage/subset.js';
 import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 function subsetOf(
-  client: string | { index: number; count: number },
+  client: string | { index: number; count: number; connections?: number },
   size: number,
   endpoints: readonly string[],
 ): Map<string, number> {
@@ -73,6 +73,66 @@ describe('subset by place', () => {
   });
 });
 
+describe('subset by connection', () => {
+  /** Connections per endpoint, where each client has as many on one as its weight says. */
+  function connectionsOf(
+    count: number,
+    connections: number,
+    endpoints: readonly string[],
+    size = 1,
+  ): Map<string, number> {
+    const load = new Map<string, number>();
+    for (let index = 0; index < count; index++) {
+      for (const [address, weight] of subsetOf({ index, count, connections }, size, endpoints)) {
+        load.set(address, (load.get(address) ?? 0) + Math.floor(weight));
+      }
+    }
+    return load;
+  }
+
+  it.each([
+    [1_000, 1, 10],
+    [200, 3, 7],
+    [5, 2, 11],
+    [1, 1, 4],
+    [12, 1, 1],
+  ])('%i clients with %i connections each divide %i endpoints evenly', (count, connections, endpoints) => {
+    const load = connectionsOf(count, connections, addresses(endpoints));
+    const mean = (count * connections) / endpoints;
+    expect([...load.values()].reduce((sum, some) => sum + some, 0)).toBe(count * connections);
+    for (const some of load.values()) {
+      expect(some).toBeGreaterThanOrEqual(Math.floor(mean));
+      expect(some).toBeLessThanOrEqual(Math.ceil(mean));
+    }
+    expect(load.size).toBe(Math.min(endpoints, count * connections));
+  });
+
+  it('is the same whatever order the endpoints come in', () => {
+    const client = { index: 17, count: 200, connections: 2 };
+    expect(subsetOf(client, 3, addresses(20).reverse())).toEqual(
+      new Map([...subsetOf(client, 3, addresses(20))].reverse()),
+    );
+  });
+
+  it('moves little more than the connections of an endpoint that comes or goes', () => {
+    const owner = (index: number, endpoints: readonly string[]): string | undefined =>
+      [...subsetOf({ index, count: 1_000, connections: 1 }, 1, endpoints).keys()][0];
+    const all = addresses(11);
+    let moved = 0;
+    for (let index = 0; index < 1_000; index++) if (owner(index, all) !== owner(index, all.slice(1))) moved++;
+    // 91 are on the endpoint that goes.
+    expect(moved).toBeGreaterThanOrEqual(90);
+    expect(moved).toBeLessThanOrEqual(150);
+  });
+
+  it('has others to spare, which get nothing while its own can be used', () => {
+    const weights = [...subsetOf({ index: 3, count: 9, connections: 1 }, 3, addresses(10)).values()].sort();
+    expect(weights).toEqual([0.001, 0.001, 1]);
+    expect(subsetOf({ index: 3, count: 9, connections: 1 }, 3, addresses(2)).size).toBe(2);
+    expect(subsetOf({ index: 3, count: 9, connections: 1 }, 3, []).size).toBe(0);
+  });
+});
+
 describe('subset options', () => {
   it('are checked', () => {
     for (const bad of [
@@ -82,6 +142,10 @@ describe('subset options', () => {
       { size: 5, client: '' },
       { size: 5, client: { index: 3, count: 3 } },
       { size: 5, client: { index: 0 } },
+      { size: 5, client: { index: 0, count: 3, connections: 0 } },
+      { size: 5, client: { index: 0, count: 3, connections: 1.5 } },
+      { size: 5, client: { index: 0, count: 1_000, connections: 101 } },
+      { size: 5, client: { index: 0, count: 3, connection: 1 } },
     ]) {
       expect(() => subset(bad as never), JSON.stringify(bad)).toThrowError(
         expect.objectContaining({ code: 'EVENKEEL_OPTION' }),

@@ -1,0 +1,35 @@
+import { hash32 } from '../runtime/hash.js';
+
+/**
+ * Divides slots among endpoints, all the same number of them, or one more: each endpoint walks over the slots in an order of its
+ * own and takes a free one in turn. Everybody who knows the endpoints comes to the same result. When an endpoint comes or goes, a
+ * share of the slots changes hands that is little more than its own.
+ * Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer, NSDI 2016, section 3.4.
+ *
+ * @param names Of the endpoints, at least one, in an order that is the same for everybody.
+ * @returns The index of the endpoint each slot belongs to.
+ */
+export function divideSlots(names: readonly string[], slots: number): Int32Array {
+  // A walk whose length is a prime visits all, whatever its step; what lies behind the last slot is skipped.
+  const length = primeFrom(slots);
+  const place = names.map((name) => (hash32(name, 1) >>> 0) % length);
+  const step = names.map((name) => ((hash32(name, 2) >>> 0) % Math.max(1, length - 1)) + 1);
+  const owners = new Int32Array(slots).fill(-1);
+  for (let taken = 0; taken < slots; taken++) {
+    const index = taken % names.length;
+    let at = place[index] as number;
+    while (at >= slots || owners[at] !== -1) at = (at + (step[index] as number)) % length;
+    owners[at] = index;
+    place[index] = at;
+  }
+  return owners;
+}
+
+function primeFrom(least: number): number {
+  for (let number = Math.max(2, least); ; number++) if (isPrime(number)) return number;
+}
+
+function isPrime(number: number): boolean {
+  for (let divisor = 2; divisor * divisor <= number; divisor++) if (number % divisor === 0) return false;
+  return true;
+}
