@@ -1,5 +1,5 @@
 import { EndpointSet } from '../endpoint/endpoint-set.js';
-import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { type EvenkeelError, isEvenkeelError } from '../errors.js';
 import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { notify, type Observer } from '../observe/observer.js';
@@ -232,6 +232,10 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       if (this.#room.size > 0) this.#room.wake();
     }
     return this.#clock.now();
+  }
+
+  reported({ subchannel }: Lease<C>, report: LoadReport): void {
+    subchannel.reported(report, this.#clock.now());
   }
 
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void {

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import { type Outcome, usableOutcome } from '../endpoint/outcome.js';
+import { type LoadReport, type Outcome, usableOutcome } from '../endpoint/outcome.js';
 import type { Observer } from '../observe/observer.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
@@ -8,6 +8,7 @@ import type { RetryPolicy } from '../retry/retry-policy.js';
 export interface LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
+  reported(lease: Lease<C>, report: LoadReport): void;
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void;
   /** The answer of a call has begun, unless the call is over; returns the time on the balancer's clock, in ms. */
   leaseAnswered(lease: Lease<C>): number;
@@ -25,6 +26,7 @@ export class Lease<C> {
   readonly #owner: LeaseOwner<C>;
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
+  #hasReport = false;
 
   constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number) {
     this.#owner = owner;
@@ -79,6 +81,16 @@ export class Lease<C> {
   }
 
   /**
+   * The endpoint said how busy it is. As soon as that is known: it is out of date soon. The report of an outcome that was not
+   * passed on before counts from the end of the call. Never throws; calls after the first do nothing.
+   */
+  reported(report: LoadReport): void {
+    if (this.#hasReport || this.#outcome !== undefined) return;
+    this.#hasReport = true;
+    this.#owner.reported(this, report);
+  }
+
+  /**
    * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
    * @param latencyMs How long the endpoint took to respond. By default until `progressed`, or else the duration of the call; `null`
    * if that says nothing about the endpoint, as with a connection that is lent to the application.
@@ -86,6 +98,7 @@ export class Lease<C> {
   end(outcome: Outcome, latencyMs?: number | null): void {
     if (this.#outcome !== undefined) return;
     const usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
+    if (usable.report !== undefined) this.reported(usable.report);
     this.#outcome = usable;
     this.#owner.leaseEnded(this, usable, latencyMs);
   }

@@ -1,6 +1,9 @@
-import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { Cell } from './cells.js';
 import type { Load } from './load.js';
+
+/** How many endpoints `p2c` compares where nothing else is said. */
+export const DEFAULT_CHOICES = 3;
 
 /**
  * How a load is computed, shared by all endpoints: the numbers of one endpoint are in `numbers` from `at` on, and its
@@ -18,10 +21,19 @@ export interface LoadRule {
    * nothing to do.
    */
   endUnmeasured?(startedMs: number, nowMs: number): void;
+  /** As `Load.reported`. */
+  reported?(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void;
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /** As `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
+  /**
+   * What each further call adds to the value, an integer; 0 or absent = value / (calls in flight + 1), so that the calls in
+   * flight here are all there is.
+   */
+  unit?(numbers: Float64Array, at: number): number;
+  /** As `Load.choices`. */
+  readonly choices?: number | undefined;
 }
 
 /** One endpoint's load by a rule. A subchannel connects it to its own count and then uses the rule directly. */
@@ -64,6 +76,14 @@ export class RuledLoad implements Load {
   rate(nowMs: number): number | undefined {
     return this.rule.rate?.(this.numbers, this.at, nowMs);
   }
+
+  reported(report: LoadReport, inFlight: number, nowMs: number): void {
+    this.rule.reported?.(this.numbers, this.at, report, inFlight, nowMs);
+  }
+
+  get choices(): number {
+    return this.rule.choices ?? DEFAULT_CHOICES;
+  }
 }
 
 /** Adapts a custom load to a rule for its endpoint. */
@@ -78,8 +98,16 @@ export class PluggedInRule implements LoadRule {
     return this.#load.decays;
   }
 
+  get choices(): number | undefined {
+    return this.#load.choices;
+  }
+
   start(nowMs: number): void {
     this.#load.start(nowMs);
+  }
+
+  reported(_numbers: Float64Array, _at: number, report: LoadReport, inFlight: number, nowMs: number): void {
+    this.#load.reported?.(report, inFlight, nowMs);
   }
 
   end(_numbers: Float64Array, _at: number, startedMs: number, nowMs: number, outcome: Outcome): void {

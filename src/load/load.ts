@@ -1,4 +1,4 @@
-import type { Outcome } from '../endpoint/outcome.js';
+import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 
 /** How busy one endpoint is, as a comparable number. Lives with its subchannel, so it survives new sets and pickers. */
 export interface Load {
@@ -11,6 +11,11 @@ export interface Load {
    * `not-started`.
    */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
+  /**
+   * The endpoint said how busy it is, on a response to a call that runs. The report is part of that call's outcome too.
+   * @param inFlight Our calls on the endpoint at this moment, the one it came with included.
+   */
+  reported?(report: LoadReport, inFlight: number, nowMs: number): void;
   /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Preferably an integer. */
   value(nowMs: number): number;
   /**
@@ -18,6 +23,8 @@ export interface Load {
    * `weightedRoundRobin` multiplies weights by it.
    */
   rate?(nowMs: number): number | undefined;
+  /** How many endpoints `p2c` compares for each call, unless its option `choices` says; may change. @defaultValue 3 */
+  readonly choices?: number;
 }
 
 /** All loads of one balancer: for a load that compares an endpoint with the others. One object for as long as it lives. */

@@ -3,6 +3,30 @@ import type { LoadReport } from '../endpoint/outcome.js';
 /** Response header, or gRPC trailer, that carries a report. */
 export const loadReportHeader = 'endpoint-load-metrics';
 
+/**
+ * Request header, or gRPC metadata, that asks for a report: `TEXT`, `JSON` or `BIN`. vLLM's name and values, and the only such
+ * header known to be in use.
+ */
+export const loadReportFormatHeader = 'endpoint-load-metrics-format';
+
+/** Named metric of `evenkeel/server`: requests in flight on the whole server, the one that is answered included. */
+export const inFlightMetric = 'evenkeel_in_flight';
+
+/** vLLM's name for requests that wait there for their turn. */
+const waitingMetric = 'num_requests_waiting';
+
+/** The number of requests a server says it has in flight; undefined if it says nothing of that, or nonsense. */
+export function requestsInFlight({ namedMetrics }: LoadReport): number | undefined {
+  const count: unknown = namedMetrics?.[inFlightMetric];
+  return isMeasure(count) ? count : undefined;
+}
+
+/** The number of requests a server says wait there; undefined as above. */
+export function requestsWaiting({ namedMetrics }: LoadReport): number | undefined {
+  const count: unknown = namedMetrics?.[waitingMetric];
+  return isMeasure(count) ? count : undefined;
+}
+
 /** ORCA's field names to ours. */
 const fields: Readonly<Record<string, Exclude<keyof LoadReport, 'namedMetrics'>>> = Object.freeze({
   application_utilization: 'applicationUtilization',

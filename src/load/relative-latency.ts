@@ -1,8 +1,9 @@
-import type { Outcome } from '../endpoint/outcome.js';
+import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { Cells } from './cells.js';
 import type { LoadFactory, LoadSet } from './load.js';
-import { type LoadRule, RuledLoad } from './load-rule.js';
+import { DEFAULT_CHOICES, type LoadRule, RuledLoad } from './load-rule.js';
+import { requestsInFlight, requestsWaiting } from './orca.js';
 
 /** An endpoint is slow beyond this multiple of the median latency … */
 const SLOW_RATIO = 2;
@@ -21,10 +22,23 @@ const FORGIVEN_MS = 20_000;
  * polls or reports among short calls, the endpoint that answered the last of them would look slow.
  */
 const MOST_AT_ONCE = 2;
-/** Of so many first calls the fastest counts, since they also pay for a cold start. */
+/**
+ * The same for a call after a long gap, in a set of many endpoints. There a client asks each endpoint now and then: it has only few
+ * calls to go by, and to be wrong about one endpoint costs little.
+ */
+const MOST_AT_ONCE_OF_MANY = 4;
+/** That many endpoints are many. */
+const MANY = 16;
+/**
+ * Of so many first calls the fastest counts, since they also pay for a cold start. Not if it is long ago: by then it is forgotten.
+ */
 const FIRST_SAMPLES = 8;
-/** So many calls are evidence that an endpoint is slow. */
+/** That long ago, in ms: half of it is. */
+const LONG_GAP_MS = AVERAGE_MS * Math.LN2;
+/** So many calls are evidence that an endpoint is slow; fewer in larger sets. */
 const EVIDENCE = 4;
+/** Up to so many endpoints these numbers hold; with twice as many they are half as large, and so on. */
+const FEW = 3;
 /** How much one call changes the share of failures. */
 const FAILURE_STEP = 1 / 16;
 /** Failures make an endpoint at most this many times as expensive. */
@@ -36,6 +50,28 @@ const SURVEY_MS = 100;
 /** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
 const UNITS = 100;
 const MOST_UNITS = 2 ** 31 - 1;
+
+/** In this time all but a third of a report is forgotten, and the median of all takes its place, in ms. */
+const REPORT_FADES_MS = 100;
+/** A report older than this counts for nothing, in ms. */
+const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
+/** Weights of reports by their age, a step per ms: `Math.exp` would be half the cost of a pick. */
+const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
+  Math.exp(-ageMs / REPORT_FADES_MS),
+);
+/**
+ * How far above the median a report may be: at most so many times, plus the same number of calls. A server that claims more gets few
+ * calls as it is, and must not change what is thought of those that say nothing.
+ */
+const MOST_OF_USUAL = 8;
+/** And never beyond this many calls. */
+const MOST_OTHERS = 10_000;
+/** The first report of all is believed up to this many calls: there is nothing to compare it with. */
+const MOST_AT_FIRST = 16;
+/** Without reports for this long the set counts as one without, in ms. */
+const REPORTS_END_MS = 5_000;
+/** How many endpoints are compared for a call while servers report. More of them are known well enough to be worth it. */
+const CHOICES_WITH_REPORTS = 8;
 
 // Offsets in an endpoint's cell.
 /** What a pick reads: the cost of a call, in units. 0 = `UNITS`, since nothing is known. */
@@ -50,7 +86,13 @@ const SAMPLES = 3;
 const FAILING = 4;
 /** When it was last updated. */
 const FAILING_AT = 5;
-const FIELDS = 6;
+/** Others' calls in flight there as last reported, plus 1; 0 = never reported. */
+const OTHERS = 6;
+/** When that was. */
+const REPORTED_AT = 7;
+/** Latency of the first call, in ms. */
+const FIRST = 8;
+const FIELDS = 9;
 
 /**
  * Calls in flight, more expensive on an endpoint that stands out: one that takes more than twice as long as the median endpoint
@@ -61,6 +103,10 @@ const FIELDS = 6;
  * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100.
  * When an outage of most endpoints ends, their failures are forgotten. Without calls an endpoint's latency drifts back to the
  * median and its share of failures to 0 within about 20 s, so that it is tried again.
+ *
+ * While servers report how many requests they have in flight (`evenkeel/server`, or any that sends ORCA with such a count), the
+ * calls of other clients count like our own. A report fades towards the median of all within 100 ms; an endpoint without one
+ * counts as the median. A report is only a hint: it is bounded by the median, and latency and failures count as ever.
  *
  * Latency is the time to the first byte of the response, where the protocol has one. A call its caller abandoned raises the
  * latency if it lasted longer, and never lowers it. One long call among short ones changes little. Nothing is learned from a call
@@ -88,8 +134,20 @@ class RelativeLatencyRule implements LoadRule {
   /** Up to here an endpoint is not slow. */
   #limitMs = Number.POSITIVE_INFINITY;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
+  /** Median of the first latencies, which pay for a cold start: one that is as slow with its first calls is not slow. */
+  #firstMedianMs = 0;
+  /** As `EVIDENCE` and `MOST_AT_ONCE_OF_MANY`, for a set of this size. */
+  #evidence = EVIDENCE;
+  #mostAfterGap = MOST_AT_ONCE;
   /** Whether most endpoints fail. */
   #isOutage = false;
+  choices: number = DEFAULT_CHOICES;
+  /** Median of others' calls in flight over the endpoints, each with its latest report, and the most that is believed. */
+  #usualOthers = 0;
+  #mostOthers = 0;
+  /** Whether there are reports. */
+  #hasReports = false;
+  #reportedAtMs = 0;
 
   constructor(set: LoadSet) {
     this.#set = set;
@@ -101,7 +159,9 @@ class RelativeLatencyRule implements LoadRule {
     const tookMs = nowMs - startedMs;
     const latencyMs = numbers[at + LATENCY] as number;
     if (kind === 'success' || tookMs > latencyMs) {
-      learn(numbers, at, Math.min(tookMs, MOST_AT_ONCE * Math.max(this.#limitMs, latencyMs)), nowMs);
+      const isAfterGap = nowMs - (numbers[at + UPDATED] as number) > SHORT_GAP_MS;
+      const most = (isAfterGap ? this.#mostAfterGap : MOST_AT_ONCE) * Math.max(this.#limitMs, latencyMs);
+      learn(numbers, at, Math.min(tookMs, most), nowMs);
     }
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success' && numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
@@ -109,27 +169,67 @@ class RelativeLatencyRule implements LoadRule {
     else this.#price(numbers, at, nowMs);
   }
 
-  value(numbers: Float64Array, at: number, inFlight: number): number {
-    const cost = (inFlight + 1) * ((numbers[at + COST] as number) || UNITS);
+  value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    const unit = (numbers[at + COST] as number) || UNITS;
+    let calls = inFlight + 1;
+    if (this.#hasReports) {
+      const usual = this.#usualOthers;
+      const others = numbers[at + OTHERS] as number;
+      const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
+      calls += usual;
+      if (others !== 0 && ageMs < REPORT_LASTS_MS) calls += (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
+    }
+    const cost = calls * unit + 0.5;
     return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+  }
+
+  unit(numbers: Float64Array, at: number): number {
+    return this.#hasReports ? (numbers[at + COST] as number) || UNITS : 0;
+  }
+
+  reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
+    const said = requestsInFlight(report);
+    // The count of all includes ours; of those that only wait it is not known how many are.
+    const others = said === undefined ? requestsWaiting(report) : Math.max(0, said - inFlight);
+    if (others === undefined) return;
+    if (!this.#hasReports) {
+      this.#hasReports = true;
+      this.choices = CHOICES_WITH_REPORTS;
+      this.#usualOthers = Math.min(others, MOST_AT_FIRST);
+      this.#mostOthers = MOST_OF_USUAL * (this.#usualOthers + 1);
+    }
+    numbers[at + OTHERS] = Math.min(others, this.#mostOthers) + 1;
+    numbers[at + REPORTED_AT] = nowMs;
+    this.#reportedAtMs = nowMs;
   }
 
   /** Takes the median anew and prices every endpoint by it. O(n log n), at the end of a call at most every `SURVEY_MS`. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
+    if (this.#hasReports) this.#surveyReports(nowMs);
     const latencies: number[] = [];
+    const firsts: number[] = [];
     let failing = 0;
+    let size = 0;
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
       const { numbers, at } = load;
-      if ((numbers[at + SAMPLES] as number) > 0) latencies.push(this.#latencyMs(numbers, at, nowMs));
+      size++;
+      if ((numbers[at + SAMPLES] as number) > 0) {
+        latencies.push(this.#latencyMs(numbers, at, nowMs));
+        firsts.push(numbers[at + FIRST] as number);
+      }
       if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
     }
+    const share = Math.min(1, FEW / size);
+    this.#evidence = Math.ceil(EVIDENCE * share);
+    this.#mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
     const wasOutage = this.#isOutage;
     this.#isOutage = 2 * failing > latencies.length;
     if (latencies.length === 0) return;
     // The lower of the two middle ones: of two endpoints the faster, or the slow one would set the limit.
-    this.#medianMs = Float64Array.from(latencies).sort()[(latencies.length - 1) >> 1] as number;
+    this.#medianMs = lowerMedian(latencies);
+    this.#firstMedianMs = lowerMedian(firsts);
     this.#limitMs = Math.max(SLOW_RATIO * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
@@ -137,6 +237,25 @@ class RelativeLatencyRule implements LoadRule {
       if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
       this.#price(load.numbers, load.at, nowMs);
     }
+  }
+
+  /** Each endpoint counts once, however many reports it sends. */
+  #surveyReports(nowMs: number): void {
+    if (nowMs - this.#reportedAtMs > REPORTS_END_MS) {
+      this.#hasReports = false;
+      this.choices = DEFAULT_CHOICES;
+      return;
+    }
+    const reports: number[] = [];
+    for (const load of this.#set.loads) {
+      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
+      const { numbers, at } = load;
+      const others = numbers[at + OTHERS] as number;
+      if (others !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) <= REPORTS_END_MS) reports.push(others - 1);
+    }
+    if (reports.length === 0) return;
+    this.#usualOthers = lowerMedian(reports);
+    this.#mostOthers = Math.min(MOST_OF_USUAL * (this.#usualOthers + 1), MOST_OTHERS);
   }
 
   /** The latency of an endpoint, nearer to the median the longer it had no call. */
@@ -147,10 +266,15 @@ class RelativeLatencyRule implements LoadRule {
     return this.#medianMs + (latencyMs - this.#medianMs) * Math.exp(-ageMs / FORGIVEN_MS);
   }
 
+  #isEvidence(latencyMs: number, samples: number): boolean {
+    if (samples < this.#evidence) return false;
+    return samples >= FIRST_SAMPLES || latencyMs > SLOW_RATIO * this.#firstMedianMs;
+  }
+
   #price(numbers: Float64Array, at: number, nowMs: number): void {
     let cost = UNITS;
     const latencyMs = this.#latencyMs(numbers, at, nowMs);
-    if (latencyMs > this.#limitMs && (numbers[at + SAMPLES] as number) >= EVIDENCE) {
+    if (latencyMs > this.#limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
       cost *= (SLOW_RATIO * latencyMs) / this.#limitMs;
     }
     const failing = numbers[at + FAILING] as number;
@@ -162,13 +286,20 @@ class RelativeLatencyRule implements LoadRule {
   }
 }
 
+/** Of an even number the lower of the two middle ones. At least one. */
+function lowerMedian(values: readonly number[]): number {
+  return Float64Array.from(values).sort()[(values.length - 1) >> 1] as number;
+}
+
 function learn(numbers: Float64Array, at: number, sampleMs: number, nowMs: number): void {
   const samples = numbers[at + SAMPLES] as number;
   const latencyMs = numbers[at + LATENCY] as number;
-  if (samples === 0) numbers[at + LATENCY] = sampleMs;
-  else if (samples < FIRST_SAMPLES) numbers[at + LATENCY] = Math.min(latencyMs, sampleMs);
+  const gapMs = nowMs - (numbers[at + UPDATED] as number);
+  if (samples === 0) {
+    numbers[at + LATENCY] = sampleMs;
+    numbers[at + FIRST] = sampleMs;
+  } else if (samples < FIRST_SAMPLES && gapMs < LONG_GAP_MS) numbers[at + LATENCY] = Math.min(latencyMs, sampleMs);
   else {
-    const gapMs = nowMs - (numbers[at + UPDATED] as number);
     const step = gapMs > SHORT_GAP_MS ? 1 - Math.exp(-gapMs / AVERAGE_MS) : LEAST_STEP;
     numbers[at + LATENCY] = latencyMs + (sampleMs - latencyMs) * step;
   }

@@ -11,6 +11,8 @@ import { WeightedDraw } from './weighted-draw.js';
  * further draw more often than its share.
  */
 export const MAX_WEIGHTED_CHOICES: number = 3;
+/** And with equal ones. */
+const MAX_CHOICES = 16;
 /** Extra draws to replace endpoints that cannot take the call. */
 const SPARE_DRAWS = 4;
 
@@ -25,17 +27,20 @@ export class DrawPicker<C> implements Picker<C> {
   readonly #rule: CostRule;
   readonly #set: PickSet<C>;
   readonly #random: Random32;
-  readonly #choices: number;
+  /** Undefined: as many as the load wants. */
+  readonly #choices: number | undefined;
+  readonly #mostChoices: number;
   readonly #weighted: WeightedDraw | undefined;
   /** Mean weight / weight; undefined with equal weights. */
   readonly #steps: Float64Array | undefined;
 
   /** @param set At least two subchannels. */
-  constructor(rule: CostRule, set: PickSet<C>, choices: number, rng: Rng) {
+  constructor(rule: CostRule, set: PickSet<C>, choices: number | undefined, rng: Rng) {
     this.#rule = rule;
     this.#set = set;
     this.#random = new Random32(rng);
-    this.#choices = set.equalWeights ? choices : Math.min(choices, MAX_WEIGHTED_CHOICES);
+    this.#choices = choices;
+    this.#mostChoices = set.equalWeights ? MAX_CHOICES : MAX_WEIGHTED_CHOICES;
     if (set.equalWeights) return;
     this.#weighted = new WeightedDraw(set.weights);
     const mean = set.weights.reduce((sum, weight) => sum + weight, 0) / set.weights.length;
@@ -51,8 +56,8 @@ export class DrawPicker<C> implements Picker<C> {
     let best: Subchannel<C> | undefined;
     let bestIndex = -1;
     let bestCost = 0;
-    let missing = this.#choices;
-    for (let draws = this.#choices + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
+    let missing = Math.min(this.#choices ?? (subchannels[0] as Subchannel<C>).choices, this.#mostChoices);
+    for (let draws = missing + SPARE_DRAWS; draws > 0 && missing > 0; draws--) {
       let index: number;
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 ? random.index(length) : random.otherIndex(length, bestIndex);
@@ -64,8 +69,11 @@ export class DrawPicker<C> implements Picker<C> {
       const { inFlight } = subchannel;
       const value = subchannel.cost(nowMs);
       let cost: number;
-      if (rule === 'share') cost = step === 1 ? value : (value * (inFlight * step + 1)) / (inFlight + 1);
-      else cost = rule === 'never-queue' && inFlight === 0 ? 0 : value * step;
+      if (step === 1 || rule !== 'share') cost = rule === 'never-queue' && inFlight === 0 ? 0 : value * step;
+      else {
+        const { unit } = subchannel;
+        cost = unit === 0 ? (value * (inFlight * step + 1)) / (inFlight + 1) : (value - unit) * step + unit;
+      }
       if (best !== undefined && cost >= bestCost) continue;
       best = subchannel;
       bestIndex = index;

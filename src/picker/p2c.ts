@@ -5,7 +5,10 @@ import { ScanPicker } from './scan-picker.js';
 
 /** Options of `p2c`. */
 export interface P2cOptions {
-  /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 3 */
+  /**
+   * How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. Without it 8 with `relativeLatency` while
+   * servers report their load. @defaultValue 3
+   */
   readonly choices?: number | undefined;
 }
 
@@ -20,7 +23,8 @@ const SCAN_BELOW = 8;
  */
 export const p2c = (options: P2cOptions = {}): PickerFactory => {
   checkKeys('p2c', options, ['choices']);
-  const choices = checkNumber('p2c.choices', options.choices, 3, { min: 2, max: 16, integer: true });
+  const { choices } = options;
+  checkNumber('p2c.choices', choices, 3, { min: 2, max: 16, integer: true });
   return (set, previous, { rng }) =>
     set.subchannels.length < SCAN_BELOW
       ? new ScanPicker('share', set, previous, rng)

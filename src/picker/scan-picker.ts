@@ -42,6 +42,7 @@ export class ScanPicker<C> implements Picker<C> {
     let found = false;
     let bestCost = 0;
     let bestAvoided = true;
+    const knowsOthers = subchannels.length > 0 && (subchannels[0] as Subchannel<C>).unit !== 0;
     for (let index = 0; index < subchannels.length; index++) {
       const subchannel = subchannels[index] as Subchannel<C>;
       if (!subchannel.hasRoom) continue;
@@ -50,8 +51,13 @@ export class ScanPicker<C> implements Picker<C> {
       const { inFlight } = subchannel;
       const value = subchannel.cost(nowMs);
       const wait = Math.max(0, (due[index] as number) - now);
-      const calls = inFlight * (step[index] as number) + (toCome[index] as number) + waiting * wait;
-      const cost = ((inFlight === 0 ? whenIdle : 1) * value * calls) / (inFlight + 1);
+      const next = (toCome[index] as number) + waiting * wait;
+      let cost: number;
+      if (knowsOthers) {
+        const { unit } = subchannel;
+        cost = (value - unit) * (step[index] as number) + unit * next;
+      } else cost = (value * (inFlight * (step[index] as number) + next)) / (inFlight + 1);
+      if (inFlight === 0) cost *= whenIdle;
       const cheaper = cost < bestCost || (cost === bestCost && (due[index] as number) < (due[best] as number));
       if (!found || (bestAvoided && !avoided) || cheaper) {
         found = true;

@@ -1,8 +1,8 @@
-import type { Outcome } from '../endpoint/outcome.js';
+import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { noCell } from '../load/cells.js';
 import { inFlightRule } from '../load/in-flight.js';
 import type { Load } from '../load/load.js';
-import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
+import { DEFAULT_CHOICES, type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
@@ -124,6 +124,28 @@ export abstract class SubchannelCalls<C> {
   cost(nowMs: number): number {
     const rule = this.#rule;
     return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
+  }
+
+  /** What each further call adds to its cost; 0 = cost / (calls in flight + 1). */
+  get unit(): number {
+    const rule = this.#rule;
+    return rule?.unit === undefined ? 0 : rule.unit(this.#numbers, this.#at);
+  }
+
+  /** How many endpoints its load wants compared for a call. */
+  get choices(): number {
+    return this.#rule?.choices ?? DEFAULT_CHOICES;
+  }
+
+  /** The endpoint said how busy it is, on a response to a call that is still counted here. Never throws. */
+  reported(report: LoadReport, nowMs: number): void {
+    const rule = this.#rule;
+    if (rule?.reported === undefined) return;
+    try {
+      rule.reported(this.#numbers, this.#at, report, this.inFlight, nowMs);
+    } catch (error) {
+      this.#warnings.warn('a load threw', error);
+    }
   }
 
   /**

@@ -1,7 +1,7 @@
 import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { outcomeOf } from '../../src/adapter/grpc-js/outcome.js';
-import { outcomeOfAnswer, parseRetryAfter } from '../../src/adapter/http/answer.js';
+import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../src/adapter/http/answer.js';
 import { keepAliveMs } from '../../src/adapter/node-http/keep-alive.js';
 import { rawHeader } from '../../src/adapter/undici/handler-v1.js';
 import { cookieKey, headerKey } from '../../src/adapter/undici/options.js';
@@ -64,7 +64,11 @@ describe('heads of HTTP', () => {
       const headers = new Map(names.map((name) => [name, rng.next() < 0.7 ? value(rng) : undefined]));
       const code =
         rng.next() < 0.5 ? oneOf(rng, [429, 503]) : oneOf(rng, [200, 100, 404, 500, 599, 999, ...oddNumbers]);
-      const outcome = outcomeOfAnswer(code, (name) => headers.get(name), headers.get('endpoint-load-metrics'));
+      const outcome = outcomeOfAnswer(
+        code,
+        (name) => headers.get(name),
+        reportOf(headers.get('endpoint-load-metrics')),
+      );
       checkOutcome(outcome);
       checkWait(outcome.retryAfterMs, 3_600_000);
       if (outcome.retryAfterMs !== undefined) waits++;

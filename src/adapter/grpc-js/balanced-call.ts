@@ -94,8 +94,6 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 
 /** What an attempt tells its policy. */
 export interface AttemptOwner {
-  /** Whether anything may want the load a server reports with its answers. */
-  readonly readsReports: boolean;
   /** A call ended: a waiting one may begin. */
   roomMade(): void;
 }
@@ -160,7 +158,7 @@ export class Attempt implements experimental.PickResult {
     const answered = answeredMs !== undefined;
     // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
     const quiet = answered || history.streaming;
-    const report = this.#owner.readsReports ? loadReportOf(metadata) : undefined;
+    const report = loadReportOf(metadata);
     const outcome =
       code === statusCode.OK && report === undefined
         ? outcomes.success

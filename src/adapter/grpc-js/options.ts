@@ -3,6 +3,7 @@ import { type BalancingOptions, type Clock, EvenkeelError, type Rng, systemClock
 import {
   balancingOptionNames,
   checkBalancingOptions,
+  checkBoolean,
   checkFunction,
   checkNumber,
   optionError,
@@ -43,6 +44,11 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * health. A server without the health service counts as healthy. @defaultValue '' (the server as a whole)
    */
   readonly healthService?: string | undefined;
+  /**
+   * Whether calls ask servers how busy they are, with the metadata `endpoint-load-metrics-format: BIN`. Servers that do not know it
+   * ignore it. @defaultValue true
+   */
+  readonly askForReports?: boolean | undefined;
   /** Called once per channel, when it is created, with an object that inspects and closes its balancing. @defaultValue none */
   readonly onBalancer?: ((balancer: ChannelBalancer) => void) | undefined;
   readonly [grpcOption: `grpc.${string}`]: unknown;
@@ -57,12 +63,20 @@ export interface ResolvedGrpcOptions {
   readonly connections: number;
   readonly maxConcurrentStreams: number;
   readonly healthService: string;
+  readonly askForReports: boolean;
   readonly onBalancer: ((balancer: ChannelBalancer) => void) | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
 }
 
-const ownNames = ['key', 'connections', 'maxConcurrentStreams', 'healthService', 'onBalancer'] as const;
+const ownNames = [
+  'key',
+  'connections',
+  'maxConcurrentStreams',
+  'healthService',
+  'askForReports',
+  'onBalancer',
+] as const;
 
 /** Whether grpc-js itself reads the option. */
 export function isGrpcOption(name: string): boolean {
@@ -105,6 +119,7 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
       infinite: true,
     }),
     healthService,
+    askForReports: checkBoolean('askForReports', options.askForReports, true),
     onBalancer,
     clock,
     rng,

@@ -1,6 +1,6 @@
 import { experimental, type Metadata } from '@grpc/grpc-js';
 import { type Balancer, outcomes, type PickOptions } from '../../index.js';
-import { notify } from '../kit/index.js';
+import { loadReportFormatHeader, notify } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
@@ -46,6 +46,10 @@ export class BalancerPicker implements experimental.Picker {
       return this.#notNow(metadata);
     }
     this.#admission.placed();
+    // The attempt's own copy of the metadata.
+    if (this.#options.askForReports && metadata.get(loadReportFormatHeader).length === 0) {
+      metadata.set(loadReportFormatHeader, 'BIN');
+    }
     return new Attempt(call, lease, leaf, this.#owner);
   }
 

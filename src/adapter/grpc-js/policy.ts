@@ -80,8 +80,6 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
 /** One balancer and the channel it serves. */
 class Running implements RunningPolicy, AttemptOwner {
   readonly balancer: Balancer<PodConnection>;
-  /** Loads and stages see outcomes, which carry reports; those that come by default look at none. */
-  readonly readsReports: boolean;
   readonly #helper: experimental.ChannelControlHelper;
   readonly #parts: PolicyParts;
   readonly #admission: Admission;
@@ -96,7 +94,6 @@ class Running implements RunningPolicy, AttemptOwner {
     const { balancing, clock } = options;
     this.#helper = helper;
     this.#parts = parts;
-    this.readsReports = balancing.load !== undefined || balancing.stages !== undefined;
     this.#admission = new Admission(
       {
         ...balancing,

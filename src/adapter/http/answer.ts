@@ -1,4 +1,4 @@
-import { type Outcome, outcomes } from '../../index.js';
+import { type LoadReport, type Outcome, outcomes } from '../../index.js';
 import { parseLoadReport } from '../kit/index.js';
 
 /** Longest wait a Retry-After is believed, in ms. */
@@ -7,14 +7,18 @@ const MAX_RETRY_AFTER_MS = 3_600_000;
 /** One header of an answer, by its name in lower case. */
 export type HeaderOf = (name: string) => unknown;
 
+/** What the load report header of an answer says; undefined if there is none, or nothing that can be read. */
+export function reportOf(header: unknown): LoadReport | undefined {
+  return typeof header === 'string' ? parseLoadReport(header) : undefined;
+}
+
 /**
  * What an answer says about the pod: 5xx is a failure, pushback is overload, all else (404 included) is work done.
- * With `report`, the value of its load report header, what the pod says about itself goes along.
+ * With `report`, what the pod says about itself goes along.
  */
-export function outcomeOfAnswer(status: number, header: HeaderOf, report: unknown): Outcome {
+export function outcomeOfAnswer(status: number, header: HeaderOf, report: LoadReport | undefined): Outcome {
   const outcome = outcomeOfStatus(status, header);
-  const parsed = typeof report === 'string' ? parseLoadReport(report) : undefined;
-  return parsed === undefined ? outcome : { ...outcome, report: parsed };
+  return report === undefined ? outcome : { ...outcome, report };
 }
 
 function outcomeOfStatus(status: number, header: HeaderOf): Outcome {

@@ -6,7 +6,7 @@ import type { DeadlineOf } from '../http/deadline-rule.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
-import { SharedTimers } from '../kit/index.js';
+import { loadReportFormatHeader, SharedTimers } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Fallback } from './fallback.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
@@ -23,6 +23,7 @@ export interface AgentCoreParts {
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
+  readonly asksForReports: boolean;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
 }
@@ -136,7 +137,8 @@ export class AgentCore implements CallOwner {
   }
 
   #begin(request: ClientRequest): void {
-    const { key, deadlineOf } = this.#parts;
+    const { key, deadlineOf, asksForReports } = this.#parts;
+    if (asksForReports) askForReport(request);
     const call = new Call(this, request, key?.(request) ?? undefined);
     const limitMs = deadlineOf?.(request);
     if (limitMs !== undefined) {
@@ -173,6 +175,12 @@ export class AgentCore implements CallOwner {
 }
 
 const SLASH = 47;
+
+/** Has a request ask its pod how busy it is, unless its caller asks already, or Node has put its head together. */
+function askForReport(request: ClientRequest): void {
+  if (request.headersSent || request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
+  if (!request.hasHeader(loadReportFormatHeader)) request.setHeader(loadReportFormatHeader, 'TEXT');
+}
 
 /** `*` is the target itself; anything else that is no path must be one of its URLs. */
 function namesOrigin(path: string, matcher: OriginMatcher): boolean {

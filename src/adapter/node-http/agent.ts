@@ -13,7 +13,7 @@ import {
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
 import { originMatcher, resolverOf } from '../http/target.js';
-import { balancingOptionNames, checkFunction, checkKeys, optionError, pickNames } from '../kit/index.js';
+import { balancingOptionNames, checkBoolean, checkFunction, checkKeys, optionError, pickNames } from '../kit/index.js';
 import { AgentCore } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type RequestOptions, takesRequests } from './node-agent.js';
@@ -41,6 +41,11 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   readonly deadlineMs?: number | DeadlineOf<ClientRequest> | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
+  /**
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`. Pods that do not know it
+   * ignore it. @defaultValue true
+   */
+  readonly askForReports?: boolean | undefined;
   /** What is retried on another pod: requests without a connection, because Node sends a request once. */
   readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'> | undefined;
 }
@@ -89,6 +94,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     'priority',
     'deadlineMs',
     'clusterDomain',
+    'askForReports',
   ]);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
@@ -114,6 +120,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,
     drainTimeoutMs,
+    asksForReports: checkBoolean('askForReports', options.askForReports, true),
     transport,
     balancer: createBalancer({
       ...pickNames(options, balancingOptionNames),

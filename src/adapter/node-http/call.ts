@@ -2,8 +2,16 @@ import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { outcomeOfAnswer } from '../http/answer.js';
+import {
+  type Balancer,
+  type Clock,
+  type Lease,
+  type LoadReport,
+  type Outcome,
+  outcomes,
+  type Priority,
+} from '../../index.js';
+import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
 import { explainSilentEnd } from '../http/silent-end.js';
@@ -51,7 +59,9 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #deadline: SharedTimer | undefined;
   #isLate = false;
   #socket: Socket | undefined;
-  readonly #heard = (): void => this.lease?.progressed();
+  /** What the pod said of its load; null while that is not known. */
+  #report: LoadReport | undefined | null = null;
+  readonly #heard = (): void => this.#began();
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
     this.#owner = owner;
@@ -144,6 +154,26 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     socket.once('data', this.#heard);
   }
 
+  /** The answer began. Its head is there as a rule: Node has read what just came. */
+  #began(): void {
+    const { lease } = this;
+    lease?.progressed();
+    const response = responseOf(this.request);
+    if (response === undefined) return;
+    const report = this.#reportOf(response);
+    if (report !== undefined) lease?.reported(report);
+  }
+
+  #reportOf({ headers }: IncomingMessage): LoadReport | undefined {
+    if (this.#report === null) this.#report = reportOf(headers[loadReportHeader]);
+    return this.#report;
+  }
+
+  #outcomeOf(response: IncomingMessage): Outcome {
+    const { statusCode = 0, headers } = response;
+    return outcomeOfAnswer(statusCode, (name) => headers[name], this.#reportOf(response));
+  }
+
   refused(error: Error): void {
     const untried = !isDialError(error);
     this.#attempts.fail({
@@ -194,7 +224,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
       return;
     }
     if (response?.complete) {
-      this.#attempts.end(answerOutcome(response), { error });
+      this.#attempts.end(this.#outcomeOf(response), { error });
       return;
     }
     if (this.#isLate) {
@@ -219,7 +249,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const attempts = this.#attempts;
     const lease = attempts.conclude() as Lease<PodAgent>;
     const closed = (): void => {
-      lease.end(answerOutcome(response));
+      lease.end(this.#outcomeOf(response));
       attempts.report(lease);
     };
     if (socket.destroyed) closed();
@@ -236,8 +266,4 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const { delayMs } = this.#deadline as SharedTimer;
     return outcomeAtDeadline(this.#owner.clock.now() - lease.startedMs, delayMs, this.#isAnswered(lease));
   }
-}
-
-function answerOutcome({ statusCode = 0, headers }: IncomingMessage): Outcome {
-  return outcomeOfAnswer(statusCode, (name) => headers[name], headers[loadReportHeader]);
 }

@@ -172,6 +172,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** The head of the final response says something other than a plain success. */
   judged(verdict: Outcome): void {
     this.#verdict = verdict;
+    if (verdict.report !== undefined) this.lease?.reported(verdict.report);
   }
 
   /** The caller's code threw this when it was told of the response. */

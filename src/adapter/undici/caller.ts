@@ -2,7 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
 import type { Outcome } from '../../index.js';
-import { outcomeOfAnswer } from '../http/answer.js';
+import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
 import { noContext } from './compatibility.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
@@ -106,7 +106,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     withRawHeaders(controller, headers);
     const report = headers[loadReportHeader];
     if (status >= 500 || status === 429 || report !== undefined) {
-      request.judged?.(outcomeOfAnswer(status, (name) => headers[name], report));
+      request.judged?.(outcomeOfAnswer(status, (name) => headers[name], reportOf(report)));
     }
     try {
       this.handler.onResponseStart?.(this, status, headers, statusText);

@@ -19,6 +19,7 @@ import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   asError,
   balancingOptionNames,
+  checkBoolean,
   checkFunction,
   checkKeys,
   Placements,
@@ -34,6 +35,7 @@ import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } fro
 import { faultOf, refuse } from './handler.js';
 import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
 import { HedgedCall, type HedgedCallOwner, type Hedging } from './hedged-call.js';
+import { askForReport } from './load-report.js';
 import {
   type CallRules,
   callRules,
@@ -92,6 +94,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
+  readonly #asksForReports: boolean;
   readonly #drainTimeoutMs: number;
   readonly #transport: PodTransport;
   readonly #waiting = new WaitingRequests();
@@ -123,6 +126,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const { deadlineOf, hedging } = callRules(options);
     this.#deadlineOf = deadlineOf;
     this.hedging = hedging;
+    this.#asksForReports = checkBoolean('askForReports', options.askForReports, true);
     this.#webSocket = webSocket ?? {};
     this.#openingWebSockets = new OpeningWebSockets(webSocketLimits(webSocket));
     const placing = resolvePlacingOptions(this.#webSocket, pool?.drainTimeoutMs);
@@ -198,7 +202,9 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
     if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const call = this.#call(own, handler, this.#key?.(own) ?? undefined);
+    const key = this.#key?.(own) ?? undefined;
+    if (this.#asksForReports) askForReport(own);
+    const call = this.#call(own, handler, key);
     const limitMs = this.#deadlineOf?.(own);
     if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
     return call.begin();

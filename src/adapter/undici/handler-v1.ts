@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { outcomeOfAnswer } from '../http/answer.js';
+import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
 import type { Call } from './call.js';
 import type { AttemptHandler, HandlerV2 } from './handler.js';
@@ -124,7 +124,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
     call.responded();
     const report = rawHeader(headers, loadReportHeader);
     if (status >= 500 || status === 429 || report !== undefined) {
-      call.judged(outcomeOfAnswer(status, (name) => rawHeader(headers, name), report));
+      call.judged(outcomeOfAnswer(status, (name) => rawHeader(headers, name), reportOf(report)));
     }
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import type { Lease, Outcome } from '../../index.js';
-import { outcomeOfAnswer } from '../http/answer.js';
+import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { type AttemptTally, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import type { Caller } from './caller.js';
@@ -114,7 +114,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
     const { caller } = this.#of;
     if (status >= 200) {
       const header = (name: string): unknown => headers[name];
-      const verdict = outcomeOfAnswer(status, header, headers[loadReportHeader]);
+      const verdict = outcomeOfAnswer(status, header, reportOf(headers[loadReportHeader]));
       call.judged(verdict);
       if (!this.#of.takes(this, { status, header, verdict })) {
         this.#discard(Number(headers['content-length']));

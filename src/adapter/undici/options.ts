@@ -35,6 +35,11 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly clusterDomain?: string | undefined;
   /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
   readonly webSocket?: WebSocketOptions | undefined;
+  /**
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`. Pods that do not know it
+   * ignore it. @defaultValue true
+   */
+  readonly askForReports?: boolean | undefined;
 }
 
 /** How long a request may take, and whether a second pod is asked in parallel. */
@@ -62,6 +67,7 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   'priority',
   'clusterDomain',
   'webSocket',
+  'askForReports',
 ] as const);
 
 /** The same, checked. */

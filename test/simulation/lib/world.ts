@@ -2,7 +2,7 @@ import type { Priority } from '../../../src/balancer/acquire-options.js';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
 import type { Lease } from '../../../src/balancer/lease.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
-import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import type { LimitFactory } from '../../../src/limit/limit.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
@@ -44,6 +44,11 @@ export interface WorldOptions {
   readonly workers?: number;
   /** Servers work on all requests at once, on machines like these; `serviceTime` is then the work. @defaultValue one queue each */
   readonly machine?: (index: number) => Machine;
+  /**
+   * What a server says of its requests in flight with each answer, given how many there are and its index; undefined = nothing.
+   * @defaultValue servers say nothing
+   */
+  readonly reports?: (inFlight: number, index: number) => number | undefined;
   /** Time on the network, each way, in ms. @defaultValue 0 */
   readonly networkMs?: number;
   /** After how long a caller gives up, in ms; the call then counts as failed. @defaultValue never */
@@ -70,6 +75,7 @@ export class World {
   readonly ejections: { readonly atMs: number; readonly address: string }[] = [];
   readonly #options: WorldOptions;
   readonly #byAddress = new Map<string, SimulatedServer>();
+  readonly #indexes = new Map<string, number>();
   readonly #resolvers: FakeResolver[] = [];
   readonly #balancers: Balancer<SimulatedServer>[] = [];
   /** Draws the keys of calls. */
@@ -91,6 +97,7 @@ export class World {
     const server = new Server(address, this.clock, this.#stream(1_000 + index), serviceTime, workers);
     const machine = this.#options.machine?.(index);
     this.servers.push(server);
+    this.#indexes.set(address, index);
     this.#byAddress.set(
       address,
       machine === undefined
@@ -247,11 +254,12 @@ export class World {
       networkMs === 0 ? then() : this.clock.at(this.clock.now() + networkMs, then);
     onNetwork(() => {
       giveUp = lease.handle.take((answer: Answer) => {
+        const outcome = this.#outcomeOf(lease.handle, answer);
         onNetwork(() => {
           if (ended) return;
           ended = true;
           this.#disturbed();
-          lease.end(answer === 'ok' ? outcomes.success : outcomes.status);
+          lease.end(outcome);
           tally.ended(lease.handle.address, beganMs, this.clock.now(), answer === 'ok');
         });
       });
@@ -270,6 +278,14 @@ export class World {
   /** Somebody may have waited for this. */
   #disturbed(): void {
     if (this.#options.limit !== undefined) this.clock.disturb();
+  }
+
+  #outcomeOf(server: SimulatedServer, answer: Answer): Outcome {
+    const outcome = answer === 'ok' ? outcomes.success : outcomes.status;
+    const { reports } = this.#options;
+    // The one that is answered is still in flight when the server writes its report.
+    const said = reports?.(server.present + 1, this.#indexes.get(server.address) as number);
+    return said === undefined ? outcome : { ...outcome, report: { namedMetrics: { evenkeel_in_flight: said } } };
   }
 
   /** Chance for one purpose: how often one thing draws changes nothing for another. */

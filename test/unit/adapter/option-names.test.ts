@@ -72,6 +72,7 @@ const values: Readonly<Record<string, unknown>> = {
   timeoutMs: 1_000,
   tls: {},
   ssl: {},
+  askForReports: false,
   fallbackDispatcher: undefined,
   fallbackAgent: undefined,
   otherwise: undefined,
@@ -103,6 +104,11 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     'TLS settings',
     ['tls', 'ssl'],
     { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls', tcp: 'tls', ws: 'tls' },
+  ],
+  [
+    'whether servers are asked for reports',
+    ['askForReports'],
+    { undici: 'askForReports', 'node:http': 'askForReports', 'grpc-js': 'askForReports' },
   ],
   [
     'where other calls go',

@@ -4,6 +4,7 @@ import { checkClusterDomain } from '../../http/target.js';
 import {
   balancingOptionNames,
   checkBalancingOptions,
+  checkBoolean,
   checkFunction,
   checkKeys,
   checkNumber,
@@ -139,6 +140,7 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   const { key, priority, clusterDomain, webSocket } = options;
   if (key !== undefined) checkFunction('options.key', key);
   if (priority !== undefined) checkFunction('options.priority', priority);
+  checkBoolean('options.askForReports', options.askForReports, true);
   if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
   checkBalancingOptions(pickNames(options, balancingOptionNames));
   callRules(options);

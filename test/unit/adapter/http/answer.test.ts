@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { outcomeOfAnswer, parseRetryAfter } from '../../../../src/adapter/http/answer.js';
+import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../../../src/adapter/http/answer.js';
 
 const answer = (status: number, headers: Record<string, unknown> = {}): unknown =>
-  outcomeOfAnswer(status, (name) => headers[name], headers['endpoint-load-metrics']);
+  outcomeOfAnswer(status, (name) => headers[name], reportOf(headers['endpoint-load-metrics']));
 
 describe('outcomeOfAnswer', () => {
   it.each([200, 204, 301, 304, 400, 401, 404, 409, 418])('%i is work done', (status) => {

@@ -70,7 +70,7 @@ function toldOnce(error: unknown): void {
 describe('a request that never got a pod is told of on the channels of undici', () => {
   it('as undici tells of its own', async () => {
     listen();
-    const dispatcher = open();
+    const dispatcher = open({ askForReports: false });
     const answer = users.run('ann', () => dispatcher.request(asked as never).catch((error) => error));
     expect(heard).toEqual([]);
     await clock.advanceAsync(5_000);

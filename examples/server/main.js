@@ -1,0 +1,48 @@
+// @ts-check
+/**
+ * Three pods, of which one is busy with requests that our client knows nothing of. With reports the client leaves it alone, without
+ * them it cannot know.
+ *
+ *   node examples/server/main.js
+ */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { inFlight, staticEndpoints } from 'evenkeel';
+import { createDispatcher } from 'evenkeel/undici';
+
+const names = ['anna', 'bert', 'cleo'];
+const pods = names.map((name) => fork(new URL('pod.js', import.meta.url), { env: { ...process.env, POD_NAME: name } }));
+const ports = await Promise.all(pods.map(async (pod) => (await once(pod, 'message'))[0].port));
+
+// What a pod says to who asks.
+const asked = await fetch(`http://127.0.0.1:${ports[0]}/`, { headers: { 'endpoint-load-metrics-format': 'TEXT' } });
+console.log('anna says:', asked.headers.get('endpoint-load-metrics')?.split(', ')[0]);
+
+// Somebody else keeps anna busy: ten requests at any time.
+let isOver = false;
+const others = Array.from({ length: 10 }, async () => {
+  while (!isOver) await (await fetch(`http://127.0.0.1:${ports[0]}/`)).text();
+});
+
+const resolver = staticEndpoints(ports.map((port) => ({ address: '127.0.0.1', port })));
+
+/** Sends 200 requests, one after the other. @param {import('evenkeel/undici').DispatcherOptions} options */
+async function shares(options) {
+  const orders = createDispatcher('http://orders.shop:8080', { resolver, ...options });
+  /** @type {Record<string, number>} */
+  const counts = Object.fromEntries(names.map((name) => [name, 0]));
+  for (let request = 0; request < 200; request++) {
+    const { body } = await orders.request({ path: '/', method: 'GET' });
+    const name = await body.text();
+    counts[name] = (counts[name] ?? 0) + 1;
+  }
+  await orders.close();
+  return counts;
+}
+
+console.log('with reports:          ', await shares({}));
+console.log('calls in flight only:  ', await shares({ load: inFlight() }));
+
+isOver = true;
+await Promise.all(others);
+for (const pod of pods) pod.disconnect();

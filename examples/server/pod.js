@@ -1,0 +1,25 @@
+// @ts-check
+/**
+ * A pod: an ordinary server of node:http that says how busy it is. It works on one request at a time, for WORK_MS.
+ */
+import { createServer } from 'node:http';
+import { createPod } from 'evenkeel/server';
+
+const pod = createPod();
+const workMs = Number(process.env.WORK_MS ?? 10);
+
+/** The end of the work that is waiting. */
+let free = Promise.resolve();
+
+const server = createServer(
+  pod.http(async (_request, response) => {
+    free = free.then(() => new Promise((resolve) => setTimeout(resolve, workMs)));
+    await free;
+    response.end(process.env.POD_NAME);
+  }),
+);
+server.listen(0, '127.0.0.1', () => {
+  const address = server.address();
+  if (typeof address === 'object') process.send?.({ port: address?.port });
+});
+process.once('disconnect', () => process.exit(0));

@@ -1,0 +1,65 @@
+import type { OutgoingHttpHeaders } from 'node:http';
+import { loadReportFormatHeader, loadReportHeader } from '../load/orca.js';
+import type { HttpRequest, HttpResponse } from './http-requests.js';
+import type { LoadReporter, ReportFormat } from './load-reporter.js';
+
+/** What `writeHead` of both HTTP versions takes. */
+type WriteHead = (this: HttpResponse, status: number, ...rest: unknown[]) => HttpResponse;
+
+/**
+ * Has the response carry a report if the request asks for one. It is made when the head of the response is written, which is as
+ * late as a header can say anything.
+ */
+export function reportOn(request: HttpRequest, response: HttpResponse, reporter: LoadReporter): void {
+  const asked = request.headers[loadReportFormatHeader];
+  if (asked === undefined) return;
+  const format = formatOf(asked);
+  if (format === undefined || response.headersSent) return;
+  const { writeHead } = response as { readonly writeHead: WriteHead };
+  let isWritten = false;
+  const reporting: WriteHead = function (status, ...rest) {
+    if (isWritten || response.headersSent) return writeHead.call(this, status, ...rest);
+    isWritten = true;
+    return writeHead.call(this, status, ...withReport(response, rest, format, reporter));
+  };
+  // In place of the method, as Node calls it for a response whose head nobody writes himself.
+  (response as { writeHead: WriteHead }).writeHead = reporting;
+}
+
+function formatOf(asked: string | string[]): ReportFormat | undefined {
+  switch (String(asked).trim().toUpperCase()) {
+    case 'TEXT':
+      return 'TEXT';
+    case 'JSON':
+      return 'JSON';
+    case 'BIN':
+      return 'BIN';
+    default:
+      return undefined;
+  }
+}
+
+/** The arguments of `writeHead` after the status, with the report among the headers, or set beside them. */
+function withReport(
+  response: HttpResponse,
+  rest: readonly unknown[],
+  format: ReportFormat,
+  reporter: LoadReporter,
+): readonly unknown[] {
+  const name = format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
+  if (response.hasHeader(name)) return rest;
+  const value = reporter.header(format);
+  const at = typeof rest[0] === 'string' || rest[0] === undefined || rest[0] === null ? 1 : 0;
+  const headers = rest[at];
+  // Node merges what was set before and what is passed here, and loses lists of pairs in doing so.
+  const isMerged = typeof headers !== 'object' || headers === null || 'stream' in response;
+  if (isMerged || response.getHeaderNames().length > 0) {
+    response.setHeader(name, value);
+    return rest;
+  }
+  const own = [...rest];
+  own[at] = Array.isArray(headers)
+    ? [...headers, ...(Array.isArray(headers[0]) ? [[name, value]] : [name, value])]
+    : { [name]: value, ...(headers as OutgoingHttpHeaders) };
+  return own;
+}

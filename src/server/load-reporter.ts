@@ -1,0 +1,68 @@
+import { inFlightMetric } from '../load/orca.js';
+import { encodeLoadReport } from './orca-message.js';
+import type { ReportedLoad } from './reported-load.js';
+import type { Samples } from './samples.js';
+
+/** The forms a report comes in: text and JSON for HTTP, ORCA's protobuf message for gRPC (base64 in HTTP). */
+export type ReportFormat = 'TEXT' | 'JSON' | 'BIN';
+
+/** Where the number of requests in flight comes from. */
+export interface InFlightSource {
+  /** Undefined while it is not known. */
+  readonly inFlight: number | undefined;
+}
+
+/** Writes reports. All but the number of requests in flight was sampled before, and is kept in the form it is sent in. */
+export class LoadReporter {
+  readonly #inFlight: InFlightSource;
+  readonly #samples: Samples;
+  /** The sample that the rest is made of. */
+  #of: ReportedLoad | undefined;
+  #text = '';
+  #json = '';
+
+  constructor(inFlight: InFlightSource, samples: Samples) {
+    this.#inFlight = inFlight;
+    this.#samples = samples;
+  }
+
+  /** The report as an object. */
+  get load(): ReportedLoad {
+    const { load } = this.#samples;
+    const { inFlight } = this.#inFlight;
+    if (inFlight === undefined) return load;
+    return { ...load, named_metrics: { [inFlightMetric]: inFlight, ...load.named_metrics } };
+  }
+
+  /** The report as a header's value. */
+  header(format: ReportFormat): string {
+    if (format === 'BIN') return this.message().toString('base64');
+    this.#prepare();
+    const { inFlight } = this.#inFlight;
+    if (format === 'JSON') {
+      const count = inFlight === undefined ? '' : `"${inFlightMetric}":${inFlight}`;
+      const comma = count !== '' && !this.#json.startsWith('}') ? ',' : '';
+      return `JSON {"named_metrics":{${count}${comma}${this.#json}`;
+    }
+    return inFlight === undefined
+      ? `TEXT ${this.#text.slice(2)}`
+      : `TEXT named_metrics.${inFlightMetric}=${inFlight}${this.#text}`;
+  }
+
+  /** The report as ORCA's message. */
+  message(): Buffer {
+    return encodeLoadReport(this.load);
+  }
+
+  #prepare(): void {
+    const { load } = this.#samples;
+    if (load === this.#of) return;
+    this.#of = load;
+    const { named_metrics, ...fields } = load;
+    const named = Object.entries(named_metrics);
+    const all = [...Object.entries(fields), ...named.map(([name, value]) => [`named_metrics.${name}`, value] as const)];
+    this.#text = all.map(([name, value]) => `, ${name}=${value}`).join('');
+    const plain = Object.entries(fields).map(([name, value]) => `,"${name}":${value}`);
+    this.#json = `${named.map(([name, value]) => `"${name}":${value}`).join(',')}}${plain.join('')}}`;
+  }
+}

@@ -1,0 +1,45 @@
+import type { ReportedLoad } from './reported-load.js';
+
+/** Field numbers of `xds.data.orca.v3.OrcaLoadReport`. */
+const CPU = 1;
+const RPS = 6;
+const EPS = 7;
+const NAMED_METRICS = 8;
+const APPLICATION = 9;
+
+/** Wire types of protobuf, in the lowest three bits of a tag: a double, and what has a length. */
+const DOUBLE = 1;
+const BYTES = 2;
+
+/** A report as `xds.data.orca.v3.OrcaLoadReport`, in protobuf's binary form. */
+export function encodeLoadReport(load: ReportedLoad): Buffer {
+  const parts: Buffer[] = [];
+  pushDouble(parts, CPU, load.cpu_utilization);
+  pushDouble(parts, RPS, load.rps_fractional);
+  pushDouble(parts, EPS, load.eps);
+  for (const [name, value] of Object.entries(load.named_metrics)) {
+    const key = Buffer.from(name, 'utf8');
+    const entry: Buffer[] = [Buffer.from([(1 << 3) | BYTES, ...varint(key.length)]), key];
+    pushDouble(entry, 2, value);
+    const length = entry.reduce((sum, part) => sum + part.length, 0);
+    parts.push(Buffer.from([(NAMED_METRICS << 3) | BYTES, ...varint(length)]), ...entry);
+  }
+  pushDouble(parts, APPLICATION, load.application_utilization);
+  return Buffer.concat(parts);
+}
+
+function pushDouble(parts: Buffer[], field: number, value: number | undefined): void {
+  if (value === undefined) return;
+  const part = Buffer.allocUnsafe(9);
+  part[0] = (field << 3) | DOUBLE;
+  part.writeDoubleLE(value, 1);
+  parts.push(part);
+}
+
+function varint(value: number): number[] {
+  const bytes: number[] = [];
+  for (let rest = value; ; rest >>>= 7) {
+    if (rest < 0x80) return [...bytes, rest];
+    bytes.push((rest & 0x7f) | 0x80);
+  }
+}

@@ -1,0 +1,146 @@
+import { type EventLoopUtilization, performance } from 'node:perf_hooks';
+import type { Clock, Timer } from '../runtime/clock.js';
+import { type CpuBudget, cpuBudget, type ReadText } from './cpu-limit.js';
+import type { ReportedLoad } from './reported-load.js';
+import type { RequestCount } from './request-count.js';
+
+/** What samples are taken of. */
+export interface SamplesParts {
+  readonly clock: Clock;
+  readonly count: RequestCount;
+  /** How often, in ms. */
+  readonly sampleMs: number;
+  /** What the application says. */
+  readonly utilization: (() => number) | undefined;
+  readonly metrics: (() => Readonly<Record<string, number>>) | undefined;
+  readonly read: ReadText;
+  /** Since the start, or since an earlier one. */
+  readonly eventLoop?: (since?: EventLoopUtilization) => EventLoopUtilization;
+}
+
+/** How often limits are read again, in ms: Kubernetes can change them while a pod runs. */
+const LIMITS_EVERY_MS = 30_000;
+/** How many metrics of its own an application may have, and what their names may be made of: more fits into no header. */
+const MAX_METRICS = 32;
+const METRIC_NAME = /^[\w.:/-]{1,64}$/;
+
+const nothing: ReportedLoad = Object.freeze({ named_metrics: Object.freeze({}) });
+
+/** What a report says beside the number of requests in flight. Sampled in the background, so that no request pays for it. */
+export class Samples {
+  /** The latest; a new object each time. */
+  load: ReportedLoad = nothing;
+  readonly #parts: SamplesParts;
+  readonly #eventLoop: (since?: EventLoopUtilization) => EventLoopUtilization;
+  #timer: Timer | undefined;
+  #closed = false;
+  #budget: CpuBudget | undefined;
+  #budgetAtMs = Number.NEGATIVE_INFINITY;
+  #usedMs: number | undefined;
+  #loop: EventLoopUtilization;
+  #begun = 0;
+  #failed = 0;
+  #atMs: number;
+
+  constructor(parts: SamplesParts) {
+    this.#parts = parts;
+    this.#eventLoop = parts.eventLoop ?? ((since) => performance.eventLoopUtilization(since));
+    this.#loop = this.#eventLoop();
+    this.#atMs = parts.clock.now();
+    void this.#next();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#timer?.cancel();
+  }
+
+  /** Takes a sample, and has the next one follow. Never rejects. */
+  async #next(): Promise<void> {
+    const { clock, sampleMs } = this.#parts;
+    try {
+      await this.#sample();
+    } catch {
+      // What could not be read now may be readable next time.
+    }
+    if (!this.#closed) this.#timer = clock.timer(() => void this.#next(), sampleMs);
+  }
+
+  async #sample(): Promise<void> {
+    const { clock, count, utilization, metrics } = this.#parts;
+    const usedMs = await this.#cpuUsed();
+    const nowMs = clock.now();
+    const elapsedMs = nowMs - this.#atMs;
+    const loop = this.#eventLoop();
+    const eventLoop = this.#eventLoop(this.#loop).utilization;
+    const before = this.#usedMs;
+    const { begun, failed } = count;
+    const perSecond = (calls: number): number => rounded((calls * 1_000) / elapsedMs);
+    const isFirst = elapsedMs <= 0;
+    const cpu =
+      isFirst || before === undefined || usedMs === undefined
+        ? undefined
+        : Math.max(0, (usedMs - before) / elapsedMs / (this.#budget?.cores ?? 1));
+    const said = called(utilization);
+    const application = isMeasure(said) ? said : utilization === undefined ? Math.max(eventLoop, cpu ?? 0) : undefined;
+    if (!isFirst && !this.#closed) {
+      this.load = {
+        ...(application !== undefined && { application_utilization: rounded(application) }),
+        ...(cpu !== undefined && { cpu_utilization: rounded(cpu) }),
+        rps_fractional: perSecond(begun - this.#begun),
+        eps: perSecond(failed - this.#failed),
+        named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(called(metrics)) },
+      };
+    }
+    this.#usedMs = usedMs;
+    this.#loop = loop;
+    this.#begun = begun;
+    this.#failed = failed;
+    this.#atMs = nowMs;
+  }
+
+  async #cpuUsed(): Promise<number | undefined> {
+    const { clock, read } = this.#parts;
+    if (clock.now() - this.#budgetAtMs >= LIMITS_EVERY_MS) {
+      this.#budgetAtMs = clock.now();
+      const budget = await cpuBudget(read);
+      // Another limit may be that of another cgroup, whose time has nothing to do with what was read before.
+      if (budget.cores !== this.#budget?.cores) this.#usedMs = undefined;
+      this.#budget = budget;
+    }
+    return this.#budget?.usedMs();
+  }
+}
+
+/** What a function of the application returns; undefined if it throws. */
+function called<T>(asked: (() => T) | undefined): T | undefined {
+  try {
+    return asked?.();
+  } catch {
+    return undefined;
+  }
+}
+
+/** Metrics that can be sent; the others are left out. */
+function ownMetrics(metrics: unknown): Record<string, number> {
+  const own: Record<string, number> = {};
+  if (typeof metrics !== 'object' || metrics === null) return own;
+  let left = MAX_METRICS;
+  for (const [name, value] of Object.entries(metrics)) {
+    if (left === 0) break;
+    // Ours are ours.
+    if (!METRIC_NAME.test(name) || name.startsWith('evenkeel_') || !isMeasure(value)) continue;
+    own[name] = value;
+    left--;
+  }
+  return own;
+}
+
+function isMeasure(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0;
+}
+
+/** Three digits are more than anybody can use. */
+function rounded(value: number): number {
+  return Math.round(value * 1_000) / 1_000;
+}

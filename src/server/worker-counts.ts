@@ -1,0 +1,120 @@
+import type { Cluster, Worker } from 'node:cluster';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { InFlightSource } from './load-reporter.js';
+import type { RequestCount } from './request-count.js';
+
+/** How often counts are passed on, in ms. */
+const SHARE_MS = 50;
+/** How often a worker tries until its primary answers, in ms: one without evenkeel, or of another program, never does. */
+const TRY_MS = 1_000;
+
+/** What workers send their primary: their own count. What it sends them: that of all others. */
+interface CountMessage {
+  readonly evenkeel: 'in-flight';
+  readonly count: number;
+}
+
+const isCount = (message: unknown): message is CountMessage => {
+  const { evenkeel, count } = (message ?? {}) as Partial<CountMessage>;
+  return evenkeel === 'in-flight' && typeof count === 'number' && Number.isFinite(count);
+};
+
+/** What of a worker process is used. */
+export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'off' | 'send'>;
+
+/**
+ * The requests of all workers of a cluster, as one of them knows it: its own count, and the latest it heard of the others. They serve
+ * one port, so for callers they are one server. Unknown until the primary has answered.
+ */
+export class WorkerCount implements InFlightSource {
+  readonly #count: RequestCount;
+  readonly #clock: Clock;
+  readonly #process: WorkerProcess;
+  #others: number | undefined;
+  #sent: number | undefined;
+  #timer: Timer | undefined;
+  readonly #heard = (message: unknown): void => {
+    if (!isCount(message)) return;
+    const isFirst = this.#others === undefined;
+    this.#others = message.count;
+    if (!isFirst) return;
+    this.#timer?.cancel();
+    this.#timer = this.#clock.timer(() => this.#share(), SHARE_MS);
+  };
+
+  constructor(count: RequestCount, clock: Clock, worker: WorkerProcess) {
+    this.#count = count;
+    this.#clock = clock;
+    this.#process = worker;
+    worker.on('message', this.#heard);
+    this.#share();
+  }
+
+  get inFlight(): number | undefined {
+    return this.#others === undefined ? undefined : this.#others + this.#count.inFlight;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#process.off('message', this.#heard);
+  }
+
+  #share(): void {
+    const { inFlight } = this.#count;
+    if (this.#others === undefined || inFlight !== this.#sent) {
+      this.#sent = inFlight;
+      // Its callback gets the error of a primary that is gone.
+      this.#process.send?.(
+        { evenkeel: 'in-flight', count: inFlight } satisfies CountMessage,
+        undefined,
+        undefined,
+        () => {},
+      );
+    }
+    this.#timer = this.#clock.timer(() => this.#share(), this.#others === undefined ? TRY_MS : SHARE_MS);
+  }
+}
+
+/** Tells each worker of a cluster the requests of the others; in the primary. */
+export class PrimaryCounts {
+  readonly #cluster: Cluster;
+  readonly #clock: Clock;
+  /** By worker: its count, and what it was told last. */
+  readonly #workers = new Map<Worker, { count: number; told: number | undefined }>();
+  #timer: Timer | undefined;
+  readonly #heard = (worker: Worker, message: unknown): void => {
+    if (!isCount(message)) return;
+    const known = this.#workers.get(worker);
+    if (known === undefined) this.#workers.set(worker, { count: message.count, told: undefined });
+    else known.count = message.count;
+    this.#timer ??= this.#clock.timer(() => this.#share(), SHARE_MS);
+  };
+  readonly #exited = (worker: Worker): void => {
+    if (this.#workers.delete(worker)) this.#timer ??= this.#clock.timer(() => this.#share(), SHARE_MS);
+  };
+
+  constructor(cluster: Cluster, clock: Clock) {
+    this.#cluster = cluster;
+    this.#clock = clock;
+    cluster.on('message', this.#heard);
+    cluster.on('exit', this.#exited);
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#cluster.off('message', this.#heard);
+    this.#cluster.off('exit', this.#exited);
+  }
+
+  #share(): void {
+    this.#timer = undefined;
+    let sum = 0;
+    for (const { count } of this.#workers.values()) sum += count;
+    for (const [worker, known] of this.#workers) {
+      const others = sum - known.count;
+      if (others === known.told || !worker.isConnected()) continue;
+      known.told = others;
+      worker.send({ evenkeel: 'in-flight', count: others } satisfies CountMessage, () => {});
+    }
+  }
+}

@@ -1,0 +1,200 @@
+import { once } from 'node:events';
+import { createServer, get, type IncomingHttpHeaders, type IncomingMessage, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type ObserverEvents, staticEndpoints } from 'evenkeel';
+import { createAgent } from 'evenkeel/node-http';
+import { createPod, type Pod } from 'evenkeel/server';
+import { createDispatcher, createFetch } from 'evenkeel/undici';
+import { request as stockRequest } from 'undici';
+import { afterEach, describe, expect, it } from 'vitest';
+import { until } from '../../support/until.js';
+
+const origin = 'http://orders.shop:8080';
+const ASK = 'endpoint-load-metrics-format';
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+interface Served {
+  readonly pod: Pod;
+  readonly server: Server;
+  readonly endpoint: { readonly address: string; readonly port: number };
+  /** Headers of the requests that came, in order. */
+  readonly headers: IncomingHttpHeaders[];
+}
+
+async function serve(answer: (path: string) => Promise<void> | void = () => {}): Promise<Served> {
+  const pod = createPod();
+  const headers: IncomingHttpHeaders[] = [];
+  const server = createServer(
+    pod.http(async (incoming, response) => {
+      headers.push(incoming.headers);
+      await answer(incoming.url ?? '');
+      response.end('hello');
+    }),
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closing.push(async () => {
+    server.closeAllConnections();
+    server.close();
+    await pod.close();
+  });
+  return { pod, server, endpoint: { address: '127.0.0.1', port: (server.address() as AddressInfo).port }, headers };
+}
+
+type Ended = ObserverEvents['attemptEnded'];
+
+/** Sends one GET with each of our HTTP clients, in one way or another. */
+const clients: Record<string, (served: Served, heard: (event: Ended) => void, options: object) => Promise<string>> = {
+  undici: async ({ endpoint }, heard, options) => {
+    const dispatcher = createDispatcher(origin, {
+      resolver: staticEndpoints([endpoint]),
+      observer: { attemptEnded: heard },
+      ...options,
+    });
+    closing.push(() => dispatcher.destroy());
+    const { body } = await dispatcher.request({ path: '/', method: 'GET' });
+    return body.text();
+  },
+  fetch: async ({ endpoint }, heard, options) => {
+    const fetch = createFetch(origin, {
+      resolver: staticEndpoints([endpoint]),
+      observer: { attemptEnded: heard },
+      ...options,
+    });
+    closing.push(() => fetch.close());
+    return (await fetch('/', { headers: { 'x-a': '1' } })).text();
+  },
+  'global fetch': async ({ endpoint }, heard, options) => {
+    const dispatcher = createDispatcher(origin, {
+      resolver: staticEndpoints([endpoint]),
+      observer: { attemptEnded: heard },
+      ...options,
+    });
+    closing.push(() => dispatcher.destroy());
+    return (await fetch(`${origin}/`, { dispatcher } as never)).text();
+  },
+  'node:http': async ({ endpoint }, heard, options) => {
+    const agent = createAgent(origin, {
+      resolver: staticEndpoints([endpoint]),
+      observer: { attemptEnded: heard },
+      ...options,
+    });
+    closing.push(() => agent.destroy());
+    const [response] = (await once(get(`${origin}/`, { agent }), 'response')) as [IncomingMessage];
+    let text = '';
+    for await (const chunk of response) text += chunk;
+    return text;
+  },
+};
+
+describe.each(Object.entries(clients))('%s', (_name, send) => {
+  it('asks for a report, and hears it', async () => {
+    const served = await serve();
+    const heard: Ended[] = [];
+    expect(await send(served, (event) => heard.push(event), {})).toBe('hello');
+    expect(served.headers[0]).toHaveProperty(ASK, 'TEXT');
+    await until('the attempt ended', () => heard.length === 1);
+    expect(heard[0]?.outcome).toMatchObject({ kind: 'success', report: { namedMetrics: { evenkeel_in_flight: 1 } } });
+  });
+
+  it('does not ask with askForReports: false', async () => {
+    const served = await serve();
+    await send(served, () => {}, { askForReports: false });
+    expect(served.headers[0]).not.toHaveProperty(ASK);
+  });
+});
+
+describe('other hosts', () => {
+  it('are not asked by undici, nor by node:http', async () => {
+    const other = await serve();
+    const { port } = other.endpoint;
+    const resolver = staticEndpoints([(await serve()).endpoint]);
+    const dispatcher = createDispatcher(origin, { resolver });
+    closing.push(() => dispatcher.destroy());
+    const agent = createAgent(origin, { resolver });
+    closing.push(() => agent.destroy());
+    const { body } = await stockRequest(`http://127.0.0.1:${port}/`, { dispatcher });
+    await body.dump();
+    const [response] = (await once(get({ host: '127.0.0.1', port, agent }), 'response')) as [IncomingMessage];
+    response.resume();
+    await once(response, 'end');
+    expect(other.headers).toHaveLength(2);
+    for (const headers of other.headers) expect(headers).not.toHaveProperty(ASK);
+  });
+});
+
+describe('headers in every form undici takes', () => {
+  it.each([
+    ['none', undefined],
+    ['an object', { 'x-a': '1' }],
+    ['a list', ['x-a', '1']],
+    ['pairs', new Map([['x-a', '1']])],
+    ['Headers', new Headers({ 'x-a': '1' })],
+  ])('%s', async (_name, headers) => {
+    const served = await serve();
+    const dispatcher = createDispatcher(origin, { resolver: staticEndpoints([served.endpoint]) });
+    closing.push(() => dispatcher.destroy());
+    const before = headers === undefined ? undefined : JSON.stringify([...Object.entries(headers)]);
+    const { body } = await dispatcher.request({
+      path: '/',
+      method: 'GET',
+      ...(headers && { headers: headers as never }),
+    });
+    await body.dump();
+    expect(served.headers[0]).toHaveProperty(ASK, 'TEXT');
+    if (headers !== undefined) {
+      expect(served.headers[0]).toHaveProperty('x-a', '1');
+      expect(JSON.stringify([...Object.entries(headers)])).toBe(before);
+    }
+  });
+
+  it.each([
+    ['an object', { 'Endpoint-Load-Metrics-Format': 'JSON' }],
+    ['a list', ['Endpoint-Load-Metrics-Format', 'JSON']],
+  ])('%s that asks in another way is left as it is', async (_name, headers) => {
+    const served = await serve();
+    const heard: Ended[] = [];
+    const dispatcher = createDispatcher(origin, {
+      resolver: staticEndpoints([served.endpoint]),
+      observer: { attemptEnded: (event) => heard.push(event) },
+    });
+    closing.push(() => dispatcher.destroy());
+    const { body } = await dispatcher.request({ path: '/', method: 'GET', headers });
+    await body.dump();
+    expect(served.headers[0]).toHaveProperty(ASK, 'JSON');
+    await until('the attempt ended', () => heard.length === 1);
+    expect(heard[0]?.outcome.report?.namedMetrics).toMatchObject({ evenkeel_in_flight: 1 });
+  });
+});
+
+describe('what others keep busy', () => {
+  it('gets fewer calls of a client that has none in flight there', async () => {
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const busy = await serve((path) => (path === '/held' ? held : undefined));
+    const idle = await serve();
+    // Somebody else's requests, which our client knows nothing of.
+    const others = Array.from({ length: 20 }, () => stockRequest(`http://127.0.0.1:${busy.endpoint.port}/held`));
+    await until('they run', () => busy.pod.inFlight === 20);
+    const dispatcher = createDispatcher(origin, { resolver: staticEndpoints([busy.endpoint, idle.endpoint]) });
+    closing.push(() => dispatcher.destroy());
+    await until('both pods are connected to', () =>
+      dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
+    );
+    for (let call = 0; call < 100; call++) {
+      const { body } = await dispatcher.request({ path: '/', method: 'GET' });
+      await body.dump();
+    }
+    release();
+    for (const other of others) await (await other).body.dump();
+    // It is tried again when its report is old.
+    expect(idle.headers.length).toBeGreaterThanOrEqual(80);
+    expect(busy.headers.length - 20).toBeGreaterThanOrEqual(1);
+  });
+});

@@ -1,0 +1,204 @@
+import {
+  Client,
+  credentials,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js';
+import { staticEndpoints } from 'evenkeel';
+import { channelOptions, target } from 'evenkeel/grpc-js';
+import { createPod, type Pod } from 'evenkeel/server';
+import { afterEach, describe, expect, it } from 'vitest';
+import { decodeLoadReport } from '../../../src/adapter/grpc-js/load-report.js';
+import { until } from '../../support/until.js';
+
+const ASK = 'endpoint-load-metrics-format';
+const TRAILER = 'endpoint-load-metrics-bin';
+const bytes = (value: Buffer): Buffer => value;
+const method = (path: string, responseStream: boolean) => ({
+  path,
+  requestStream: false,
+  responseStream,
+  requestSerialize: bytes,
+  requestDeserialize: bytes,
+  responseSerialize: bytes,
+  responseDeserialize: bytes,
+});
+const service = {
+  echo: method('/shop.Echo/Echo', false),
+  list: method('/shop.Echo/List', true),
+} satisfies ServiceDefinition;
+
+type Unary = (call: ServerUnaryCall<Buffer, Buffer>, callback: sendUnaryData<Buffer>) => void;
+type Streaming = (call: ServerWritableStream<Buffer, Buffer>) => void;
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+async function serve(
+  echo: Unary = (call, callback) => callback(null, call.request),
+  list: Streaming = (call) => {
+    call.write(call.request);
+    call.write(call.request);
+    call.end();
+  },
+): Promise<{ readonly pod: Pod; readonly port: number; readonly metadata: Metadata[] }> {
+  const pod = createPod();
+  const metadata: Metadata[] = [];
+  const server = new Server({ interceptors: [pod.grpc] });
+  server.addService(service, {
+    echo: (call: ServerUnaryCall<Buffer, Buffer>, callback: sendUnaryData<Buffer>) => {
+      metadata.push(call.metadata);
+      echo(call, callback);
+    },
+    list,
+  });
+  const port = await new Promise<number>((resolve, reject) => {
+    server.bindAsync('127.0.0.1:0', ServerCredentials.createInsecure(), (error, bound) =>
+      error ? reject(error) : resolve(bound),
+    );
+  });
+  closing.push(() => pod.close());
+  closing.push(async () => {
+    server.forceShutdown();
+    await until('no call is in flight', () => pod.inFlight === 0);
+  });
+  return { pod, port, metadata };
+}
+
+function stock(port: number): Client {
+  const client = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
+  closing.push(() => client.close());
+  return client;
+}
+
+interface Answer {
+  readonly code: status;
+  readonly body: string | undefined;
+  readonly trailers: Metadata;
+}
+
+/** A unary call, however it ends. */
+function call(client: Client, options: { readonly ask?: string; readonly deadlineMs?: number } = {}): Promise<Answer> {
+  const { ask, deadlineMs } = options;
+  const metadata = new Metadata();
+  if (ask !== undefined) metadata.set(ASK, ask);
+  return new Promise((resolve) => {
+    let body: string | undefined;
+    const { path } = service.echo;
+    const deadline = deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs };
+    client
+      .makeUnaryRequest(path, bytes, bytes, Buffer.from('hello'), metadata, deadline, (_error, value) => {
+        body = value?.toString();
+      })
+      .on('status', ({ code, metadata: trailers }) => setImmediate(() => resolve({ code, body, trailers })));
+  });
+}
+
+const reportIn = ({ trailers }: Answer): unknown => {
+  const [report] = trailers.get(TRAILER);
+  return report === undefined ? undefined : decodeLoadReport(report as Buffer);
+};
+
+describe('reports of a grpc-js server', () => {
+  it('come in the trailers of calls that ask, to any client', async () => {
+    const { port, pod } = await serve();
+    const client = stock(port);
+    const asked = await call(client, { ask: 'BIN' });
+    expect(asked).toMatchObject({ code: status.OK, body: 'hello' });
+    expect(reportIn(asked)).toMatchObject({ namedMetrics: { evenkeel_in_flight: 1 } });
+    expect(reportIn(await call(client))).toBeUndefined();
+    await until('none runs', () => pod.inFlight === 0);
+  });
+
+  it("come with the statuses of calls that fail, beside the application's trailers", async () => {
+    const trailers = new Metadata();
+    trailers.set('x-own', 'kept');
+    const { port } = await serve((_call, callback) =>
+      callback({ code: status.NOT_FOUND, details: 'none', metadata: trailers }),
+    );
+    const answer = await call(stock(port), { ask: 'BIN' });
+    expect(answer.code).toBe(status.NOT_FOUND);
+    expect(answer.trailers.get('x-own')).toEqual(['kept']);
+    expect(reportIn(answer)).toMatchObject({ namedMetrics: { evenkeel_in_flight: 1 } });
+    expect(trailers.get(TRAILER)).toEqual([]);
+  });
+
+  it('count all calls that run, streams too', async () => {
+    const streams: ServerWritableStream<Buffer, Buffer>[] = [];
+    const { port, pod } = await serve(undefined, (stream) => {
+      streams.push(stream);
+      stream.write(stream.request);
+    });
+    const client = stock(port);
+    const stream = client.makeServerStreamRequest(service.list.path, bytes, bytes, Buffer.from('x'));
+    stream.on('error', () => {}).resume();
+    await until('the stream runs', () => streams.length === 1);
+    expect(reportIn(await call(client, { ask: 'BIN' }))).toMatchObject({ namedMetrics: { evenkeel_in_flight: 2 } });
+    stream.cancel();
+    await until('none runs', () => pod.inFlight === 0);
+  });
+
+  it('count no call for ever: cancelled, past its deadline, cut with its connection', async () => {
+    const { port, pod } = await serve(() => {});
+    const client = stock(port);
+    expect((await call(client, { deadlineMs: 100, ask: 'BIN' })).code).toBe(status.DEADLINE_EXCEEDED);
+    await until('it is over', () => pod.inFlight === 0);
+    const hanging = call(client);
+    await until('it runs', () => pod.inFlight === 1);
+    client.close();
+    const cut = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
+    const cancelled = cut.makeUnaryRequest(service.echo.path, bytes, bytes, Buffer.from('x'), () => {});
+    await until('both run', () => pod.inFlight === 2);
+    cancelled.cancel();
+    await until('one is over', () => pod.inFlight === 1);
+    cut.close();
+    void hanging;
+  });
+
+  it('are asked for by our clients, without a trace in the metadata of the caller', async () => {
+    const { port, metadata } = await serve();
+    const heard: unknown[] = [];
+    const own = new Metadata();
+    const options = channelOptions({
+      resolver: staticEndpoints([{ address: '127.0.0.1', port }]),
+      observer: { attemptEnded: ({ outcome }) => heard.push(outcome) },
+    });
+    const client = new Client(target('echo.shop:50051'), credentials.createInsecure(), options);
+    closing.push(() => client.close());
+    await new Promise<void>((resolve, reject) => {
+      client.makeUnaryRequest(service.echo.path, bytes, bytes, Buffer.from('hello'), own, (error) =>
+        error ? reject(error) : resolve(),
+      );
+    });
+    expect(own.get(ASK)).toEqual([]);
+    expect(metadata[0]?.get(ASK)).toEqual(['BIN']);
+    await until('the attempt ended', () => heard.length === 1);
+    expect(heard[0]).toMatchObject({ kind: 'success', report: { namedMetrics: { evenkeel_in_flight: 1 } } });
+  });
+
+  it('are not asked for with askForReports: false, nor if the caller asks himself', async () => {
+    const { port, metadata } = await serve();
+    const resolver = staticEndpoints([{ address: '127.0.0.1', port }]);
+    for (const [askForReports, ask] of [
+      [false, undefined],
+      [true, 'TEXT'],
+    ] as const) {
+      const client = new Client(
+        target('echo.shop:50051'),
+        credentials.createInsecure(),
+        channelOptions({ resolver, askForReports }),
+      );
+      closing.push(() => client.close());
+      expect((await call(client, ask === undefined ? {} : { ask })).code).toBe(status.OK);
+    }
+    expect(metadata.map((sent) => sent.get(ASK))).toEqual([[], ['TEXT']]);
+  });
+});

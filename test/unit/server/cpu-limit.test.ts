@@ -1,0 +1,80 @@
+import { availableParallelism } from 'node:os';
+import { describe, expect, it } from 'vitest';
+import { cpuBudget } from '../../../src/server/cpu-limit.js';
+
+/** A file system of these files. */
+const files =
+  (texts: Readonly<Record<string, string>>) =>
+  async (path: string): Promise<string | undefined> =>
+    texts[path];
+
+describe('the CPU limit', () => {
+  it('in a container is that of the root of its cgroup (v2), with the time of all processes in it', async () => {
+    const budget = await cpuBudget(
+      files({
+        '/proc/self/cgroup': '0::/\n',
+        '/sys/fs/cgroup/cpu.max': '150000 100000\n',
+        '/sys/fs/cgroup/cpu.stat': 'usage_usec 2500000\nuser_usec 2000000\n',
+      }),
+    );
+    expect(budget.cores).toBe(1.5);
+    expect(await budget.usedMs()).toBe(2_500);
+  });
+
+  it('is the tightest of those above (v2)', async () => {
+    const budget = await cpuBudget(
+      files({
+        '/proc/self/cgroup': '0::/kubepods/pod1/app\n',
+        '/sys/fs/cgroup/kubepods/pod1/app/cpu.max': 'max 100000\n',
+        '/sys/fs/cgroup/kubepods/pod1/cpu.max': '50000 100000\n',
+        '/sys/fs/cgroup/kubepods/pod1/cpu.stat': 'usage_usec 1000\n',
+        '/sys/fs/cgroup/kubepods/cpu.max': '400000 100000\n',
+      }),
+    );
+    expect(budget.cores).toBe(0.5);
+    expect(await budget.usedMs()).toBe(1);
+  });
+
+  it('is found where the kernel names a path of another namespace', async () => {
+    const budget = await cpuBudget(
+      files({
+        '/proc/self/cgroup': '0::/../../pod1/app\n',
+        '/sys/fs/cgroup/cpu.max': '200000 100000\n',
+        '/sys/fs/cgroup/cpu.stat': 'usage_usec 1000\n',
+      }),
+    );
+    expect(budget.cores).toBe(2);
+  });
+
+  it('is a quota in files of its own in v1, where the path may be that of the host', async () => {
+    const budget = await cpuBudget(
+      files({
+        '/proc/self/cgroup': '12:cpuset:/\n4:cpu,cpuacct:/kubepods/pod1/abc\n1:name=systemd:/kubepods\n',
+        '/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us': '25000\n',
+        '/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us': '100000\n',
+        '/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage': '3000000\n',
+      }),
+    );
+    expect(budget.cores).toBe(0.25);
+    expect(await budget.usedMs()).toBe(3);
+  });
+
+  it.each([
+    ['no cgroups', {}],
+    ['no limit (v2)', { '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/cpu.max': 'max 100000\n' }],
+    ['no limit (v1)', { '/proc/self/cgroup': '4:cpu:/\n', '/sys/fs/cgroup/cpu/cpu.cfs_quota_us': '-1\n' }],
+    ['nonsense', { '/proc/self/cgroup': '0::/\n', '/sys/fs/cgroup/cpu.max': '0 0\n' }],
+  ])('%s: the cores of the node, and the time of this process', async (_name, texts) => {
+    const budget = await cpuBudget(files(texts));
+    expect(budget.cores).toBe(availableParallelism());
+    expect(await budget.usedMs()).toBeGreaterThan(0);
+  });
+
+  it('is unknown for a while if it cannot be read any more', async () => {
+    const texts: Record<string, string> = {
+      '/proc/self/cgroup': '0::/\n',
+      '/sys/fs/cgroup/cpu.max': '100000 100000\n',
+    };
+    expect(await (await cpuBudget(files(texts))).usedMs()).toBeUndefined();
+  });
+});

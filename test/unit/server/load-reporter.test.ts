@@ -1,0 +1,79 @@
+import { describe, expect, it } from 'vitest';
+import { decodeLoadReport } from '../../../src/adapter/grpc-js/load-report.js';
+import { parseLoadReport } from '../../../src/load/orca.js';
+import { LoadReporter } from '../../../src/server/load-reporter.js';
+import type { ReportedLoad } from '../../../src/server/reported-load.js';
+import type { Samples } from '../../../src/server/samples.js';
+
+const reporter = (load: ReportedLoad, inFlight: number | undefined): LoadReporter =>
+  new LoadReporter({ inFlight }, { load } as Samples);
+
+const full: ReportedLoad = {
+  application_utilization: 0.5,
+  cpu_utilization: 0.25,
+  rps_fractional: 12.5,
+  eps: 0,
+  named_metrics: { evenkeel_event_loop: 0.4, 'queue:jobs': 7 },
+};
+const read = {
+  applicationUtilization: 0.5,
+  cpuUtilization: 0.25,
+  rpsFractional: 12.5,
+  eps: 0,
+  namedMetrics: { evenkeel_in_flight: 3, evenkeel_event_loop: 0.4, 'queue:jobs': 7 },
+};
+const none: ReportedLoad = { named_metrics: {} };
+
+describe('a report', () => {
+  it('is text, with the requests in flight first', () => {
+    const text = reporter(full, 3).header('TEXT');
+    expect(text).toMatch(/^TEXT named_metrics\.evenkeel_in_flight=3, application_utilization=0\.5, /);
+    expect(parseLoadReport(text)).toEqual(read);
+  });
+
+  it('is JSON', () => {
+    const json = reporter(full, 3).header('JSON');
+    expect(JSON.parse(json.slice('JSON '.length))).toEqual({
+      ...full,
+      named_metrics: { evenkeel_in_flight: 3, ...full.named_metrics },
+    });
+    expect(parseLoadReport(json)).toEqual(read);
+  });
+
+  it('is the message of ORCA', () => {
+    expect(decodeLoadReport(reporter(full, 3).message())).toEqual(read);
+    expect(decodeLoadReport(Buffer.from(reporter(full, 3).header('BIN'), 'base64'))).toEqual(read);
+  });
+
+  it('has the requests in flight alone before the first sample', () => {
+    expect(reporter(none, 1).header('TEXT')).toBe('TEXT named_metrics.evenkeel_in_flight=1');
+    expect(reporter(none, 1).header('JSON')).toBe('JSON {"named_metrics":{"evenkeel_in_flight":1}}');
+    expect(decodeLoadReport(reporter(none, 1).message())).toEqual({ namedMetrics: { evenkeel_in_flight: 1 } });
+  });
+
+  it('leaves them out where they are not known', () => {
+    expect(reporter(full, undefined).load.named_metrics).not.toHaveProperty('evenkeel_in_flight');
+    expect(parseLoadReport(reporter(full, undefined).header('TEXT'))?.namedMetrics).toEqual(full.named_metrics);
+    expect(parseLoadReport(reporter(full, undefined).header('JSON'))?.namedMetrics).toEqual(full.named_metrics);
+    expect(reporter(none, undefined).header('JSON')).toBe('JSON {"named_metrics":{}}');
+  });
+
+  it('follows the count and the samples', () => {
+    const samples = { load: none } as Samples;
+    const count = { inFlight: 1 };
+    const own = new LoadReporter(count, samples);
+    own.header('TEXT');
+    samples.load = full;
+    count.inFlight = 2;
+    expect(parseLoadReport(own.header('TEXT'))).toMatchObject({
+      cpuUtilization: 0.25,
+      namedMetrics: { evenkeel_in_flight: 2 },
+    });
+  });
+
+  it('has names of more than 127 bytes in its message', () => {
+    const name = 'n'.repeat(200);
+    const load: ReportedLoad = { named_metrics: { [name]: 1 } };
+    expect(decodeLoadReport(reporter(load, undefined).message())).toEqual({ namedMetrics: { [name]: 1 } });
+  });
+});
