@@ -31,6 +31,9 @@ interface Parts {
 /** `connection.close` on channel 0: class 10, method 50, code 200, no text. The broker answers it, and waits for the end of the socket. */
 const CLOSE = Buffer.from([1, 0, 0, 0, 0, 0, 11, 0, 10, 0, 50, 0, 200, 0, 0, 0, 0, 0, 0xce]);
 
+/** A broker has answered by then, in ms. */
+const END_MS = 100;
+
 /** One socket of the client, from when it is dialled. */
 interface Dialled {
   readonly cut: AbortController;
@@ -154,7 +157,11 @@ export class RedialledConnection {
     this.#blocked = this.#parts.watchBlocked(dialled.dial.lease.endpoint.key);
     const leave: Leave = {
       // It has no such method. Between two frames of other channels one of channel 0 is always right.
-      move: () => void socket.end(CLOSE),
+      move: () => {
+        socket.write(CLOSE);
+        // What the client still writes is of no effect, and must not break the connection before the broker has read that.
+        this.#parts.placer.clock.timer(() => socket.end(), END_MS);
+      },
       close: () => void client.close().catch(() => {}),
       movesItself: true,
       cut: () => dialled.cut.abort(),
