@@ -18,6 +18,8 @@ export interface Broker {
   thaw(): void;
   /** Runs rabbitmqctl against it. */
   control(...args: string[]): Promise<string>;
+  /** Hands its queue leaders to others and closes what is connected, as the `preStop` hook of RabbitMQ's operator has it do. */
+  drain(): Promise<void>;
   /** Connections of applications that are open on it. */
   connections(): Promise<number>;
   accepts(): Promise<boolean>;

@@ -120,6 +120,9 @@ class ServiceBrokers implements Brokers {
     };
     const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...given, findServers };
     const manager = connect(undefined, all as unknown as O) as unknown as Manager;
+    if (typeof manager?.reconnect !== 'function') {
+      throw optionError('connect', 'connect of amqp-connection-manager', connect);
+    }
     manager.on('connectFailed', ({ err }: { readonly err: unknown }) => {
       if (isRefusal(err)) dial?.refused(err);
       else dial?.failed(dial.describe(err));
@@ -157,6 +160,7 @@ class ServiceBrokers implements Brokers {
     const { username = 'guest', password = 'guest' } = given;
     const ours = { url: this.#url.withUser(username, password), socket: redialled.socketOptions(socket) };
     const connection = new Connection({ retryLow: RETRY_LOW_MS, ...given, ...ours } as unknown as O);
+    if (!('_socket' in connection)) throw optionError('Connection', 'Connection of rabbitmq-client 5', Connection);
     redialled.follow(connection as unknown as Client);
     return connection;
   }

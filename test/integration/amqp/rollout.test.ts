@@ -64,18 +64,22 @@ class Publisher {
   }
 }
 
-async function replace(world: RabbitWorld, resolver: FakeResolver, brokers: Brokers, index: number): Promise<void> {
+/** Returns when its connections had left. */
+async function replace(world: RabbitWorld, resolver: FakeResolver, brokers: Brokers, index: number): Promise<number> {
   const others = world.endpoints.filter((_, other) => other !== index);
-  // Its pod is terminating: the slices say so, and a moment later (preStop) it gets SIGTERM.
+  // Its pod is terminating: the slices say so, its preStop hook drains it, and it gets SIGTERM.
   resolver.update(...others);
   await until('its connections have left', () => {
     const now = counts(brokers);
     return now.length === others.length && now.reduce((sum, count) => sum + count, 0) === size.connections;
   });
+  const leftMs = performance.now();
+  await world.at(index).drain();
   await world.at(index).stop();
   await world.at(index).start();
   await world.at(index).control('await_online_nodes', String(world.all.length));
   resolver.update(...world.endpoints);
+  return leftMs;
 }
 
 describe.skipIf(noRabbitmq)(titled('brokers that are replaced'), () => {
@@ -119,10 +123,13 @@ describe.skipIf(noRabbitmq)(titled('brokers that are replaced'), () => {
       }
       const publisher = new Publisher(first, 'orders', size.perSecond);
       await until('it publishes', () => publisher.confirmed.length > (size.perSecond * size.beforeMs) / 1_000);
+      /** The longest time without a confirmation while a broker was replaced, and of that while its connections left. */
       const gaps: number[] = [];
+      const moving: number[] = [];
       for (const index of size.replaced) {
         const fromMs = performance.now();
-        await replace(world, resolver, brokers, index);
+        const leftMs = await replace(world, resolver, brokers, index);
+        moving.push(Math.round(publisher.gapMs(fromMs, leftMs)));
         gaps.push(Math.round(publisher.gapMs(fromMs, performance.now())));
       }
       const afterRoll = counts(brokers);
@@ -142,7 +149,7 @@ describe.skipIf(noRabbitmq)(titled('brokers that are replaced'), () => {
       console.log(
         `amqp: sent ${publisher.sent}, confirmed ${publisher.confirmed.length}, rejected ${publisher.rejected.length}, ` +
           `received ${received.size}, of those more than once ${twice}, confirmed but lost ${lost}; longest gap per broker ` +
-          `${gaps.join(', ')} ms; connections after the roll ${afterRoll}, ${Math.round(evenMs / 1_000)} s later ${counts(brokers)}`,
+          `${gaps.join(', ')} ms, while connections moved ${moving.join(', ')} ms; connections after the roll ${afterRoll}, ${Math.round(evenMs / 1_000)} s later ${counts(brokers)}`,
       );
       expect(lost).toBe(0);
       expect(publisher.rejected).toEqual([]);

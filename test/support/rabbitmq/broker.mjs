@@ -110,10 +110,12 @@ export class Broker {
 
   /** Runs rabbitmqctl against it. @param {readonly string[]} args @returns {Promise<string>} */
   async control(...args) {
-    const { folder, env, who } = this.#setting;
-    const all = ['--quiet', '--node', this.node, ...args];
-    const { stdout } = await run(join(scripts, 'rabbitmqctl'), all, { ...who, cwd: folder, env });
-    return stdout.trim();
+    return this.#run('rabbitmqctl', args);
+  }
+
+  /** Hands its queue leaders to others and closes what is connected, as the `preStop` hook of RabbitMQ's operator has it do. */
+  async drain() {
+    await this.#run('rabbitmq-upgrade', ['drain']);
   }
 
   /** Connections of applications that are open on it. @returns {Promise<number>} */
@@ -132,6 +134,14 @@ export class Broker {
         resolve(true);
       });
     });
+  }
+
+  /** @param {string} script @param {readonly string[]} args */
+  async #run(script, args) {
+    const { folder, env, who } = this.#setting;
+    const all = ['--quiet', '--node', this.node, ...args];
+    const { stdout } = await run(join(scripts, script), all, { ...who, cwd: folder, env });
+    return stdout.trim();
   }
 
   /** @param {NodeJS.Signals} signal */
