@@ -1,0 +1,72 @@
+import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2Server, Http2Session } from 'node:http2';
+import type { Socket } from 'node:net';
+import { checkFunction } from '../runtime/check.js';
+import type { ClosingServer } from './closing-grpc.js';
+
+/**
+ * A server of `node:http`, `node:https` or `node:http2`. Once it closes, each answer says `Connection: close`, and HTTP/2
+ * connections get GOAWAY. It goes on listening until it ends: callers that have not heard yet would be refused.
+ */
+export function httpClosing(server: HttpServer | Http2Server): ClosingServer {
+  checkFunction('http.close', server?.close);
+  checkFunction('http.on', server.on);
+  return new ClosingHttp(server as HttpServer);
+}
+
+class ClosingHttp implements ClosingServer {
+  readonly #server: HttpServer;
+  readonly #sockets = new Set<Socket>();
+  readonly #sessions = new Set<Http2Session>();
+  readonly #running = new Set<ServerResponse>();
+  #isClosing = false;
+
+  constructor(server: HttpServer) {
+    this.#server = server;
+    server.on('connection', (socket: Socket) => {
+      this.#sockets.add(socket);
+      socket.once('close', () => this.#sockets.delete(socket));
+    });
+    server.on('session', (session: Http2Session) => {
+      this.#sessions.add(session);
+      session.once('close', () => this.#sessions.delete(session));
+      if (this.#isClosing) session.close();
+    });
+    // Before the application answers.
+    server.prependListener('request', (_request: IncomingMessage, response: ServerResponse) => {
+      this.#running.add(response);
+      response.once('close', () => this.#running.delete(response));
+      if (this.#isClosing) sayClose(response);
+    });
+  }
+
+  close(): void {
+    this.#isClosing = true;
+    for (const response of this.#running) sayClose(response);
+    for (const session of this.#sessions) session.close();
+  }
+
+  end(): Promise<void> {
+    return new Promise((resolve) => {
+      // An error says that it is not listening: it may still have connections.
+      this.#server.close(() => this.#whenAllClosed(resolve));
+      this.#server.closeIdleConnections?.();
+    });
+  }
+
+  cut(): void {
+    for (const session of this.#sessions) session.destroy();
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  #whenAllClosed(resolve: () => void): void {
+    const [socket] = this.#sockets;
+    if (socket === undefined) resolve();
+    else socket.once('close', () => this.#whenAllClosed(resolve));
+  }
+}
+
+/** Node then writes `Connection: close` and ends the connection after the answer. HTTP/2 has no such thing. */
+function sayClose(response: ServerResponse): void {
+  if (!response.headersSent && 'shouldKeepAlive' in response) response.shouldKeepAlive = false;
+}

@@ -1,0 +1,184 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { Agent, request as httpRequest } from 'node:http';
+import { connect as connectHttp2 } from 'node:http2';
+import { connect } from 'node:net';
+import { fileURLToPath } from 'node:url';
+import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
+import type { ShutdownOptions } from 'evenkeel/server';
+import { Pool } from 'undici';
+import { afterEach, describe, expect, it } from 'vitest';
+import { WebSocket } from 'ws';
+import { until } from '../../support/until.js';
+
+interface LeavingPod {
+  readonly child: ChildProcess;
+  readonly port: number;
+  readonly grpcPort: number;
+  readonly exited: Promise<number | null>;
+}
+
+const started: ChildProcess[] = [];
+afterEach(() => {
+  for (const child of started.splice(0)) if (child.exitCode === null) child.kill('SIGKILL');
+});
+
+async function start(options: ShutdownOptions, kind: 'http' | 'http2' = 'http'): Promise<LeavingPod> {
+  const program = fileURLToPath(new URL('support/leaving-pod.mjs', import.meta.url));
+  const child = fork(program, [JSON.stringify(options), kind], { execArgv: [] });
+  started.push(child);
+  const exited = once(child, 'exit').then(([code]) => code as number | null);
+  const [{ port, grpcPort }] = (await once(child, 'message')) as [{ port: number; grpcPort: number }];
+  return { child, port, grpcPort, exited };
+}
+
+/** Status of a probe, on a connection of its own. */
+async function probe(port: number, path: string): Promise<number> {
+  const request = httpRequest({ port, path, agent: false }).end();
+  const [answer] = await once(request, 'response');
+  answer.resume();
+  return answer.statusCode;
+}
+
+/** One POST; its status, or how it failed. */
+function post(agent: Agent, port: number, path = '/'): Promise<number | string> {
+  return new Promise((resolve) => {
+    const request = httpRequest({ port, path, agent, method: 'POST' }, (answer) => {
+      answer.resume().on('end', () => resolve(answer.statusCode ?? 0));
+    });
+    request.on('error', (error: NodeJS.ErrnoException) => resolve(error.code ?? error.message));
+    request.end('an order');
+  });
+}
+
+describe('a pod that leaves', () => {
+  it('is ready when the application says so, until it leaves; it lives on', async () => {
+    const { child, port, exited } = await start({ delayMs: 2_000, idleMs: 0 });
+    expect(await probe(port, '/ready')).toBe(503);
+    expect(await probe(port, '/live')).toBe(200);
+    child.send('ready');
+    await once(child, 'message');
+    expect(await probe(port, '/ready')).toBe(200);
+    child.kill('SIGTERM');
+    await until('it is not ready', async () => (await probe(port, '/ready')) === 503);
+    expect(await probe(port, '/live')).toBe(200);
+    expect(await exited).toBe(0);
+  });
+
+  it('answers every request of callers who have not heard: POSTs over kept connections, and new ones', async () => {
+    const { child, port, exited } = await start({ delayMs: 300, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
+    const agent = new Agent({ keepAlive: true });
+    const undici = new Pool(`http://127.0.0.1:${port}`, { connections: 4 });
+    const ends: (number | string)[] = [];
+    let isLeaving = false;
+    const caller = async (): Promise<void> => {
+      while (!isLeaving) ends.push(await post(agent, port));
+      // The pod has heard, and says it with each answer.
+      for (let more = 0; more < 20; more++) ends.push(await post(agent, port));
+    };
+    const callers = Array.from({ length: 8 }, caller);
+    const pooled = async (): Promise<void> => {
+      while (!isLeaving) {
+        const { statusCode, body } = await undici.request({ path: '/', method: 'POST', body: 'an order' });
+        await body.dump();
+        ends.push(statusCode);
+      }
+    };
+    callers.push(...Array.from({ length: 4 }, pooled));
+    await until('requests are answered', () => ends.length > 200);
+    child.kill('SIGTERM');
+    await until('more requests are answered', () => ends.length > 400);
+    isLeaving = true;
+    await Promise.all(callers);
+    expect(ends.filter((end) => end !== 200)).toEqual([]);
+    agent.destroy();
+    await undici.close();
+    child.kill('SIGTERM');
+    expect(await exited).toBe(0);
+  });
+
+  it('lets what runs finish, tells it not to come back, and exits only then', async () => {
+    const { child, port, exited } = await start({ delayMs: 0, idleMs: 0 });
+    const agent = new Agent({ keepAlive: true });
+    let connection: string | undefined;
+    const answered = new Promise<void>((resolve) => {
+      httpRequest({ port, path: '/?ms=3000', agent }, (answer) => {
+        connection = answer.headers.connection;
+        answer.resume().on('end', resolve);
+      }).end();
+    });
+    await until('it has arrived', () => Object.keys(agent.sockets).length === 1);
+    expect(await probe(port, '/live')).toBe(200);
+    child.kill('SIGTERM');
+    await answered;
+    expect(connection).toBe('close');
+    expect(await exited).toBe(0);
+  });
+
+  it('cuts what still runs at its time limit, and exits with 0', async () => {
+    const { child, port, exited } = await start({ delayMs: 0, idleMs: 0, drainTimeoutMs: 500 });
+    const agent = new Agent();
+    const cut = post(agent, port, '/?ms=60000');
+    const silent = connect(port, '127.0.0.1');
+    silent.on('error', () => {});
+    await once(silent, 'connect');
+    expect(await probe(port, '/live')).toBe(200);
+    child.kill('SIGTERM');
+    expect(await cut).toBe('ECONNRESET');
+    expect(await exited).toBe(0);
+  });
+
+  it('hurries at a second signal', async () => {
+    const { child, port, exited } = await start({ delayMs: 600_000, idleMs: 600_000, drainTimeoutMs: 3_600_000 });
+    child.kill('SIGTERM');
+    await until('it has heard', async () => (await probe(port, '/ready')) === 503);
+    child.send('ready');
+    child.kill('SIGTERM');
+    expect(await exited).toBe(0);
+  });
+
+  it('closes 50 WebSockets with 1012, one after the other', async () => {
+    const { child, port, exited } = await start({ delayMs: 0, idleMs: 500 });
+    const codes: number[] = [];
+    const sockets = Array.from({ length: 50 }, () => new WebSocket(`ws://127.0.0.1:${port}`));
+    await Promise.all(sockets.map((socket) => once(socket, 'open')));
+    for (const socket of sockets) socket.on('close', (code) => codes.push(code));
+    child.kill('SIGTERM');
+    expect(await exited).toBe(0);
+    await until('all are closed', () => codes.length === 50);
+    expect(new Set(codes)).toEqual(new Set([1012]));
+  });
+
+  it('sends GOAWAY to gRPC clients and lets their calls finish', async () => {
+    const { child, grpcPort, exited } = await start({ delayMs: 100, idleMs: 200 });
+    const client = new Client(`127.0.0.1:${grpcPort}`, credentials.createInsecure());
+    const same = (bytes: Buffer): Buffer => bytes;
+    const call = (): Promise<ServiceError | null> =>
+      new Promise((resolve) => {
+        client.makeUnaryRequest('/shop.v1.Orders/Get', same, same, Buffer.alloc(1), (error) => resolve(error));
+      });
+    expect(await call()).toBeNull();
+    const calls = Array.from({ length: 100 }, call);
+    child.kill('SIGTERM');
+    expect(await Promise.all(calls)).toEqual(calls.map(() => null));
+    expect(await exited).toBe(0);
+    client.close();
+  });
+
+  it('sends GOAWAY over HTTP/2 and lets streams finish', async () => {
+    const { child, port, exited } = await start({ delayMs: 0, idleMs: 0 }, 'http2');
+    const session = connectHttp2(`http://127.0.0.1:${port}`);
+    const away = once(session, 'goaway');
+    const stream = session.request({ ':path': '/?ms=1000&flush' });
+    const [headers] = await once(stream, 'response');
+    expect(headers[':status']).toBe(200);
+    child.kill('SIGTERM');
+    const [code] = await away;
+    expect(code).toBe(0);
+    let body = '';
+    for await (const piece of stream) body += piece;
+    expect(body).toBe('ok');
+    expect(await exited).toBe(0);
+    session.destroy();
+  });
+});

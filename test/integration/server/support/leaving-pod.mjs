@@ -1,0 +1,58 @@
+/**
+ * A server that leaves as `gracefulShutdown` does, as a process of its own: HTTP, WebSockets and gRPC. Sends its ports to the
+ * parent. `node leaving-pod.mjs <options as JSON> [http|http2]`
+ */
+import { createServer } from 'node:http';
+import { createServer as createHttp2Server } from 'node:http2';
+import * as grpc from '@grpc/grpc-js';
+import { gracefulShutdown } from 'evenkeel/server';
+import { WebSocketServer } from 'ws';
+
+const options = JSON.parse(process.argv[2] ?? '{}');
+const isHttp2 = process.argv[3] === 'http2';
+
+/** @param {any} request @param {any} response */
+function serve(request, response) {
+  const { pathname, searchParams } = new URL(request.url ?? '/', 'http://pod');
+  if (pathname === '/ready') return shutdown.readiness(request, response);
+  if (pathname === '/live') return shutdown.liveness(request, response);
+  request.resume();
+  if (searchParams.has('flush')) response.flushHeaders();
+  setTimeout(() => response.end('ok'), Number(searchParams.get('ms') ?? 1));
+}
+/** @type {any} */
+const server = isHttp2 ? createHttp2Server(serve) : createServer(serve);
+const webSockets = new WebSocketServer({ noServer: true });
+server.on('upgrade', (/** @type {any} */ request, /** @type {any} */ socket, /** @type {any} */ head) => {
+  webSockets.handleUpgrade(request, socket, head, (webSocket) => webSockets.emit('connection', webSocket, request));
+});
+
+const calls = new grpc.Server();
+const same = (/** @type {Buffer} */ bytes) => bytes;
+const codec = { requestSerialize: same, requestDeserialize: same, responseSerialize: same, responseDeserialize: same };
+calls.addService(
+  { get: { path: '/shop.v1.Orders/Get', requestStream: false, responseStream: false, ...codec } },
+  { get: (/** @type {any} */ _call, /** @type {any} */ reply) => setTimeout(() => reply(null, Buffer.from('ok')), 1) },
+);
+
+const shutdown = gracefulShutdown({
+  http: server,
+  grpc: calls,
+  webSockets,
+  onDrained: () => new Promise((resolve) => process.send?.({ drained: true }, () => resolve(undefined))),
+  ...options,
+});
+server.listen(0, '127.0.0.1', () => {
+  calls.bindAsync('127.0.0.1:0', grpc.ServerCredentials.createInsecure(), (error, grpcPort) => {
+    if (error) throw error;
+    process.send?.({ port: server.address().port, grpcPort });
+  });
+});
+process.on('message', (/** @type {string} */ message) => {
+  if (message === 'ready') {
+    shutdown.ready();
+    process.send?.({ ready: true });
+  }
+});
+// The parent is gone.
+process.on('disconnect', () => process.exit(1));
