@@ -11,23 +11,37 @@ type WriteHead = (this: HttpResponse, status: number, ...rest: unknown[]) => Htt
  * late as a header can say anything.
  */
 export function reportOn(request: HttpRequest, response: HttpResponse, reporter: LoadReporter): void {
-  const asked = request.headers[loadReportFormatHeader];
-  if (asked === undefined) return;
-  const format = formatOf(asked);
+  const format = formatAskedFor(request);
   if (format === undefined || response.headersSent) return;
   const { writeHead } = response as { readonly writeHead: WriteHead };
   let isWritten = false;
   const reporting: WriteHead = function (status, ...rest) {
     if (isWritten || response.headersSent) return writeHead.call(this, status, ...rest);
     isWritten = true;
+    // As Node calls it, and nearly everybody else.
+    if (rest.length === 0) {
+      setReport(response, format, reporter);
+      return writeHead.call(this, status);
+    }
     return writeHead.call(this, status, ...withReport(response, rest, format, reporter));
   };
   // In place of the method, as Node calls it for a response whose head nobody writes himself.
   (response as { writeHead: WriteHead }).writeHead = reporting;
 }
 
-function formatOf(asked: string | string[]): ReportFormat | undefined {
-  switch (String(asked).trim().toUpperCase()) {
+/** Looks at the headers as they came: Node makes an object of them only when somebody asks for it, which costs more than all this. */
+function formatAskedFor({ rawHeaders }: HttpRequest): ReportFormat | undefined {
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index] as string;
+    if (name.length !== loadReportFormatHeader.length || name.toLowerCase() !== loadReportFormatHeader) continue;
+    return formatOf(rawHeaders[index + 1] as string);
+  }
+  return undefined;
+}
+
+function formatOf(asked: string): ReportFormat | undefined {
+  if (asked === 'TEXT') return asked;
+  switch (asked.trim().toUpperCase()) {
     case 'TEXT':
       return 'TEXT';
     case 'JSON':
@@ -39,6 +53,14 @@ function formatOf(asked: string | string[]): ReportFormat | undefined {
   }
 }
 
+const nameOf = (format: ReportFormat): string => (format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader);
+
+/** Sets the header, unless the application has. */
+function setReport(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
+  const name = nameOf(format);
+  if (!response.hasHeader(name)) response.setHeader(name, reporter.header(format));
+}
+
 /** The arguments of `writeHead` after the status, with the report among the headers, or set beside them. */
 function withReport(
   response: HttpResponse,
@@ -46,17 +68,16 @@ function withReport(
   format: ReportFormat,
   reporter: LoadReporter,
 ): readonly unknown[] {
-  const name = format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
-  if (response.hasHeader(name)) return rest;
-  const value = reporter.header(format);
   const at = typeof rest[0] === 'string' || rest[0] === undefined || rest[0] === null ? 1 : 0;
   const headers = rest[at];
   // Node merges what was set before and what is passed here, and loses lists of pairs in doing so.
   const isMerged = typeof headers !== 'object' || headers === null || 'stream' in response;
   if (isMerged || response.getHeaderNames().length > 0) {
-    response.setHeader(name, value);
+    setReport(response, format, reporter);
     return rest;
   }
+  const name = nameOf(format);
+  const value = reporter.header(format);
   const own = [...rest];
   own[at] = Array.isArray(headers)
     ? [...headers, ...(Array.isArray(headers[0]) ? [[name, value]] : [name, value])]
