@@ -1,5 +1,6 @@
 import { isIP, type LookupFunction } from 'node:net';
-import { EvenkeelError, type Lease } from '../../index.js';
+import { EvenkeelError } from '../../index.js';
+import type { Dial } from '../kit/index.js';
 
 /** What Node's `net.connect` and `tls.connect` take, as far as it is ours. */
 export interface DialOptions {
@@ -49,9 +50,19 @@ export class BrokerUrl {
     return url.href;
   }
 
-  /** For one dial to the broker of this lease. */
-  dialOptions(lease: Lease<unknown>, signal: AbortSignal): DialOptions {
-    return { lookup: lookupOf(lease.endpoint.address), signal, ...this.tlsName };
+  /** For this dial, and no other. */
+  dialOptions(dial: Dial): DialOptions {
+    const answer = lookupOf(dial.lease.endpoint.address);
+    const lookup: LookupFunction = (host, options, callback) => {
+      if (dial.isDialling) answer(host, options, callback);
+      else callback(new Error('this broker was picked for an earlier connection'), '', 0);
+    };
+    return { lookup, signal: dial.signal, ...this.tlsName };
+  }
+
+  /** For a dial that fails with this error. */
+  noDialOptions(error: Error): Pick<DialOptions, 'lookup'> {
+    return { lookup: (_host, _options, callback) => callback(error, '', 0) };
   }
 
   /** What `tls.connect` sends and checks. */

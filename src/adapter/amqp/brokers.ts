@@ -1,6 +1,7 @@
 import type { EventEmitter } from 'node:events';
 import { type Balancer, standardStages } from '../../index.js';
 import {
+  asError,
   balancingOptionNames,
   checkFunction,
   checkKeys,
@@ -113,10 +114,15 @@ class ServiceBrokers implements Brokers {
     let dial: Dial | undefined;
     const findServers = async (): Promise<unknown> => {
       if (this.#placer.isClosing) void manager.close().catch(() => {});
-      const lease = await this.#placer.balancer.acquire();
-      dial = this.#placer.dial(lease);
-      const connectionOptions = { ...given.connectionOptions, ...this.#url.dialOptions(lease, dial.signal) };
-      return { url: this.#url.withPort(lease.endpoint.port), connectionOptions };
+      dial = undefined;
+      try {
+        dial = this.#placer.dial(await this.#placer.balancer.acquire());
+      } catch (error) {
+        // If this failed, the manager would dial the broker of the last time once more, without asking.
+        return { url: this.#url.withPort(undefined), connectionOptions: this.#url.noDialOptions(asError(error)) };
+      }
+      const connectionOptions = { ...given.connectionOptions, ...this.#url.dialOptions(dial) };
+      return { url: this.#url.withPort(dial.lease.endpoint.port), connectionOptions };
     };
     const all = { reconnectTimeInSeconds: RECONNECT_SECONDS, ...given, findServers };
     const manager = connect(undefined, all as unknown as O) as unknown as Manager;
@@ -177,7 +183,7 @@ class ServiceBrokers implements Brokers {
     const { lease, signal } = dial;
     return new Promise((resolve, reject) => {
       signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-      const options = { ...socketOptions, ...this.#url.dialOptions(lease, signal) };
+      const options = { ...socketOptions, ...this.#url.dialOptions(dial) };
       const connecting = connect(this.#url.withPort(lease.endpoint.port), options);
       if (typeof connecting?.then !== 'function') {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);

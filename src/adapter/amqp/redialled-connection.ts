@@ -97,13 +97,12 @@ export class RedialledConnection {
     queueMicrotask(() => this.#watch(dialled));
     const lease = placer.balancer.pick();
     if (lease !== undefined) {
-      const lookup = url.dialOptions(lease, dialled.cut.signal).lookup;
-      this.#take(dialled, lease);
+      const { lookup } = url.dialOptions(this.#take(dialled, lease));
       return { dialled, port: lease.endpoint.port ?? url.port, lookup };
     }
     const lookup: LookupFunction = (host, options, callback) => {
       this.#waitForBroker(dialled).then(
-        (found) => url.dialOptions(found, dialled.cut.signal).lookup(host, options, callback),
+        (dial) => url.dialOptions(dial).lookup(host, options, callback),
         (error) => callback(asError(error), '', 0),
       );
     };
@@ -111,7 +110,7 @@ export class RedialledConnection {
   }
 
   /** No broker is known, or none can be connected to. The port is already said. */
-  async #waitForBroker(dialled: Dialled): Promise<Lease<Site>> {
+  async #waitForBroker(dialled: Dialled): Promise<Dial> {
     const { placer, url } = this.#parts;
     if (placer.isClosing) void this.#client?.close().catch(() => {});
     const lease = await placer.balancer.acquire({ signal: dialled.cut.signal });
@@ -120,14 +119,14 @@ export class RedialledConnection {
       lease.end(outcomes.notStarted);
       throw new EvenkeelError('EVENKEEL_NOT_READY', `there was no broker yet; one is at port ${port} now`);
     }
-    this.#take(dialled, lease);
-    return lease;
+    return this.#take(dialled, lease);
   }
 
-  #take(dialled: Dialled, lease: Lease<Site>): void {
+  #take(dialled: Dialled, lease: Lease<Site>): Dial {
     const dial = this.#parts.placer.dial(lease);
     dialled.dial = dial;
     onAbort(dial.signal, () => dialled.cut.abort(dial.signal.reason));
+    return dial;
   }
 
   #watch(dialled: Dialled): void {

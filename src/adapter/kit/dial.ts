@@ -73,6 +73,11 @@ export class Dial {
     return this.#limit.signal;
   }
 
+  /** Whether nobody has said yet how it went. */
+  get isDialling(): boolean {
+    return this.#isDialling;
+  }
+
   /** It is open. */
   opened({ leave, finish, cut = () => this.#limit.abort(), movesItself }: DialledConnection): void {
     if (!this.#settle()) return;

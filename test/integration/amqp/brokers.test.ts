@@ -208,6 +208,21 @@ describe.skipIf(noRabbitmq)(titled('AMQP'), () => {
       expect(new Set(confirmed).size).toBe(300);
     });
 
+    it('a Service that has no broker for a while: nobody dials an old one, and all is counted afterwards', async () => {
+      const { brokers, resolver } = service();
+      const [managers, clients] = await Promise.all([managersOf(brokers, 3), clientsOf(brokers, 3)]);
+      const failures: unknown[] = [];
+      for (const manager of managers) manager.on('connectFailed', ({ err }) => void failures.push(err));
+      resolver.update();
+      await until('all have tried several times', () => failures.length >= 9);
+      for (const failure of failures) expect(failure).toMatchObject({ code: 'EVENKEEL_NO_ENDPOINTS' });
+      expect(managers.some((manager) => manager.isConnected())).toBe(false);
+      resolver.update(...world.endpoints);
+      const areBack = () => managers.every((one) => one.isConnected()) && clients.every((one) => one.ready);
+      await until('all are back', areBack);
+      expect(counts(brokers)).toEqual([2, 2, 2]);
+    });
+
     it('managers that listen are told, and move when it suits them', async () => {
       const heard: [ConnectionLeaving, object][] = [];
       const { brokers, leave } = service({ onLeaving: (leaving, client) => void heard.push([leaving, client]) });
