@@ -1,7 +1,7 @@
 // @ts-check
 /**
  * Three pods, of which one is busy with requests that our client knows nothing of. With reports the client leaves it alone, without
- * them it cannot know.
+ * them it cannot know. Then one of them leaves, and loses no request.
  *
  *   node examples/server/main.js
  */
@@ -45,4 +45,17 @@ console.log('calls in flight only:  ', await shares({ load: inFlight() }));
 
 isOver = true;
 await Promise.all(others);
-for (const pod of pods) pod.disconnect();
+
+// Bert gets SIGTERM while a client that knows nothing of it sends POSTs.
+const [, bert] = pods;
+const exited = once(/** @type {import('node:child_process').ChildProcess} */ (bert), 'exit');
+bert?.kill('SIGTERM');
+let answered = 0;
+for (let request = 0; request < 50; request++) {
+  if ((await fetch(`http://127.0.0.1:${ports[1]}/`, { method: 'POST' })).ok) answered++;
+}
+// On a cluster it would take seven seconds; a second signal hurries it.
+bert?.kill('SIGTERM');
+const [code] = await exited;
+console.log(`bert leaves:            ${answered} of 50 POSTs were answered, exit code ${code}`);
+for (const pod of pods) if (pod.connected) pod.disconnect();

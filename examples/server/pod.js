@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * A pod: an ordinary server of node:http that says how busy it is. It works on one request at a time, for WORK_MS.
+ * A pod: an ordinary server of node:http that says how busy it is, and leaves in order. It works on one request at a time, for WORK_MS.
  */
 import { createServer } from 'node:http';
-import { createPod } from 'evenkeel/server';
+import { createPod, gracefulShutdown } from 'evenkeel/server';
 
 const pod = createPod();
 const workMs = Number(process.env.WORK_MS ?? 10);
@@ -18,7 +18,11 @@ const server = createServer(
     response.end(process.env.POD_NAME);
   }),
 );
+// At SIGTERM it serves on until callers have noticed, then exits with 0.
+const shutdown = gracefulShutdown({ http: server });
+
 server.listen(0, '127.0.0.1', () => {
+  shutdown.ready();
   const address = server.address();
   if (typeof address === 'object') process.send?.({ port: address?.port });
 });
