@@ -99,7 +99,8 @@ const FIELDS = 9;
  * of the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
  * them, as with `inFlight`. The default.
  *
- * An endpoint beyond the limit costs as many times more as it is slower than the median, after its first four calls.
+ * An endpoint beyond the limit costs as many times more as it is slower than the median, after its first four calls; after fewer in
+ * sets of more than three.
  * A failure never improves the cost, however fast it was: the cost is multiplied by 1 / (1 − share of failures)², at most by 100.
  * When an outage of most endpoints ends, their failures are forgotten. Without calls an endpoint's latency drifts back to the
  * median and its share of failures to 0 within about 20 s, so that it is tried again.

@@ -88,7 +88,8 @@ export class Samples {
         ...(application !== undefined && { application_utilization: rounded(application) }),
         ...(cpu !== undefined && { cpu_utilization: rounded(cpu) }),
         rps_fractional: perSecond(begun - this.#begun),
-        eps: perSecond(failed - this.#failed),
+        // Each byte of a header costs the requests that ask.
+        ...(failed > this.#failed && { eps: perSecond(failed - this.#failed) }),
         named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(called(metrics)) },
       };
     }

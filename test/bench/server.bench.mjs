@@ -86,7 +86,7 @@ class Subject {
 /** @type {import('node:http').RequestListener} */
 const listener = (_request, response) => void response.setHeader('content-type', 'text/plain').end('hello');
 const counting = createPod({ reports: false });
-const reporting = createPod({ reports: { metrics: () => ({ jobs: 7 }) } });
+const reporting = createPod();
 const plainHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nX-Header-Of-The-Same-Length-: TEXT\r\n\r\n';
 const askingHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\n\r\n';
 const plain = new Subject('plain', listener, plainHead);
