@@ -31,8 +31,8 @@ const brokers = createBrokers('amqp://rabbit.shop:5672', {
   }),
 });
 
-const managers = Array.from({ length: 6 }, () => brokers.connectManager(connect));
-const [publishing, ...consuming] = managers;
+const publishing = brokers.connectManager(connect);
+const consuming = Array.from({ length: 5 }, () => brokers.connectManager(connect));
 
 const orders = publishing.createChannel({
   setup: (channel) => channel.assertQueue('orders', { durable: true, arguments: { 'x-queue-type': 'quorum' } }),
