@@ -91,6 +91,14 @@ export class Lease<C> {
   }
 
   /**
+   * The call goes on, and has shown that its endpoint works: stages hear of a success now, and again of how it ends. For calls that
+   * last for hours, whose end would come too late for an endpoint that is on probation.
+   */
+  works(): void {
+    if (this.#outcome === undefined) this.subchannel.works(this.startedMs);
+  }
+
+  /**
    * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
    * @param latencyMs How long the endpoint took to respond. By default until `progressed`, or else the duration of the call; `null`
    * if that says nothing about the endpoint, as with a connection that is lent to the application.

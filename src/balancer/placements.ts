@@ -128,8 +128,10 @@ export class Placements {
       staying.set(group.key, group.staying.length);
     }
     const shares: Share[] = [];
-    for (const { key, weight, state } of this.#parts.balancer.snapshot().endpoints) {
+    for (const { key, weight, state, inFlight, capacity } of this.#parts.balancer.snapshot().endpoints) {
       if (state !== 'ready' || weight <= 0) continue;
+      // On probation: what is asked to leave for it would not get there.
+      if (capacity !== -1 && inFlight >= capacity) continue;
       shares.push({ key, weight, connections: staying.get(key) ?? 0 });
     }
     return shares;

@@ -1,4 +1,4 @@
-import type { LoadReport, Outcome } from '../endpoint/outcome.js';
+import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { noCell } from '../load/cells.js';
 import { inFlightRule } from '../load/in-flight.js';
 import type { Load } from '../load/load.js';
@@ -182,6 +182,13 @@ export abstract class SubchannelCalls<C> {
       if (rule !== undefined) this.#tellEnd(rule, askedMs, nowMs, outcome, isMeasured);
       this.#heard(nowMs | 0);
     } else this.#ended(startedMs, nowMs, outcome, askedMs, isMeasured);
+  }
+
+  /** A call that goes on has shown that the endpoint works. To stages that is a success; its end comes on top of it. */
+  works(startedMs: number): void {
+    if (this.#onlyCounts || this.state === 'closed') return;
+    const nowMs = this.#clock.now();
+    this.#track(outcomes.success, nowMs - startedMs, nowMs | 0);
   }
 
   #tellStart(rule: LoadRule, nowMs: number): void {

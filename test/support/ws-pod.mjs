@@ -1,15 +1,16 @@
 /**
  * One WebSocket server in a process of its own, steered over IPC by `ws-pods.ts`. It greets with its name and what the client
  * asked with, as JSON, and sends back what it gets. `kind`: `ws` (the default), `socket.io`, or `graphql`, which answers the
- * subscription `{ names }` with its name ten times a second.
+ * subscription `{ names }` with its name ten times a second. With `refuses` it opens none: it answers 503 (`status`), or hangs up
+ * without a word (`hang-up`).
  */
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { WebSocketServer } from 'ws';
 
-const { name, kind = 'ws', port = 0, tls } = JSON.parse(process.argv[2]);
+const { name, kind = 'ws', port = 0, tls, refuses } = JSON.parse(process.argv[2]);
 /** `closes`: by code. `arrivals`: when connections came, in ms since the epoch. */
-const stats = { open: 0, accepted: 0, closes: {}, arrivals: [], sockets: 0 };
+const stats = { open: 0, accepted: 0, refused: 0, closes: {}, arrivals: [], sockets: 0 };
 let isTold = true;
 /** At most once a turn: a thousand connections may come at once. */
 function told() {
@@ -45,6 +46,14 @@ function closed(code) {
   told();
 }
 
+let refusing = refuses;
+function refuse(socket) {
+  stats.refused++;
+  told();
+  socket.on('error', () => {});
+  socket.end(refusing === 'status' ? 'HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n' : undefined);
+}
+
 if (kind === 'socket.io') {
   const { Server } = await import('socket.io');
   const io = new Server(server, { transports: ['polling', 'websocket'] });
@@ -56,7 +65,15 @@ if (kind === 'socket.io') {
   });
 } else {
   const perMessageDeflate = { threshold: 0 };
-  const wss = new WebSocketServer({ server, perMessageDeflate, handleProtocols: (asked) => [...asked][0] ?? false });
+  const wss = new WebSocketServer({
+    noServer: true,
+    perMessageDeflate,
+    handleProtocols: (asked) => [...asked][0] ?? false,
+  });
+  server.on('upgrade', (request, socket, head) => {
+    if (refusing !== undefined) refuse(socket);
+    else wss.handleUpgrade(request, socket, head, (webSocket) => wss.emit('connection', webSocket, request));
+  });
   wss.on('connection', (socket, { headers, url }) => {
     opened();
     socket.on('error', () => {});
@@ -89,6 +106,10 @@ server.listen(port, '127.0.0.1', () => process.send({ port: server.address().por
 const commands = {
   /** Ends its sockets without a close frame, as most servers do that exit. */
   cut: () => sockets.forEach((socket) => void socket.destroy()),
+  /** Refuses no longer. */
+  welcome: () => {
+    refusing = undefined;
+  },
   nothing: () => {},
 };
 process.on('message', ({ command, id }) => {

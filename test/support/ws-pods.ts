@@ -4,6 +4,7 @@ export interface WsPodStats {
   /** WebSockets open now. */
   readonly open: number;
   readonly accepted: number;
+  readonly refused: number;
   /** By close code; with socket.io by its reason. */
   readonly closes: Readonly<Record<string, number>>;
   /** When WebSockets came, in ms since the epoch. */
@@ -14,16 +15,19 @@ export interface WsPodStats {
 
 export interface WsPodOptions extends ServerOptions {
   readonly kind?: 'ws' | 'socket.io' | 'graphql';
+  /** Opens no WebSocket: answers 503, or hangs up without a word. */
+  readonly refuses?: 'status' | 'hang-up';
   readonly tls?: { readonly cert: string; readonly key: string };
 }
 
-type Command = 'cut' | 'nothing';
+type Command = 'cut' | 'welcome' | 'nothing';
 
 /** A WebSocket server. What it does: `ws-pod.mjs`. */
 export type WsPod = ServerProcess<WsPodStats, Command>;
 export const WsPod: PodProgram<WsPodStats, WsPodOptions, Command> = new PodProgram('ws-pod.mjs', {
   open: 0,
   accepted: 0,
+  refused: 0,
   closes: {},
   arrivals: [],
   sockets: 0,

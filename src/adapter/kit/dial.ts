@@ -34,6 +34,9 @@ export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
   readonly cut?: (() => void) | undefined;
 }
 
+/** A connection that is open for this long shows that its endpoint works, in ms. */
+const WORKS_AFTER_MS = 1_000;
+
 /** What the observer hears when the connection has ended. */
 type Report = (error: unknown) => void;
 
@@ -51,6 +54,8 @@ export class Dial {
   #isDialling = true;
   #release: (() => void) | undefined;
   #tookMs = 0;
+  /** Until it has shown that the endpoint works. */
+  #works: Timer | undefined;
   #isOurs = false;
   readonly #given = (): void => this.#limit.abort(this.#callers?.reason);
   readonly #left = (): void => this.#limit.abort(new Error('it left while it was connected to'));
@@ -84,6 +89,10 @@ export class Dial {
     // From now on its length says nothing about the endpoint.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
+    this.#works = this.#settings.clock.timer(() => {
+      this.#works = undefined;
+      this.lease.works();
+    }, WORKS_AFTER_MS);
     this.#release = this.#settings.placements.hold(this.lease, {
       leave,
       finish: () => {
@@ -98,13 +107,20 @@ export class Dial {
     });
   }
 
-  /** The connection has ended. */
-  ended(error?: Error): void {
+  /** The connection has ended. `outcome`: what that says about the endpoint, where it shows in more than the error. */
+  ended(error?: Error, outcome?: Outcome): void {
     if (this.#release === undefined) return;
+    this.#works?.cancel();
     this.#release();
     this.#release = undefined;
-    this.lease.end(error === undefined || this.#isOurs ? outcomes.success : lost(error), this.#tookMs);
+    const shown = outcome ?? (error === undefined ? outcomes.success : lost(error));
+    this.lease.end(this.#isOurs ? outcomes.success : shown, this.#tookMs);
     this.#report(error);
+  }
+
+  /** Whether the connection is so young that it has shown nothing yet. */
+  get isUnproven(): boolean {
+    return this.#works !== undefined;
   }
 
   /** No connection was opened. The endpoint is left alone until it can be connected to. */

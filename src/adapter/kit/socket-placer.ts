@@ -11,6 +11,7 @@ import {
   resolvePlacingOptions,
 } from '../../balancer/placing-options.js';
 import type { Endpoint } from '../../endpoint/endpoint.js';
+import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { inFlight } from '../../load/in-flight.js';
 import { shortestExpectedDelay } from '../../picker/least-loaded.js';
 import { resolvePoolOptions } from '../../pool/pool-options.js';
@@ -64,6 +65,8 @@ export interface HeldSocket {
   leave(leaving: ConnectionLeaving, socket: Socket): boolean;
   /** Closes as the protocol does. */
   finish(socket: Socket): void;
+  /** What the end of a connection says about the endpoint. @defaultValue what the socket shows */
+  outcome?(socket: Socket): Outcome | undefined;
 }
 
 /**
@@ -205,7 +208,15 @@ function placedSocket(socket: Socket, held: HeldSocket, dial: Dial): DialledConn
   socket.prependListener('error', (error) => {
     failure ??= error;
   });
-  socket.once('close', () => dial.ended(failure));
+  // An endpoint that hangs up on everybody has the fewest connections: who comes back would get it again and again.
+  let isHungUp = false;
+  socket.prependOnceListener('end', () => {
+    isHungUp = socket.bytesRead === 0 && !socket.writableEnded;
+  });
+  socket.once('close', () => {
+    const hungUp = isHungUp && dial.isUnproven ? outcomes.reset : undefined;
+    dial.ended(failure, held.outcome?.(socket) ?? hungUp);
+  });
   return {
     leave: (leaving) => held.leave(leaving, socket),
     finish: () => held.finish(socket),

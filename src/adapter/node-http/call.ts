@@ -248,8 +248,11 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #detached(response: IncomingMessage, socket: Socket): void {
     const attempts = this.#attempts;
     const lease = attempts.conclude() as Lease<PodAgent>;
+    const outcome = this.#outcomeOf(response);
+    // Its end may be hours away.
+    if (outcome.kind === 'success') lease.works();
     const closed = (): void => {
-      lease.end(this.#outcomeOf(response));
+      lease.end(outcome);
       attempts.report(lease);
     };
     if (socket.destroyed) closed();

@@ -194,6 +194,8 @@ export class Call implements AttemptedCall<Pool>, Timed {
     if (lease === undefined) return;
     lease.progressed();
     const outcome = status >= 500 ? outcomes.status : outcomes.success;
+    // Its end may be hours away.
+    if (outcome === outcomes.success) lease.works();
     const options = this.#options;
     const released = options.upgrade === 'websocket' ? this.#owner.upgraded(lease, socket, options) : undefined;
     socket.once('close', () => {

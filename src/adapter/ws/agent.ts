@@ -2,6 +2,8 @@ import { Agent, type ClientRequest, type ClientRequestArgs } from 'node:http';
 import { connect as connectTcp } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect as connectTls } from 'node:tls';
+import type { Outcome } from '../../index.js';
+import { outcomeOfAnswer } from '../http/answer.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js';
 
@@ -18,14 +20,32 @@ export interface AgentParts {
 export class PlacingAgent extends Agent {
   readonly #parts: AgentParts;
   readonly #held: HeldSocket;
+  /** What pods answered that opened no WebSocket. */
+  readonly #answers = new WeakMap<object, Outcome>();
 
   constructor(parts: AgentParts, held: HeldSocket) {
     super();
     this.#parts = parts;
-    this.#held = held;
+    this.#held = { ...held, outcome: (socket) => this.#answers.get(socket) };
     if (parts.isSecure) {
       Object.assign(this, { protocol: 'https:', defaultPort: 443 });
     }
+  }
+
+  // What Node calls for every request; its types leave it out.
+  addRequest(request: ClientRequest, ...more: unknown[]): void {
+    if (request.getHeader('upgrade') !== undefined) {
+      request.prependOnceListener('response', (answer) => {
+        const { socket, statusCode = 0, headers } = answer;
+        this.#answers.set(
+          socket,
+          outcomeOfAnswer(statusCode, (name) => headers[name], undefined),
+        );
+        // With a listener Node no longer discards an answer that nobody reads.
+        if (request.listenerCount('response') === 0) answer.resume();
+      });
+    }
+    (Agent.prototype as unknown as { addRequest(...all: unknown[]): void }).addRequest.call(this, request, ...more);
   }
 
   override createConnection(options: ClientRequestArgs, created?: Created): Duplex | undefined {
@@ -62,11 +82,10 @@ export class SharedAgent extends PlacingAgent {
     this.#upgraded = upgraded;
   }
 
-  // What Node calls for every request; its types leave it out.
-  addRequest(request: ClientRequest, ...more: unknown[]): void {
+  override addRequest(request: ClientRequest, ...more: unknown[]): void {
     if (request.getHeader('upgrade') !== undefined) {
       request.prependOnceListener('upgrade', (_answer, socket: object) => void this.#upgraded.add(socket));
     }
-    (Agent.prototype as unknown as { addRequest(...all: unknown[]): void }).addRequest.call(this, request, ...more);
+    super.addRequest(request, ...more);
   }
 }

@@ -404,6 +404,32 @@ describe('a pod that leaves', () => {
     for (const socket of moved) expect(socket.remotePort).toBe(stayer.endpoint.port);
   });
 
+  it('gets its share again after it reset all its connections', async () => {
+    const { made, pods } = await world({ rebalance: { ratioPerMinute: 60 } }, 2);
+    let closing = false;
+    const keepOne = async (): Promise<void> => {
+      const socket = await made.connect();
+      socket
+        .resume()
+        .on('error', () => {})
+        // With a pause, as clients reconnect: by then the pod is ejected for its resets.
+        .once('close', () => {
+          if (!closing) setTimeout(() => void keepOne(), 50);
+        });
+    };
+    open.push({
+      [Symbol.asyncDispose]: async () => {
+        closing = true;
+      },
+    });
+    await Promise.all(Array.from({ length: 24 }, keepOne));
+    await until('they are even', () => pods.every(({ stats }) => stats.open === 12));
+    await pods[0].command('reset');
+    await until('they are on the other pod', () => pods[1].stats.open >= 23);
+    await until('they are even enough again', () => pods.every(({ stats }) => stats.open >= 9));
+    closing = true;
+  });
+
   it('evens out after a scale-out when asked to', async () => {
     const { made, resolver, pods } = await world({ rebalance: { ratioPerMinute: 60 } }, 2);
     const keepOne = async (): Promise<void> => {

@@ -161,6 +161,34 @@ it('WebSockets even out after a scale-out when asked to', async () => {
   expect([...codes]).toEqual([4012]);
 });
 
+it('a pod that refused WebSockets gets its share when it no longer does', async () => {
+  const [bad] = (await WsPod.startAll(1, { refuses: 'status' })) as [WsPod];
+  const [good] = (await WsPod.startAll(1)) as [WsPod];
+  open.push(bad, good);
+  const resolver = new FakeResolver();
+  const dispatcher = createDispatcher('http://chat.shop:8080', {
+    resolver,
+    picker: shortestExpectedDelay(),
+    load: inFlight(),
+    webSocket: { rebalance: { ratioPerMinute: 60 } },
+  });
+  open.push({ [Symbol.asyncDispose]: () => dispatcher.destroy() });
+  resolver.update(bad.endpoint, good.endpoint);
+  let isOver = false;
+  const keep = (): void => {
+    const socket = new WebSocket(url, { dispatcher });
+    socket.addEventListener('error', () => {});
+    socket.addEventListener('close', () => {
+      if (!isOver) setTimeout(keep, 20);
+    });
+  };
+  for (let made = 0; made < 24; made++) keep();
+  await until('all are on the other pod', () => good.stats.open === 24);
+  await bad.command('welcome');
+  await until('it has enough of them', () => bad.stats.open >= 9, 60_000);
+  isOver = true;
+});
+
 it('close lets WebSockets finish, and closes them with a close frame', async () => {
   const { dispatcher, pods } = await world({ webSocket: { closeLeaving: true } });
   const { codes } = await opened(dispatcher, 2);

@@ -139,6 +139,33 @@ describe('opening', () => {
   });
 });
 
+describe('a pod that refuses every WebSocket', () => {
+  it.each(['status', 'hang-up'] as const)(
+    'by %s is left alone after a few, although it has the fewest',
+    async (refuses) => {
+      const [good, other] = (await startPods(2)) as [WsPod, WsPod];
+      const [bad] = (await startPods(1, { refuses })) as [WsPod];
+      const ejected: number[] = [];
+      const chat = webSockets({
+        resolver: staticEndpoints([bad, good, other].map(({ endpoint }) => endpoint)),
+        observer: { ejected: ({ endpoint }) => void ejected.push(endpoint.port as number) },
+      });
+      let isOver = false;
+      const keep = (): void => {
+        new chat.WebSocket(url)
+          .on('error', () => {})
+          .on('close', () => {
+            if (!isOver) setTimeout(keep, 10);
+          });
+      };
+      for (let made = 0; made < 9; made++) keep();
+      await until('all are open', () => good.stats.open + other.stats.open === 9);
+      isOver = true;
+      expect(new Set(ejected)).toEqual(new Set([bad.endpoint.port]));
+    },
+  );
+});
+
 describe('a pod that leaves', () => {
   async function world(options: WebSocketsOptions) {
     const pods = (await startPods(2)) as [WsPod, WsPod];
