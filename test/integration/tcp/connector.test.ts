@@ -73,7 +73,8 @@ describe('connecting', () => {
     const sockets = await Promise.all(Array.from({ length: 30 }, () => made.connect()));
     for (const socket of sockets) expect(socket.remotePort).toBe(pod.endpoint.port);
     const states = () => made.balancer.snapshot().endpoints.map(({ state }) => state);
-    expect(states()).toEqual(['backoff', 'ready']);
+    expect(states()).not.toContain('idle');
+    expect(states().filter((state) => state === 'ready')).toHaveLength(1);
     const back = await SocketPod.start({ name: 'back', port: refusing.port });
     open.push(back);
     await until('it is ready', () => states()[0] === 'ready');
