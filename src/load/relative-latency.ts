@@ -37,6 +37,8 @@ const FIRST_SAMPLES = 8;
 const LONG_GAP_MS = AVERAGE_MS * Math.LN2;
 /** So many calls are evidence that an endpoint is slow; fewer in larger sets. */
 const EVIDENCE = 4;
+/** One call is never evidence: it may have paid for a cold start that took longer than those of the others. */
+const LEAST_EVIDENCE = 2;
 /** Up to so many endpoints these numbers hold; with twice as many they are half as large, and so on. */
 const FEW = 3;
 /** How much one call changes the share of failures. */
@@ -223,7 +225,7 @@ class RelativeLatencyRule implements LoadRule {
       if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
     }
     const share = Math.min(1, FEW / size);
-    this.#evidence = Math.ceil(EVIDENCE * share);
+    this.#evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
     this.#mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
     const wasOutage = this.#isOutage;
     this.#isOutage = 2 * failing > latencies.length;
