@@ -115,7 +115,7 @@ function pickLoop(
   /** @type {Picker} */ picker,
   /** @type {Subchannel} */ first,
   /** @type {number} */ operations,
-  /** @type {readonly import('evenkeel').LoadReport[] | undefined} what endpoints say with their responses */ reports,
+  /** @type {readonly import('evenkeel').LoadReport[] | undefined} what endpoints say with their responses */ reports = undefined,
 ) {
   const startedMs = moments[1];
   /** @type {any} */

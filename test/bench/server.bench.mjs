@@ -27,15 +27,16 @@ class Connection extends Duplex {
   /** @type {() => void} */
   answered = () => {};
 
+  /** @override */
   _read() {}
 
-  /** @param {unknown} _chunk @param {string} _encoding @param {() => void} done */
+  /** @override @param {unknown} _chunk @param {string} _encoding @param {() => void} done */
   _write(_chunk, _encoding, done) {
     done();
     this.answered();
   }
 
-  /** @param {unknown} _chunks @param {() => void} done */
+  /** @override @param {unknown} _chunks @param {() => void} done */
   _writev(_chunks, done) {
     done();
     this.answered();

@@ -245,7 +245,7 @@ describe('the path of every call', () => {
     const fixture = new BalancerFixture();
     await fixture.publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
     const { balancer } = fixture;
-    // A lease is six fields and a header: 72 bytes. The rest is what counting costs.
-    expect(bytesPerCall(() => balancer.pick()?.end(outcomes.success), 80)).toBeLessThanOrEqual(80);
+    // A lease is seven fields and a header: 80 bytes. The rest is what counting costs; one number more would be 16.
+    expect(bytesPerCall(() => balancer.pick()?.end(outcomes.success), 88)).toBeLessThanOrEqual(88);
   });
 });
