@@ -215,6 +215,7 @@ export class ForkFixture implements HedgedCallOwner {
   }
 
   priorityOf(): undefined {}
+  heardReport(): void {}
   waits(): void {}
   served(): void {}
   upgraded(): () => void {

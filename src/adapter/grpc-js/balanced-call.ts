@@ -94,6 +94,8 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 
 /** What an attempt tells its policy. */
 export interface AttemptOwner {
+  /** A pod said how busy it is. */
+  heardReport(): void;
   /** A call ended: a waiting one may begin. */
   roomMade(): void;
 }
@@ -159,6 +161,7 @@ export class Attempt implements experimental.PickResult {
     // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
     const quiet = answered || history.streaming;
     const report = loadReportOf(metadata);
+    if (report !== undefined) this.#owner.heardReport();
     const outcome =
       code === statusCode.OK && report === undefined
         ? outcomes.success

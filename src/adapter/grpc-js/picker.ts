@@ -1,6 +1,6 @@
 import { experimental, type Metadata } from '@grpc/grpc-js';
 import { type Balancer, outcomes, type PickOptions } from '../../index.js';
-import { loadReportFormatHeader, notify } from '../kit/index.js';
+import { loadReportFormatHeader, notify, type ReportAsking } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
@@ -21,18 +21,21 @@ export class BalancerPicker implements experimental.Picker {
   readonly #owner: AttemptOwner;
   readonly #options: ResolvedGrpcOptions;
   readonly #key: CallKey | undefined;
+  readonly #asking: ReportAsking | undefined;
 
   constructor(
     balancer: Balancer<PodConnection>,
     admission: Admission,
     owner: AttemptOwner,
     options: ResolvedGrpcOptions,
+    asking: ReportAsking | undefined,
   ) {
     this.#balancer = balancer;
     this.#admission = admission;
     this.#owner = owner;
     this.#options = options;
     this.#key = options.key;
+    this.#asking = asking;
   }
 
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
@@ -47,7 +50,7 @@ export class BalancerPicker implements experimental.Picker {
     }
     this.#admission.placed();
     // The attempt's own copy of the metadata.
-    if (this.#options.askForReports && metadata.get(loadReportFormatHeader).length === 0) {
+    if (this.#asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
     return new Attempt(call, lease, leaf, this.#owner);

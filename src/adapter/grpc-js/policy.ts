@@ -7,7 +7,7 @@ import {
   type PickerFactory,
   p2c,
 } from '../../index.js';
-import { notify } from '../kit/index.js';
+import { notify, ReportAsking } from '../kit/index.js';
 import { Admission } from './admission.js';
 import type { AttemptOwner } from './balanced-call.js';
 import type { ChannelPresence, RunningPolicy } from './channel-balancer.js';
@@ -85,6 +85,8 @@ class Running implements RunningPolicy, AttemptOwner {
   readonly #admission: Admission;
   readonly #transport: GrpcTransport;
   readonly #picker: BalancerPicker;
+  /** Undefined: no report is asked for. */
+  readonly #asking: ReportAsking | undefined;
   #state: connectivityState = connectivityState.CONNECTING;
   #publishing = false;
   #stopped = false;
@@ -94,6 +96,7 @@ class Running implements RunningPolicy, AttemptOwner {
     const { balancing, clock } = options;
     this.#helper = helper;
     this.#parts = parts;
+    this.#asking = options.askForReports ? new ReportAsking() : undefined;
     this.#admission = new Admission(
       {
         ...balancing,
@@ -118,7 +121,7 @@ class Running implements RunningPolicy, AttemptOwner {
       this.#stopped = true;
       throw error;
     }
-    this.#picker = new BalancerPicker(this.balancer, this.#admission, this, options);
+    this.#picker = new BalancerPicker(this.balancer, this.#admission, this, options, this.#asking);
     helper.updateState(this.#state, this.#picker, null);
     presence.awoke(this);
     if (!presence.closed) return;
@@ -128,6 +131,10 @@ class Running implements RunningPolicy, AttemptOwner {
 
   get waiting(): number {
     return this.#admission.waiting;
+  }
+
+  heardReport(): void {
+    this.#asking?.heard();
   }
 
   roomMade(): void {

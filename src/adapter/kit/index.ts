@@ -70,6 +70,7 @@ export { checkLeaveCode, closeFrame } from './close-frame.js';
 export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
 export { type Dial, type DialledConnection, type Opening, Site } from './dial.js';
 export { type OpenSocketOptions, openSocket } from './open-socket.js';
+export { ReportAsking } from './report-asking.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {
   type HeldSocket,

@@ -6,7 +6,7 @@ import type { DeadlineOf } from '../http/deadline-rule.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
-import { loadReportFormatHeader, SharedTimers } from '../kit/index.js';
+import { loadReportFormatHeader, type ReportAsking, SharedTimers } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Fallback } from './fallback.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
@@ -23,7 +23,8 @@ export interface AgentCoreParts {
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
-  readonly asksForReports: boolean;
+  /** Undefined: none is asked for. */
+  readonly asking: ReportAsking | undefined;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
 }
@@ -71,6 +72,10 @@ export class AgentCore implements CallOwner {
 
   priorityOf(request: ClientRequest): Priority | undefined {
     return this.#parts.priority?.(request);
+  }
+
+  heardReport(): void {
+    this.#parts.asking?.heard();
   }
 
   waits(request: ClientRequest): void {
@@ -137,8 +142,8 @@ export class AgentCore implements CallOwner {
   }
 
   #begin(request: ClientRequest): void {
-    const { key, deadlineOf, asksForReports } = this.#parts;
-    if (asksForReports) askForReport(request);
+    const { key, deadlineOf, asking } = this.#parts;
+    if (asking?.next() === true) askForReport(request);
     const call = new Call(this, request, key?.(request) ?? undefined);
     const limitMs = deadlineOf?.(request);
     if (limitMs !== undefined) {

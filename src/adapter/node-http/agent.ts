@@ -13,7 +13,15 @@ import {
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
 import { originMatcher, resolverOf } from '../http/target.js';
-import { balancingOptionNames, checkBoolean, checkFunction, checkKeys, optionError, pickNames } from '../kit/index.js';
+import {
+  balancingOptionNames,
+  checkBoolean,
+  checkFunction,
+  checkKeys,
+  optionError,
+  pickNames,
+  ReportAsking,
+} from '../kit/index.js';
 import { AgentCore } from './agent-core.js';
 import { Fallback } from './fallback.js';
 import { type RequestOptions, takesRequests } from './node-agent.js';
@@ -120,7 +128,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,
     drainTimeoutMs,
-    asksForReports: checkBoolean('askForReports', options.askForReports, true),
+    asking: checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined,
     transport,
     balancer: createBalancer({
       ...pickNames(options, balancingOptionNames),

@@ -35,6 +35,8 @@ export interface CallOwner {
   /** The target, for messages. */
   readonly origin: string;
   priorityOf(request: ClientRequest): Priority | undefined;
+  /** A pod said how busy it is. */
+  heardReport(): void;
   /** A request waits for a pod; a request waits no more. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
@@ -161,7 +163,9 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const response = responseOf(this.request);
     if (response === undefined) return;
     const report = this.#reportOf(response);
-    if (report !== undefined) lease?.reported(report);
+    if (report === undefined) return;
+    this.#owner.heardReport();
+    lease?.reported(report);
   }
 
   #reportOf({ headers }: IncomingMessage): LoadReport | undefined {

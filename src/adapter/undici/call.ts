@@ -30,6 +30,8 @@ export interface CallOwner {
   /** What the dispatcher was destroyed with: its calls fail with that. */
   readonly destroyedBy: Error | undefined;
   priorityOf(options: Dispatcher.DispatchOptions): Priority | undefined;
+  /** A pod said how busy it is. */
+  heardReport(): void;
   /** A call waits for an endpoint; a call waits no more. */
   waits(): void;
   served(): void;
@@ -172,7 +174,9 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** The head of the final response says something other than a plain success. */
   judged(verdict: Outcome): void {
     this.#verdict = verdict;
-    if (verdict.report !== undefined) this.lease?.reported(verdict.report);
+    if (verdict.report === undefined) return;
+    this.#owner.heardReport();
+    this.lease?.reported(verdict.report);
   }
 
   /** The caller's code threw this when it was told of the response. */

@@ -24,6 +24,7 @@ import {
   checkKeys,
   Placements,
   pickNames,
+  ReportAsking,
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
@@ -94,7 +95,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
-  readonly #asksForReports: boolean;
+  /** Undefined: none is asked for. */
+  readonly #asking: ReportAsking | undefined;
   readonly #drainTimeoutMs: number;
   readonly #transport: PodTransport;
   readonly #waiting = new WaitingRequests();
@@ -126,7 +128,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const { deadlineOf, hedging } = callRules(options);
     this.#deadlineOf = deadlineOf;
     this.hedging = hedging;
-    this.#asksForReports = checkBoolean('askForReports', options.askForReports, true);
+    this.#asking = checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined;
     this.#webSocket = webSocket ?? {};
     this.#openingWebSockets = new OpeningWebSockets(webSocketLimits(webSocket));
     const placing = resolvePlacingOptions(this.#webSocket, pool?.drainTimeoutMs);
@@ -203,7 +205,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const key = this.#key?.(own) ?? undefined;
-    if (this.#asksForReports) askForReport(own);
+    if (this.#asking?.next() === true) askForReport(own);
     const call = this.#call(own, handler, key);
     const limitMs = this.#deadlineOf?.(own);
     if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
@@ -240,6 +242,10 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   priorityOf(options: Dispatcher.DispatchOptions): Priority | undefined {
     return this.#priority?.(options);
+  }
+
+  heardReport(): void {
+    this.#asking?.heard();
   }
 
   waits(): void {

@@ -7,7 +7,7 @@ const TEXT = 'TEXT';
 export function askForReport(own: OwnOptions): void {
   if (own.upgrade || own.method === 'CONNECT') return;
   const headers: unknown = own.headers;
-  if (headers === undefined || headers === null) own.headers = { [loadReportFormatHeader]: TEXT };
+  if (headers === undefined || headers === null) own.headers = { 'endpoint-load-metrics-format': TEXT };
   else if (Array.isArray(headers)) {
     // What undici refuses it shall refuse as it is.
     if (headers.length % 2 !== 0) return;

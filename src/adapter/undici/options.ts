@@ -36,8 +36,8 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
   readonly webSocket?: WebSocketOptions | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`. Pods that do not know it
-   * ignore it. @defaultValue true
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: all of them while pods say
+   * it, otherwise one in 64. Pods that do not know it ignore it. @defaultValue true
    */
   readonly askForReports?: boolean | undefined;
 }

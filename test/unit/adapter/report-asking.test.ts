@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { ReportAsking } from '../../../src/adapter/kit/report-asking.js';
+
+const asked = (asking: ReportAsking, requests: number): number =>
+  Array.from({ length: requests }, () => asking.next()).filter(Boolean).length;
+
+it('the first requests ask, then one in 64, and all of them while there are reports', () => {
+  const asking = new ReportAsking();
+  expect(asked(asking, 8)).toBe(8);
+  expect(asked(asking, 640)).toBe(10);
+  asking.heard();
+  expect(asked(asking, 256)).toBe(256);
+  for (let request = 0; request < 1_000; request++) {
+    asking.heard();
+    expect(asking.next()).toBe(true);
+  }
+  asked(asking, 255);
+  expect(asked(asking, 640)).toBe(10);
+});
