@@ -31,6 +31,19 @@ export const systemPackages = [
     tests: 'the test of the Memcached recipe',
   },
   {
+    name: 'aiosmtpd',
+    commands: ['aiosmtpd'],
+    apt: 'python3-aiosmtpd',
+    tests: 'the test of the SMTP recipe',
+  },
+  {
+    name: 'OpenLDAP',
+    commands: ['slapd'],
+    apt: 'slapd',
+    services: ['slapd.service'],
+    tests: 'the test of the LDAP recipe',
+  },
+  {
     name: 'RabbitMQ',
     commands: ['rabbitmq-server'],
     apt: 'rabbitmq-server',

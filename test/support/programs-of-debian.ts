@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,7 @@ const { systemPackages, findCommand, installHint } = (await import(
   readonly installHint: (wanted: SystemPackage) => string;
 };
 
-export type ServerProgram = 'Mosquitto' | 'memcached';
+export type ServerProgram = 'Mosquitto' | 'memcached' | 'aiosmtpd' | 'OpenLDAP';
 
 const packageOf = (name: ServerProgram): SystemPackage =>
   systemPackages.find((one) => one.name === name) as SystemPackage;
@@ -49,14 +49,10 @@ export class SystemServer implements AsyncDisposable {
     const port = await freePort();
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
     const config = join(folder, 'server.conf');
-    // Started by root, it becomes the user `mosquitto` of its package.
-    await writeFile(config, `listener ${port} 127.0.0.1\nallow_anonymous true\npersistence false\n`, { mode: 0o644 });
-    const isRoot = process.getuid?.() === 0;
-    const args =
-      name === 'Mosquitto'
-        ? ['-c', config]
-        : ['-l', '127.0.0.1', '-p', String(port), '-U', '0', '-m', '8', ...(isRoot ? ['-u', 'nobody'] : [])];
-    const child = spawn(path, args, { stdio: 'ignore' });
+    // Started by root, Mosquitto becomes the user of its package, and slapd `nobody` before it reads this.
+    await chmod(folder, 0o755);
+    await writeFile(config, settingsOf(name, port), { mode: 0o644 });
+    const child = spawn(path, argumentsOf(name, port, config), { stdio: 'ignore' });
     const server = new SystemServer(child, port, folder);
     await until(`${name} listens`, () => child.exitCode !== null || accepts(port));
     if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
@@ -68,6 +64,24 @@ export class SystemServer implements AsyncDisposable {
     if (this.#child.exitCode === null && this.#child.kill('SIGKILL')) await exited;
     await rm(this.#folder, { recursive: true, force: true });
   }
+}
+
+function settingsOf(name: ServerProgram, port: number): string {
+  // One that says how many connections it has, and no more.
+  if (name === 'OpenLDAP') return 'database monitor\naccess to * by * read\n';
+  return `listener ${port} 127.0.0.1\nallow_anonymous true\npersistence false\n`;
+}
+
+function argumentsOf(name: ServerProgram, port: number, config: string): readonly string[] {
+  const isRoot = process.getuid?.() === 0;
+  if (name === 'Mosquitto') return ['-c', config];
+  if (name === 'OpenLDAP') {
+    return ['-f', config, '-h', `ldap://127.0.0.1:${port}`, '-d', '0', ...(isRoot ? ['-u', 'nobody'] : [])];
+  }
+  // Started by root, it becomes `nobody` by itself; `-n` says that it need not.
+  if (name === 'aiosmtpd')
+    return [...(isRoot ? [] : ['-n']), '-l', `127.0.0.1:${port}`, '-c', 'aiosmtpd.handlers.Sink'];
+  return ['-l', '127.0.0.1', '-p', String(port), '-U', '0', '-m', '8', ...(isRoot ? ['-u', 'nobody'] : [])];
 }
 
 function accepts(port: number): Promise<boolean> {

@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { type Connector, type ConnectorOptions, createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
+import { Client as LdapClient } from 'ldapts';
 import { connect, MqttClient } from 'mqtt';
+import { createTransport } from 'nodemailer';
 import { afterEach, expect, it } from 'vitest';
 import { isMissing, type ServerProgram, SystemServer, titled } from '../../support/programs-of-debian.js';
 import { until } from '../../support/until.js';
@@ -104,5 +106,77 @@ it.skipIf(isMissing('memcached'))(
     leave();
     await until('two have left', () => ended === 2);
     expect(counts(connector)).toEqual([2, 2]);
+  },
+);
+
+it.skipIf(isMissing('aiosmtpd'))(
+  titled(
+    'aiosmtpd',
+    'SMTP: the connections of a pool of nodemailer are placed, and no mail is lost when a server leaves',
+  ),
+  async () => {
+    const { connector, leave } = await world('aiosmtpd', {
+      closeLeaving: true,
+      finish: (socket) => socket.end('QUIT\r\n'),
+    });
+    const mail = createTransport({
+      pool: true,
+      maxConnections: 6,
+      host: 'mail.shop',
+      port: 25,
+      ignoreTLS: true,
+      getSocket: (_options: unknown, callback: (error: Error | null, found?: object) => void) => {
+        connector.connect().then((connection) => callback(null, { connection }), callback);
+      },
+    });
+    const send = async (number: number): Promise<string> => {
+      const { response } = await mail.sendMail({
+        from: 'shop@shop.test',
+        to: 'customer@shop.test',
+        subject: `order ${number}`,
+        text: 'thank you',
+      });
+      return response.slice(0, 3);
+    };
+    expect(new Set(await Promise.all(Array.from({ length: 60 }, (_, number) => send(number))))).toEqual(
+      new Set(['250']),
+    );
+    expect(counts(connector)).toEqual([2, 2, 2]);
+    leave();
+    await until('two have left', () => counts(connector).length === 2);
+    expect(new Set(await Promise.all(Array.from({ length: 60 }, (_, number) => send(number))))).toEqual(
+      new Set(['250']),
+    );
+    const left = counts(connector);
+    expect(Math.max(...left) - Math.min(...left)).toBeLessThanOrEqual(1);
+    mail.close();
+    await until('all are closed', () => counts(connector).every((count) => count === 0));
+  },
+);
+
+it.skipIf(isMissing('OpenLDAP'))(
+  titled('OpenLDAP', 'LDAP: ldapts is placed, and asks another server when its own leaves'),
+  async () => {
+    const { connector, leave } = await world('OpenLDAP', {
+      closeLeaving: true,
+      // UnbindRequest.
+      finish: (socket) => socket.end(Buffer.from([0x30, 0x05, 0x02, 0x01, 0x7f, 0x42, 0x00])),
+    });
+    const clients = Array.from(
+      { length: 6 },
+      () => new LdapClient({ url: 'ldap://ldap.shop', createConnection: () => connector.createConnection() as never }),
+    );
+    const ask = async (client: LdapClient): Promise<unknown> => {
+      const { searchEntries } = await client.search('', { scope: 'base', attributes: ['monitorContext'] });
+      return searchEntries[0]?.monitorContext;
+    };
+    expect(await Promise.all(clients.map(ask))).toEqual(clients.map(() => 'cn=Monitor'));
+    expect(counts(connector)).toEqual([2, 2, 2]);
+    leave();
+    await until('two have left', () => clients.filter(({ isConnected }) => !isConnected).length === 2);
+    expect(await Promise.all(clients.map(ask))).toEqual(clients.map(() => 'cn=Monitor'));
+    expect(counts(connector)).toEqual([3, 3]);
+    await Promise.all(clients.map((client) => client.unbind()));
+    await until('all are closed', () => counts(connector).every((count) => count === 0));
   },
 );
