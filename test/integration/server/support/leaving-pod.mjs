@@ -32,7 +32,12 @@ const same = (/** @type {Buffer} */ bytes) => bytes;
 const codec = { requestSerialize: same, requestDeserialize: same, responseSerialize: same, responseDeserialize: same };
 calls.addService(
   { get: { path: '/shop.v1.Orders/Get', requestStream: false, responseStream: false, ...codec } },
-  { get: (/** @type {any} */ _call, /** @type {any} */ reply) => setTimeout(() => reply(null, Buffer.from('ok')), 1) },
+  {
+    // The first byte of a request says how long it takes, in tenths of a second.
+    get: (/** @type {any} */ call, /** @type {any} */ reply) => {
+      setTimeout(() => reply(null, Buffer.from('ok')), 1 + 100 * call.request[0]);
+    },
+  },
 );
 
 const shutdown = gracefulShutdown({
