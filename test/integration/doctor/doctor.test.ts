@@ -7,19 +7,22 @@ import { asInDocs, type DoctorRun, RunningDoctor, startDoctor } from '../../supp
 import { LoopbackPods } from '../../support/loopback-pods.js';
 import { until } from '../../support/until.js';
 
-const page = fileURLToPath(new URL('../../../docs/guide/doctor.md', import.meta.url));
-/** Set to write what the program says now into the guide, in place of comparing. */
+/** The guide and the reference, which show what the program prints. */
+const pages = ['guide', 'reference'].map((folder) =>
+  fileURLToPath(new URL(`../../../docs/${folder}/doctor.md`, import.meta.url)),
+);
+/** Set to write what the program prints now into the pages, in place of comparing. */
 const rewrite = process.env.UPDATE_DOCS === '1';
 
-let docs: string;
+let docs: string[];
 let world: DiscoveryWorld;
 let pods: LoopbackPods;
 
 beforeAll(async () => {
-  docs = await readFile(page, 'utf8');
+  docs = await Promise.all(pages.map((page) => readFile(page, 'utf8')));
 });
 afterAll(async () => {
-  if (rewrite) await writeFile(page, docs);
+  if (rewrite) await Promise.all(pages.map((page, index) => writeFile(page, docs[index] as string)));
 });
 beforeEach(async () => {
   [world, pods] = await Promise.all([DiscoveryWorld.create(), LoopbackPods.start(3)]);
@@ -56,14 +59,15 @@ function service(kind: 'headless' | 'cluster-ip', ready: readonly boolean[] = [t
 
 const run = (target: string, ...more: readonly string[]): Promise<DoctorRun> => startDoctor(world, target, more).ended;
 
-/** Compares with the block under `<!-- doctor: name -->` in the guide. */
+/** Compares with the block under `<!-- doctor: name -->` in one of the pages. */
 function matchesDocs(name: string, { stdout, stderr }: DoctorRun): void {
   expect(stderr).toBe('');
   const shown = asInDocs(stdout, world, pods).trimEnd();
   const block = new RegExp(`(<!-- doctor: ${name} -->\n\n\`\`\`text\n)([\\s\\S]*?)(\n\`\`\`\n)`);
-  const found = block.exec(docs);
-  if (found === null) throw new Error(`docs/guide/doctor.md has no block "${name}"`);
-  if (rewrite) docs = docs.replace(block, (_all, before, _old, after) => `${before}${shown}${after}`);
+  const found = block.exec(docs.join('\n'));
+  if (found === null) throw new Error(`no page has a block "${name}"`);
+  if (rewrite)
+    docs = docs.map((text) => text.replace(block, (_all, before, _old, after) => `${before}${shown}${after}`));
   else expect(shown).toBe(found[2]);
 }
 
@@ -444,7 +448,7 @@ describe('evenkeel doctor', () => {
   it('--help, and what is wrong with a command line: 64', async () => {
     const help = await new RunningDoctor(['--help']).ended;
     expect(help.code).toBe(0);
-    expect(docs).toContain(help.stdout.trimEnd());
+    expect(docs.join('\n')).toContain(help.stdout.trimEnd());
     for (const [args, message] of [
       [['doctor'], 'doctor needs a target'],
       [['doctor', 'a.b:1', 'c.d:2'], 'doctor takes one target, got also "c.d:2"'],

@@ -4,7 +4,7 @@ import { createDispatcher, createServiceAgent } from 'evenkeel/undici';
 import * as undici from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 
-/** What docs/guide/http.md says of dispatchers of ours beside undici's own. */
+/** What docs/reference/undici-differences.md says. */
 let server: Server;
 let sockets: Socket[];
 let answer: (socket: Socket, index: number) => void;

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import * as door from '../../../src/index.js';
+import * as entryPoint from '../../../src/index.js';
 import { addresses, StageFixture } from '../../support/stage-fixture.js';
 
 const read = (path: string): string => readFileSync(new URL(`../../../${path}`, import.meta.url), 'utf8');
-const reference = read('docs/reference/pickers.md');
+const reference = ['pickers', 'loads', 'stages'].map((page) => read(`docs/reference/${page}.md`)).join('\n');
 
-/** Sections by heading, one level below `Pickers`, `Loads` and `Stages`. */
+/** Sections by heading. */
 const sections = new Map(
   reference
-    .split(/^##+ /m)
+    .split(/^#+ /m)
     .slice(1)
     .map((text) => [text.split('\n')[0] as string, text]),
 );
@@ -40,7 +40,7 @@ function optionsOf(file: string, type: string): [string, string | undefined][] {
   ]);
 }
 
-describe('docs/reference/pickers.md', () => {
+describe('docs/reference: pickers.md, loads.md and stages.md', () => {
   it.each(declared)('%s: every option with its default, in the order of the source', (name, file, type) => {
     const rows = [...(sections.get(name) ?? '').matchAll(/^\| `(\w+)` \| ([^|]+?) \|/gm)].map(([, option, value]) => [
       option,
@@ -51,22 +51,22 @@ describe('docs/reference/pickers.md', () => {
     expect(rows).toEqual(expected);
   });
 
-  it('names every picker, load and stage of the front door', () => {
-    const factories = Object.entries(door).filter(([, value]) => typeof value === 'function');
+  it('name every picker, load and stage of the entry point', () => {
+    const factories = Object.entries(entryPoint).filter(([, value]) => typeof value === 'function');
     const notPluggedIn = ['fits', 'applyStages', 'topologyFromEnv'];
     for (const folder of ['picker', 'load', 'stage']) {
       const lines = [...read('src/index.ts').matchAll(/export \{([^}]*)\} from '\.\/(\w+)\/[^']*'/g)];
       const names = lines
-        .filter(([, , room]) => room === folder)
+        .filter(([, , module]) => module === folder)
         .flatMap(([, list]) => (list as string).split(',').map((name) => name.trim()))
         .filter((name) => factories.some(([exported]) => exported === name) && !notPluggedIn.includes(name));
       for (const name of names) expect(reference, name).toContain(`\`${name}`);
     }
   });
 
-  it('lists the stages of standardStages()', () => {
+  it('list the stages of standardStages()', () => {
     const [, list] = /`standardStages\(\)` is `\[(.*)\]`/.exec(reference) ?? [];
-    expect(list?.split(', ')).toHaveLength(door.standardStages().length);
+    expect(list?.split(', ')).toHaveLength(entryPoint.standardStages().length);
   });
 });
 
@@ -87,9 +87,9 @@ describe('docs/guide/outlier-ejection.md', () => {
 
   it.each(table.map((row) => [row[0] as string, row.slice(1)] as const))('says what is left of %s pods', (n, cells) => {
     for (let failing = 1; failing <= Number(n); failing++) {
-      const pods = new StageFixture(door.standardStages());
+      const pods = new StageFixture(entryPoint.standardStages());
       pods.set(addresses(Number(n)));
-      for (const address of addresses(failing)) pods.completed(address, door.outcomes.status, 5);
+      for (const address of addresses(failing)) pods.completed(address, entryPoint.outcomes.status, 5);
       const left = pods.usable.length;
       expect(cells[failing - 1], `${failing} failing`).toBe(left === Number(n) ? 'all' : String(left));
     }
