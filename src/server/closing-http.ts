@@ -2,6 +2,7 @@ import type { Server as HttpServer, IncomingMessage, ServerResponse } from 'node
 import type { Http2Server, Http2Session } from 'node:http2';
 import type { Socket } from 'node:net';
 import { checkFunction } from '../runtime/check.js';
+import { afterPendingIo } from '../runtime/turn.js';
 import type { ClosingServer } from './closing-grpc.js';
 
 /**
@@ -23,10 +24,13 @@ class ClosingHttp implements ClosingServer {
 
   constructor(server: HttpServer) {
     this.#server = server;
-    server.on('connection', (socket: Socket) => {
+    const opened = (socket: Socket): void => {
       this.#sockets.add(socket);
       socket.once('close', () => this.#sockets.delete(socket));
-    });
+    };
+    server.on('connection', opened);
+    // Of a TLS connection both: what is cut before its handshake, and what Node closes when it is idle.
+    server.on('secureConnection', opened);
     server.on('session', (session: Http2Session) => {
       this.#sessions.add(session);
       session.once('close', () => this.#sessions.delete(session));
@@ -44,19 +48,33 @@ class ClosingHttp implements ClosingServer {
     this.#isClosing = true;
     for (const response of this.#running) sayClose(response);
     for (const session of this.#sessions) session.close();
+    this.#keepIdle();
   }
 
   end(): Promise<void> {
     return new Promise((resolve) => {
-      // An error says that it is not listening: it may still have connections.
-      this.#server.close(() => this.#whenAllClosed(resolve));
-      this.#server.closeIdleConnections?.();
+      // Requests that have come and were not read yet are on connections that look idle.
+      afterPendingIo(() => {
+        // An error says that it is not listening: it may still have connections.
+        this.#server.close(() => this.#whenAllClosed(resolve));
+        this.#server.closeIdleConnections?.();
+      });
     });
   }
 
   cut(): void {
     for (const session of this.#sessions) session.destroy();
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /**
+   * Node closes a connection when it was idle for `keepAliveTimeout`, which it has announced: callers that go by it close theirs at
+   * the same moment, or use it once more. From now on they close them first, and those that do not know it are closed at the end.
+   */
+  #keepIdle(): void {
+    const busy = new Set<Socket | null>();
+    for (const { socket } of this.#running) busy.add(socket);
+    for (const socket of this.#sockets) if (!busy.has(socket)) socket.setTimeout(0);
   }
 
   #whenAllClosed(resolve: () => void): void {

@@ -55,6 +55,8 @@ export interface Shutdown {
   readonly readiness: (request: IncomingMessage, response: ServerResponse) => void;
   /** A handler for the liveness probe: 200, during a shutdown too. */
   readonly liveness: (request: IncomingMessage, response: ServerResponse) => void;
+  /** A handler for the startup probe: 503 until `ready()`, then 200, during a shutdown too. */
+  readonly startup: (request: IncomingMessage, response: ServerResponse) => void;
   /** Begins the shutdown as a signal does; a second call hurries. Resolves when nothing runs any more, before the exit. */
   begin(): Promise<void>;
 }
@@ -89,6 +91,7 @@ type Phase = 'serving' | 'leaving' | 'closing' | 'ending';
 class PodShutdown implements Shutdown {
   readonly readiness: Shutdown['readiness'];
   readonly liveness: Shutdown['liveness'];
+  readonly startup: Shutdown['startup'];
   readonly #servers: readonly ClosingServer[];
   readonly #signals: readonly NodeJS.Signals[];
   readonly #delayMs: number;
@@ -130,6 +133,7 @@ class PodShutdown implements Shutdown {
     this.#servers = servers;
     this.readiness = (_request, response) => answer(response, this.isReady);
     this.liveness = (_request, response) => answer(response, true);
+    this.startup = (_request, response) => answer(response, this.#isStarted);
     for (const signal of signals) process.on(signal, this.#onSignal);
   }
 

@@ -3,9 +3,11 @@
  *
  * Ten pods are replaced one by one, over and over. evenkeel (undici, node:http, gRPC) learns of it as from a watch; undici,
  * node:http, axios and grpc-js as they are go through a stand-in for kube-proxy, which picks a ready pod for each connection and
- * learns of a change 500 ms late. Half of the HTTP requests are POSTs. Printed: requests and failures per client.
+ * learns of a change 500 ms late. Half of the HTTP requests are POSTs; curl sends 30 on each connection. Printed: requests and
+ * failures per client, and for each request whose connection its pod closed, when that was. Before that one pod gets SIGTERM while
+ * 1,000 requests run and 200 WebSockets are open.
  */
-import { fork } from 'node:child_process';
+import { fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { Agent, request as httpRequest } from 'node:http';
 import { connect, createServer } from 'node:net';
@@ -17,6 +19,7 @@ import { createAgent } from 'evenkeel/node-http';
 import { FakeResolver } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
 import { Pool } from 'undici';
+import { WebSocket } from 'ws';
 
 const PODS = 10;
 const wanted = Number(process.argv[2] ?? 50_000);
@@ -31,13 +34,83 @@ async function startPod() {
   const exited = once(child, 'exit');
   return { child, port, grpcPort, exited };
 }
+/** SIGTERM while 1,000 requests run and 200 WebSockets are open. */
+{
+  const { child, port, exited } = await startPod();
+  const agent = new Agent({ keepAlive: true });
+  let answered = 0;
+  let refused = 0;
+  const requests = Array.from(
+    { length: 1_000 },
+    () =>
+      new Promise((resolve) => {
+        const request = httpRequest({ port, host: '127.0.0.1', path: '/?ms=6000', agent, method: 'POST' }, (answer) => {
+          answer.resume().on('end', () => resolve(answer.statusCode === 200 ? answered++ : refused++));
+        });
+        request.on('error', () => resolve(refused++));
+        request.end('an order');
+      }),
+  );
+  const codes = {};
+  const sockets = Array.from({ length: 200 }, () => new WebSocket(`ws://127.0.0.1:${port}`));
+  await Promise.all(sockets.map((socket) => once(socket, 'open')));
+  const closed = sockets.map(async (socket) => {
+    const [code] = await once(socket, 'close');
+    codes[code] = (codes[code] ?? 0) + 1;
+  });
+  // The 1,000 have arrived: connections are accepted in order, and the last one answers.
+  await new Promise((resolve) => httpRequest({ port, host: '127.0.0.1', path: '/' }, resolve).end());
+  const beganMs = performance.now();
+  child.kill('SIGTERM');
+  const [code] = await exited;
+  const tookS = ((performance.now() - beganMs) / 1_000).toFixed(1);
+  await Promise.all([...requests, ...closed]);
+  agent.destroy();
+  console.log(
+    `SIGTERM with 1,000 requests and 200 WebSockets: ${answered} answered, ${refused} not; closed with ${JSON.stringify(codes)}; exit ${code} after ${tookS} s\n`,
+  );
+}
+
 let pods = await Promise.all(Array.from({ length: PODS }, startPod));
 /** What kube-proxy knows. */
 let proxied = pods;
 
+/** Requests under way when their pod closed the connection. */
+const cuts = [];
+function trace(caller, podOf, socketOf) {
+  let askedMs = 0;
+  let answeredMs = 0;
+  caller.on('data', () => {
+    askedMs = performance.now();
+  });
+  queueMicrotask(() => {
+    const socket = socketOf();
+    socket.on('data', () => {
+      answeredMs = performance.now();
+    });
+    const ended = () => {
+      if (askedMs <= answeredMs) return;
+      const nowMs = performance.now();
+      cuts.push({
+        sinceSignalMs: podOf().leftMs === undefined ? undefined : Math.round(nowMs - podOf().leftMs),
+        idleMs: Math.round(askedMs - answeredMs),
+        sinceAskedMs: Math.round(nowMs - askedMs),
+      });
+      askedMs = 0;
+    };
+    socket.once('end', ended);
+    socket.once('error', ended);
+  });
+}
+
 /** @param {'port' | 'grpcPort'} which */
 async function standIn(which) {
   const server = createServer({ allowHalfOpen: true }, (caller) => {
+    trace(
+      caller,
+      () => pod,
+      () => socket,
+    );
     const pod = proxied[Math.floor(Math.random() * proxied.length)];
     const socket = connect({ port: pod[which], host: '127.0.0.1', allowHalfOpen: true });
     caller.pipe(socket).pipe(caller);
@@ -120,6 +193,34 @@ const tallies = Object.fromEntries(
   Object.keys(clients).map((name) => [name, { requests: 0, GET: 0, POST: 0, codes: {} }]),
 );
 
+/** curl: 30 requests on one connection, a tenth of a second apart. */
+async function byCurl(tally) {
+  const config = Array.from({ length: 30 }, (_, at) =>
+    [
+      `url = "http://127.0.0.1:${http.port}/"`,
+      'output = /dev/null',
+      ...(at % 2 === 0 ? ['data = "an order"'] : []),
+      `write-out = "${at % 2 === 0 ? 'POST' : 'GET'} %{http_code} %{errormsg}\\n"`,
+      'next',
+    ].join('\n'),
+  ).join('\n');
+  const child = spawn('curl', ['--silent', '--rate', '10/s', '--config', '-'], { stdio: ['pipe', 'pipe', 'ignore'] });
+  child.stdin.end(config);
+  let told = '';
+  child.stdout.setEncoding('utf8').on('data', (text) => {
+    told += text;
+  });
+  await once(child, 'close');
+  for (const line of told.split('\n')) {
+    const [, method, code, message] = /^(POST|GET) (\d+) ?(.*)$/.exec(line) ?? [];
+    if (method === undefined) continue;
+    tally.requests++;
+    if (code === '200') continue;
+    tally[method]++;
+    tally.codes[message || code] = (tally.codes[message || code] ?? 0) + 1;
+  }
+}
+
 let isOver = false;
 const running = new Set();
 async function send(name) {
@@ -139,6 +240,10 @@ async function send(name) {
 }
 await ours.balancer.ready();
 const senders = Object.keys(clients).map(send);
+tallies.curl = { requests: 0, GET: 0, POST: 0, codes: {} };
+const curls = Array.from({ length: 4 }, async () => {
+  while (!isOver) await byCurl(tallies.curl);
+});
 let replaced = 0;
 const leaving = [];
 const ofOurs = () =>
@@ -149,6 +254,7 @@ while (ofOurs() < wanted) {
   pods = [...others, fresh];
   // As on a cluster: the signal and the news set out together.
   old.child.kill('SIGTERM');
+  old.leftMs = performance.now();
   publish();
   const known = pods;
   setTimeout(() => {
@@ -160,6 +266,7 @@ while (ofOurs() < wanted) {
 }
 isOver = true;
 await Promise.all(senders);
+await Promise.all(curls);
 await Promise.all(running);
 const codes = await Promise.all(leaving);
 console.log(`${replaced} pods replaced; exit codes other than 0: ${codes.filter(([code]) => code !== 0).length}\n`);
@@ -171,6 +278,7 @@ for (const [name, { requests, GET, POST, codes }] of Object.entries(tallies)) {
       .join(', ')} |`,
   );
 }
+for (const cut of cuts) console.log(`cut: ${JSON.stringify(cut)}`);
 await Promise.all([ours.close(), agent.close(), stock.close()]);
 balanced.close();
 plain.close();

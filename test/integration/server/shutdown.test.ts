@@ -56,12 +56,14 @@ describe('a pod that leaves', () => {
     const { child, port, exited } = await start({ delayMs: 2_000, idleMs: 0 });
     expect(await probe(port, '/ready')).toBe(503);
     expect(await probe(port, '/live')).toBe(200);
+    expect(await probe(port, '/started')).toBe(503);
     child.send('ready');
     await once(child, 'message');
     expect(await probe(port, '/ready')).toBe(200);
     child.kill('SIGTERM');
     await until('it is not ready', async () => (await probe(port, '/ready')) === 503);
     expect(await probe(port, '/live')).toBe(200);
+    expect(await probe(port, '/started')).toBe(200);
     expect(await exited).toBe(0);
   });
 

@@ -16,6 +16,7 @@ function serve(request, response) {
   const { pathname, searchParams } = new URL(request.url ?? '/', 'http://pod');
   if (pathname === '/ready') return shutdown.readiness(request, response);
   if (pathname === '/live') return shutdown.liveness(request, response);
+  if (pathname === '/started') return shutdown.startup(request, response);
   request.resume();
   if (searchParams.has('flush')) response.flushHeaders();
   setTimeout(() => response.end('ok'), Number(searchParams.get('ms') ?? 1));
