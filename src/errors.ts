@@ -5,6 +5,7 @@
  * - `EVENKEEL_NOT_READY`: endpoints exist or may exist, but none could take the call within the waiting time.
  * - `EVENKEEL_QUEUE_FULL`: too many callers are already waiting.
  * - `EVENKEEL_OVERLOAD`: as many calls run as the `limit` allows, and too many wait.
+ * - `EVENKEEL_TOO_LATE`: while the call waited for the `limit`, less was left of its deadline than an answer takes.
  * - `EVENKEEL_DEADLINE`: an operation with its own deadline did not finish in time.
  * - `EVENKEEL_CONNECT`: no connection to an endpoint could be opened.
  * - `EVENKEEL_RESOLVE`: the endpoints could not be determined.
@@ -18,6 +19,7 @@ export const errorCodes = [
   'EVENKEEL_NOT_READY',
   'EVENKEEL_QUEUE_FULL',
   'EVENKEEL_OVERLOAD',
+  'EVENKEEL_TOO_LATE',
   'EVENKEEL_DEADLINE',
   'EVENKEEL_CONNECT',
   'EVENKEEL_RESOLVE',

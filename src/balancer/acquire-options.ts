@@ -1,5 +1,5 @@
 import type { Subchannel } from '../pool/subchannel.js';
-import { optionError } from '../runtime/check.js';
+import type { Priority } from '../runtime/priority.js';
 
 /** Which endpoint a call may go to. */
 export interface PickOptions<C> {
@@ -9,14 +9,6 @@ export interface PickOptions<C> {
   readonly avoid?: ReadonlySet<Subchannel<C>> | undefined;
 }
 
-/**
- * Which calls go first where calls wait, and which are turned away first. Only with a `limit` are calls turned away for it.
- */
-export type Priority = 'critical' | 'default' | 'sheddable';
-
-/** From the first to be served to the last. */
-export const priorities: readonly Priority[] = ['critical', 'default', 'sheddable'];
-
 /** Options of `acquire`: which endpoint, and how long to wait for it. */
 export interface AcquireOptions<C> extends PickOptions<C> {
   /** Stops waiting; the promise then rejects with the signal's reason. @defaultValue none */
@@ -25,6 +17,11 @@ export interface AcquireOptions<C> extends PickOptions<C> {
   readonly timeoutMs?: number | undefined;
   /** @defaultValue 'default' */
   readonly priority?: Priority | undefined;
+  /**
+   * How long the whole call may still take, in ms, if it has a deadline. Where it waits for the `limit`, it leaves with
+   * EVENKEEL_TOO_LATE when less is left than an answer takes. @defaultValue none
+   */
+  readonly deadlineMs?: number | undefined;
 }
 
 /** Names of `AcquireOptions`. */
@@ -34,11 +31,5 @@ export const acquireOptionNames: readonly (keyof AcquireOptions<unknown>)[] = [
   'signal',
   'timeoutMs',
   'priority',
+  'deadlineMs',
 ];
-
-/** Throws EVENKEEL_OPTION for anything else. */
-export function checkPriority(value: unknown): Priority {
-  if (value === undefined) return 'default';
-  if (!priorities.includes(value as Priority)) throw optionError('priority', `one of ${priorities.join(', ')}`, value);
-  return value as Priority;
-}

@@ -2,7 +2,8 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { notify, observes } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
-import type { AcquireOptions, PickOptions, Priority } from './acquire-options.js';
+import type { Priority } from '../runtime/priority.js';
+import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import type { Lease } from './lease.js';
 
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
@@ -28,6 +29,8 @@ export interface AttemptedCall<C> {
   readonly waitTimeoutMs?: number | undefined;
   /** @defaultValue 'default' */
   readonly priority?: Priority | undefined;
+  /** What is left of its time, in ms. @defaultValue it has no deadline */
+  readonly deadlineMs?: number | undefined;
 }
 
 /** What the attempts of one call have in common, those that run side by side (hedges) included. */
@@ -258,6 +261,36 @@ export class Attempts<C> implements AttemptTally<C> {
     this.wait();
   }
 
+  /**
+   * The endpoint answered that it has not begun the attempt under way. Returns where it may be made again, now, and paid for: whoever
+   * gets a lease has to call `moveTo`, or end it. Undefined: that answer is the caller's.
+   */
+  another(failed: FailedAttempt): Lease<C> | undefined {
+    const lease = this.#lease;
+    if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
+    const { tally } = this;
+    tally.tried ??= new TriedEndpoints();
+    tally.tried.add(lease, failed.outcome);
+    const { avoid } = tally.tried;
+    const next = this.#source.pick({ key: this.#key, avoid });
+    // One that has said the same just now would only say it again.
+    if (next !== undefined && !avoid.has(next.subchannel) && next.subchannel.pushedBackUntilMs <= next.startedMs) {
+      return next;
+    }
+    next?.end(outcomes.notStarted);
+    lease.retries.refund();
+    return undefined;
+  }
+
+  /** The answer to the attempt under way is over; the next is made on `next`. */
+  moveTo(next: Lease<C>, { outcome, error }: FailedAttempt): void {
+    const lease = this.#lease;
+    this.#lease = undefined;
+    lease?.end(outcome);
+    if (lease !== undefined) this.report(lease, { error, retrying: true });
+    this.#send(next);
+  }
+
   /** The endpoint of the attempt under way cannot take it: no attempt was made, and the call waits for it or another. */
   giveBack(): void {
     this.#lease?.end(outcomes.notStarted);
@@ -290,8 +323,8 @@ export class Attempts<C> implements AttemptTally<C> {
     const avoid = this.tally.tried?.avoid;
     // An endpoint that failed just now is taken out within this turn; only then is it clear which are left.
     if (avoid !== undefined) await undefined;
-    const { signal = stopped, waitTimeoutMs: timeoutMs, priority } = this.#call;
-    return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs, priority });
+    const { signal = stopped, waitTimeoutMs: timeoutMs, priority, deadlineMs } = this.#call;
+    return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs, priority, deadlineMs });
   }
 
   /** Whether another attempt may follow; if so it is paid for. */

@@ -10,7 +10,8 @@ import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
-import { type AcquireOptions, acquireOptionNames, checkPriority, type PickOptions } from './acquire-options.js';
+import { checkPriority } from '../runtime/priority.js';
+import { type AcquireOptions, acquireOptionNames, type PickOptions } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
 import { CallTimes } from './call-times.js';
@@ -26,6 +27,7 @@ import {
   notStartedError,
   overloadError,
   refusedByAllError,
+  tooLateError,
 } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
@@ -91,6 +93,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       maxWaiting: options.maxWaiting,
       limit: this.#limit,
       overload: (waitedMs) => overloadError(this.#feed, this.#limit as CallLimit, waitedMs),
+      tooLate: (leftMs) => tooLateError(this.#feed, this.#limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
       tryPick: (key, avoid) => this.#pick(key, avoid),
       waitedInVain: (timeoutMs) => this.#waitedInVain(timeoutMs),
@@ -168,8 +171,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         infinite: true,
       });
       // Counted as waiting here, not as waiting outside.
+      const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
       this.#first.joined();
-      return await this.#room.wait({ key, avoid, signal, timeoutMs, priority });
+      return await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
     } catch (error) {
       if (isEvenkeelError(error)) {
         this.#refused++;

@@ -1,7 +1,8 @@
 import type { Observer } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { inBackground } from '../runtime/clock.js';
-import type { AcquireOptions, PickOptions, Priority } from './acquire-options.js';
+import type { Priority } from '../runtime/priority.js';
+import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import { BalancerCore } from './balancer-core.js';
 import { type BalancerOptions, resolveBalancerOptions } from './balancer-options.js';
 import type { Lease } from './lease.js';

@@ -16,6 +16,7 @@ export class CallDeadline<C> {
   readonly #clock: Clock;
   readonly #name: string;
   readonly #limitMs: number;
+  readonly #dueMs: number;
   readonly #timer: Timer;
   readonly #caller: AbortSignal | undefined;
   readonly #callerAborted = (): void => this.#controller.abort(this.#caller?.reason);
@@ -29,6 +30,7 @@ export class CallDeadline<C> {
     this.#clock = clock;
     this.#name = name;
     this.#limitMs = limitMs;
+    this.#dueMs = clock.now() + limitMs;
     this.#caller = caller;
     this.#timer = deadline(clock, () => this.#miss(), limitMs);
     this.#timer.ref();
@@ -38,6 +40,11 @@ export class CallDeadline<C> {
 
   get signal(): AbortSignal {
     return this.#controller.signal;
+  }
+
+  /** What is left, in ms. */
+  get remainingMs(): number {
+    return this.#dueMs - this.#clock.now();
   }
 
   /** The result of `use`, or a rejection if the deadline comes first. */

@@ -1,14 +1,18 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { Limit } from '../limit/limit.js';
-import type { Warnings } from '../observe/warnings.js';
+
+/** Who is told that a limit threw. */
+export interface LimitWarnings {
+  warn(message: string, error: unknown): void;
+}
 
 /** A balancer's limit, with the calls it counts: those whose answer has not begun. On the path of every call. */
 export class CallLimit {
   readonly #limit: Limit;
-  readonly #warnings: Warnings;
+  readonly #warnings: LimitWarnings;
   #running = 0;
 
-  constructor(limit: Limit, warnings: Warnings) {
+  constructor(limit: Limit, warnings: LimitWarnings) {
     this.#limit = limit;
     this.#warnings = warnings;
   }
@@ -23,6 +27,11 @@ export class CallLimit {
 
   get shedAfterMs(): number {
     return this.#limit.shedAfterMs;
+  }
+
+  get leastMs(): number {
+    const { leastMs } = this.#limit;
+    return typeof leastMs === 'number' && leastMs > 0 ? leastMs : 0;
   }
 
   get hasRoom(): boolean {

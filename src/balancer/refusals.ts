@@ -53,6 +53,15 @@ export function overloadError(feed: EndpointFeed, limit: CallLimit, waitedMs: nu
   );
 }
 
+/** Less is left of the call's deadline than an answer takes, and it still waits for the limit. */
+export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: number): EvenkeelError {
+  const left = `${Math.max(0, Math.round(leftMs))} ms are left of its deadline, and an answer takes longer`;
+  return new EvenkeelError(
+    'EVENKEEL_TOO_LATE',
+    `${feed.name}: overloaded: ${limit.running} of ${limit.max} calls are running; this one waits, ${left} (limit)`,
+  );
+}
+
 /**
  * Why no call need wait: every endpoint refuses to be connected to until somebody changes something (`markLasting`).
  * Undefined while any may yet take a call.

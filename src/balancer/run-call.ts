@@ -1,7 +1,7 @@
 import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
-import { checkPriority, type Priority } from './acquire-options.js';
+import { checkPriority, type Priority } from '../runtime/priority.js';
 import { type AttemptedCall, type AttemptSource, Attempts } from './attempts.js';
 import { CallDeadline } from './call-deadline.js';
 import { classifyError } from './classify.js';
@@ -101,6 +101,10 @@ class RunningCall<C, T> implements AttemptedCall<C> {
     this.signal = parts.options.signal;
     this.priority = parts.options.priority;
     this.#attempts = new Attempts(source, this, parts.options.key);
+  }
+
+  get deadlineMs(): number | undefined {
+    return this.#parts.limit?.remainingMs;
   }
 
   begin(): void {

@@ -3,7 +3,7 @@ import type { Subchannel } from '../pool/subchannel.js';
 import { offAbort, onAbort } from '../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import { deadline } from '../runtime/deadline.js';
-import { type Priority, priorities } from './acquire-options.js';
+import { type Priority, priorities } from '../runtime/priority.js';
 import type { Lease } from './lease.js';
 import { type InLine, WaitingLine } from './waiting-line.js';
 
@@ -15,33 +15,46 @@ export interface WaitRequest<C> {
   readonly timeoutMs: number;
   /** @defaultValue 'default' */
   readonly priority?: Priority | undefined;
+  /** What is left of the call's deadline, in ms. @defaultValue Infinity */
+  readonly deadlineMs?: number | undefined;
 }
 
-interface Waiter<C> extends InLine<Waiter<C>> {
+interface Waiter<C, L> extends InLine<Waiter<C, L>> {
   readonly request: WaitRequest<C>;
-  readonly line: WaitingLine<Waiter<C>>;
+  readonly line: WaitingLine<Waiter<C, L>>;
   readonly sinceMs: number;
+  /** When the call has to be over; Infinity = it has no deadline. */
+  readonly dueMs: number;
   readonly timer: Timer;
   readonly onAbort: () => void;
-  readonly resolve: (lease: Lease<C>) => void;
+  readonly resolve: (lease: L) => void;
   readonly reject: (reason: unknown) => void;
   /** Served, or gone. */
   hasLeft: boolean;
 }
 
 /** What the waiting room needs from its balancer. */
-export interface WaitingRoomOwner<C> {
+export interface WaitingRoomOwner<C, L = Lease<C>> {
   readonly clock: Clock;
   readonly maxWaiting: number;
   /** The limit on running calls, if there is one: only callers who wait for that are shed. */
-  readonly limit?: { readonly hasRoom: boolean; readonly shedAfterMs: number } | undefined;
+  readonly limit?:
+    | {
+        readonly hasRoom: boolean;
+        readonly shedAfterMs: number;
+        /** How long an answer takes at least, in ms. */
+        readonly leastMs: number;
+      }
+    | undefined;
   /** Whether our own event loop stood still at some time since then: callers did not wait for endpoints. */
   stalledSince(sinceMs: number): boolean;
-  tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined;
+  tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): L | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
   waitedInVain(timeoutMs: number): EvenkeelError;
   /** The error for a caller that is shed after so long. */
   overload(waitedMs: number): EvenkeelError;
+  /** The error for a caller whose deadline cannot be met any more. */
+  tooLate(leftMs: number): EvenkeelError;
 }
 
 /** How many unsuccessful tries with keys are made, at the head and further back, each time something may be pickable. */
@@ -55,19 +68,19 @@ const MAX_MISSES = 8;
  * newest is served first, whose caller is likeliest to still want an answer, and the oldest are shed.
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
-export class WaitingRoom<C> {
-  readonly #owner: WaitingRoomOwner<C>;
+export class WaitingRoom<C, L = Lease<C>> {
+  readonly #owner: WaitingRoomOwner<C, L>;
   /** By priority. */
-  readonly #lines: readonly WaitingLine<Waiter<C>>[] = priorities.map(() => new WaitingLine());
+  readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
   #size = 0;
   #shed = 0;
   /** Where `#wakeFurther` continues. */
-  #further: Waiter<C> | undefined;
+  #further: Waiter<C, L> | undefined;
   #waking = false;
   /** Since when callers have waited for the limit without a break. */
   #limitedSinceMs: number | undefined;
 
-  constructor(owner: WaitingRoomOwner<C>) {
+  constructor(owner: WaitingRoomOwner<C, L>) {
     this.#owner = owner;
   }
 
@@ -81,30 +94,39 @@ export class WaitingRoom<C> {
   }
 
   /**
-   * Rejects with EVENKEEL_QUEUE_FULL immediately, with EVENKEEL_OVERLOAD when it is shed, with the owner's error after the
-   * timeout, or with the signal's reason.
+   * Rejects with EVENKEEL_QUEUE_FULL immediately, with EVENKEEL_OVERLOAD when it is shed, with EVENKEEL_TOO_LATE when it waits for
+   * the limit and its deadline cannot be met any more, with the owner's error after the timeout, or with the signal's reason.
    */
-  wait(request: WaitRequest<C>): Promise<Lease<C>> {
+  wait(request: WaitRequest<C>): Promise<L> {
     const { clock, maxWaiting, limit } = this.#owner;
-    const { signal, timeoutMs, priority = 'default' } = request;
-    const line = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C>>;
-    if (limit?.hasRoom === false) this.#limitedSinceMs ??= clock.now();
+    const { signal, timeoutMs, priority = 'default', deadlineMs = Number.POSITIVE_INFINITY } = request;
+    const line = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
+    const isLimited = limit?.hasRoom === false;
+    /** How long it makes sense to wait. */
+    const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
+    if (hopefulMs <= 0) {
+      this.#shed++;
+      return Promise.reject(this.#owner.tooLate(deadlineMs));
+    }
+    if (isLimited) this.#limitedSinceMs ??= clock.now();
     if (this.#size >= maxWaiting && !this.#makePlace(line)) {
       const message = `${maxWaiting} callers are already waiting for an endpoint (maxWaiting)`;
       return Promise.reject(new EvenkeelError('EVENKEEL_QUEUE_FULL', message));
     }
     if (signal?.aborted) return Promise.reject(signal.reason);
     return new Promise((resolve, reject) => {
-      const waiter: Waiter<C> = {
+      const waiter: Waiter<C, L> = {
         request,
         line,
         sinceMs: clock.now(),
+        dueMs: clock.now() + deadlineMs,
         timer: deadline(
           clock,
           () => {
-            if (this.#leave(waiter)) reject(this.#owner.waitedInVain(timeoutMs));
+            if (hopefulMs < timeoutMs) this.#giveUp(waiter);
+            else if (this.#leave(waiter)) reject(this.#owner.waitedInVain(timeoutMs));
           },
-          timeoutMs,
+          Math.min(timeoutMs, hopefulMs),
         ),
         onAbort: () => {
           if (this.#leave(waiter)) reject(signal?.reason);
@@ -141,7 +163,7 @@ export class WaitingRoom<C> {
     for (const line of this.#lines) {
       let waiter = newestFirst ? line.newest : line.oldest;
       while (waiter !== undefined) {
-        const next: Waiter<C> | undefined = newestFirst ? waiter.ahead : waiter.behind;
+        const next: Waiter<C, L> | undefined = newestFirst ? waiter.ahead : waiter.behind;
         if (!this.#serve(waiter)) {
           // If there is nothing for a caller without a key, there is nothing for any other.
           if (waiter.request.key === undefined) return;
@@ -170,12 +192,12 @@ export class WaitingRoom<C> {
     }
   }
 
-  #first(): Waiter<C> | undefined {
+  #first(): Waiter<C, L> | undefined {
     for (const { oldest } of this.#lines) if (oldest !== undefined) return oldest;
     return undefined;
   }
 
-  #firstAfter(line: WaitingLine<Waiter<C>>): Waiter<C> | undefined {
+  #firstAfter(line: WaitingLine<Waiter<C, L>>): Waiter<C, L> | undefined {
     for (let at = this.#lines.indexOf(line) + 1; at < this.#lines.length; at++) {
       const oldest = this.#lines[at]?.oldest;
       if (oldest !== undefined) return oldest;
@@ -183,8 +205,14 @@ export class WaitingRoom<C> {
     return undefined;
   }
 
-  #serve(waiter: Waiter<C>): boolean {
+  #serve(waiter: Waiter<C, L>): boolean {
     if (waiter.hasLeft) return true;
+    const { limit, clock } = this.#owner;
+    // The answer takes longer than it did when this caller came.
+    if (limit?.hasRoom === true && waiter.dueMs - clock.now() <= limit.leastMs) {
+      this.#giveUp(waiter);
+      return true;
+    }
     const { key, avoid } = waiter.request;
     const lease = this.#owner.tryPick(key, avoid);
     if (lease === undefined) return false;
@@ -213,10 +241,10 @@ export class WaitingRoom<C> {
   }
 
   /** Sheds the oldest caller of the lowest priority for a newcomer of this line, if there is one that yields to it. */
-  #makePlace(line: WaitingLine<Waiter<C>>): boolean {
+  #makePlace(line: WaitingLine<Waiter<C, L>>): boolean {
     if (this.#limitedSinceMs === undefined) return false;
     for (let at = this.#lines.length - 1; at >= 0; at--) {
-      const other = this.#lines[at] as WaitingLine<Waiter<C>>;
+      const other = this.#lines[at] as WaitingLine<Waiter<C, L>>;
       if (other === line && !this.#isStanding) return false;
       if (other.oldest !== undefined) {
         this.#shedOne(other.oldest);
@@ -227,10 +255,17 @@ export class WaitingRoom<C> {
     return false;
   }
 
-  #shedOne(waiter: Waiter<C>): void {
+  #shedOne(waiter: Waiter<C, L>): void {
     this.#leave(waiter);
     this.#shed++;
     waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
+  }
+
+  /** Its deadline cannot be met any more. */
+  #giveUp(waiter: Waiter<C, L>): void {
+    if (!this.#leave(waiter)) return;
+    this.#shed++;
+    waiter.reject(this.#owner.tooLate(waiter.dueMs - this.#owner.clock.now()));
   }
 
   /** Rejects all callers. */
@@ -244,7 +279,7 @@ export class WaitingRoom<C> {
     }
   }
 
-  #leave(waiter: Waiter<C>): boolean {
+  #leave(waiter: Waiter<C, L>): boolean {
     waiter.timer.cancel();
     offAbort(waiter.request.signal, waiter.onAbort);
     if (waiter.hasLeft) return false;

@@ -4,7 +4,7 @@ export interface Outcome {
    * - `success`: the endpoint did its work (an application error is a success of the endpoint).
    * - `failure`: the endpoint or the way to it failed; `cause` says how.
    * - `cancelled`: the caller gave up; says nothing about the endpoint.
-   * - `not-started`: nothing was sent; always safe to retry on another endpoint.
+   * - `not-started`: nothing was sent, or the endpoint says it has not begun it; always safe to retry on another endpoint.
    */
   readonly kind: 'success' | 'failure' | 'cancelled' | 'not-started';
   /** How it failed. `status`: the response says so (5xx); `overload`: the endpoint pushes back (503 with Retry-After, 429). */

@@ -48,6 +48,8 @@ const REACHED = 0.9;
 /** If it falls to this share and latency does not to that share, our calls are not what makes it slow. */
 const FELL_TO = 0.5;
 const SAME_LATENCY = 0.85;
+/** An answer rarely takes less than this share of what is usual. */
+const LEAST = 0.5;
 /** For how many slow windows it then stays there, the first time and at most; twice as long each time. */
 const HELD_FOR = 8;
 const MOST_HELD = 128;
@@ -112,6 +114,10 @@ class AdaptiveLimit implements Limit {
     this.shedAfterMs = settings.shedAfterMs;
     this.#limit = settings.initial;
     this.max = settings.initial;
+  }
+
+  get leastMs(): number {
+    return LEAST * this.#usualMs;
   }
 
   answered(latencyMs: number, inFlight: number, nowMs: number): void {

@@ -8,6 +8,11 @@ export interface Limit {
    */
   readonly shedAfterMs: number;
   /**
+   * How long an answer takes at least, as far as is known, in ms: waiting calls with a deadline leave when less is left.
+   * @defaultValue 0
+   */
+  readonly leastMs?: number | undefined;
+  /**
    * A call succeeded.
    * @param latencyMs How long its first byte took.
    * @param inFlight How many calls were running, including this one.

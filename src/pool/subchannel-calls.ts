@@ -215,12 +215,10 @@ export abstract class SubchannelCalls<C> {
       this.#probationLimit--;
       this.#updateLimit();
     }
-    if (outcome.kind === 'failure' || outcome.cause === 'connect') {
-      this.failed++;
-      const { retryAfterMs } = outcome;
-      if (retryAfterMs !== undefined) {
-        this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
-      }
+    if (outcome.kind === 'failure' || outcome.cause === 'connect') this.failed++;
+    const { retryAfterMs } = outcome;
+    if (retryAfterMs !== undefined) {
+      this.pushedBackUntilMs = Math.max(this.pushedBackUntilMs, nowMs + Math.min(retryAfterMs, MAX_PUSHBACK_MS));
     }
     if (this.#rule !== undefined) this.#tellEnd(this.#rule, askedMs, nowMs, outcome, isMeasured);
     // Stages have forgotten an endpoint that is closed; calls that were cut end after that.

@@ -37,11 +37,16 @@ export class SharedTimers {
     if (queue === undefined) {
       const kept = this.#queues.size < EXACT_DELAYS ? delayMs : roundUp(delayMs);
       queue = this.#queues.get(kept);
-      if (queue === undefined) {
-        queue = new Queue(this.#clock, kept, () => this.#queues.delete(kept));
-        this.#queues.set(kept, queue);
-      }
+      if (queue === undefined) queue = this.#open(kept);
     }
+    return queue.add(timed);
+  }
+
+  /** The same for delays that are different each time: up to a sixteenth later. They take no exact delay from others. */
+  startAbout(delayMs: number, timed: Timed): SharedTimer {
+    const kept = roundUp(delayMs);
+    let queue = this.#queues.get(kept);
+    if (queue === undefined) queue = this.#open(kept);
     return queue.add(timed);
   }
 
@@ -50,6 +55,12 @@ export class SharedTimers {
     let running = 0;
     for (const queue of this.#queues.values()) running += queue.length;
     return running;
+  }
+
+  #open(delayMs: number): Queue {
+    const queue = new Queue(this.#clock, delayMs, () => this.#queues.delete(delayMs));
+    this.#queues.set(delayMs, queue);
+    return queue;
   }
 
   /** No timer fires any more. */

@@ -1,23 +1,40 @@
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
+interface FastifyRequest {
+  readonly raw: HttpRequest;
+}
+
+interface FastifyReply {
+  readonly raw: HttpResponse;
+  /** Fastify leaves the answer to others. */
+  hijack(): unknown;
+}
+
+type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => void) => void;
+
 /** What of Fastify is used, which is not imported. */
 interface FastifyInstance {
-  addHook(
-    name: 'onRequest',
-    hook: (request: { readonly raw: HttpRequest }, reply: { readonly raw: HttpResponse }, done: () => void) => void,
-  ): unknown;
+  addHook(name: 'onRequest' | 'preValidation', hook: FastifyHook): unknown;
 }
 
 /** A plugin as `register` takes it. */
 export type FastifyPlugin = (instance: FastifyInstance, options: unknown, done: (error?: Error) => void) => void;
 
-/** A plugin that tells of every request, in whatever part of the application it is served. */
-export function fastifyPlugin(began: (request: HttpRequest, response: HttpResponse) => void): FastifyPlugin {
+/** What a plugin tells of a request, in whatever part of the application it is served. */
+export interface FastifyListener {
+  begin(request: HttpRequest, response: HttpResponse, serve: () => void, leave: () => void): void;
+  /** Its body was read. Undefined = nobody wants to know. */
+  readonly resume: ((response: HttpResponse, serve: () => void) => void) | undefined;
+}
+
+export function fastifyPlugin({ begin, resume }: FastifyListener): FastifyPlugin {
   const plugin: FastifyPlugin = (instance, _options, done) => {
     instance.addHook('onRequest', (request, reply, next) => {
-      began(request.raw, reply.raw);
-      next();
+      begin(request.raw, reply.raw, next, () => void reply.hijack());
     });
+    if (resume !== undefined) {
+      instance.addHook('preValidation', (_request, reply, next) => resume(reply.raw, next));
+    }
     done();
   };
   // Fastify gives a plugin a scope of its own otherwise, and its hooks would be for that alone.

@@ -1,18 +1,17 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import { loadReportFormatHeader, loadReportHeader } from '../load/orca.js';
-import type { HttpRequest, HttpResponse } from './http-requests.js';
+import { loadReportHeader } from '../load/orca.js';
+import type { HttpResponse } from './http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
 
 /** What `writeHead` of both HTTP versions takes. */
 type WriteHead = (this: HttpResponse, status: number, ...rest: unknown[]) => HttpResponse;
 
 /**
- * Has the response carry a report if the request asks for one. It is made when the head of the response is written, which is as
- * late as a header can say anything.
+ * Has the response carry a report. It is made when the head of the response is written, which is as late as a header can say
+ * anything.
  */
-export function reportOn(request: HttpRequest, response: HttpResponse, reporter: LoadReporter): void {
-  const format = formatAskedFor(request);
-  if (format === undefined || response.headersSent) return;
+export function reportOn(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
+  if (response.headersSent) return;
   const { writeHead } = response as { readonly writeHead: WriteHead };
   let isWritten = false;
   const reporting: WriteHead = function (status, ...rest) {
@@ -27,30 +26,6 @@ export function reportOn(request: HttpRequest, response: HttpResponse, reporter:
   };
   // In place of the method, as Node calls it for a response whose head nobody writes himself.
   (response as { writeHead: WriteHead }).writeHead = reporting;
-}
-
-/** Looks at the headers as they came: Node makes an object of them only when somebody asks for it, which costs more than all this. */
-function formatAskedFor({ rawHeaders }: HttpRequest): ReportFormat | undefined {
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] as string;
-    if (name.length !== loadReportFormatHeader.length || name.toLowerCase() !== loadReportFormatHeader) continue;
-    return formatOf(rawHeaders[index + 1] as string);
-  }
-  return undefined;
-}
-
-function formatOf(asked: string): ReportFormat | undefined {
-  if (asked === 'TEXT') return asked;
-  switch (asked.trim().toUpperCase()) {
-    case 'TEXT':
-      return 'TEXT';
-    case 'JSON':
-      return 'JSON';
-    case 'BIN':
-      return 'BIN';
-    default:
-      return undefined;
-  }
 }
 
 const nameOf = (format: ReportFormat): string => (format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader);

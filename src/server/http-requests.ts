@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
+import type { ServedEnd } from './admission.js';
 import type { RequestCount } from './request-count.js';
 
 /** A request of node:http, or of node:http2 in its compatible form. */
@@ -20,6 +21,11 @@ interface MarkedSocket extends Socket {
   [queuedRequests]?: Set<() => void>;
 }
 
+/** Whoever follows one request. */
+export interface RequestFollower {
+  over(end: ServedEnd): void;
+}
+
 /** Counts the requests of HTTP servers, each once, however many layers of an application tell of it. */
 export class HttpRequests {
   readonly #count: RequestCount;
@@ -28,24 +34,44 @@ export class HttpRequests {
     this.#count = count;
   }
 
-  /** A request came. False if it was told of before, or is over already: its caller may be gone before a middleware runs. */
-  began(request: HttpRequest, response: HttpResponse): boolean {
-    if ((response as Marked)[countedBy] === this || isOver(response)) return false;
+  /** Whether a request is new here, was told of before, or is over: its caller may be gone before a middleware runs. */
+  meets(response: HttpResponse): 'new' | 'known' | 'gone' {
+    if ((response as Marked)[countedBy] === this) return 'known';
+    return isOver(response) ? 'gone' : 'new';
+  }
+
+  /** A new request came; `follower` hears when it is over. */
+  began(request: HttpRequest, response: HttpResponse, follower: RequestFollower | undefined): void {
     (response as Marked)[countedBy] = this;
     const count = this.#count;
     count.began();
-    if (request.httpVersionMajor < 2 && response.socket === null) {
-      countQueued(count, request as IncomingMessage, response as ServerResponse);
-      return true;
-    }
+    this.#follow(request, response, () => {
+      const isFailure = response.statusCode >= 500;
+      count.ended(isFailure);
+      follower?.over({ isAnswered: isAnswered(response), isFailure });
+    });
+  }
+
+  /** Follows a request without counting it. */
+  follow(request: HttpRequest, response: HttpResponse, follower: RequestFollower): void {
+    const over = (): void => follower.over({ isAnswered: isAnswered(response), isFailure: false });
+    if (isOver(response)) over();
+    else this.#follow(request, response, over);
+  }
+
+  #follow(request: HttpRequest, response: HttpResponse, ended: () => void): void {
     let isOpen = true;
-    // Comes after every end, that of the connection included.
-    response.on('close', () => {
+    const over = (): void => {
       if (!isOpen) return;
       isOpen = false;
-      count.ended(response.statusCode >= 500);
-    });
-    return true;
+      ended();
+    };
+    if (request.httpVersionMajor < 2 && response.socket === null) {
+      followQueued(over, request as IncomingMessage, response as ServerResponse);
+      return;
+    }
+    // Comes after every end, that of the connection included.
+    response.on('close', over);
   }
 }
 
@@ -53,22 +79,15 @@ export class HttpRequests {
  * A response that has no socket waits behind others on the same connection (pipelining), or somebody made it for an upgrade, or for a
  * test without a connection. Node does not tell when the connection is lost.
  */
-function countQueued(
-  count: RequestCount,
-  { socket }: { readonly socket: MarkedSocket },
-  response: ServerResponse,
-): void {
-  let isOpen = true;
-  const over = (): void => {
-    if (!isOpen) return;
-    isOpen = false;
-    count.ended(response.statusCode >= 500);
-    queue?.delete(over);
+function followQueued(over: () => void, { socket }: { readonly socket: MarkedSocket }, response: ServerResponse): void {
+  const ended = (): void => {
+    queue?.delete(ended);
+    over();
   };
-  response.on('finish', over);
-  response.on('close', over);
+  response.on('finish', ended);
+  response.on('close', ended);
   const queue = queueOf(socket);
-  queue?.add(over);
+  queue?.add(ended);
 }
 
 function queueOf(socket: MarkedSocket): Set<() => void> | undefined {
@@ -81,6 +100,12 @@ function queueOf(socket: MarkedSocket): Set<() => void> | undefined {
     for (const over of queue) over();
   });
   return queue;
+}
+
+/** Whether the answer went out in full, as far as this side can know. */
+function isAnswered(response: HttpResponse): boolean {
+  const { writableFinished, writableEnded } = response;
+  return 'stream' in response ? writableEnded : writableFinished;
 }
 
 function isOver(response: HttpResponse): boolean {

@@ -1,10 +1,57 @@
-import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import type { LimitFactory } from '../limit/limit.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
+import type { Priority } from '../runtime/priority.js';
+import { checkHeaderName, deadlineHeader, priorityHeader } from '../runtime/propagated.js';
+import type { HttpRequest } from './http-requests.js';
+
+/** A call of grpc-js before its handler begins, as far as it matters here. */
+export interface GrpcRequest {
+  /** Of the method, such as `/shop.v1.Orders/Get`. */
+  readonly path: string;
+  readonly metadata: { get(name: string): unknown[] };
+  /** The address of the caller. */
+  getPeer(): string;
+}
+
+/** What functions of the application are asked about: a request of HTTP/1 or HTTP/2, or a call of gRPC (which has `metadata`). */
+export type IncomingRequest = HttpRequest | GrpcRequest;
 
 /** Options of `createPod`. */
 export interface PodOptions {
   /** What this pod tells callers that ask how busy it is; false = nothing. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
+  /**
+   * How many requests are served at once: `fixed(n)` or `adaptive()`. Others wait before they begin, and are turned away with 503
+   * (RESOURCE_EXHAUSTED) when they wait too long. A request counts until its answer is complete. @defaultValue none: all at once
+   */
+  readonly limit?: LimitFactory | undefined;
+  /** How many requests may wait for the limit. @defaultValue 1000 */
+  readonly maxWaiting?: number | undefined;
+  /** How long a request may wait for the limit, in ms; as a rule `shedAfterMs` of the limit comes first. @defaultValue 10000 */
+  readonly waitTimeoutMs?: number | undefined;
+  /** When a caller that was turned away may try again, in ms; HTTP says it in whole seconds. @defaultValue 1000 */
+  readonly retryAfterMs?: number | undefined;
+  /** Requests that neither wait for the limit nor count: health checks, event streams. @defaultValue none */
+  readonly unlimited?: ((request: IncomingRequest) => boolean) | undefined;
+  /** How long any request may take, in ms. Callers can only shorten it. @defaultValue as long as the caller says */
+  readonly deadlineMs?: number | undefined;
+  /**
+   * The header that says how long the caller will wait, in ms; false = it is not read. gRPC has `grpc-timeout`.
+   * @defaultValue 'x-envoy-expected-rq-timeout-ms'
+   */
+  readonly deadlineHeader?: string | false | undefined;
+  /** The priority of a request. @defaultValue what its caller says, if `trust` says so, else 'default' */
+  readonly priority?: ((request: IncomingRequest) => Priority | undefined) | undefined;
+  /** The header, or gRPC metadata, that says the priority; false = it is not read. @defaultValue 'x-request-priority' */
+  readonly priorityHeader?: string | false | undefined;
+  /** Whose priority counts. Asked only where a caller says one. @defaultValue nobody's */
+  readonly trust?: ((request: IncomingRequest) => boolean) | undefined;
+  /**
+   * Whether code that serves a request can be told which (`pod.context`), so that calls it makes inherit deadline and priority. It
+   * costs every request an AsyncLocalStorage. @defaultValue false
+   */
+  readonly context?: boolean | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
 }
@@ -26,11 +73,28 @@ export interface ReportOptions {
 }
 
 /** The defaults of the numeric options. */
-export const podDefaults: { readonly sampleMs: number } = Object.freeze({ sampleMs: 1_000 });
+export const podDefaults: {
+  readonly sampleMs: number;
+  readonly maxWaiting: number;
+  readonly waitTimeoutMs: number;
+  readonly retryAfterMs: number;
+} = Object.freeze({ sampleMs: 1_000, maxWaiting: 1_000, waitTimeoutMs: 10_000, retryAfterMs: 1_000 });
 
 /** The same, complete and checked. */
 export interface ResolvedPodOptions {
   readonly reports: ResolvedReportOptions | undefined;
+  readonly limit: LimitFactory | undefined;
+  readonly maxWaiting: number;
+  readonly waitTimeoutMs: number;
+  readonly retryAfterMs: number;
+  readonly unlimited: ((request: IncomingRequest) => boolean) | undefined;
+  readonly deadlineMs: number | undefined;
+  /** In lower case. */
+  readonly deadlineHeader: string | undefined;
+  readonly priority: ((request: IncomingRequest) => Priority | undefined) | undefined;
+  readonly priorityHeader: string | undefined;
+  readonly trust: ((request: IncomingRequest) => boolean) | undefined;
+  readonly context: boolean;
   readonly clock: Clock;
 }
 
@@ -42,12 +106,50 @@ export interface ResolvedReportOptions {
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION. */
 export function resolvePodOptions(options: PodOptions): ResolvedPodOptions {
-  checkKeys('options', options, ['reports', 'clock']);
-  const { reports = {}, clock = systemClock } = options;
+  checkKeys('options', options, optionNames);
+  const { reports = {}, limit, deadlineMs, unlimited, priority, trust, clock = systemClock } = options;
+  for (const [name, asked] of Object.entries({ limit, unlimited, priority, trust })) {
+    if (asked !== undefined) checkFunction(name, asked);
+  }
+  const longestMs = { min: 1, max: 86_400_000 };
   checkFunction('clock.now', clock?.now);
   checkFunction('clock.timer', clock.timer);
-  return { reports: reports === false ? undefined : resolveReportOptions(reports), clock };
+  return {
+    reports: reports === false ? undefined : resolveReportOptions(reports),
+    limit,
+    maxWaiting: checkNumber('maxWaiting', options.maxWaiting, podDefaults.maxWaiting, {
+      min: 0,
+      max: 1_000_000,
+      integer: true,
+    }),
+    waitTimeoutMs: checkNumber('waitTimeoutMs', options.waitTimeoutMs, podDefaults.waitTimeoutMs, longestMs),
+    retryAfterMs: checkNumber('retryAfterMs', options.retryAfterMs, podDefaults.retryAfterMs, longestMs),
+    unlimited,
+    deadlineMs: deadlineMs === undefined ? undefined : checkNumber('deadlineMs', deadlineMs, 0, longestMs),
+    deadlineHeader: checkHeaderName('deadlineHeader', options.deadlineHeader, deadlineHeader),
+    priority,
+    priorityHeader: checkHeaderName('priorityHeader', options.priorityHeader, priorityHeader),
+    trust,
+    context: checkBoolean('context', options.context, false),
+    clock,
+  };
 }
+
+const optionNames: readonly (keyof PodOptions)[] = [
+  'reports',
+  'limit',
+  'maxWaiting',
+  'waitTimeoutMs',
+  'retryAfterMs',
+  'unlimited',
+  'deadlineMs',
+  'deadlineHeader',
+  'priority',
+  'priorityHeader',
+  'trust',
+  'context',
+  'clock',
+];
 
 function resolveReportOptions(reports: ReportOptions): ResolvedReportOptions {
   if (typeof reports !== 'object' || reports === null) throw optionError('reports', 'an object, or false', reports);

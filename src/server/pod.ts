@@ -1,17 +1,23 @@
 import cluster from 'node:cluster';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import type { CallContext } from '../runtime/call-context.js';
 import { checkFunction } from '../runtime/check.js';
+import { SharedTimers } from '../runtime/shared-timers.js';
+import { Admission } from './admission.js';
 import { readText } from './cpu-limit.js';
 import { type FastifyPlugin, fastifyPlugin } from './fastify.js';
-import { countGrpcCall } from './grpc-calls.js';
-import { reportOn } from './http-report.js';
+import { GrpcCalls, grpcCallOf } from './grpc-calls.js';
+import { HttpAdmission } from './http-admission.js';
 import { type HttpRequest, HttpRequests, type HttpResponse } from './http-requests.js';
 import { type InFlightSource, LoadReporter } from './load-reporter.js';
 import { type PodOptions, resolvePodOptions } from './options.js';
 import type { ReportedLoad } from './reported-load.js';
 import { RequestCount } from './request-count.js';
+import { RequestHeaders } from './request-headers.js';
+import { RequestRules } from './request-rules.js';
 import { Samples } from './samples.js';
+import { noContext, ServedContext } from './served-context.js';
 import { PrimaryCounts, WorkerCount } from './worker-counts.js';
 
 /** A listener of `http.createServer` or `http2.createSecureServer`. */
@@ -19,6 +25,7 @@ type Listener<Request, Response> = (request: Request, response: Response) => unk
 
 /** What a context of Koa has. */
 interface KoaContext {
+  respond?: boolean;
   readonly req: IncomingMessage | Http2ServerRequest;
   readonly res: ServerResponse | Http2ServerResponse;
 }
@@ -42,17 +49,34 @@ export interface Pod extends AsyncDisposable {
    * is not imported here.
    */
   readonly grpc: (method: unknown, call: unknown) => never;
+  /**
+   * Aborts when the caller of a request leaves before its answer is complete, and at the deadline: for what the handler waits for.
+   *
+   * @param request What Node gave the listener (Express's and Nest's are the same; `request.raw` of Fastify, `context.req` of Koa),
+   * or the call a handler of grpc-js gets.
+   */
+  signal(request: object): AbortSignal;
+  /**
+   * Which request is being served by the code that runs now; with `context: true`. Pass it to clients, whose calls then inherit
+   * deadline and priority: `createDispatcher(target, { propagate: { context: pod.context } })`.
+   */
+  readonly context: CallContext;
   /** Requests in flight in this process. */
   readonly inFlight: number;
   /** What a report would say now. */
   readonly load: ReportedLoad;
+  /** The limit on running requests now, those that wait for it, and how many were turned away because of it; undefined without one. */
+  readonly limit:
+    | { readonly max: number; readonly running: number; readonly waiting: number; readonly shed: number }
+    | undefined;
   /** Ends the sampling; requests are counted as before. */
   close(): Promise<void>;
 }
 
 /**
  * Counts the requests of this process, and tells callers that ask how busy it is. evenkeel's clients ask by themselves, with the
- * request header `endpoint-load-metrics-format`.
+ * request header `endpoint-load-metrics-format`. Requests whose deadline is over, or whose caller is gone, are not begun; with a
+ * `limit` neither are those that wait too long.
  *
  * @throws EVENKEEL_OPTION for invalid options.
  * @example const pod = createPod(); http.createServer(pod.http(app)).listen(8080);
@@ -66,15 +90,19 @@ class ServingPod implements Pod {
   readonly fastify: FastifyPlugin;
   readonly koa: Pod['koa'];
   readonly grpc: Pod['grpc'];
+  readonly context: CallContext;
   readonly #count = new RequestCount();
-  readonly #requests = new HttpRequests(this.#count);
+  readonly #http: HttpAdmission;
+  readonly #admission: Admission | undefined;
+  readonly #timers: SharedTimers;
   readonly #reporter: LoadReporter | undefined;
   readonly #samples: Samples | undefined;
   /** What adds up the workers of a cluster. */
   readonly #workers: { close(): void } | undefined;
 
   constructor(options: PodOptions) {
-    const { reports, clock } = resolvePodOptions(options);
+    const resolved = resolvePodOptions(options);
+    const { reports, limit, clock } = resolved;
     if (reports !== undefined) {
       let source: InFlightSource = this.#count;
       if (cluster.isWorker) {
@@ -85,18 +113,39 @@ class ServingPod implements Pod {
       this.#samples = new Samples({ ...reports, clock, count: this.#count, read: readText });
       this.#reporter = new LoadReporter(source, this.#samples);
     }
+    const context = resolved.context ? new ServedContext() : undefined;
+    this.context = context ?? noContext;
+    this.#timers = new SharedTimers(clock);
+    this.#admission = limit === undefined ? undefined : new Admission({ ...resolved, limit });
+    const parts = {
+      clock,
+      timers: this.#timers,
+      rules: new RequestRules(resolved),
+      reporter: this.#reporter,
+      admission: this.#admission,
+      context,
+    };
+    const http = new HttpAdmission({
+      ...parts,
+      requests: new HttpRequests(this.#count),
+      headers: new RequestHeaders({ deadline: resolved.deadlineHeader, priority: resolved.priorityHeader }),
+    });
+    this.#http = http;
+    const grpc = new GrpcCalls({ ...parts, count: this.#count, priorityHeader: resolved.priorityHeader });
     // Functions, since they are handed on without their object.
-    this.express = (request, response, next) => {
-      this.#began(request, response);
-      next();
+    this.express = (request, response, next) => void http.begin(request, response, () => next());
+    this.koa = (koa, next) => {
+      const leave = (): void => {
+        koa.respond = false;
+      };
+      return http.begin(koa.req, koa.res, next, leave) as Promise<unknown>;
     };
-    this.koa = ({ req, res }, next) => {
-      this.#began(req, res);
-      return next();
-    };
-    this.fastify = fastifyPlugin((request, response) => this.#began(request, response));
-    this.grpc = (_method, call) => {
-      countGrpcCall(call as never, this.#count, this.#reporter);
+    this.fastify = fastifyPlugin({
+      begin: (request, response, serve, leave) => void http.begin(request, response, serve, leave),
+      resume: context && ((response, serve) => http.resume(response, serve)),
+    });
+    this.grpc = (method, call) => {
+      grpc.begin(method as never, call as never);
       return call as never;
     };
   }
@@ -105,11 +154,15 @@ class ServingPod implements Pod {
     listener: Listener<Request, Response>,
   ): Listener<Request, Response> {
     checkFunction('listener', listener);
-    const began = (request: HttpRequest, response: HttpResponse): void => this.#began(request, response);
+    const http = this.#http;
     return function (this: unknown, request, response) {
-      began(request, response);
-      return listener.call(this, request, response);
+      return http.begin(request, response, () => listener.call(this, request, response));
     };
+  }
+
+  signal(request: object): AbortSignal {
+    if (isGrpcCall(request)) return grpcCallOf(request).signal;
+    return this.#http.callOf(request as HttpRequest).signal;
   }
 
   get inFlight(): number {
@@ -120,6 +173,13 @@ class ServingPod implements Pod {
     return this.#reporter?.load ?? { named_metrics: {} };
   }
 
+  get limit(): Pod['limit'] {
+    const admission = this.#admission;
+    if (admission === undefined) return undefined;
+    const { max, running, waiting, shed } = admission;
+    return { max, running, waiting, shed };
+  }
+
   async close(): Promise<void> {
     this.#samples?.close();
     this.#workers?.close();
@@ -128,9 +188,9 @@ class ServingPod implements Pod {
   [Symbol.asyncDispose](): Promise<void> {
     return this.close();
   }
+}
 
-  #began(request: HttpRequest, response: HttpResponse): void {
-    if (!this.#requests.began(request, response)) return;
-    if (this.#reporter !== undefined) reportOn(request, response, this.#reporter);
-  }
+function isGrpcCall(request: object): request is { readonly metadata: object } {
+  const { metadata } = request as { readonly metadata?: unknown };
+  return typeof metadata === 'object' && metadata !== null && !('rawHeaders' in request);
 }

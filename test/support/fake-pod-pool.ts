@@ -1,4 +1,6 @@
 import type { Dispatcher, Pool } from 'undici';
+import { RequestDeadline } from '../../src/adapter/http/request-deadline.js';
+import { Propagation } from '../../src/adapter/kit/index.js';
 import { Call } from '../../src/adapter/undici/call.js';
 import { Caller as CallersSide } from '../../src/adapter/undici/caller.js';
 import { type Asked, HedgedCall, type HedgedCallOwner } from '../../src/adapter/undici/hedged-call.js';
@@ -144,6 +146,7 @@ export class ForkFixture implements HedgedCallOwner {
   readonly origin: string = 'http://orders.shop:8080';
   readonly isClosing = false;
   readonly destroyedBy = undefined;
+  readonly propagation: Propagation = new Propagation({ deadlineHeader: false });
   /** All that arrived, in order. */
   readonly requests: ArrivedRequest[] = [];
   readonly attempts: ObserverEvents['attemptEnded'][] = [];
@@ -183,7 +186,7 @@ export class ForkFixture implements HedgedCallOwner {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
     const call = new HedgedCall(this, { options: asked, key: undefined, handler: caller.handler });
-    if (deadlineMs !== undefined) call.limit(this.timers.start(deadlineMs, call));
+    if (deadlineMs !== undefined) call.limit(new RequestDeadline(this, deadlineMs, undefined, call));
     call.begin();
     return caller;
   }
@@ -214,7 +217,6 @@ export class ForkFixture implements HedgedCallOwner {
     return this.balancer.snapshot().endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0);
   }
 
-  priorityOf(): undefined {}
   heardReport(): void {}
   waits(): void {}
   served(): void {}

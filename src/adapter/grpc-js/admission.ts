@@ -20,8 +20,6 @@ export interface AdmissionOptions {
   readonly waitForEndpoints?: boolean | undefined;
   /** Whether the Service is known to have no usable endpoint, as opposed to none with weight just now. */
   readonly isEmpty: () => boolean;
-  /** The limit on running calls, where there is one. */
-  readonly limit: () => { readonly max: number; readonly running: number } | undefined;
 }
 
 /** How often waiting calls are counted anew while their number is at its limit, in ms. */
@@ -39,7 +37,6 @@ export class Admission {
   readonly #maxWaiting: number;
   readonly #waitForEndpoints: boolean;
   readonly #isEmpty: () => boolean;
-  readonly #limit: AdmissionOptions['limit'];
   readonly #changed: () => void;
   readonly #full: Refusal;
   /** What can be picked, once a first set is known. */
@@ -64,7 +61,6 @@ export class Admission {
     this.#maxWaiting = options.maxWaiting ?? balancerDefaults.maxWaiting;
     this.#waitForEndpoints = options.waitForEndpoints ?? balancerDefaults.waitForEndpoints;
     this.#isEmpty = options.isEmpty;
-    this.#limit = options.limit;
     this.#changed = changed;
     const full = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
     this.#full = new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
@@ -133,9 +129,6 @@ export class Admission {
       }, RECOUNT_MS);
       return this.#full;
     }
-    const limit = this.#limit();
-    // grpc-js serves waiting calls in order of arrival: more than run at once would wait until nobody wants their answer.
-    if (limit !== undefined && limit.running >= limit.max && this.#waiting >= limit.max) return this.#overload(limit);
     this.#waiting++;
     this.#patience ??= this.#clock.timer(() => {
       this.#patience = undefined;
@@ -185,11 +178,6 @@ export class Admission {
       return this.#because('EVENKEEL_NOT_READY', `no endpoint can be reached (${describe(set)})`);
     }
     return undefined;
-  }
-
-  #overload({ max, running }: { readonly max: number; readonly running: number }): Refusal {
-    const why = `${this.#service}: overloaded: ${running} of ${max} calls are running, and as many wait (limit)`;
-    return new Refusal(new EvenkeelError('EVENKEEL_OVERLOAD', why), status.RESOURCE_EXHAUSTED);
   }
 
   #because(code: EvenkeelError['code'], why: string): Refusal {

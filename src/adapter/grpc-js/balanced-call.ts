@@ -2,6 +2,7 @@ import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js
 import { type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
 import { observes, reportAttempt } from '../kit/index.js';
 import type { Leaf } from './leaf.js';
+import type { LimitPlace } from './limit-place.js';
 import { loadReportOf } from './load-report.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
@@ -32,6 +33,8 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   /** When the answer began, on the balancer's clock. */
   answeredMs: number | undefined;
   messages = 0;
+  /** While it waits for the limit on running calls, and until it is placed. */
+  place: LimitPlace | undefined;
 
   constructor(history: MethodHistory, clock: Clock) {
     this.history = history;
@@ -82,6 +85,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
       else this.history.streaming = true;
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
+    this.place?.leave();
     return status;
   }
 
@@ -98,6 +102,8 @@ export interface AttemptOwner {
   heardReport(): void;
   /** A call ended: a waiting one may begin. */
   roomMade(): void;
+  /** A call that waited for the limit has its place, or is turned away. */
+  placed(): void;
 }
 
 /** One pick that was made, in the form grpc-js wants it. Its lease begins with the pick and ends with the attempt. */
@@ -165,7 +171,7 @@ export class Attempt implements experimental.PickResult {
     const outcome =
       code === statusCode.OK && report === undefined
         ? outcomes.success
-        : outcomeOf({ code, details, metadata, quiet }, report);
+        : outcomeOf({ code, details, metadata, quiet, endpoint: this.lease.endpoint }, report);
     // No Error: its stack would be grpc-js's, and in an outage there are thousands a second.
     if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
     else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();

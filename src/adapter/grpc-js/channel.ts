@@ -1,5 +1,6 @@
-import { Channel, ChannelCredentials, type ClientOptions } from '@grpc/grpc-js';
-import { EvenkeelError } from '../../index.js';
+import { Channel, ChannelCredentials, type ClientOptions, type Deadline } from '@grpc/grpc-js';
+import { EvenkeelError, type Priority } from '../../index.js';
+import { dateIn, inheritedPriority, remainingOf } from '../kit/index.js';
 import { type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
 import { registeredName } from './register.js';
 import { HiddenOptions } from './resolver.js';
@@ -52,10 +53,41 @@ class BalancedChannel extends Channel {
     hidden.channel = this;
   }
 
+  /** Calls made while a request is served get no more time than is left of it. grpc-js says so to the server. */
+  override createCall(
+    ...[method, deadline, host, parentCall, propagateFlags]: Parameters<Channel['createCall']>
+  ): ReturnType<Channel['createCall']> {
+    const { propagation } = this.#hidden.options;
+    const served = propagation.served();
+    const remainingMs = remainingOf(served);
+    const own = remainingMs === undefined ? deadline : sooner(deadline, dateIn(remainingMs));
+    const call = super.createCall(method, own, host, parentCall, propagateFlags);
+    const priority = inheritedPriority(served);
+    if (priority !== undefined && propagation.priorityHeader !== undefined) {
+      sayPriority(call, propagation.priorityHeader, priority);
+    }
+    return call;
+  }
+
   override close(): void {
     this.#hidden.closed = true;
     super.close();
   }
+}
+
+/** Has a call say a priority, unless its caller does. Where it is placed, nothing is left of the request that is being served. */
+function sayPriority(call: ReturnType<Channel['createCall']>, name: string, priority: Priority): void {
+  const { start } = call;
+  call.start = (metadata, listener) => {
+    const own = metadata.clone();
+    if (own.get(name).length === 0) own.set(name, priority);
+    start.call(call, own, listener);
+  };
+}
+
+/** The sooner of two dates. */
+function sooner(deadline: Deadline, date: number): Deadline {
+  return Number(deadline) <= date ? deadline : date;
 }
 
 function twoCopies(): EvenkeelError {

@@ -1,18 +1,32 @@
 import type { ChannelOptions, Metadata } from '@grpc/grpc-js';
-import { type BalancingOptions, type Clock, EvenkeelError, type Rng, systemClock, systemRng } from '../../index.js';
+import {
+  type BalancingOptions,
+  type Clock,
+  EvenkeelError,
+  type Priority,
+  type Rng,
+  systemClock,
+  systemRng,
+} from '../../index.js';
 import {
   balancingOptionNames,
   checkBalancingOptions,
   checkBoolean,
   checkFunction,
   checkNumber,
+  isPriority,
   optionError,
+  type PropagateOptions,
+  Propagation,
   unknownOption,
 } from '../kit/index.js';
 import type { ChannelBalancer } from './channel-balancer.js';
 
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
 export type CallKey = (metadata: Metadata) => string | null | undefined;
+
+/** Reads the priority from a call's metadata; undefined = default. */
+export type CallPriority = (metadata: Metadata) => Priority | undefined;
 
 /** Options of grpc-js it has types for. */
 type KnownGrpcOptions = {
@@ -31,6 +45,14 @@ export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcO
    * @defaultValue none: calls have no affinity
    */
   readonly key?: string | CallKey | undefined;
+  /**
+   * Which calls go first where they wait for the `limit`, and which are turned away first: the name of a metadata entry, or a
+   * function. Called for every call. @defaultValue the entry `propagate.priorityHeader`, which calls made for a request that is being
+   * served inherit from it (`propagate.context`)
+   */
+  readonly priority?: string | CallPriority | undefined;
+  /** What goes along with a call besides `grpc-timeout`: its priority. @defaultValue {}, see `PropagateOptions` */
+  readonly propagate?: Omit<PropagateOptions, 'deadlineHeader'> | undefined;
   /** Connections kept open to each pod; a call uses the one with the fewest calls. @defaultValue 1 */
   readonly connections?: number | undefined;
   /**
@@ -60,6 +82,10 @@ export interface ResolvedGrpcOptions {
   /** For `createBalancer`. */
   readonly balancing: BalancingOptions;
   readonly key: CallKey | undefined;
+  readonly priority: CallPriority | undefined;
+  /** Whether calls have priorities that their metadata does not say. */
+  readonly hasPriority: boolean;
+  readonly propagation: Propagation;
   readonly connections: number;
   readonly maxConcurrentStreams: number;
   readonly healthService: string;
@@ -71,6 +97,8 @@ export interface ResolvedGrpcOptions {
 
 const ownNames = [
   'key',
+  'priority',
+  'propagate',
   'connections',
   'maxConcurrentStreams',
   'healthService',
@@ -105,9 +133,13 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   const { key, healthService = '', onBalancer, clock = systemClock, rng = systemRng } = options;
   if (typeof healthService !== 'string') throw optionError('healthService', 'the name of a service', healthService);
   if (onBalancer !== undefined) checkFunction('onBalancer', onBalancer);
+  const propagation = new Propagation(options.propagate, ['context', 'priorityHeader']);
   return {
     balancing,
     key: resolveKey(key),
+    priority: resolvePriority(options.priority, propagation.priorityHeader),
+    hasPriority: options.priority !== undefined,
+    propagation,
     connections: checkNumber('connections', options.connections, 1, {
       min: 1,
       max: 100,
@@ -123,6 +155,22 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     onBalancer,
     clock,
     rng,
+  };
+}
+
+function resolvePriority(
+  priority: string | CallPriority | undefined,
+  header: string | undefined,
+): CallPriority | undefined {
+  if (typeof priority === 'function') return priority;
+  if (priority !== undefined && (typeof priority !== 'string' || !/^[0-9a-z_.-]+$/i.test(priority))) {
+    throw optionError('priority', 'the name of a metadata entry, or a function', priority);
+  }
+  const name = priority ?? header;
+  if (name === undefined) return undefined;
+  return (metadata) => {
+    const [value] = metadata.get(name);
+    return isPriority(value) ? value : undefined;
   };
 }
 

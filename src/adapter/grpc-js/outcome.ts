@@ -1,5 +1,6 @@
 import { type Metadata, status } from '@grpc/grpc-js';
-import { type LoadReport, type Outcome, outcomes } from '../../index.js';
+import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../index.js';
+import { addressMark, notBegunHeader } from '../kit/index.js';
 
 /** What the status codes of gRPC say about the endpoint, as opposed to the call. */
 const outcomeByCode: Readonly<Record<status, Outcome>> = {
@@ -38,15 +39,23 @@ export interface EndedCall {
   readonly metadata: Metadata;
   /** Whether the end of a time says nothing about the endpoint: the answer had begun, or the method may be quiet. */
   readonly quiet: boolean;
+  readonly endpoint?: Endpoint | undefined;
 }
 
 /** The one table from gRPC's ends to outcomes. */
-export function outcomeOf({ code, details, metadata, quiet }: EndedCall, report?: LoadReport): Outcome {
+export function outcomeOf({ code, details, metadata, quiet, endpoint }: EndedCall, report?: LoadReport): Outcome {
   // Codes outside the list count as UNKNOWN (gRFC A54 leaves them to the reader).
   const outcome = outcomeByCode[code] ?? outcomes.status;
   if (outcome.kind === 'success') return report === undefined ? outcome : { ...outcome, report };
   if (outcome.kind === 'cancelled') return outcome;
   const pushbackMs = pushbackOf(metadata);
+  if (isNotBegun(metadata, endpoint)) {
+    return {
+      kind: 'not-started',
+      cause: 'overload',
+      ...(pushbackMs !== undefined && pushbackMs >= 0 && { retryAfterMs: pushbackMs }),
+    };
+  }
   if (pushbackMs !== undefined) {
     return pushbackMs < 0 ? outcomes.overload : { ...outcomes.overload, retryAfterMs: pushbackMs };
   }
@@ -58,6 +67,13 @@ export function outcomeOf({ code, details, metadata, quiet }: EndedCall, report?
     if (code === status.INTERNAL) return outcomes.protocol;
   }
   return outcome;
+}
+
+/** Whether this very server says it has not begun the call, and not one behind it. */
+function isNotBegun(metadata: Metadata, endpoint: Endpoint | undefined): boolean {
+  if (endpoint === undefined) return false;
+  const [mark] = metadata.get(notBegunHeader);
+  return mark !== undefined && mark === addressMark(endpoint.address, endpoint.port);
 }
 
 /** How long the server asks not to be called again, in ms; negative: it asks not to be tried again at all (gRFC A6). */

@@ -1,10 +1,12 @@
 import { experimental, type Metadata } from '@grpc/grpc-js';
-import { type Balancer, outcomes, type PickOptions } from '../../index.js';
-import { loadReportFormatHeader, notify, type ReportAsking } from '../kit/index.js';
+import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
+import { checkPriority, loadReportFormatHeader, notify, type ReportAsking } from '../kit/index.js';
 import type { Admission } from './admission.js';
 import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
+import { LimitPlace } from './limit-place.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
+import type { Refusal } from './refusal.js';
 
 const queued: experimental.PickResult = Object.freeze({
   pickResultType: experimental.PickResultType.QUEUE,
@@ -42,13 +44,23 @@ export class BalancerPicker implements experimental.Picker {
     const info: unknown = extraPickInfo;
     const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
     call.another();
-    const lease = this.#balancer.pick(this.#pickOptions(call, metadata));
+    const refusal = call.place?.refusal;
+    if (refusal !== undefined) {
+      call.place = undefined;
+      // The balancer has told its observer.
+      return refusal.result();
+    }
+    if (call.place?.isWaiting) return queued;
+    const options = this.#pickOptions(call, metadata);
+    const lease = call.place?.take() ?? this.#balancer.pick(options);
+    call.place = undefined;
     const leaf = lease?.handle.leastBusy();
     if (lease === undefined || leaf === undefined) {
       lease?.end(outcomes.notStarted);
-      return this.#notNow(metadata);
+      return this.#notNow(call, metadata, options);
     }
     this.#admission.placed();
+    this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
     if (this.#asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
@@ -72,9 +84,41 @@ export class BalancerPicker implements experimental.Picker {
     }
   }
 
-  #notNow(metadata: Metadata): experimental.PickResult {
-    const refusal = this.#admission.refusal ?? this.#admission.wait();
-    if (refusal === undefined) return queued;
+  #priorityOf(metadata: Metadata): Priority | undefined {
+    try {
+      const priority = this.#options.priority?.(metadata);
+      return priority === undefined ? undefined : checkPriority(priority);
+    } catch (error) {
+      notify(this.#balancer.observer, 'warned', { message: 'priority threw; the call has none', error });
+      return undefined;
+    }
+  }
+
+  #sayPriority(metadata: Metadata): void {
+    const { priorityHeader } = this.#options.propagation;
+    if (!this.#options.hasPriority || priorityHeader === undefined || metadata.get(priorityHeader).length > 0) return;
+    const priority = this.#priorityOf(metadata);
+    if (priority !== undefined && priority !== 'default') metadata.set(priorityHeader, priority);
+  }
+
+  #notNow(
+    call: BalancedCall,
+    metadata: Metadata,
+    options: PickOptions<PodConnection> | undefined,
+  ): experimental.PickResult {
+    const { limit } = this.#balancer;
+    const refusal = this.#admission.refusal;
+    if (refusal === undefined && limit !== undefined && limit.running >= limit.max) {
+      const acquired = (signal: AbortSignal): Promise<Lease<PodConnection>> =>
+        this.#balancer.acquire({ ...options, signal, priority: this.#priorityOf(metadata) });
+      call.place = new LimitPlace(acquired, () => this.#owner.placed());
+      return queued;
+    }
+    const turnedAway = refusal ?? this.#admission.wait();
+    return turnedAway === undefined ? queued : this.#refused(turnedAway, metadata);
+  }
+
+  #refused(refusal: Refusal, metadata: Metadata): experimental.PickResult {
     const waits = metadata.getOptions().waitForReady === true && !refusal.final;
     if (!waits) notify(this.#balancer.observer, 'refused', { error: refusal.error });
     return refusal.result();

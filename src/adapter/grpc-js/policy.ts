@@ -89,6 +89,8 @@ class Running implements RunningPolicy, AttemptOwner {
   readonly #asking: ReportAsking | undefined;
   #state: connectivityState = connectivityState.CONNECTING;
   #publishing = false;
+  /** Calls that waited for the limit are to be tried again. */
+  #hasPlaced = false;
   #stopped = false;
 
   constructor(helper: experimental.ChannelControlHelper, parts: PolicyParts) {
@@ -103,7 +105,6 @@ class Running implements RunningPolicy, AttemptOwner {
         service: presence.service,
         clock,
         isEmpty: () => this.balancer.snapshot().state === 'empty',
-        limit: () => this.balancer.limit,
       },
       () => this.#schedule(),
     );
@@ -130,7 +131,7 @@ class Running implements RunningPolicy, AttemptOwner {
   }
 
   get waiting(): number {
-    return this.#admission.waiting;
+    return this.#admission.waiting + this.balancer.snapshot().waiting;
   }
 
   heardReport(): void {
@@ -139,6 +140,11 @@ class Running implements RunningPolicy, AttemptOwner {
 
   roomMade(): void {
     if (this.#admission.waiting > 0) this.#schedule();
+  }
+
+  placed(): void {
+    this.#hasPlaced = true;
+    this.#schedule();
   }
 
   turnAway(): void {
@@ -204,9 +210,12 @@ class Running implements RunningPolicy, AttemptOwner {
     const state = admission.assess();
     const { refusal, waiting } = admission;
     const again =
-      refusal?.final === true || (waiting > 0 && (state === connectivityState.READY || refusal !== undefined));
+      this.#hasPlaced ||
+      refusal?.final === true ||
+      (waiting > 0 && (state === connectivityState.READY || refusal !== undefined));
     if (state === this.#state && !again) return;
     this.#state = state;
+    this.#hasPlaced = false;
     admission.retrying();
     this.#helper.updateState(state, this.#picker, refusal?.error.message ?? null);
   }

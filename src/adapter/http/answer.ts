@@ -1,5 +1,5 @@
-import { type LoadReport, type Outcome, outcomes } from '../../index.js';
-import { parseLoadReport } from '../kit/index.js';
+import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../index.js';
+import { addressMark, notBegunHeader, parseLoadReport } from '../kit/index.js';
 
 /** Longest wait a Retry-After is believed, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
@@ -13,12 +13,27 @@ export function reportOf(header: unknown): LoadReport | undefined {
 }
 
 /**
- * What an answer says about the pod: 5xx is a failure, pushback is overload, all else (404 included) is work done.
- * With `report`, what the pod says about itself goes along.
+ * What an answer says about the pod: 5xx is a failure, pushback is overload, all else (404 included) is work done. A pod that says it
+ * has not begun the request has not failed: the request may be sent elsewhere. With `report`, what the pod says about itself goes
+ * along.
  */
-export function outcomeOfAnswer(status: number, header: HeaderOf, report: LoadReport | undefined): Outcome {
+export function outcomeOfAnswer(
+  status: number,
+  header: HeaderOf,
+  report: LoadReport | undefined,
+  endpoint?: Endpoint,
+): Outcome {
   const outcome = outcomeOfStatus(status, header);
+  if (status === 503 && endpoint !== undefined && isNotBegun(header, endpoint)) {
+    return { ...outcome, kind: 'not-started', cause: 'overload' };
+  }
   return report === undefined ? outcome : { ...outcome, report };
+}
+
+/** Whether this very pod says so, and not a server behind it. */
+function isNotBegun(header: HeaderOf, { address, port }: Endpoint): boolean {
+  const mark = header(notBegunHeader);
+  return typeof mark === 'string' && mark === addressMark(address, port);
 }
 
 function outcomeOfStatus(status: number, header: HeaderOf): Outcome {

@@ -50,6 +50,7 @@ export type { EndedAttempt } from '../../retry/ended-attempt.js';
 export type { RetryPolicy } from '../../retry/retry-policy.js';
 export { type Attempt, TriedEndpoints } from '../../retry/tried-endpoints.js';
 export { offAbort, onAbort } from '../../runtime/abort-listeners.js';
+export type { CallContext, ServedRequest } from '../../runtime/call-context.js';
 export {
   checkBoolean,
   checkFunction,
@@ -62,14 +63,19 @@ export {
 } from '../../runtime/check.js';
 export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
+export { addressMark, notBegunHeader } from '../../runtime/not-begun.js';
+export { checkPriority, isPriority } from '../../runtime/priority.js';
+export { formatDeadline, parseDeadline, shorter } from '../../runtime/propagated.js';
 export { drawIndex, jittered } from '../../runtime/rng.js';
 export { type SharedTimer, SharedTimers, type Timed } from '../../runtime/shared-timers.js';
 export { afterPendingIo } from '../../runtime/turn.js';
+export { dateIn, untilDate } from '../../runtime/wall-clock.js';
 export { applyStages } from '../../stage/stage.js';
 export { checkLeaveCode, closeFrame } from './close-frame.js';
 export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
 export { type Dial, type DialledConnection, type Opening, Site } from './dial.js';
 export { type OpenSocketOptions, openSocket } from './open-socket.js';
+export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
 export { ReportAsking } from './report-asking.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {

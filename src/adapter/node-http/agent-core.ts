@@ -5,8 +5,19 @@ import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../i
 import type { DeadlineOf } from '../http/deadline-rule.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
+import { RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
-import { loadReportFormatHeader, type ReportAsking, SharedTimers } from '../kit/index.js';
+import {
+  checkPriority,
+  formatDeadline,
+  inheritedPriority,
+  loadReportFormatHeader,
+  type Propagation,
+  parseDeadline,
+  type ReportAsking,
+  remainingOf,
+  SharedTimers,
+} from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Fallback } from './fallback.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
@@ -20,6 +31,7 @@ export interface AgentCoreParts {
   readonly fallback: Fallback;
   readonly key: ((request: ClientRequest) => string | null | undefined) | undefined;
   readonly priority: ((request: ClientRequest) => Priority | undefined) | undefined;
+  readonly propagation: Propagation;
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
@@ -68,10 +80,6 @@ export class AgentCore implements CallOwner {
 
   get isClosing(): boolean {
     return this.balancer.snapshot().state === 'closed';
-  }
-
-  priorityOf(request: ClientRequest): Priority | undefined {
-    return this.#parts.priority?.(request);
   }
 
   heardReport(): void {
@@ -142,15 +150,24 @@ export class AgentCore implements CallOwner {
   }
 
   #begin(request: ClientRequest): void {
-    const { key, deadlineOf, asking } = this.#parts;
+    const { key, deadlineOf, asking, propagation, priority: priorityOf } = this.#parts;
     if (asking?.next() === true) askForReport(request);
     const call = new Call(this, request, key?.(request) ?? undefined);
+    const served = propagation.served();
+    const given = priorityOf?.(request);
+    const priority = given === undefined ? inheritedPriority(served) : checkPriority(given);
+    call.priority = priority;
     const limitMs = deadlineOf?.(request);
-    if (limitMs !== undefined) {
+    const inheritedMs = remainingOf(served);
+    let remainingMs: number | undefined;
+    if (limitMs !== undefined || inheritedMs !== undefined) {
       // Our timers have no context; what follows from this one is the caller's.
       const timedOut = AsyncResource.bind(() => call.timedOut());
-      call.limit(this.timers.start(limitMs, { timedOut }));
+      const deadline = new RequestDeadline(this, limitMs, inheritedMs, { timedOut });
+      call.limit(deadline);
+      remainingMs = deadline.limitMs;
     }
+    say(request, propagation, remainingMs, priority);
     call.begin();
   }
 
@@ -185,6 +202,25 @@ const SLASH = 47;
 function askForReport(request: ClientRequest): void {
   if (request.headersSent || request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
   if (!request.hasHeader(loadReportFormatHeader)) request.setHeader(loadReportFormatHeader, 'TEXT');
+}
+
+/**
+ * Says how long the caller will wait, and its priority, unless Node has put the head together. Never longer than what a header of
+ * the caller's says.
+ */
+function say(
+  request: ClientRequest,
+  { deadlineHeader, priorityHeader }: Propagation,
+  remainingMs: number | undefined,
+  priority: Priority | undefined,
+): void {
+  if (request.headersSent || request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
+  if (remainingMs !== undefined && deadlineHeader !== undefined) {
+    const said = parseDeadline(request.getHeader(deadlineHeader));
+    if (said === undefined || remainingMs < said) request.setHeader(deadlineHeader, formatDeadline(remainingMs));
+  }
+  if (priority === undefined || priority === 'default' || priorityHeader === undefined) return;
+  if (!request.hasHeader(priorityHeader)) request.setHeader(priorityHeader, priority);
 }
 
 /** `*` is the target itself; anything else that is no path must be one of its URLs. */

@@ -19,6 +19,8 @@ import {
   checkFunction,
   checkKeys,
   optionError,
+  type PropagateOptions,
+  Propagation,
   pickNames,
   ReportAsking,
 } from '../kit/index.js';
@@ -37,8 +39,8 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
   readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
   /**
-   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for requests that
-   * wait. @defaultValue 'default' for all
+   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
+   * @defaultValue that of the request being served (`propagate.context`), else 'default'
    */
   readonly priority?: ((request: ClientRequest) => Priority | undefined) | undefined;
   /**
@@ -54,6 +56,11 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
    * ignore it. @defaultValue true
    */
   readonly askForReports?: boolean | undefined;
+  /**
+   * What goes along with a request: its deadline, as it is when the request begins, and its priority.
+   * @defaultValue {}, see `PropagateOptions`
+   */
+  readonly propagate?: PropagateOptions | undefined;
   /** What is retried on another pod: requests without a connection, because Node sends a request once. */
   readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'> | undefined;
 }
@@ -103,6 +110,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     'deadlineMs',
     'clusterDomain',
     'askForReports',
+    'propagate',
   ]);
   const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
@@ -125,6 +133,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     fallback: new Fallback({ fallbackAgent, protocol, clock, drainTimeoutMs }),
     key,
     priority,
+    propagation: new Propagation(options.propagate),
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     clock,
     drainTimeoutMs,

@@ -5,6 +5,7 @@ import { TLSSocket } from 'node:tls';
 import {
   type Balancer,
   type Clock,
+  type Endpoint,
   type Lease,
   type LoadReport,
   type Outcome,
@@ -14,15 +15,9 @@ import {
 import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
+import type { RequestDeadline } from '../http/request-deadline.js';
 import { explainSilentEnd } from '../http/silent-end.js';
-import {
-  type AttemptedCall,
-  Attempts,
-  loadReportHeader,
-  outcomeAtDeadline,
-  type SharedTimer,
-  type Timed,
-} from '../kit/index.js';
+import { type AttemptedCall, Attempts, loadReportHeader, outcomeAtDeadline, type Timed } from '../kit/index.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
 import { outcomeOfBroken } from './outcome.js';
 import { PendingRequest } from './pending-request.js';
@@ -34,7 +29,6 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The target, for messages. */
   readonly origin: string;
-  priorityOf(request: ClientRequest): Priority | undefined;
   /** A pod said how busy it is. */
   heardReport(): void;
   /** A request waits for a pod; a request waits no more. */
@@ -51,6 +45,8 @@ export interface CallOwner {
  */
 export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
+  /** Set before it begins. */
+  priority: Priority | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #attempts: Attempts<PodAgent>;
   /** While it has no socket. */
@@ -58,11 +54,13 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   /** It has its socket, or failed, or its caller gave it up: it wants none any more. */
   #settled = false;
   /** When it has to be over, if it has to. */
-  #deadline: SharedTimer | undefined;
+  #deadline: RequestDeadline | undefined;
   #isLate = false;
   #socket: Socket | undefined;
   /** What the pod said of its load; null while that is not known. */
   #report: LoadReport | undefined | null = null;
+  /** Where it went; also when its lease has been concluded. */
+  #endpoint: Endpoint | undefined;
   readonly #heard = (): void => this.#began();
 
   constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
@@ -71,8 +69,9 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     this.#attempts = new Attempts(owner.balancer, this, key);
   }
 
-  get priority(): Priority | undefined {
-    return this.#owner.priorityOf(this.request);
+  /** What is left of its time, in ms. */
+  get deadlineMs(): number | undefined {
+    return this.#deadline?.remainingMs;
   }
 
   get wanted(): boolean {
@@ -88,7 +87,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   }
 
   /** The request has until `deadline`; to be said before it begins. */
-  limit(deadline: SharedTimer): void {
+  limit(deadline: RequestDeadline): void {
     this.#deadline = deadline;
   }
 
@@ -98,7 +97,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     if (request.destroyed || responseOf(request)?.complete) return;
     this.#isLate = true;
     const { origin } = this.#owner;
-    const { delayMs: limitMs } = this.#deadline as SharedTimer;
+    const { limitMs } = this.#deadline as RequestDeadline;
     const { method } = request;
     const error = deadlineError({ origin, method, limitMs, running: [this], tried: this.#attempts.tried });
     // The answer's readers hear of it as well, if there is one; both ways end in the socket.
@@ -123,6 +122,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   }
 
   send(lease: Lease<PodAgent>): void {
+    this.#endpoint = lease.endpoint;
     lease.handle.serve(this);
     this.#hold();
   }
@@ -175,7 +175,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   #outcomeOf(response: IncomingMessage): Outcome {
     const { statusCode = 0, headers } = response;
-    return outcomeOfAnswer(statusCode, (name) => headers[name], this.#reportOf(response));
+    return outcomeOfAnswer(statusCode, (name) => headers[name], this.#reportOf(response), this.#endpoint);
   }
 
   refused(error: Error): void {
@@ -270,7 +270,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   /** The outcome when the caller gives up, or its deadline passes. */
   #outcomeOfAbort(lease: Lease<PodAgent>): Outcome {
     if (!this.#isLate) return outcomes.cancelled;
-    const { delayMs } = this.#deadline as SharedTimer;
-    return outcomeAtDeadline(this.#owner.clock.now() - lease.startedMs, delayMs, this.#isAnswered(lease));
+    const { limitMs } = this.#deadline as RequestDeadline;
+    return outcomeAtDeadline(this.#owner.clock.now() - lease.startedMs, limitMs, this.#isAnswered(lease));
   }
 }

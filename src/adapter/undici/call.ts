@@ -1,22 +1,27 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
+import { type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
+import type { RequestDeadline } from '../http/request-deadline.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import {
   type AttemptedCall,
   Attempts,
   type AttemptTally,
+  type FailedAttempt,
+  loadReportHeader,
   outcomeAtDeadline,
-  type SharedTimer,
+  type Propagation,
   type Timed,
 } from '../kit/index.js';
 import type { AttemptHandler } from './handler.js';
 import { isRefusedError } from './http2.js';
 import { isUntried, outcomeOfError, podLeftError } from './outcome.js';
+import { sayDeadline } from './own-headers.js';
 import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
 import { bodyOf, hasLastingBody, isBodyError, isRepeatable, watchBody } from './request-body.js';
-import { refusalOf } from './request-options.js';
+import { type OwnOptions, refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
 
 /** What the calls of one dispatcher share. */
@@ -29,7 +34,7 @@ export interface CallOwner {
   readonly isClosing: boolean;
   /** What the dispatcher was destroyed with: its calls fail with that. */
   readonly destroyedBy: Error | undefined;
-  priorityOf(options: Dispatcher.DispatchOptions): Priority | undefined;
+  readonly propagation: Propagation;
   /** A pod said how busy it is. */
   heardReport(): void;
   /** A call waits for an endpoint; a call waits no more. */
@@ -56,12 +61,14 @@ export class Call implements AttemptedCall<Pool>, Timed {
   abortReason: Error | undefined = undefined;
   /** The connection the attempt was given to. */
   client: PodClient | undefined = undefined;
+  /** Set before it begins. */
+  priority: Priority | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #attempts: Attempts<Pool>;
   #handler!: AttemptHandler;
   /** When the whole call has to be over, if it has to. */
-  #deadline: SharedTimer | undefined;
+  #deadline: RequestDeadline | undefined;
   /** Publishes the failure on undici's diagnostics channels while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
   /** While the call waits. */
@@ -73,6 +80,8 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** A part of the response, a 1xx included, has come. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
+  /** Where the request goes when the response of a pod that has not begun it is over. */
+  #next: Lease<Pool> | undefined;
   /** What the caller's own code threw while it was told of the response; undici then aborts the attempt with it. */
   #thrown: unknown;
 
@@ -93,7 +102,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
   }
 
   /** Sets its deadline; before it begins. */
-  limit(deadline: SharedTimer): void {
+  limit(deadline: RequestDeadline): void {
     this.#deadline = deadline;
   }
 
@@ -121,8 +130,9 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return false;
   }
 
-  get priority(): Priority | undefined {
-    return this.#owner.priorityOf(this.#options);
+  /** What is left of its time, in ms. */
+  get deadlineMs(): number | undefined {
+    return this.#limited?.remainingMs;
   }
 
   /** Where the attempt under way went; also of one whose caller gave up while undici had it queued. */
@@ -171,12 +181,50 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.lease?.progressed();
   }
 
-  /** The head of the final response says something other than a plain success. */
-  judged(verdict: Outcome): void {
+  /** What the head of the final response says about its pod. */
+  verdictOf(status: number, header: HeaderOf): Outcome {
+    const { lease } = this;
+    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease?.endpoint);
     this.#verdict = verdict;
-    if (verdict.report === undefined) return;
-    this.#owner.heardReport();
-    this.lease?.reported(verdict.report);
+    if (verdict.report !== undefined) {
+      this.#owner.heardReport();
+      lease?.reported(verdict.report);
+    }
+    return verdict;
+  }
+
+  /**
+   * The head of the final response may say something other than a plain success. True: the pod has not begun the request, which goes
+   * to another one when this response is over. Nobody wants that.
+   */
+  judged(status: number, header: HeaderOf): boolean {
+    const { kind } = this.verdictOf(status, header);
+    if (kind !== 'not-started' || !this.#mayRepeat(true)) return false;
+    this.#next = this.#attempts.another(this.#notBegun);
+    return this.#next !== undefined;
+  }
+
+  /** The response nobody wants is over, or broke off. */
+  moved(error?: Error): void {
+    const next = this.#next as Lease<Pool>;
+    this.#next = undefined;
+    this.client?.answered();
+    if (this.done || this.abortReason !== undefined) {
+      next.end(outcomes.notStarted);
+      this.attemptFailed(error ?? (this.abortReason as Error));
+      return;
+    }
+    const failed = this.#notBegun;
+    this.#sent = false;
+    this.#answered = false;
+    this.#verdict = outcomes.success;
+    this.#attempts.moveTo(next, failed);
+  }
+
+  get #notBegun(): FailedAttempt {
+    const { method } = this.#options;
+    const error = new Error('the pod did not begin the request: it has too much to do');
+    return { outcome: this.#verdict, error, idempotent: true, answered: false, method };
   }
 
   /** The caller's code threw this when it was told of the response. */
@@ -257,6 +305,11 @@ export class Call implements AttemptedCall<Pool>, Timed {
   send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
     const { retries } = lease;
+    const deadline = this.#limited;
+    const { deadlineHeader } = this.#owner.propagation;
+    if (deadline !== undefined && deadlineHeader !== undefined) {
+      sayDeadline(this.#options as OwnOptions, deadlineHeader, deadline);
+    }
     // A second attempt takes fewer chances, and the last one none.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
@@ -284,9 +337,14 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#deliver(told as Error);
   }
 
+  /** Its deadline, or that of the request it is an attempt of. */
+  get #limited(): RequestDeadline | undefined {
+    return this.#handler.deadline ?? this.#deadline;
+  }
+
   /** How long the whole call may take, in ms. */
   get #limitMs(): number | undefined {
-    return this.#handler.limitMs ?? this.#deadline?.delayMs;
+    return this.#limited?.limitMs;
   }
 
   /** Whether the caller, or its deadline, made the attempt fail with `error`. */

@@ -1,8 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import type { Outcome } from '../../index.js';
-import { outcomeOfAnswer, reportOf } from '../http/answer.js';
+import type { HeaderOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
 import { noContext } from './compatibility.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
@@ -24,8 +23,13 @@ export interface CallersRequest {
   began?(): void;
   /** The first byte of a response came. */
   responded?(): void;
-  /** The head of the response says something other than a plain success. */
-  judged?(verdict: Outcome): void;
+  /**
+   * The head of the response may say something other than a plain success. True: the request goes to another pod when this response
+   * is over, which nobody wants.
+   */
+  judged?(status: number, header: HeaderOf): boolean;
+  /** The response nobody wants is over, or broke off. */
+  moved?(error?: Error): void;
   /** The caller's code threw this when it was told of the response. */
   threw?(error: unknown): void;
   /** The response is complete. */
@@ -51,6 +55,8 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   /** The controller of the attempt, once it has begun. */
   #answering: Controller | undefined = undefined;
   #pausedEarly = false;
+  /** Nobody wants the response to the attempt under way. */
+  #isDiscarding = false;
 
   constructor(handler: HandlerV2, request: CallersRequest) {
     this.handler = handler;
@@ -92,6 +98,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
       return;
     }
     request.began?.();
+    this.#isDiscarding = false;
     this.answeredBy(controller);
   }
 
@@ -104,9 +111,9 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     const request = this.#request;
     request.responded?.();
     withRawHeaders(controller, headers);
-    const report = headers[loadReportHeader];
-    if (status >= 500 || status === 429 || report !== undefined) {
-      request.judged?.(outcomeOfAnswer(status, (name) => headers[name], reportOf(report)));
+    if (status >= 500 || status === 429 || headers[loadReportHeader] !== undefined) {
+      this.#isDiscarding = request.judged?.(status, (name) => headers[name]) === true;
+      if (this.#isDiscarding) return;
     }
     try {
       this.handler.onResponseStart?.(this, status, headers, statusText);
@@ -117,6 +124,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   }
 
   onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#isDiscarding) return;
     try {
       this.handler.onResponseData?.(this, chunk);
     } catch (error) {
@@ -126,6 +134,10 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   }
 
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
+    if (this.#isDiscarding) {
+      this.#request.moved?.();
+      return;
+    }
     this.#request.completed?.();
     this.handler.onResponseEnd?.(this, trailers);
   }
@@ -143,7 +155,8 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   }
 
   onResponseError(_controller: Controller, error: Error): void {
-    this.#request.attemptFailed?.(error);
+    if (this.#isDiscarding) this.#request.moved?.(error);
+    else this.#request.attemptFailed?.(error);
   }
 
   onBodySent(chunk: unknown): void {

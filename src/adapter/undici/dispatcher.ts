@@ -6,7 +6,6 @@ import {
   createBalancer,
   EvenkeelError,
   type Lease,
-  type Priority,
   poolDefaults,
   systemClock,
   systemRng,
@@ -14,6 +13,7 @@ import {
 import { tlsName } from '../http/dial.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
+import { RequestDeadline } from '../http/request-deadline.js';
 import { originMatcher, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
@@ -22,9 +22,13 @@ import {
   checkBoolean,
   checkFunction,
   checkKeys,
+  checkPriority,
+  inheritedPriority,
   Placements,
+  Propagation,
   pickNames,
   ReportAsking,
+  remainingOf,
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
@@ -46,6 +50,7 @@ import {
   type WebSocketOptions,
   webSocketLimits,
 } from './options.js';
+import { sayPriority } from './own-headers.js';
 import { isRepeatable, withWatchedBody } from './request-body.js';
 import { type OwnOptions, requestOf, withOrigin, withoutDispatcher } from './request-options.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
@@ -87,6 +92,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly clock: Clock;
   readonly timers: SharedTimers;
   readonly hedging: Hedging | undefined;
+  readonly propagation: Propagation;
   readonly #matcher: OriginMatcher;
   /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
   readonly #servername: string | undefined;
@@ -125,6 +131,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
     this.#key = key;
     this.#priority = priority;
+    this.propagation = new Propagation(options.propagate);
     const { deadlineOf, hedging } = callRules(options);
     this.#deadlineOf = deadlineOf;
     this.hedging = hedging;
@@ -206,9 +213,18 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const key = this.#key?.(own) ?? undefined;
     if (this.#asking?.next() === true) askForReport(own);
+    const { propagation } = this;
+    const served = propagation.served();
+    const given = this.#priority?.(own);
+    const priority = given === undefined ? inheritedPriority(served) : checkPriority(given);
+    if (priority !== undefined) sayPriority(own, propagation, priority);
     const call = this.#call(own, handler, key);
+    call.priority = priority;
     const limitMs = this.#deadlineOf?.(own);
-    if (limitMs !== undefined) call.limit(this.timers.start(limitMs, call));
+    const inheritedMs = remainingOf(served);
+    if (limitMs !== undefined || inheritedMs !== undefined) {
+      call.limit(new RequestDeadline(this, limitMs, inheritedMs, call));
+    }
     return call.begin();
   }
 
@@ -238,10 +254,6 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#fallback.destroy(error);
     this.#mocked.destroy(error);
     return ended;
-  }
-
-  priorityOf(options: Dispatcher.DispatchOptions): Priority | undefined {
-    return this.#priority?.(options);
   }
 
   heardReport(): void {

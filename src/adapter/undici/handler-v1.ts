@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
 import type { Call } from './call.js';
 import type { AttemptHandler, HandlerV2 } from './handler.js';
@@ -85,6 +84,8 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   readonly #handler: HandlerV1;
   readonly #call: Call;
   #abort: ((reason: Error) => void) | undefined = undefined;
+  /** Nobody wants the response to the attempt under way. */
+  #isDiscarding = false;
 
   constructor(handler: HandlerV1, call: Call) {
     this.#handler = handler;
@@ -111,6 +112,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
       return;
     }
     call.began();
+    this.#isDiscarding = false;
     this.#abort = abort;
   }
 
@@ -122,9 +124,9 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
     const call = this.#call;
     call.responded();
-    const report = rawHeader(headers, loadReportHeader);
-    if (status >= 500 || status === 429 || report !== undefined) {
-      call.judged(outcomeOfAnswer(status, (name) => rawHeader(headers, name), reportOf(report)));
+    if (status >= 500 || status === 429 || rawHeader(headers, loadReportHeader) !== undefined) {
+      this.#isDiscarding = call.judged(status, (name) => rawHeader(headers, name));
+      if (this.#isDiscarding) return true;
     }
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);
@@ -135,6 +137,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   }
 
   onData(chunk: Buffer): boolean {
+    if (this.#isDiscarding) return true;
     try {
       return this.#handler.onData!(chunk);
     } catch (error) {
@@ -144,6 +147,10 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   }
 
   onComplete(trailers: unknown): void {
+    if (this.#isDiscarding) {
+      this.#call.moved();
+      return;
+    }
     this.#call.completed();
     this.#handler.onComplete!(trailers);
   }
@@ -154,7 +161,8 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   }
 
   onError(error: Error): void {
-    this.#call.attemptFailed(error);
+    if (this.#isDiscarding) this.#call.moved(error);
+    else this.#call.attemptFailed(error);
   }
 
   onBodySent(chunk: unknown): void {

@@ -1,6 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
+import type { RequestDeadline } from '../http/request-deadline.js';
 import { coreTakesHandlerV1 } from './compatibility.js';
 import { refusalOf } from './request-options.js';
 
@@ -32,8 +33,8 @@ export interface AttemptHandler {
   interrupt(reason: Error): void;
   /** Whether another attempt may follow. @defaultValue yes */
   readonly mayRepeat?: boolean;
-  /** How long the whole call may take, in ms. @defaultValue what `limit` said */
-  readonly limitMs?: number | undefined;
+  /** Of the whole call. @defaultValue what `limit` said */
+  readonly deadline?: RequestDeadline | undefined;
 }
 
 /**

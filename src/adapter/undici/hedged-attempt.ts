@@ -1,8 +1,8 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import type { Lease, Outcome } from '../../index.js';
-import { outcomeOfAnswer, reportOf } from '../http/answer.js';
-import { type AttemptTally, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
+import type { Lease, Outcome, Priority } from '../../index.js';
+import type { RequestDeadline } from '../http/request-deadline.js';
+import type { AttemptTally, SharedTimer, SharedTimers } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import type { Caller } from './caller.js';
 import { type AttemptHandler, type HandlerV2, withRawHeaders } from './handler.js';
@@ -17,7 +17,8 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly key: string | undefined;
   readonly timers: SharedTimers;
   readonly caller: Caller;
-  readonly limitMs: number | undefined;
+  readonly deadline: RequestDeadline | undefined;
+  readonly priority: Priority | undefined;
   /** Whether no other attempt is under way. */
   isAlone(attempt: HedgedAttempt): boolean;
   /** The head of a final response came. True: the caller gets it. False: it is thrown away. */
@@ -57,6 +58,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
     this.#of = of;
     this.isHedge = isHedge;
     this.#call = new Call(of.owner, of.options, of.key, { tally: of, isHedge });
+    this.#call.priority = of.priority;
     this.#call.handledBy(this);
   }
 
@@ -77,8 +79,8 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
     return this.#call.stage;
   }
 
-  get limitMs(): number | undefined {
-    return this.#of.limitMs;
+  get deadline(): RequestDeadline | undefined {
+    return this.#of.deadline;
   }
 
   get mayRepeat(): boolean {
@@ -114,8 +116,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
     const { caller } = this.#of;
     if (status >= 200) {
       const header = (name: string): unknown => headers[name];
-      const verdict = outcomeOfAnswer(status, header, reportOf(headers[loadReportHeader]));
-      call.judged(verdict);
+      const verdict = call.verdictOf(status, header);
       if (!this.#of.takes(this, { status, header, verdict })) {
         this.#discard(Number(headers['content-length']));
         return;

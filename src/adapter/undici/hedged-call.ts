@@ -1,6 +1,7 @@
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Lease, outcomes } from '../../index.js';
+import { type Lease, outcomes, type Priority } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
+import type { RequestDeadline } from '../http/request-deadline.js';
 import { LatencyQuantile, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
 import type { CallOwner } from './call.js';
 import { Caller, type CallersRequest } from './caller.js';
@@ -47,7 +48,9 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   #winner: HedgedAttempt | undefined;
   #hedges = 0;
   #hedgeTimer: SharedTimer | undefined;
-  #deadline: SharedTimer | undefined;
+  /** Both set before it begins. */
+  deadline: RequestDeadline | undefined;
+  priority: Priority | undefined;
 
   constructor(owner: HedgedCallOwner, { options, key, handler }: Asked) {
     this.owner = owner;
@@ -57,8 +60,8 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   }
 
   /** Sets its deadline; before it begins. */
-  limit(deadline: SharedTimer): void {
-    this.#deadline = deadline;
+  limit(deadline: RequestDeadline): void {
+    this.deadline = deadline;
   }
 
   /** Starts the call. False when it has to wait for an endpoint. */
@@ -90,7 +93,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   timedOut(): void {
     const { owner, options, tried } = this;
     const { method } = options;
-    const limitMs = this.limitMs as number;
+    const { limitMs } = this.deadline as RequestDeadline;
     this.abort(deadlineError({ origin: owner.origin, method, limitMs, running: this.#attempts, tried }));
   }
 
@@ -98,10 +101,6 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
 
   get timers(): SharedTimers {
     return this.owner.timers;
-  }
-
-  get limitMs(): number | undefined {
-    return this.#deadline?.delayMs;
   }
 
   isAlone(attempt: HedgedAttempt): boolean {
@@ -128,7 +127,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
 
   ended(): void {
     this.done = true;
-    this.#deadline?.cancel();
+    this.deadline?.cancel();
   }
 
   failed(attempt: HedgedAttempt, error: Error): void {
@@ -150,10 +149,13 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   /** Whether a response is given up: another attempt is under way, or can be made at once on another pod. */
   #isGivenUp(attempt: HedgedAttempt, { status, header, verdict }: Answer): boolean {
     const { retries } = this.owner.balancer;
-    if (!retries.looksAtAnswers) return false;
+    const isNotBegun = verdict.kind === 'not-started';
+    if (!retries.looksAtAnswers && !isNotBegun) return false;
     const { method } = this.options;
     const tried = this.made - this.moves;
-    const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, status, header };
+    // What the pod did not begin is no answer, whatever its status.
+    const answer = isNotBegun ? {} : { status, header };
+    const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, ...answer };
     if (!this.isAlone(attempt)) {
       if (!retries.wants(ended)) return false;
       this.#attempts = this.#attempts.filter((other) => other !== attempt);
@@ -225,7 +227,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   #finish(error: Error): void {
     if (this.done) return;
     this.done = true;
-    this.#deadline?.cancel();
+    this.deadline?.cancel();
     this.#hedgeTimer?.cancel();
     this.#deliver(error);
   }

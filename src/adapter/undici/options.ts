@@ -11,6 +11,7 @@ import {
   checkNumber,
   optionError,
   type PlacingOptions,
+  type PropagateOptions,
   placingOptionNames,
   resolvePlacingOptions,
 } from '../kit/index.js';
@@ -27,8 +28,8 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /**
-   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for requests that
-   * wait. @defaultValue 'default' for all
+   * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
+   * @defaultValue that of the request being served (`propagate.context`), else 'default'
    */
   readonly priority?: ((options: Dispatcher.DispatchOptions) => Priority | undefined) | undefined;
   /** The cluster's domain, to recognize full Service names. @defaultValue what resolv.conf says, else 'cluster.local' */
@@ -40,6 +41,8 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    * it, otherwise one in 64. Pods that do not know it ignore it. @defaultValue true
    */
   readonly askForReports?: boolean | undefined;
+  /** What goes along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions` */
+  readonly propagate?: PropagateOptions | undefined;
 }
 
 /** How long a request may take, and whether a second pod is asked in parallel. */
@@ -68,6 +71,7 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   'clusterDomain',
   'webSocket',
   'askForReports',
+  'propagate',
 ] as const);
 
 /** The same, checked. */

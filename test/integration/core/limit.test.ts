@@ -1,13 +1,15 @@
 import { type ClientRequest, get } from 'node:http';
-import { status } from '@grpc/grpc-js';
+import { Metadata, status } from '@grpc/grpc-js';
 import { fixed, staticEndpoints } from 'evenkeel';
+import type { ChannelBalancer } from 'evenkeel/grpc-js';
 import { createAgent } from 'evenkeel/node-http';
+import { FakeClock } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { connected } from '../../support/connected.js';
 import { Pods } from '../../support/pods.js';
 import { until } from '../../support/until.js';
-import { connected as channelConnected, ordersClient, say } from '../grpc-js/support/client.js';
+import { connected as channelConnected, type EchoClient, ordersClient, say } from '../grpc-js/support/client.js';
 import { Pods as GrpcPods } from '../grpc-js/support/pods.js';
 
 const origin = 'http://orders.shop:8080';
@@ -89,27 +91,79 @@ describe('a limit over gRPC', () => {
   });
   afterEach(() => pods.stop());
 
-  it('lets as many wait as may run, and turns the others away; a stream counts until its answer begins', async () => {
-    await pods.start(2);
-    const { client, balancer } = ordersClient({
-      resolver: staticEndpoints(pods.endpoints),
-      ...limits,
-      limit: fixed(1),
-    });
-    await channelConnected(balancer, 2);
+  const silentStream = async (client: EchoClient, balancer: ChannelBalancer) => {
     // It never answers.
     const silent = client.watch({ text: 'busy' });
     silent.on('error', () => {});
     await until('it runs', () => balancer.snapshot().limit?.running === 1);
-    const waiting = say(client);
+    return silent;
+  };
+  const withPriority = (priority: string): Metadata => {
+    const metadata = new Metadata();
+    metadata.set('x-request-priority', priority);
+    return metadata;
+  };
+
+  it('no more run than it allows, the critical one is next, and a stream counts until its answer begins', async () => {
+    // One connection, so that answers come in the order of the calls.
+    await pods.start(1);
+    const { client, balancer } = ordersClient({
+      resolver: staticEndpoints(pods.endpoints),
+      ...limits,
+      limit: fixed(1, { shedAfterMs: Number.POSITIVE_INFINITY }),
+    });
+    await channelConnected(balancer, 1);
+    const silent = await silentStream(client, balancer);
+    const order: string[] = [];
+    const ask = async (name: string, metadata?: Metadata): Promise<void> => {
+      await say(client, { text: name, ...(metadata && { metadata }) });
+      order.push(name);
+    };
+    const waiting = [ask('sheddable', withPriority('sheddable'))];
+    await until('one waits', () => balancer.snapshot().waiting === 1);
+    waiting.push(ask('first'), ask('second'));
+    await until('three wait', () => balancer.snapshot().waiting === 3);
+    waiting.push(ask('critical', withPriority('critical')));
+    const givenUp = client.watch({ text: 'given up' });
+    givenUp.on('error', () => {});
+    await until('five wait', () => balancer.snapshot().waiting === 5);
+    givenUp.cancel();
+    await until('four wait', () => balancer.snapshot().waiting === 4);
+    silent.cancel();
+    await Promise.all(waiting);
+    expect(order).toEqual(['critical', 'first', 'second', 'sheddable']);
+    await until('nothing runs', () => balancer.snapshot().limit?.running === 0);
+    client.close();
+  });
+
+  it('turns calls away that waited too long, and those for which there is no place', async () => {
+    await pods.start(1);
+    const clock = new FakeClock();
+    const { client, balancer } = ordersClient({
+      resolver: staticEndpoints(pods.endpoints),
+      clock,
+      limit: fixed(1),
+      maxWaiting: 1,
+      waitTimeoutMs: 60_000,
+    });
+    await clock.advanceAsync(0);
+    await channelConnected(balancer, 1);
+    const silent = await silentStream(client, balancer);
+    const old = say(client, { text: 'old' });
     await until('one waits', () => balancer.snapshot().waiting === 1);
     await expect(say(client)).rejects.toMatchObject({
+      code: status.RESOURCE_EXHAUSTED,
+      details: expect.stringMatching(/maxWaiting.*EVENKEEL_QUEUE_FULL/),
+    });
+    clock.advance(100);
+    const fresh = say(client, { text: 'fresh' });
+    await expect(old).rejects.toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
       details: expect.stringMatching(/overloaded: 1 of 1 calls are running.*EVENKEEL_OVERLOAD/),
     });
     silent.cancel();
-    await waiting;
-    await until('nothing runs', () => balancer.snapshot().limit?.running === 0);
+    expect((await fresh).text).toBe('fresh');
+    expect(balancer.snapshot().counts.shed).toBe(1);
     client.close();
   });
 });

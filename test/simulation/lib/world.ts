@@ -1,4 +1,3 @@
-import type { Priority } from '../../../src/balancer/acquire-options.js';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
 import type { Lease } from '../../../src/balancer/lease.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
@@ -8,6 +7,7 @@ import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
 import type { PickerFactory } from '../../../src/picker/picker.js';
 import type { Connection, Transport } from '../../../src/pool/transport.js';
+import type { Priority } from '../../../src/runtime/priority.js';
 import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';

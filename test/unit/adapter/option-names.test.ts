@@ -73,6 +73,7 @@ const values: Readonly<Record<string, unknown>> = {
   tls: {},
   ssl: {},
   askForReports: false,
+  propagate: {},
   fallbackDispatcher: undefined,
   fallbackAgent: undefined,
   otherwise: undefined,
@@ -93,7 +94,16 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
     ['maxConcurrentStreams', 'maxStreamsPerConnection'],
     { undici: 'maxConcurrentStreams', 'grpc-js': 'maxConcurrentStreams' },
   ],
-  ['who goes first where calls wait', ['priority'], { undici: 'priority', 'node:http': 'priority', run: 'priority' }],
+  [
+    'who goes first where calls wait',
+    ['priority'],
+    { undici: 'priority', 'node:http': 'priority', 'grpc-js': 'priority', run: 'priority' },
+  ],
+  [
+    'what goes along with a call',
+    ['propagate'],
+    { undici: 'propagate', 'node:http': 'propagate', 'grpc-js': 'propagate' },
+  ],
   [
     'time for a whole call',
     ['deadlineMs', 'timeoutMs'],

@@ -25,6 +25,7 @@ class Room {
       },
       waitedInVain: (timeoutMs) => new EvenkeelError('EVENKEEL_NOT_READY', `in vain for ${timeoutMs}`),
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
+      tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'too late'),
     });
   }
 
@@ -186,6 +187,7 @@ describe('the waiting room', () => {
       },
       waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
+      tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'too late'),
     });
     const request = { key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000 };
     const waiting = [room.wait(request), room.wait(request)];
@@ -200,7 +202,7 @@ describe('the waiting room with a limit', () => {
 
   /** A room in front of a limit that is reached, until `free` says otherwise. */
   class LimitedRoom extends Room {
-    readonly limit = { hasRoom: false, shedAfterMs };
+    readonly limit = { hasRoom: false, shedAfterMs, leastMs: 0 };
     stalled = false;
     override readonly room: WaitingRoom<string>;
 
@@ -214,6 +216,7 @@ describe('the waiting room with a limit', () => {
         tryPick: () => this.free.get('')?.shift() as unknown as Lease<string> | undefined,
         waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
         overload: (waitedMs) => new EvenkeelError('EVENKEEL_OVERLOAD', `shed after ${waitedMs}`),
+        tooLate: (leftMs) => new EvenkeelError('EVENKEEL_TOO_LATE', `${leftMs} left`),
       });
     }
   }
@@ -283,6 +286,44 @@ describe('the waiting room with a limit', () => {
     room.put('', 'x', 'y');
     room.room.wake();
     expect(await Promise.all([first, second])).toEqual(['x', 'y']);
+  });
+
+  it('a caller leaves when less is left of its deadline than an answer takes', async () => {
+    const room = new LimitedRoom();
+    room.limit.leastMs = 10;
+    const early = failure(room.wait({ deadlineMs: 10 }));
+    expect(await early).toMatchObject({ code: 'EVENKEEL_TOO_LATE', message: '10 left' });
+    const waiting = failure(room.wait({ deadlineMs: 50 }));
+    const patient = room.wait({ deadlineMs: 60 });
+    room.clock.advance(39);
+    expect(room.room.size).toBe(2);
+    room.clock.advance(1);
+    expect(await waiting).toMatchObject({ code: 'EVENKEEL_TOO_LATE', message: '10 left' });
+    room.put('', 'x');
+    room.room.wake();
+    expect(await patient).toBe('x');
+    expect([room.room.size, room.room.shed, room.clock.timers]).toEqual([0, 2, 0]);
+  });
+
+  it('does not serve a caller whose answer would come too late by now: the next one gets its place', async () => {
+    const room = new LimitedRoom();
+    const hopeless = failure(room.wait({ deadlineMs: 50 }));
+    const next = room.wait();
+    room.limit.leastMs = 60;
+    room.limit.hasRoom = true;
+    room.put('', 'x');
+    room.room.wake();
+    expect(await hopeless).toMatchObject({ code: 'EVENKEEL_TOO_LATE' });
+    expect(await next).toBe('x');
+  });
+
+  it('a deadline is not looked at where callers wait for something else', async () => {
+    const room = new LimitedRoom();
+    room.limit.hasRoom = true;
+    room.limit.leastMs = 10;
+    const waiting = failure(room.wait({ deadlineMs: 5, timeoutMs: 50 }));
+    room.clock.advance(50);
+    expect(await waiting).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
   });
 
   it('serves by priority, and a full room gives the place of a lower one', async () => {

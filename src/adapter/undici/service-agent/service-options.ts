@@ -9,6 +9,7 @@ import {
   checkKeys,
   checkNumber,
   optionError,
+  Propagation,
   pickNames,
   type ServiceRule,
 } from '../../kit/index.js';
@@ -141,6 +142,7 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   if (key !== undefined) checkFunction('options.key', key);
   if (priority !== undefined) checkFunction('options.priority', priority);
   checkBoolean('options.askForReports', options.askForReports, true);
+  new Propagation(options.propagate);
   if (clusterDomain !== undefined) checkClusterDomain(clusterDomain);
   checkBalancingOptions(pickNames(options, balancingOptionNames));
   callRules(options);

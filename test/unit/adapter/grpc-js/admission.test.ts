@@ -21,10 +21,7 @@ function setOf(...members: readonly FakeMember[]): PickSet<PodConnection> {
 function admission(options: Partial<AdmissionOptions> = {}) {
   const clock = new FakeClock();
   let changes = 0;
-  const made = new Admission(
-    { service: 'orders.shop:50051', clock, isEmpty: () => true, limit: () => undefined, ...options },
-    () => changes++,
-  );
+  const made = new Admission({ service: 'orders.shop:50051', clock, isEmpty: () => true, ...options }, () => changes++);
   const assessed = () => {
     const state = connectivityState[made.assess()];
     const { details, code } = made.refusal ?? {};

@@ -1,0 +1,64 @@
+import type { CallContext, ServedRequest } from '../../runtime/call-context.js';
+import { checkFunction, checkKeys } from '../../runtime/check.js';
+import { isPriority, type Priority } from '../../runtime/priority.js';
+import { checkHeaderName, deadlineHeader, priorityHeader } from '../../runtime/propagated.js';
+
+/** What goes along with a call: its deadline, and its priority. Only to endpoints of the Service, never to other hosts. */
+export interface PropagateOptions {
+  /**
+   * The request that is being served while a call is made: calls get no more time than is left of it, and its priority unless
+   * they have one. `createPod({ context: true }).context` is one. @defaultValue none: calls have only deadlines of their own
+   */
+  readonly context?: CallContext | undefined;
+  /**
+   * The header that says how long the caller will wait, in ms; false = it is not said. gRPC has `grpc-timeout` for it.
+   * @defaultValue 'x-envoy-expected-rq-timeout-ms'
+   */
+  readonly deadlineHeader?: string | false | undefined;
+  /**
+   * The header, or gRPC metadata, that says the priority of a call that is not `default`; false = it is not said.
+   * @defaultValue 'x-request-priority'
+   */
+  readonly priorityHeader?: string | false | undefined;
+}
+
+const names: readonly (keyof PropagateOptions)[] = ['context', 'deadlineHeader', 'priorityHeader'];
+
+/** `PropagateOptions`, complete and checked. */
+export class Propagation {
+  readonly deadlineHeader: string | undefined;
+  readonly priorityHeader: string | undefined;
+  readonly #context: CallContext | undefined;
+
+  /** Throws EVENKEEL_OPTION. */
+  constructor(given: PropagateOptions | undefined, known: readonly (keyof PropagateOptions)[] = names) {
+    const options = given ?? {};
+    checkKeys('propagate', options, known);
+    this.deadlineHeader = checkHeaderName('propagate.deadlineHeader', options.deadlineHeader, deadlineHeader);
+    this.priorityHeader = checkHeaderName('propagate.priorityHeader', options.priorityHeader, priorityHeader);
+    const { context } = options;
+    if (context !== undefined) checkFunction('propagate.context.current', context?.current);
+    this.#context = context;
+  }
+
+  /** The request that is being served. What a context of the application's own throws, the call fails with. */
+  served(): ServedRequest | undefined {
+    return this.#context?.current();
+  }
+}
+
+/** What is left of the served request's time, in ms, above 0; undefined = it has no deadline. */
+export function remainingOf(served: ServedRequest | undefined): number | undefined {
+  const remainingMs = served?.remainingMs;
+  // Nonsense of somebody's own context must not end calls.
+  if (typeof remainingMs !== 'number' || Number.isNaN(remainingMs) || remainingMs === Number.POSITIVE_INFINITY)
+    return undefined;
+  // Nothing left: it is over at once, and not without a limit.
+  return Math.max(1, remainingMs);
+}
+
+/** The served request's priority, if it has one. */
+export function inheritedPriority(served: ServedRequest | undefined): Priority | undefined {
+  const priority = served?.priority;
+  return isPriority(priority) ? priority : undefined;
+}

@@ -1,0 +1,39 @@
+import { optionError } from './check.js';
+
+/**
+ * How long the caller will wait for the answer, in whole ms: a duration, so that clocks need not agree. Envoy sends it upstream,
+ * and removes it from requests that come from outside.
+ */
+export const deadlineHeader = 'x-envoy-expected-rq-timeout-ms';
+/** The priority of a request, as a header or as gRPC metadata. */
+export const priorityHeader = 'x-request-priority';
+
+/** Longest deadline that is believed, in ms. */
+const MAX_DEADLINE_MS = 86_400_000;
+
+/** The name of a header in lower case, undefined for false. Throws EVENKEEL_OPTION. */
+export function checkHeaderName(option: string, value: unknown, fallback: string): string | undefined {
+  if (value === undefined) return fallback;
+  if (value === false) return undefined;
+  if (typeof value !== 'string' || !/^[!#$%&'*+.^_`|~0-9a-z-]+$/i.test(value)) {
+    throw optionError(option, 'the name of a header, or false', value);
+  }
+  return value.toLowerCase();
+}
+
+/** A duration as it travels; undefined for what is none. */
+export function parseDeadline(value: unknown): number | undefined {
+  if (typeof value !== 'string' || !/^\d{1,15}$/.test(value)) return undefined;
+  return Math.min(Number(value), MAX_DEADLINE_MS);
+}
+
+/** The same to send: whole ms, never longer than what is left. */
+export function formatDeadline(remainingMs: number): string {
+  return String(Math.max(0, Math.floor(remainingMs)));
+}
+
+/** The shorter of two times; undefined = as long as it takes. */
+export function shorter(a: number | undefined, b: number | undefined): number | undefined {
+  if (a === undefined || b === undefined) return a ?? b;
+  return Math.min(a, b);
+}

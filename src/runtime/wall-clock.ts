@@ -1,0 +1,11 @@
+/**
+ * The date `delayMs` from now, in ms since 1970, for interfaces that take dates. Decisions of our own go by `Clock`.
+ */
+export function dateIn(delayMs: number): number {
+  return Date.now() + delayMs;
+}
+
+/** How long until a date, in ms; below 0 if it has passed. */
+export function untilDate(date: number): number {
+  return date - Date.now();
+}

@@ -1,0 +1,123 @@
+import { CallLimit } from '../balancer/call-limit.js';
+import { WaitingRoom } from '../balancer/waiting-room.js';
+import { outcomes } from '../endpoint/outcome.js';
+import { EvenkeelError } from '../errors.js';
+import type { LimitFactory } from '../limit/limit.js';
+import type { Clock } from '../runtime/clock.js';
+import { StallWatch } from '../runtime/stall-watch.js';
+import type { ServedCall } from './served-call.js';
+
+export interface AdmissionOptions {
+  readonly limit: LimitFactory;
+  readonly maxWaiting: number;
+  readonly waitTimeoutMs: number;
+  readonly clock: Clock;
+}
+
+/** How a request ended, as the limit learns from it. */
+export interface ServedEnd {
+  /** Its answer is complete. */
+  readonly isAnswered: boolean;
+  readonly isFailure: boolean;
+}
+
+/**
+ * How many requests are served at once. The others wait before they begin, by priority, and are turned away as callers of a
+ * balancer are: it is the same waiting room.
+ */
+export class Admission {
+  readonly #limit: CallLimit;
+  readonly #room: WaitingRoom<never, true>;
+  readonly #clock: Clock;
+  readonly #stalls: StallWatch;
+  readonly #waitTimeoutMs: number;
+
+  constructor({ limit, maxWaiting, waitTimeoutMs, clock }: AdmissionOptions) {
+    this.#clock = clock;
+    this.#waitTimeoutMs = waitTimeoutMs;
+    this.#stalls = new StallWatch(clock);
+    this.#limit = new CallLimit(limit(), {
+      warn: (message, error) => process.emitWarning(`evenkeel: ${message}: ${String(error)}`),
+    });
+    const overload = (why: string): EvenkeelError =>
+      new EvenkeelError(
+        'EVENKEEL_OVERLOAD',
+        `overloaded: ${this.running} of ${this.max} requests are running, and ${why}`,
+      );
+    this.#room = new WaitingRoom<never, true>({
+      clock,
+      maxWaiting,
+      limit: this.#limit,
+      stalledSince: (sinceMs) => this.#stalls.stalledSince(sinceMs, clock.now()) > 0,
+      tryPick: () => {
+        if (!this.#limit.hasRoom) return undefined;
+        this.#begin();
+        return true;
+      },
+      waitedInVain: (waitedMs) => overload(`this one waited ${waitedMs} ms`),
+      overload: (waitedMs) => overload(waitedMs === 0 ? 'others wait' : `this one waited ${Math.round(waitedMs)} ms`),
+      tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'the deadline of the request cannot be met any more'),
+    });
+  }
+
+  get max(): number {
+    return this.#limit.max;
+  }
+
+  get running(): number {
+    return this.#limit.running;
+  }
+
+  get waiting(): number {
+    return this.#room.size;
+  }
+
+  get shed(): number {
+    return this.#room.shed;
+  }
+
+  /** Undefined: it may begin. Otherwise it waits until it may; rejects when it is turned away. */
+  enter(call: ServedCall): Promise<true> | undefined {
+    // Those who wait were here first.
+    if (this.#room.size > 0) this.#room.wake();
+    if (this.#room.size === 0 && this.#limit.hasRoom) {
+      this.#begin();
+      call.begunMs = this.#clock.now();
+      return undefined;
+    }
+    return this.#wait(call);
+  }
+
+  /** A request that began is over. */
+  left(call: ServedCall, { isAnswered, isFailure }: ServedEnd): void {
+    const { begunMs } = call;
+    if (begunMs === undefined) return;
+    call.begunMs = undefined;
+    const nowMs = this.#clock.now();
+    this.#stalls.ended();
+    this.#limit.freed();
+    const outcome = isAnswered ? (isFailure ? outcomes.status : outcomes.success) : outcomes.cancelled;
+    this.#limit.learn(outcome, nowMs - begunMs, nowMs, isAnswered);
+    if (this.#room.size > 0) this.#room.wake();
+  }
+
+  close(): void {
+    this.#stalls.close();
+  }
+
+  async #wait(call: ServedCall): Promise<true> {
+    const { signal, priority, remainingMs: deadlineMs } = call;
+    const timeoutMs = this.#waitTimeoutMs;
+    await this.#room.wait({ key: undefined, avoid: undefined, signal, timeoutMs, priority, deadlineMs });
+    call.begunMs = this.#clock.now();
+    // Meanwhile it may have become one that need not be done.
+    if (!signal.aborted) return true;
+    this.left(call, { isAnswered: false, isFailure: false });
+    throw signal.reason;
+  }
+
+  #begin(): void {
+    this.#limit.started();
+    this.#stalls.began();
+  }
+}

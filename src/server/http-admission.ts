@@ -1,0 +1,128 @@
+import { optionError } from '../runtime/check.js';
+import type { Admission } from './admission.js';
+import { answerNotBegun } from './http-refusal.js';
+import { reportOn } from './http-report.js';
+import type { HttpRequest, HttpRequests, HttpResponse } from './http-requests.js';
+import type { LoadReporter } from './load-reporter.js';
+import type { RequestHeaders } from './request-headers.js';
+import type { RequestRules } from './request-rules.js';
+import { ServedCall, type ServedCallOwner } from './served-call.js';
+import type { ServedContext } from './served-context.js';
+
+/** On a request: its response. */
+const answeredBy = Symbol('evenkeel.answeredBy');
+/** On a response: the request it answers, as it is served. */
+const servedCall = Symbol('evenkeel.servedCall');
+
+interface Marked {
+  [answeredBy]?: HttpResponse;
+  [servedCall]?: ServedCall;
+}
+
+/** What HTTP requests meet in a pod. */
+export interface HttpAdmissionParts extends ServedCallOwner {
+  readonly requests: HttpRequests;
+  readonly headers: RequestHeaders;
+  readonly rules: RequestRules;
+  readonly reporter: LoadReporter | undefined;
+  readonly admission: Admission | undefined;
+  readonly context: ServedContext | undefined;
+}
+
+/** What becomes of an HTTP request that comes: it is served at once, waits until it may begin, or is turned away. */
+export class HttpAdmission {
+  readonly #parts: HttpAdmissionParts;
+  /** Whether every request needs to be followed, and not only those with a deadline. */
+  readonly #followsAll: boolean;
+
+  constructor(parts: HttpAdmissionParts) {
+    this.#parts = parts;
+    this.#followsAll = parts.admission !== undefined || parts.context !== undefined;
+  }
+
+  /**
+   * @param serve Serves the request; not called if it is not begun.
+   * @param leave The framework shall leave it alone: it is not begun, and answered here if there is anybody to answer.
+   */
+  begin<T>(
+    request: HttpRequest,
+    response: HttpResponse,
+    serve: () => T,
+    leave?: () => void,
+  ): T | undefined | Promise<Awaited<T> | undefined> {
+    const { requests, headers, rules, reporter } = this.#parts;
+    const met = requests.meets(response);
+    if (met === 'known') return serve();
+    if (met === 'gone') {
+      leave?.();
+      return undefined;
+    }
+    (request as Marked)[answeredBy] = response;
+    headers.read(request.rawHeaders);
+    const { format } = headers;
+    const deadlineMs = rules.deadlineMs(headers.deadlineMs);
+    const call =
+      this.#followsAll || deadlineMs !== undefined
+        ? new ServedCall(this.#parts, deadlineMs, rules.priority(request, headers.priority))
+        : undefined;
+    if (call === undefined) requests.began(request, response, undefined);
+    else this.#follow(request, response, call);
+    if (format !== undefined && reporter !== undefined) reportOn(response, format, reporter);
+    return call === undefined ? serve() : this.#admit(request, response, { call, serve, leave });
+  }
+
+  /** A request as it is served. Throws EVENKEEL_OPTION for one that this pod has not seen. */
+  callOf(request: HttpRequest): ServedCall {
+    const answer = (request as Marked)?.[answeredBy];
+    if (answer === undefined) throw optionError('request', 'a request that this pod serves', request);
+    const known = (answer as Marked)[servedCall];
+    if (known !== undefined) return known;
+    const call = new ServedCall(this.#parts, undefined, undefined);
+    (answer as Marked)[servedCall] = call;
+    this.#parts.requests.follow(request, answer, { over: ({ isAnswered }) => call.over(isAnswered) });
+    return call;
+  }
+
+  #follow(request: HttpRequest, response: HttpResponse, call: ServedCall): void {
+    (response as Marked)[servedCall] = call;
+    const { requests, admission } = this.#parts;
+    requests.began(request, response, {
+      over: (end) => {
+        call.over(end.isAnswered);
+        admission?.left(call, end);
+      },
+    });
+  }
+
+  #admit<T>(
+    request: HttpRequest,
+    response: HttpResponse,
+    served: { readonly call: ServedCall; readonly serve: () => T; readonly leave: (() => void) | undefined },
+  ): T | undefined | Promise<Awaited<T> | undefined> {
+    const { call, serve, leave } = served;
+    const { admission, rules } = this.#parts;
+    const turnAway = (error: unknown): undefined => {
+      leave?.();
+      if (!call.isAbandoned) answerNotBegun(request, response, rules.refusal(error));
+      return undefined;
+    };
+    if (call.isLate) return turnAway(undefined);
+    if (admission === undefined || rules.isUnlimited(request)) return this.#serve(call, serve);
+    const waiting = admission.enter(call);
+    if (waiting === undefined) return this.#serve(call, serve);
+    return waiting.then(() => this.#serve(call, serve), turnAway) as Promise<Awaited<T> | undefined>;
+  }
+
+  #serve<T>(call: ServedCall, serve: () => T): T {
+    const { context } = this.#parts;
+    return context === undefined ? serve() : context.run(call, serve);
+  }
+
+  /** Goes on with a request whose body was read: that loses the context in which it was begun. */
+  resume(response: HttpResponse, serve: () => void): void {
+    const { context } = this.#parts;
+    const call = (response as Marked)[servedCall];
+    if (context === undefined || call === undefined) serve();
+    else context.run(call, serve);
+  }
+}

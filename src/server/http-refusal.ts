@@ -1,0 +1,27 @@
+import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
+import type { HttpRequest, HttpResponse } from './http-requests.js';
+
+/** Why a request is not begun, and when its caller may try again. */
+export interface Refusal {
+  /** Shown to the caller. */
+  readonly text: string;
+  /** In ms; undefined = trying again is no use: its deadline is over. */
+  readonly retryAfterMs: number | undefined;
+}
+
+/** Answers 503 for a request that was not begun, and says so. */
+export function answerNotBegun(request: HttpRequest, response: HttpResponse, { text, retryAfterMs }: Refusal): void {
+  if (response.headersSent) return;
+  const headers: Record<string, string> = {
+    'content-type': 'text/plain',
+    'content-length': String(Buffer.byteLength(text)),
+  };
+  if (retryAfterMs !== undefined) headers['retry-after'] = String(Math.ceil(retryAfterMs / 1_000));
+  const { localAddress, localPort } = request.socket ?? {};
+  if (localAddress !== undefined && localPort !== undefined) {
+    headers[notBegunHeader] = addressMark(localAddress, localPort);
+  }
+  // Either kind of response takes this.
+  (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
+  response.end(text);
+}

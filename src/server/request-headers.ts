@@ -1,0 +1,68 @@
+import { loadReportFormatHeader } from '../load/orca.js';
+import { parseDeadline } from '../runtime/propagated.js';
+import type { ReportFormat } from './load-reporter.js';
+
+/** No header has this name. */
+const NONE = ' ';
+
+/** Which headers are read; undefined = not this one. */
+export interface HeaderNames {
+  readonly deadline: string | undefined;
+  readonly priority: string | undefined;
+}
+
+/**
+ * What the headers of a request say to a pod. Looks at them once, as they came: Node makes an object of them only when somebody asks
+ * for it, which costs more than all this. One object for all requests: read it before the next one comes.
+ */
+export class RequestHeaders {
+  format: ReportFormat | undefined;
+  deadlineMs: number | undefined;
+  priority: string | undefined;
+  readonly #deadline: string;
+  readonly #priority: string;
+
+  constructor({ deadline = NONE, priority = NONE }: HeaderNames) {
+    this.#deadline = deadline;
+    this.#priority = priority;
+  }
+
+  read(rawHeaders: readonly string[]): void {
+    this.format = undefined;
+    this.deadlineMs = undefined;
+    this.priority = undefined;
+    const deadline = this.#deadline;
+    const priority = this.#priority;
+    for (let index = 0; index < rawHeaders.length; index += 2) {
+      const name = rawHeaders[index] as string;
+      const { length } = name;
+      if (length === loadReportFormatHeader.length && isName(name, loadReportFormatHeader)) {
+        this.format ??= formatOf(rawHeaders[index + 1] as string);
+      } else if (length === deadline.length && isName(name, deadline)) {
+        const deadlineMs = parseDeadline(rawHeaders[index + 1]);
+        // Whoever adds a second one can only shorten the first.
+        if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
+      } else if (length === priority.length && isName(name, priority)) {
+        this.priority ??= rawHeaders[index + 1] as string;
+      }
+    }
+  }
+}
+
+function isName(name: string, wanted: string): boolean {
+  return name === wanted || name.toLowerCase() === wanted;
+}
+
+function formatOf(asked: string): ReportFormat | undefined {
+  if (asked === 'TEXT') return asked;
+  switch (asked.trim().toUpperCase()) {
+    case 'TEXT':
+      return 'TEXT';
+    case 'JSON':
+      return 'JSON';
+    case 'BIN':
+      return 'BIN';
+    default:
+      return undefined;
+  }
+}

@@ -1,0 +1,78 @@
+import { EvenkeelError } from '../errors.js';
+import type { ServedRequest } from '../runtime/call-context.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Priority } from '../runtime/priority.js';
+import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.js';
+
+/** What the requests of a pod have in common. */
+export interface ServedCallOwner {
+  readonly clock: Clock;
+  readonly timers: SharedTimers;
+}
+
+/** One request while it is served: what is left of its time, its priority, and a signal for its handler. */
+export class ServedCall implements ServedRequest, Timed {
+  readonly priority: Priority | undefined;
+  /** When its handler began, on the clock; undefined while it waits. */
+  begunMs: number | undefined;
+  readonly #owner: ServedCallOwner;
+  readonly #dueMs: number;
+  /** Made when somebody asks for the signal: most handlers do not. */
+  #controller: AbortController | undefined;
+  #timer: SharedTimer | undefined;
+  #isOver = false;
+  /** Its caller left before it was answered. */
+  #isAbandoned = false;
+
+  /** @param deadlineMs What its caller gave it, in ms; undefined = no deadline. */
+  constructor(owner: ServedCallOwner, deadlineMs: number | undefined, priority: Priority | undefined) {
+    this.#owner = owner;
+    this.#dueMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : owner.clock.now() + deadlineMs;
+    this.priority = priority;
+  }
+
+  get remainingMs(): number | undefined {
+    return this.#dueMs === Number.POSITIVE_INFINITY ? undefined : this.#dueMs - this.#owner.clock.now();
+  }
+
+  /** Whether its deadline has passed. */
+  get isLate(): boolean {
+    return this.#dueMs <= this.#owner.clock.now();
+  }
+
+  get isAbandoned(): boolean {
+    return this.#isAbandoned;
+  }
+
+  /** Aborts when the caller leaves before the answer is complete, and at the deadline. */
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController();
+      const { remainingMs } = this;
+      if (this.#isAbandoned) this.#controller.abort(callerGone());
+      else if (remainingMs !== undefined && !this.#isOver) {
+        if (remainingMs <= 0) this.timedOut();
+        else this.#timer = this.#owner.timers.startAbout(remainingMs, this);
+      }
+    }
+    return this.#controller.signal;
+  }
+
+  timedOut(): void {
+    this.#controller?.abort(new EvenkeelError('EVENKEEL_DEADLINE', 'the deadline of the request has passed'));
+  }
+
+  /** The answer is complete, or its caller left. */
+  over(isAnswered: boolean): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#timer?.cancel();
+    if (isAnswered) return;
+    this.#isAbandoned = true;
+    this.#controller?.abort(callerGone());
+  }
+}
+
+function callerGone(): DOMException {
+  return new DOMException('the caller of the request is gone', 'AbortError');
+}

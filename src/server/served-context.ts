@@ -1,0 +1,19 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { CallContext } from '../runtime/call-context.js';
+import type { ServedCall } from './served-call.js';
+
+/** Knows which request the code that runs now serves. */
+export class ServedContext implements CallContext {
+  readonly #storage = new AsyncLocalStorage<ServedCall>();
+
+  current(): ServedCall | undefined {
+    return this.#storage.getStore();
+  }
+
+  run<T>(call: ServedCall, serve: () => T): T {
+    return this.#storage.run(call, serve);
+  }
+}
+
+/** What a pod without a context has. */
+export const noContext: CallContext = Object.freeze({ current: () => undefined });

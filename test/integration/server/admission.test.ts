@@ -1,0 +1,452 @@
+import { once } from 'node:events';
+import { createServer, get, request as httpRequest, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Readable } from 'node:stream';
+import axios from 'axios';
+import {
+  adaptive,
+  fixed,
+  type ObserverEvents,
+  type Outcome,
+  type Priority,
+  roundRobin,
+  staticEndpoints,
+} from 'evenkeel';
+import { createAgent } from 'evenkeel/node-http';
+import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
+import { createDispatcher, type DispatcherOptions } from 'evenkeel/undici';
+import { afterEach, describe, expect, it } from 'vitest';
+import { until } from '../../support/until.js';
+import { frameworks, type Work } from './support/frameworks.js';
+
+const DEADLINE = 'x-envoy-expected-rq-timeout-ms';
+const PRIORITY = 'x-request-priority';
+const NOT_BEGUN = 'evenkeel-not-begun';
+const never = Number.POSITIVE_INFINITY;
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0).reverse()) await close();
+});
+
+/** An application whose requests are answered when the test says so. */
+class App {
+  /** Requests that have begun, in that order, and how to answer them. */
+  readonly begun: { readonly path: string; readonly request: IncomingMessage; answer(): void }[] = [];
+  readonly bodies: string[] = [];
+  readonly pod: Pod;
+  port = 0;
+
+  constructor(options: PodOptions) {
+    this.pod = createPod(options);
+    closing.push(() => this.pod.close());
+  }
+
+  readonly work: Work = (request, body) =>
+    new Promise((resolve) => {
+      this.bodies.push(body);
+      const { url = '' } = request;
+      this.begun.push({ path: url, request, answer: () => resolve(`done ${url}`) });
+    });
+
+  get paths(): string[] {
+    return this.begun.map(({ path }) => path);
+  }
+
+  url(path: string): string {
+    return `http://127.0.0.1:${this.port}${path}`;
+  }
+
+  async hasBegun(count: number): Promise<void> {
+    await until(`${count} have begun`, () => this.begun.length >= count);
+  }
+
+  async isWaiting(count: number): Promise<void> {
+    await until(`${count} wait`, () => this.pod.limit?.waiting === count);
+  }
+}
+
+const start = async (name: string, options: PodOptions): Promise<App> => {
+  const app = new App(options);
+  app.port = await (frameworks[name] as (typeof frameworks)[string])(app.pod, app.work, closing);
+  return app;
+};
+const statusOf = async (asked: Promise<Response>): Promise<number> => {
+  const answer = await asked;
+  await answer.text();
+  return answer.status;
+};
+
+describe.each(Object.keys(frameworks))('%s', (name) => {
+  it('serves as many at once as the limit allows, the others in order of arrival', async () => {
+    const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
+    const answers = [statusOf(fetch(app.url('/1')))];
+    await app.hasBegun(1);
+    answers.push(statusOf(fetch(app.url('/2'), { method: 'POST', body: 'two' })));
+    await app.isWaiting(1);
+    answers.push(statusOf(fetch(app.url('/3'))));
+    await app.isWaiting(2);
+    expect(app.paths).toEqual(['/1']);
+    for (let at = 0; at < 3; at++) {
+      await app.hasBegun(at + 1);
+      app.begun[at]?.answer();
+    }
+    expect(await Promise.all(answers)).toEqual([200, 200, 200]);
+    expect(app.paths).toEqual(['/1', '/2', '/3']);
+    expect(app.bodies).toEqual(['', 'two', '']);
+    await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
+  });
+
+  it('turns away whom it has no room for: 503, Retry-After, and that it was not begun', async () => {
+    const app = await start(name, { limit: fixed(1), maxWaiting: 0, retryAfterMs: 1_500 });
+    const first = statusOf(fetch(app.url('/1')));
+    await app.hasBegun(1);
+    const refused = await fetch(app.url('/2'), { method: 'POST', body: 'x'.repeat(100_000) });
+    expect([refused.status, await refused.text()]).toEqual([503, 'overloaded']);
+    expect(refused.headers.get('retry-after')).toBe('2');
+    expect(refused.headers.get(NOT_BEGUN)).toMatch(/^[0-9a-f]{16}$/);
+    const byAxios = await axios.post(app.url('/3'), 'x', { validateStatus: null });
+    expect([byAxios.status, byAxios.data]).toEqual([503, 'overloaded']);
+    app.begun[0]?.answer();
+    expect(await first).toBe(200);
+    expect(app.paths).toEqual(['/1']);
+    await until('nothing runs', () => app.pod.inFlight === 0);
+    // And the connection is of use again.
+    const again = statusOf(fetch(app.url('/4')));
+    await app.hasBegun(2);
+    app.begun[1]?.answer();
+    expect(await again).toBe(200);
+  });
+
+  it('does not begin what nobody waits for any more', async () => {
+    const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
+    const first = statusOf(fetch(app.url('/1')));
+    await app.hasBegun(1);
+    const giveUp = new AbortController();
+    const second = fetch(app.url('/2'), { signal: giveUp.signal }).catch((error: Error) => error.name);
+    await app.isWaiting(1);
+    giveUp.abort();
+    expect(await second).toBe('AbortError');
+    await app.isWaiting(0);
+    app.begun[0]?.answer();
+    expect(await first).toBe(200);
+    const third = statusOf(fetch(app.url('/3')));
+    await app.hasBegun(2);
+    app.begun[1]?.answer();
+    expect(await third).toBe(200);
+    expect(app.paths).toEqual(['/1', '/3']);
+    await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
+  });
+
+  it('does not begin what is too late: 503, and no Retry-After', async () => {
+    const app = await start(name, { limit: fixed(1, { shedAfterMs: never }) });
+    const first = statusOf(fetch(app.url('/1')));
+    await app.hasBegun(1);
+    const late = await fetch(app.url('/2'), { headers: { [DEADLINE]: '30' } });
+    expect([late.status, await late.text()]).toEqual([503, 'the deadline is over']);
+    expect(late.headers.get('retry-after')).toBeNull();
+    expect(late.headers.get(NOT_BEGUN)).not.toBeNull();
+    expect(await statusOf(fetch(app.url('/3'), { headers: { [DEADLINE]: '0' } }))).toBe(503);
+    app.begun[0]?.answer();
+    expect(await first).toBe(200);
+    expect(app.paths).toEqual(['/1']);
+  });
+
+  it('gives a handler a signal: for a caller that leaves, for the deadline, not for an answer', async () => {
+    const app = await start(name, { deadlineMs: 60_000 });
+    const giveUp = new AbortController();
+    const asked = fetch(app.url('/1'), { signal: giveUp.signal }).catch(() => {});
+    await app.hasBegun(1);
+    const signal = app.pod.signal(app.begun[0]?.request as object);
+    expect(signal.aborted).toBe(false);
+    giveUp.abort();
+    await asked;
+    await until('it aborts', () => signal.aborted);
+    expect(signal.reason).toMatchObject({ name: 'AbortError' });
+    const timed = statusOf(fetch(app.url('/2'), { headers: { [DEADLINE]: '40' } }));
+    await app.hasBegun(2);
+    const atDeadline = app.pod.signal(app.begun[1]?.request as object);
+    await until('its time is over', () => atDeadline.aborted);
+    expect(atDeadline.reason).toMatchObject({ code: 'EVENKEEL_DEADLINE' });
+    app.begun[1]?.answer();
+    expect(await timed).toBe(200);
+    const answered = statusOf(fetch(app.url('/3')));
+    await app.hasBegun(3);
+    const quiet = app.pod.signal(app.begun[2]?.request as object);
+    app.begun[2]?.answer();
+    expect(await answered).toBe(200);
+    await until('nothing runs', () => app.pod.inFlight === 0);
+    expect(quiet.aborted).toBe(false);
+  });
+
+  it('calls made for a request inherit its deadline and its priority, also after its body was read', async () => {
+    const trust = ({ url }: { readonly url?: string }) => url === '/trusted';
+    const app = await start(name, { context: true, trust: trust as NonNullable<PodOptions['trust']> });
+    const seen: { readonly leftMs: number | undefined; readonly priority: Priority | undefined }[] = [];
+    const { work } = app;
+    Object.assign(app, {
+      work: async (request: IncomingMessage, body: string) => {
+        await new Promise((resolve) => setImmediate(resolve));
+        const { remainingMs: leftMs, priority } = app.pod.context.current() ?? {};
+        seen.push({ leftMs, priority });
+        void work(request, body);
+        return 'ok';
+      },
+    });
+    const port = await (frameworks[name] as (typeof frameworks)[string])(
+      app.pod,
+      (...all) => app.work(...all),
+      closing,
+    );
+    const ask = (path: string) =>
+      statusOf(
+        fetch(`http://127.0.0.1:${port}${path}`, {
+          method: 'POST',
+          body: 'x'.repeat(200_000),
+          headers: { [DEADLINE]: '5000', [PRIORITY]: 'critical' },
+        }),
+      );
+    expect(await ask('/trusted')).toBe(200);
+    expect(await ask('/stranger')).toBe(200);
+    expect(seen.map(({ priority }) => priority)).toEqual(['critical', undefined]);
+    for (const { leftMs } of seen) {
+      expect(leftMs).toBeGreaterThan(0);
+      expect(leftMs).toBeLessThanOrEqual(5_000);
+    }
+    expect(app.pod.context.current()).toBeUndefined();
+  });
+});
+
+describe('priorities', () => {
+  it('go first only where the caller is trusted, or the application says so', async () => {
+    const app = await start('node:http', {
+      limit: fixed(1, { shedAfterMs: never }),
+      trust: (request) => 'headers' in request && request.headers['x-caller'] === 'checkout',
+      priority: (request) => ('url' in request && request.url === '/export' ? 'sheddable' : undefined),
+    });
+    const answers = [statusOf(fetch(app.url('/1')))];
+    await app.hasBegun(1);
+    const ask = async (path: string, headers: Record<string, string>): Promise<void> => {
+      const waiting = app.pod.limit?.waiting ?? 0;
+      answers.push(statusOf(fetch(app.url(path), { headers })));
+      await app.isWaiting(waiting + 1);
+    };
+    await ask('/export', { [PRIORITY]: 'critical', 'x-caller': 'checkout' });
+    await ask('/usual', {});
+    await ask('/stranger', { [PRIORITY]: 'critical' });
+    await ask('/critical', { [PRIORITY]: 'critical', 'x-caller': 'checkout' });
+    for (let at = 0; at < 5; at++) {
+      await app.hasBegun(at + 1);
+      app.begun[at]?.answer();
+    }
+    expect(await Promise.all(answers)).toEqual([200, 200, 200, 200, 200]);
+    expect(app.paths).toEqual(['/1', '/critical', '/usual', '/stranger', '/export']);
+  });
+
+  it('a function that throws has said nothing', async () => {
+    const broken = () => {
+      throw new Error('of the application');
+    };
+    const app = await start('node:http', { limit: fixed(5), trust: broken, priority: broken, unlimited: broken });
+    const asked = statusOf(fetch(app.url('/'), { headers: { [PRIORITY]: 'critical' } }));
+    await app.hasBegun(1);
+    app.begun[0]?.answer();
+    expect(await asked).toBe(200);
+  });
+
+  it('what is unlimited neither waits nor counts', async () => {
+    const app = await start('node:http', {
+      limit: fixed(1),
+      maxWaiting: 0,
+      unlimited: (request) => 'url' in request && request.url === '/readyz',
+    });
+    const first = statusOf(fetch(app.url('/1')));
+    await app.hasBegun(1);
+    const ready = statusOf(fetch(app.url('/readyz')));
+    await app.hasBegun(2);
+    expect(app.pod.limit).toMatchObject({ running: 1, waiting: 0 });
+    for (const { answer } of app.begun) answer();
+    expect(await Promise.all([first, ready])).toEqual([200, 200]);
+  });
+});
+
+describe('our clients, when a pod has not begun a request', () => {
+  const origin = 'http://orders.shop:8080';
+  const outcomes: Outcome[] = [];
+  const observer = {
+    attemptEnded: ({ outcome }: ObserverEvents['attemptEnded']) => {
+      outcomes.push(outcome);
+    },
+  };
+  afterEach(() => {
+    outcomes.length = 0;
+  });
+
+  /** A pod that is full, and one that is not; both in the Service. */
+  async function fullAndFree(): Promise<{ readonly full: App; readonly free: App }> {
+    const full = await start('node:http', { limit: fixed(1), maxWaiting: 0 });
+    const free = await start('node:http', {});
+    void fetch(full.url('/occupied')).catch(() => {});
+    await full.hasBegun(1);
+    return { full, free };
+  }
+  const open = (apps: readonly App[], options: DispatcherOptions = {}) => {
+    const dispatcher = createDispatcher(origin, {
+      resolver: staticEndpoints(apps.map(({ port }) => ({ address: '127.0.0.1', port }))),
+      observer,
+      ...options,
+    });
+    closing.push(() => dispatcher.destroy());
+    return dispatcher;
+  };
+
+  it.each([
+    ['a POST', {}],
+    ['a POST that may be hedged', { hedge: { afterMs: 3_600_000 }, retry: { methods: ['POST', 'GET'] } }],
+  ] satisfies [string, DispatcherOptions][])(
+    'undici: %s goes elsewhere, and the pod is not ejected',
+    async (_name, more) => {
+      const { full, free } = await fullAndFree();
+      const dispatcher = open([full, free], { ...more, stages: [] });
+      await until('both are ready', () =>
+        dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
+      );
+      for (let time = 0; time < 10; time++) {
+        const asked = dispatcher.request({ path: `/${time}`, method: 'POST', body: 'an order' });
+        await free.hasBegun(time + 1);
+        free.begun[time]?.answer();
+        const { statusCode, body } = await asked;
+        expect([statusCode, await body.text()]).toEqual([200, `done /${time}`]);
+      }
+      expect(full.paths).toEqual(['/occupied']);
+      expect(free.bodies).toEqual(Array(10).fill('an order'));
+      const refused = outcomes.filter(({ kind }) => kind !== 'success');
+      expect(refused.length).toBeGreaterThan(0);
+      for (const outcome of refused) expect(outcome).toMatchObject({ kind: 'not-started', cause: 'overload' });
+      expect(dispatcher.balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0]);
+    },
+  );
+
+  it('undici: the caller gets the refusal where no other pod can take the request, or its body is used up', async () => {
+    const { full, free } = await fullAndFree();
+    const alone = open([full]);
+    const { statusCode, headers, body } = await alone.request({ path: '/', method: 'POST', body: 'x' });
+    expect([statusCode, await body.text(), headers['retry-after']]).toEqual([503, 'overloaded', '1']);
+    const both = open([full, free], { stages: [], picker: roundRobin() });
+    await until('both are ready', () => both.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'));
+    const statuses: number[] = [];
+    for (let time = 0; time < 2; time++) {
+      const before = free.begun.length;
+      const sent = both.request({ path: '/', method: 'POST', body: Readable.from(['used up']) });
+      void until('the other has it', () => free.begun.length > before).then(
+        () => free.begun[before]?.answer(),
+        () => {},
+      );
+      const answer = await sent;
+      statuses.push(answer.statusCode);
+      await answer.body.dump();
+    }
+    expect(statuses.sort()).toEqual([200, 503]);
+  });
+
+  it('node:http hands the refusal on, and the pod is not blamed', async () => {
+    const { full } = await fullAndFree();
+    const agent = createAgent(origin, {
+      resolver: staticEndpoints([{ address: '127.0.0.1', port: full.port }]),
+      observer,
+    });
+    closing.push(() => agent.destroy());
+    const [answer] = await once(get(`${origin}/`, { agent }), 'response');
+    answer.resume();
+    await once(answer, 'end');
+    expect(answer.statusCode).toBe(503);
+    await until('the attempt ended', () => outcomes.length === 1);
+    expect(outcomes[0]).toMatchObject({ kind: 'not-started', cause: 'overload', retryAfterMs: 1_000 });
+  });
+
+  it('do not believe a gateway that passes on what a server behind it says', async () => {
+    const { full, free } = await fullAndFree();
+    let asked = 0;
+    // It has begun the request: it has done its own part before it asks the server behind it.
+    const gateway = createServer((request, response) => {
+      asked++;
+      const passed = httpRequest(full.url(request.url ?? '/'), { method: request.method }, (answer) => {
+        response.writeHead(answer.statusCode ?? 500, answer.headers);
+        answer.pipe(response);
+      });
+      request.pipe(passed);
+    });
+    gateway.listen(0, '127.0.0.1');
+    await once(gateway, 'listening');
+    closing.push(() => {
+      gateway.closeAllConnections();
+      gateway.close();
+    });
+    const { port } = gateway.address() as AddressInfo;
+    const dispatcher = open([{ port } as App, free]);
+    await until('both are ready', () =>
+      dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
+    );
+    let refused = 0;
+    for (let time = 0; time < 20 && refused === 0; time++) {
+      const before = free.begun.length;
+      const sent = dispatcher.request({ path: `/${time}`, method: 'POST', body: 'an order' });
+      await until('one has it', () => asked > 0 || free.begun.length > before);
+      free.begun[before]?.answer();
+      const { statusCode, body } = await sent;
+      await body.dump();
+      if (statusCode === 503) refused++;
+    }
+    expect([asked, refused]).toEqual([1, 1]);
+    expect(outcomes).toContainEqual({ kind: 'failure', cause: 'overload', retryAfterMs: 1_000 });
+  });
+
+  it('a deadline goes from the first caller to the last server', async () => {
+    const last = await start('node:http', { context: true });
+    const orders = open([last]);
+    const middle = createPod({ context: true });
+    closing.push(() => middle.close());
+    const dispatcher = createDispatcher(origin, {
+      resolver: staticEndpoints([{ address: '127.0.0.1', port: last.port }]),
+      propagate: { context: middle.context },
+    });
+    closing.push(() => dispatcher.destroy());
+    const server = createServer(
+      middle.http(async (_request, response) => {
+        const failed = await dispatcher.request({ path: '/deep', method: 'GET' }).then(
+          () => 'answered',
+          (error: { readonly code: string }) => error.code,
+        );
+        response.end(failed);
+      }),
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closing.push(() => {
+      server.closeAllConnections();
+      server.close();
+    });
+    const { port } = server.address() as AddressInfo;
+    const asked = fetch(`http://127.0.0.1:${port}/`, { headers: { [DEADLINE]: '200' } }).then((answer) =>
+      answer.text(),
+    );
+    await last.hasBegun(1);
+    const signal = last.pod.signal(last.begun[0]?.request as object);
+    expect(Number(last.begun[0]?.request.headers[DEADLINE])).toBeLessThanOrEqual(200);
+    expect(await asked).toBe('EVENKEEL_DEADLINE');
+    await until('the last one is told', () => signal.aborted);
+    await orders.destroy();
+  });
+});
+
+describe('a limit that adapts', () => {
+  it('has calls whose callers left among those that took too long', async () => {
+    const app = await start('node:http', { limit: adaptive({ initial: 4 }) });
+    const asked = [1, 2, 3, 4].map((number) => statusOf(fetch(app.url(`/${number}`))));
+    await app.hasBegun(4);
+    expect(app.pod.limit).toEqual({ max: 4, running: 4, waiting: 0, shed: 0 });
+    for (const { answer } of app.begun) answer();
+    expect(await Promise.all(asked)).toEqual([200, 200, 200, 200]);
+    await until('nothing runs', () => app.pod.limit?.running === 0);
+  });
+});
