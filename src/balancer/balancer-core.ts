@@ -104,6 +104,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         clock,
         rng,
         observer,
+        resolver: resolver.name,
         invalidate: () => this.#rebuilds.request('stages'),
         probe: (endpoint, signal) => this.#probe(endpoint.key, signal),
       },

@@ -19,9 +19,15 @@ export interface HashOptions {
   readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
   /**
    * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, at least 1.05;
-   * Infinity = no limit. @defaultValue Infinity
+   * Infinity = no limit. Calls of this process count, and while servers report what they have in flight, those of all clients.
+   * @defaultValue Infinity
    */
   readonly maxLoadRatio?: number | undefined;
+  /**
+   * With a `maxLoadRatio`: an endpoint with fewer calls in flight than this takes the calls of its keys in any case. With few calls,
+   * chance alone makes one have twice as many as another. @defaultValue 1
+   */
+  readonly minInFlight?: number | undefined;
   /** Picks for calls without a key. @defaultValue p2c() */
   readonly withoutKey?: PickerFactory | undefined;
 }
@@ -30,6 +36,9 @@ export interface HashOptions {
 const RENDEZVOUS_UP_TO = 16;
 /** How many table entries are tried for an endpoint that can take the call, before all are checked. */
 const MAX_WALK = 64;
+/** The reports of more endpoints than this are added up at most this often, in ms. */
+const MANY = 64;
+const ADD_MS = 10;
 
 /**
  * Calls with the same key go to the same endpoint (IPVS: sh, dh; mh is Maglev): for caches or state in the pods. When an
@@ -43,7 +52,7 @@ const MAX_WALK = 64;
  * Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
  */
 export const hash = (options: HashOptions = {}): PickerFactory => {
-  checkKeys('hash', options, ['method', 'maxLoadRatio', 'withoutKey']);
+  checkKeys('hash', options, ['method', 'maxLoadRatio', 'minInFlight', 'withoutKey']);
   const { method = 'auto', withoutKey = p2c() } = options;
   if (!['auto', 'maglev', 'ring'].includes(method)) throw optionError('hash.method', 'auto, maglev or ring', method);
   checkFunction('hash.withoutKey', withoutKey);
@@ -51,7 +60,13 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
     min: 1.05,
     infinite: true,
   });
-  return (set, previous, context) => new HashPicker(set, previous, context, method, maxLoadRatio, withoutKey);
+  const minInFlight = checkNumber('hash.minInFlight', options.minInFlight, 1, {
+    min: 1,
+    max: 1_000_000,
+    integer: true,
+  });
+  const bound = { maxLoadRatio, minInFlight };
+  return (set, previous, context) => new HashPicker(set, previous, context, method, bound, withoutKey);
 };
 
 /** Maps a hash to places, and places to indexes of `all`. */
@@ -69,12 +84,16 @@ class HashPicker<C> implements Picker<C> {
   readonly #set: PickSet<C>;
   readonly #mapping: Mapping;
   readonly #maxLoadRatio: number;
+  readonly #minInFlight: number;
   /** For calls without a key. */
   readonly #withoutKey: Picker<C>;
   /** With a bound: each endpoint's share of the weight that is ready, who they are, and their calls in flight. */
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<Subchannel<C>> | undefined;
   #inFlight = 0;
+  /** While servers report what they have in flight: of all clients and endpoints, this call included. Otherwise 0. */
+  #reported = 0;
+  #reportedAtMs = Number.NEGATIVE_INFINITY;
   /** With a bound: picked last and not yet counted, and how many calls it had begun: whether this one begins is seen only later. */
   #picked: Subchannel<C> | undefined;
   #startedBefore = 0;
@@ -84,7 +103,7 @@ class HashPicker<C> implements Picker<C> {
     previous: Picker<C> | undefined,
     context: PickerContext,
     method: NonNullable<HashOptions['method']>,
-    maxLoadRatio: number,
+    { maxLoadRatio, minInFlight }: { readonly maxLoadRatio: number; readonly minInFlight: number },
     withoutKey: PickerFactory,
   ) {
     const before = previous instanceof HashPicker ? (previous as HashPicker<C>) : undefined;
@@ -92,6 +111,7 @@ class HashPicker<C> implements Picker<C> {
     this.#withoutKey = withoutKey(set, before === undefined ? previous : before.#withoutKey, context);
     this.#mapping = mappingOf(set, method, before === undefined ? undefined : before.#mapping);
     this.#maxLoadRatio = maxLoadRatio;
+    this.#minInFlight = minInFlight;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
     const { all, allWeights } = set;
     // Of those that can take calls: shares of all would leave a part of the calls without a place within the bound.
@@ -104,6 +124,7 @@ class HashPicker<C> implements Picker<C> {
   pick(request: PickRequest<C>): Subchannel<C> | undefined {
     this.#settle();
     const key = keyOf(request.key);
+    if (key !== undefined && this.#shares !== undefined) this.#addReports(request.nowMs);
     const picked = key === undefined ? this.#withoutKey.pick(request) : this.#byKey(request, key);
     if (picked !== undefined && this.#members !== undefined) {
       this.#picked = picked;
@@ -166,9 +187,30 @@ class HashPicker<C> implements Picker<C> {
     if (!fits(subchannel, request)) return false;
     if (this.#shares === undefined) return true;
     // Its share of all calls including this one, rounded up: no endpoint is refused its first call.
-    const limit = this.#maxLoadRatio * (this.#inFlight + 1) * (this.#shares[index] as number);
-    return subchannel.inFlight < Math.ceil(limit);
+    const share = this.#maxLoadRatio * (this.#shares[index] as number);
+    const least = this.#minInFlight;
+    if (this.#reported === 0) return subchannel.inFlight < Math.max(least, Math.ceil(share * (this.#inFlight + 1)));
+    return callsThere(subchannel, request.nowMs) <= Math.max(least, Math.ceil(share * this.#reported));
   }
+
+  /** Of many endpoints only now and then: it asks each. */
+  #addReports(nowMs: number): void {
+    const { subchannels } = this.#set;
+    if (subchannels.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
+    this.#reportedAtMs = nowMs;
+    this.#reported = 0;
+    // What one more call adds is known only while there are reports.
+    if (subchannels.length === 0 || (subchannels[0] as Subchannel<C>).unit === 0) return;
+    let sum = 1;
+    for (let index = 0; index < subchannels.length; index++)
+      sum += callsThere(subchannels[index] as Subchannel<C>, nowMs) - 1;
+    this.#reported = sum;
+  }
+}
+
+/** Calls in flight on an endpoint, of all clients, and one more; its latency and failures make no difference. */
+function callsThere<C>(subchannel: Subchannel<C>, nowMs: number): number {
+  return subchannel.cost(nowMs) / (subchannel.unit || 1);
 }
 
 /**

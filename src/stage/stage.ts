@@ -47,6 +47,8 @@ export interface StageContext {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly observer: Observer;
+  /** What the endpoints are of: the name of their resolver. */
+  readonly resolver?: string | undefined;
   /** Reports that `apply` would now return another result; it will be called at the end of this turn. */
   invalidate(): void;
   /**

@@ -1,26 +1,34 @@
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
+import { notify, type Observer } from '../observe/observer.js';
 import { checkKeys, checkNumber, checkString, optionError } from '../runtime/check.js';
 import { hash32, mix32 } from '../runtime/hash.js';
+import type { ClientPlace } from './client-place.js';
+import { endpointShares } from './endpoint-shares.js';
+import { FoundPlace, ordinalOf } from './found-place.js';
 import { divideSlots } from './slot-table.js';
-import type { StageFactory } from './stage.js';
+import type { Stage, StageContext, StageFactory } from './stage.js';
 
 /** Options of `subset`. */
 export interface SubsetOptions {
-  /** The minimum number of endpoints this client connects to. */
-  readonly size: number;
+  /** The minimum number of endpoints this client connects to. @defaultValue 12 */
+  readonly size?: number | undefined;
   /**
    * A name unique to this client, such as its pod name: each client takes the endpoints that score highest with its name. Or
-   * its place among all clients, if known: endpoints are then divided evenly.
+   * its place among all clients: endpoints are then divided evenly.
+   * @defaultValue its place among the workers of its cluster, the processes PM2 keeps of it, and the threads of its process
    */
-  readonly client: string | SubsetPlace;
+  readonly client?: string | SubsetPlace | undefined;
 }
 
 /** The place of a client among all. */
 export interface SubsetPlace {
-  /** From 0 to below `count`. */
-  readonly index: number;
-  /** How many clients there are. All must know the same number. */
+  /**
+   * From 0 to below `count`.
+   * @defaultValue the ordinal of a StatefulSet's pod, from the host name, and the place of this process or thread in the pod
+   */
+  readonly index?: number | undefined;
+  /** How many clients there are; without `index`, how many pods. All must know the same number. */
   readonly count: number;
   /**
    * How many long-lived connections each client has: the connections of all are then divided evenly, and not the endpoints. Other
@@ -30,18 +38,25 @@ export interface SubsetPlace {
   readonly connections?: number | undefined;
 }
 
+/** Default of `size`: what Finagle takes, so that a few failures leave a choice. */
+const SIZE = 12;
+
 /**
  * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, one connection each would be a million.
  * Endpoints left out are absent: no connection is kept to them. Choose a `size` that leaves enough endpoints after a few
  * failures.
  *
+ * Without `client` the workers of a cluster (`node:cluster`), the processes PM2 keeps of an app, and the threads of a process
+ * divide the endpoints among themselves. A single process connects to all. The primary of a cluster has to load evenkeel too;
+ * while a worker cannot find out its place, it takes `size` endpoints at random, and after 5 s all of them, with a warning
+ * (`warned`).
+ *
  * By name (rendezvous): when an endpoint goes, only clients that used it take another; how many clients an endpoint gets is
  * left to chance, so its share of the load spreads about 1 / sqrt(clients × size / endpoints) around the mean.
  *
- * By place (deterministic aperture): clients and endpoints lie on one ring; each client covers `size` endpoints' length of it,
- * in whole steps of 1 / count, and an endpoint at the edge of that gets the covered part of its weight. Every point of the ring
- * is covered by the same number of clients, so the load is exactly even; every client must know the same count, and a change of
- * it moves connections. Sources: Thaler, Ravishankar, IEEE/ACM ToN 6(1), 1998; Finagle's deterministic aperture.
+ * By place: endpoints are divided so that each client has as much of them as any other and each endpoint as many clients; one
+ * that lies between two clients counts for each by its part (its weight). The load is exactly even if clients send alike. Every
+ * client must know the same count.
  *
  * By place, with `connections` (a Maglev table): for clients whose few connections live for hours. Each connection of all clients
  * has an endpoint, and each endpoint as many as any other, or one less. When an endpoint comes or goes, connections move until
@@ -49,33 +64,97 @@ export interface SubsetPlace {
  *
  * Throws EVENKEEL_OPTION.
  */
-export const subset = (options: SubsetOptions): StageFactory => {
+export const subset = (options: SubsetOptions = {}): StageFactory => {
   checkKeys('subset', options, ['size', 'client']);
-  if (options.size === undefined) throw optionError('subset.size', 'a whole number of at least 1', options.size);
-  const size = checkNumber('subset.size', options.size, 1, { min: 1, integer: true });
+  const size = checkNumber('subset.size', options.size, SIZE, { min: 1, integer: true });
   const { client } = options;
   if (typeof client === 'string') {
     const seed = hash32(checkString('subset.client', client));
     return () => ({ apply: (set) => byName(set, size, seed) });
   }
+  if (client === undefined) return (context) => new FoundSubset(size, undefined, undefined, context);
   checkKeys('subset.client', client, ['index', 'count', 'connections']);
-  if (client.index === undefined || client.count === undefined) {
-    throw optionError('subset.client', 'a name, or an index and a count', client);
-  }
+  if (client.count === undefined) throw optionError('subset.client', 'a name, or a count', client);
   const count = checkNumber('subset.client.count', client.count, 1, { min: 1, integer: true });
-  const index = checkNumber('subset.client.index', client.index, 0, { min: 0, max: count - 1, integer: true });
-  if (client.connections === undefined) return () => ({ apply: (set) => byPlace(set, size, index, count) });
-  const connections = checkNumber('subset.client.connections', client.connections, 1, { min: 1, integer: true });
-  if (count * connections > MAX_SLOTS) {
+  const connections =
+    client.connections === undefined
+      ? undefined
+      : checkNumber('subset.client.connections', client.connections, 1, { min: 1, integer: true });
+  if (connections !== undefined && count * connections > MAX_SLOTS) {
     throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);
   }
-  return () => ({ apply: (set) => byConnection(set, size, index * connections, connections, count * connections) });
+  if (client.index === undefined) return (context) => new FoundSubset(size, count, connections, context);
+  const index = checkNumber('subset.client.index', client.index, 0, { min: 0, max: count - 1, integer: true });
+  return () => ({ apply: (set) => partOf(set, size, { index, count }, connections) });
 };
+
+/** The part of a client that finds out its place. */
+class FoundSubset implements Stage {
+  readonly #size: number;
+  readonly #connections: number | undefined;
+  readonly #observer: Observer;
+  readonly #found: FoundPlace;
+  /** Before the place is known. */
+  readonly #seed: number;
+  #hasWarned = false;
+
+  /** @param pods How many pods there are, each with its ordinal; undefined: this process is all there is, or like any other. */
+  constructor(size: number, pods: number | undefined, connections: number | undefined, context: StageContext) {
+    this.#size = size;
+    this.#connections = connections;
+    this.#observer = context.observer;
+    this.#seed = Math.floor(context.rng.next() * 2 ** 32);
+    const pod = pods === undefined ? undefined : this.#placeOfPod(pods);
+    this.#found = new FoundPlace(context.resolver ?? '', pod, context.clock, () => context.invalidate());
+  }
+
+  apply(set: EndpointSet): EndpointSet {
+    const { place } = this.#found;
+    if (place !== undefined) return partOf(set, this.#size, place, this.#connections);
+    if (!this.#found.isUnknown) return byName(set, this.#size, this.#seed);
+    if (!this.#hasWarned) this.#warn(NO_ANSWER);
+    this.#hasWarned = true;
+    return set;
+  }
+
+  close(): void {
+    this.#found.close();
+  }
+
+  #placeOfPod(count: number): ClientPlace | undefined {
+    const ordinal = ordinalOf();
+    if (ordinal === undefined) {
+      this.#warn(NO_ORDINAL);
+      return undefined;
+    }
+    if (ordinal >= count) this.#warn(`subset(): the host name says that there are more clients than ${count}`);
+    return { index: ordinal % count, count };
+  }
+
+  #warn(message: string): void {
+    notify(this.#observer, 'warned', { message });
+  }
+}
+
+const NO_ANSWER =
+  'subset() cannot find out which worker of its cluster this is, and uses all endpoints: import evenkeel in the primary (under PM2: restart all instances after a change of their number), or pass client';
+const NO_ORDINAL =
+  'subset() finds no ordinal at the end of the host name, and takes this for the only pod: pass client.index';
 
 /** Connections of all clients: filling the table takes some 10 ms. */
 const MAX_SLOTS = 100_000;
 /** The weight of an endpoint that is there in case the client's own are not. */
 const SPARE_WEIGHT = 0.001;
+
+function partOf(
+  set: EndpointSet,
+  size: number,
+  { index, count }: ClientPlace,
+  connections: number | undefined,
+): EndpointSet {
+  if (connections === undefined) return byPlace(set, size, index, count);
+  return byConnection(set, size, index * connections, connections, count * connections);
+}
 
 function byName(set: EndpointSet, size: number, seed: number): EndpointSet {
   if (set.size <= size) return set;
@@ -85,25 +164,13 @@ function byName(set: EndpointSet, size: number, seed: number): EndpointSet {
 
 function byPlace(set: EndpointSet, size: number, index: number, count: number): EndpointSet {
   const { size: total } = set;
-  const steps = Math.ceil((size * count) / total);
-  if (total <= size || steps >= count) return set;
-  const ring = inOrder(set, (endpoint) => hash32(endpointAddress(endpoint)));
-  // In units of 1 / (count × total), so that all borders are integers.
-  const from = index * total;
-  const to = from + steps * total;
-  const covered = new Map<EndpointEntry, number>();
-  ring.forEach((entry, place) => {
-    const start = place * count;
-    const length =
-      overlap(from, to, start, start + count) + overlap(from, to, start + count * total, start + count * total + count);
-    if (length > 0) covered.set(entry, length / count);
-  });
-  return set
-    .filter((entry) => covered.has(entry))
-    .map((entry) => {
-      const share = covered.get(entry) as number;
-      return share === 1 ? entry : { ...entry, weight: entry.weight * share };
-    });
+  const copies = Math.ceil((size * count) / total);
+  if (total <= size || copies >= count) return set;
+  const sorted = inOrder(set, (endpoint) => hash32(endpointAddress(endpoint)));
+  const names = sorted.map(({ endpoint }) => endpointAddress(endpoint));
+  const shares = new Map<EndpointEntry, number>();
+  for (const [at, share] of endpointShares(names, copies, count, index)) shares.set(sorted[at] as EndpointEntry, share);
+  return withShares(set, shares);
 }
 
 function byConnection(set: EndpointSet, size: number, from: number, connections: number, all: number): EndpointSet {
@@ -122,13 +189,17 @@ function byConnection(set: EndpointSet, size: number, from: number, connections:
     if (shares.size >= size) break;
     if (!shares.has(entry)) shares.set(entry, SPARE_WEIGHT);
   }
-  return set
-    .filter((entry) => shares.has(entry))
-    .map((entry) => ({ ...entry, weight: entry.weight * (shares.get(entry) as number) }));
+  return withShares(set, shares);
 }
 
-function overlap(fromA: number, toA: number, fromB: number, toB: number): number {
-  return Math.max(0, Math.min(toA, toB) - Math.max(fromA, fromB));
+/** The entries that have a share, and as much weight of theirs. */
+function withShares(set: EndpointSet, shares: ReadonlyMap<EndpointEntry, number>): EndpointSet {
+  return set
+    .filter((entry) => shares.has(entry))
+    .map((entry) => {
+      const share = shares.get(entry) as number;
+      return share === 1 ? entry : { ...entry, weight: entry.weight * share };
+    });
 }
 
 /** Entries by a number of their endpoint; by address where it is the same. */

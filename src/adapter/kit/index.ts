@@ -63,6 +63,7 @@ export {
 } from '../../runtime/check.js';
 export { Closing } from '../../runtime/closing.js';
 export type { Complete } from '../../runtime/complete.js';
+export { hash32 } from '../../runtime/hash.js';
 export { addressMark, notBegunHeader } from '../../runtime/not-begun.js';
 export { checkPriority, isPriority } from '../../runtime/priority.js';
 export { formatDeadline, parseDeadline, shorter } from '../../runtime/propagated.js';

@@ -12,6 +12,7 @@ import {
 } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { serviceOrigin } from '../http/origin.js';
+import { pickerOf } from '../http/prompt.js';
 import { originMatcher, resolverOf } from '../http/target.js';
 import {
   balancingOptionNames,
@@ -36,7 +37,10 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
    * @defaultValue a keep-alive Agent of its own, created on first use
    */
   readonly fallbackAgent?: HttpAgent | undefined;
-  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
+  /**
+   * The key for hash pickers: requests with the same key go to the same pod. Called for every request. `prefixKey()` also brings
+   * the picker it is meant for. @defaultValue none
+   */
   readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
   /**
    * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
@@ -140,6 +144,7 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     asking: checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined,
     transport,
     balancer: createBalancer({
+      picker: pickerOf(key),
       ...pickNames(options, balancingOptionNames),
       resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
       transport,

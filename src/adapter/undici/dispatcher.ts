@@ -13,6 +13,7 @@ import {
 import { tlsName } from '../http/dial.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
+import { pickerOf } from '../http/prompt.js';
 import { RequestDeadline } from '../http/request-deadline.js';
 import { originMatcher, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
@@ -51,7 +52,7 @@ import {
   webSocketLimits,
 } from './options.js';
 import { sayPriority } from './own-headers.js';
-import { isRepeatable, withWatchedBody } from './request-body.js';
+import { isRepeatable, withGivenBody, withWatchedBody } from './request-body.js';
 import { type OwnOptions, requestOf, withOrigin, withoutDispatcher } from './request-options.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
 import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
@@ -153,6 +154,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
       (opened) => this.forward(opened, forwardedEvents),
     );
     const balancer = createBalancer({
+      picker: pickerOf(key),
       ...pickNames(options, balancingOptionNames),
       resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
       transport: this.#transport,
@@ -211,7 +213,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
     if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const key = this.#key?.(own) ?? undefined;
+    const key = this.#key?.(withGivenBody(own)) ?? undefined;
     if (this.#asking?.next() === true) askForReport(own);
     const { propagation } = this;
     const served = propagation.served();

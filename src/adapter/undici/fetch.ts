@@ -3,6 +3,7 @@ import type { Balancer } from '../../index.js';
 import { checkRuntime } from './compatibility.js';
 import { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
+import { dispatcherKnowing, hasLastingBody } from './request-body.js';
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {
@@ -30,8 +31,11 @@ export function createFetch(target: string | URL, options: DispatcherOptions = {
   const balanced = (input: Parameters<typeof fetch>[0], init?: RequestInit): Promise<Response> => {
     // Anything that is not a URL is passed to `fetch`, which rejects with the usual error.
     const resource = typeof input === 'string' && URL.canParse(input, base) ? new URL(input, base) : input;
+    const body = options.key === undefined ? undefined : (init?.body ?? undefined);
+    const knowing =
+      body === undefined || !hasLastingBody({ body } as never) ? dispatcher : dispatcherKnowing(dispatcher, body);
     // The types of Node's own undici and of the installed one differ; at run time the dispatcher serves both.
-    return fetch(resource, { ...init, dispatcher } as unknown as RequestInit);
+    return fetch(resource, { ...init, dispatcher: knowing } as unknown as RequestInit);
   };
   return Object.assign(balanced, {
     balancer: dispatcher.balancer,

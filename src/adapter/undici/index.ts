@@ -1,6 +1,13 @@
 // First: what follows imports undici.
 import './check-version.js';
 
+export {
+  type PrefixKey,
+  type PrefixKeyOptions,
+  type PromptKeyOptions,
+  promptDefaults,
+  promptKey,
+} from '../http/prompt.js';
 export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {
@@ -10,6 +17,7 @@ export {
   type HedgeOptions,
   headerKey,
   hedgeDefaults,
+  prefixKey,
   type RequestKey,
   type WebSocketLimits,
   type WebSocketOptions,

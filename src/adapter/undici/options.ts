@@ -3,6 +3,7 @@ import type { Dispatcher } from 'undici';
 import type { BalancingOptions, Priority } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
+import { type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/prompt.js';
 import {
   balancingOptionNames,
   type Complete,
@@ -25,7 +26,10 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
    * @defaultValue an undici Agent of its own, created on first use
    */
   readonly fallbackDispatcher?: Dispatcher | undefined;
-  /** The key for hash pickers: requests with the same key go to the same pod. Called for every request. @defaultValue none */
+  /**
+   * The key for hash pickers: requests with the same key go to the same pod. Called for every request. `prefixKey()` also brings
+   * the picker it is meant for. @defaultValue none
+   */
   readonly key?: ((options: Dispatcher.DispatchOptions) => string | null | undefined) | undefined;
   /**
    * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
@@ -165,6 +169,22 @@ export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerO
 
 /** The same with a cookie: `key: cookieKey('session')`. */
 export const cookieKey = (name: string): RequestKey => keyOfCookie(name, headerOf);
+
+/**
+ * Requests of one conversation, or with prompts that begin alike, go to one pod, which still has what it computed for them: for
+ * servers of language models and their prefix caches. A pod with more than 1.25 times its share of the calls in flight (of all
+ * clients, where servers report them) passes calls on to the next one. With it the default picker is
+ * `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`.
+ *
+ * The key is the header, if one is named and there; otherwise it is read from a JSON body (see `promptKey`) that is a string, a
+ * Buffer or another view of bytes. Streams, iterators and forms are never read: such a request has no key, unless its header
+ * says one. `fetch` turns every body into an iterator; `createFetch` shows keys what it was given.
+ * Throws EVENKEEL_OPTION.
+ *
+ * @example createFetch('http://vllm.models:8000', { key: prefixKey({ header: 'x-conversation-id' }) })
+ */
+export const prefixKey = (options: PrefixKeyOptions = {}): PrefixKey<Dispatcher.DispatchOptions> =>
+  prefixKeyOf(options, headerOf, ({ body }) => body);
 
 /** One header, in whatever form the request brings them. */
 function headerOf({ headers }: Dispatcher.DispatchOptions, name: string): unknown {

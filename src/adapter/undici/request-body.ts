@@ -32,6 +32,28 @@ export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 
+/** In the options of a request by `createFetch`: the body it was given. `fetch` itself passes on iterators only. */
+const given = Symbol('body');
+
+/** `dispatcher` for one request of `fetch`, whose body is still as the caller gave it. */
+export function dispatcherKnowing(dispatcher: Dispatcher, body: unknown): Pick<Dispatcher, 'dispatch'> {
+  return {
+    dispatch: (options, handler) =>
+      // Without a body when a redirect made a GET of it.
+      dispatcher.dispatch(options.body == null ? options : ({ ...options, [given]: body } as typeof options), handler),
+    // Asked for by fetch.
+    get isMockActive() {
+      return (dispatcher as { readonly isMockActive?: boolean }).isMockActive;
+    },
+  } as Pick<Dispatcher, 'dispatch'>;
+}
+
+/** The request as its key sees it: with the body that was given. */
+export function withGivenBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
+  const body = (options as { readonly [given]?: unknown })[given];
+  return body === undefined ? options : { ...options, body: body as never };
+}
+
 /** Errors that callers' bodies threw while they were sent. */
 const thrown = new WeakSet<object>();
 

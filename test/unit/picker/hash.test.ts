@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { outcomes } from '../../../src/endpoint/outcome.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
 import { type HashOptions, hash } from '../../../src/picker/hash.js';
 import { MaglevTable } from '../../../src/picker/maglev.js';
 import type { Picker } from '../../../src/picker/picker.js';
@@ -97,6 +98,36 @@ describe.each(methods)('hash by %s', (_name, options) => {
     const first = picker.pick(request({ key: 'hot' })) as TestSubchannel;
     first.start(0);
     expect(picker.pick(request({ key: 'hot' }))).not.toBe(first);
+  });
+
+  it('leaves the calls of its keys to an endpoint with few in flight, whatever its share', () => {
+    const members = subchannels(20);
+    const picker = hash({ ...options, maxLoadRatio: 1.25, minInFlight: 4 })(pickSet(members), undefined, context);
+    for (let call = 1; call <= 100; call++) {
+      (picker.pick(request({ key: 'hot' })) as TestSubchannel).start(0);
+      const most = Math.max(...members.map(({ inFlight }) => inFlight));
+      expect(most).toBe(call <= 4 ? call : Math.max(4, most));
+      expect(most).toBeLessThanOrEqual(Math.max(4, Math.ceil((1.25 * call) / 20)));
+    }
+  });
+
+  it('counts the calls of all clients towards maxLoadRatio while servers report them', () => {
+    for (const count of [5, 100]) {
+      const members = subchannels(count, relativeLatency());
+      const bounded = hash({ ...options, maxLoadRatio: 1.25 })(pickSet(members), undefined, context);
+      const least = hash({ ...options, maxLoadRatio: 1.25, minInFlight: 20 })(pickSet(members), undefined, context);
+      const own = bounded.pick(request({ key: 'hot', nowMs: 1 })) as TestSubchannel;
+      for (const member of members) {
+        member.reported({ namedMetrics: { evenkeel_in_flight: member === own ? 12 : 4 } }, 1_000);
+      }
+      const other = bounded.pick(request({ key: 'hot', nowMs: 1_000 }));
+      expect(other).not.toBe(own);
+      expect(bounded.pick(request({ key: 'hot', nowMs: 1_000 }))).toBe(other);
+      expect(least.pick(request({ key: 'hot', nowMs: 1_000 }))).toBe(own);
+      // It says that it is no busier than the others.
+      own.reported({ namedMetrics: { evenkeel_in_flight: 4 } }, 1_020);
+      expect(bounded.pick(request({ key: 'hot', nowMs: 1_020 }))).toBe(own);
+    }
   });
 
   it('counts calls that ran before its set came towards maxLoadRatio', () => {
@@ -213,7 +244,14 @@ describe('hash', () => {
   });
 
   it('rejects options that do not fit', () => {
-    for (const bad of [{ method: 'md5' }, { maxLoadRatio: 1 }, { withoutKey: 'p2c' }, { size: 5 }]) {
+    for (const bad of [
+      { method: 'md5' },
+      { maxLoadRatio: 1 },
+      { minInFlight: 0 },
+      { minInFlight: 1.5 },
+      { withoutKey: 'p2c' },
+      { size: 5 },
+    ]) {
       expect(() => hash(bad as never), JSON.stringify(bad)).toThrowError(
         expect.objectContaining({ code: 'EVENKEEL_OPTION' }),
       );

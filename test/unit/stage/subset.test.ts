@@ -49,23 +49,75 @@ describe('subset by name', () => {
 });
 
 describe('subset by place', () => {
+  interface Fleet {
+    /** What each endpoint gets, in relation to the mean, if clients send alike. */
+    readonly shares: readonly number[];
+    readonly clients: readonly ReadonlyMap<string, number>[];
+    readonly connections: number;
+  }
+
+  function fleetOf(count: number, size: number, endpoints: readonly string[]): Fleet {
+    const load = new Map(endpoints.map((address) => [address, 0]));
+    const clients = Array.from({ length: count }, (_, index) => subsetOf({ index, count }, size, endpoints));
+    let connections = 0;
+    for (const chosen of clients) {
+      connections += chosen.size;
+      const total = [...chosen.values()].reduce((sum, weight) => sum + weight, 0);
+      for (const [address, weight] of chosen) load.set(address, (load.get(address) as number) + weight / total);
+    }
+    return { shares: [...load.values()].map((share) => (share * endpoints.length) / count), clients, connections };
+  }
+
+  /** Connections that clients open because `before` became `after`. */
+  function opened(before: Fleet, after: Fleet): number {
+    let count = 0;
+    after.clients.forEach((chosen, index) => {
+      for (const address of chosen.keys()) if (before.clients[index]?.has(address) !== true) count++;
+    });
+    return count;
+  }
+
   it.each([
+    [8, 100, 12],
+    [8, 97, 12],
     [7, 20, 3],
     [30, 17, 5],
     [3, 100, 20],
     [11, 11, 4],
-  ])('%i clients share %i endpoints, %i each, exactly evenly', (count, endpoints, size) => {
-    const load = new Map<string, number>();
-    for (let index = 0; index < count; index++) {
-      const chosen = subsetOf({ index, count }, size, addresses(endpoints));
-      expect(chosen.size).toBeGreaterThanOrEqual(Math.min(size, endpoints));
-      const total = [...chosen.values()].reduce((sum, weight) => sum + weight, 0);
-      // As long a part of the ring as was asked for; endpoints at its edges count by what is covered of them.
-      expect(total).toBeGreaterThan(size - 1e-9);
-      for (const [address, weight] of chosen) load.set(address, (load.get(address) ?? 0) + weight / total);
-    }
-    expect(load.size).toBe(endpoints);
-    for (const share of load.values()) expect(share).toBeCloseTo(count / endpoints, 9);
+    [3, 7, 3],
+    [100, 99, 20],
+    [200, 51, 12],
+    [64, 300, 20],
+  ])('%i clients share %i endpoints, %i each, evenly', (count, endpoints, size) => {
+    const { shares, clients, connections } = fleetOf(count, size, addresses(endpoints));
+    expect(Math.max(...shares)).toBeLessThanOrEqual(1.03);
+    expect(Math.min(...shares)).toBeGreaterThanOrEqual(0.97);
+    // Not one too few, unless an endpoint was left for one client twice.
+    for (const chosen of clients) expect(chosen.size).toBeGreaterThanOrEqual(size - 1);
+    // As many copies of all as it takes, and at most one divided endpoint more per client.
+    expect(connections).toBeLessThanOrEqual(Math.ceil((size * count) / endpoints) * endpoints + count);
+  });
+
+  it('takes an eighth of the connections with 8 clients and 100 endpoints', () => {
+    const { shares, connections } = fleetOf(8, 12, addresses(100));
+    for (const share of shares) expect(share).toBeCloseTo(1, 9);
+    expect(connections).toBeLessThanOrEqual(108);
+  });
+
+  it('moves few connections when an endpoint is replaced, and when a client comes or goes', () => {
+    // Each endpoint has 20 connections: a replaced one costs as many.
+    const all = addresses(201);
+    const fleet = fleetOf(200, 20, all.slice(1));
+    expect(opened(fleet, fleetOf(200, 20, all.slice(0, -1)))).toBeLessThanOrEqual(120);
+    // Twenty of its own, and about as many again.
+    expect(opened(fleet, fleetOf(199, 20, all.slice(1)))).toBeLessThanOrEqual(120);
+  });
+
+  it('is the same whatever order the endpoints come in', () => {
+    const client = { index: 3, count: 8 };
+    expect(subsetOf(client, 12, addresses(100).reverse())).toEqual(
+      new Map([...subsetOf(client, 12, addresses(100))].reverse()),
+    );
   });
 
   it('keeps a small set whole', () => {
@@ -136,10 +188,12 @@ describe('subset by connection', () => {
 describe('subset options', () => {
   it('are checked', () => {
     for (const bad of [
-      { client: 'x' },
-      { size: 0, client: 'x' },
-      { size: 5 },
+      { size: 0 },
+      { size: 5.5, client: 'x' },
       { size: 5, client: '' },
+      { size: 5, client: {} },
+      { size: 5, client: null },
+      { size: 5, client: { count: 0 } },
       { size: 5, client: { index: 3, count: 3 } },
       { size: 5, client: { index: 0 } },
       { size: 5, client: { index: 0, count: 3, connections: 0 } },

@@ -1,0 +1,90 @@
+import cluster from 'node:cluster';
+import { hostname } from 'node:os';
+import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
+import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import type { ClientPlace, PlaceSource } from './client-place.js';
+import { type ThreadChannel, ThreadPlace } from './thread-place.js';
+import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
+
+/** How long an unknown place is waited for, in ms. */
+const UNKNOWN_MS = 5_000;
+
+/** Marks a cluster whose workers are told their places: evenkeel may be loaded several times (by Jest, once per test file). */
+const answers = Symbol.for('evenkeel.places');
+// A primary that only forks calls nothing of ours, and its workers can learn from nobody else who they are.
+if (cluster.isPrimary && isMainThread && typeof cluster.on === 'function' && !(answers in cluster)) {
+  Object.defineProperty(cluster, answers, { value: new PrimaryPlaces(cluster, systemClock) });
+}
+
+/**
+ * The place of this client, found out: among the pods, the processes PM2 keeps, the workers of a cluster and the threads of a
+ * process, as many of these as there are.
+ */
+export class FoundPlace {
+  readonly #sources: PlaceSource[] = [];
+  /** Undefined: the place was known at once. */
+  readonly #timer: Timer | undefined;
+  #hasWaited = false;
+
+  /**
+   * @param pods The place of this pod among all, where that is known.
+   * @param changed The place is another one now.
+   */
+  constructor(service: string, pods: ClientPlace | undefined, clock: Clock, changed: () => void) {
+    for (const place of [pods, placeOfPm2(process.env)])
+      if (place !== undefined) this.#sources.push({ place, close() {} });
+    if (cluster.isWorker && !isForkedByPm2(process.env)) {
+      this.#sources.push(new WorkerPlace(service, clock, process, changed));
+    }
+    const channel = new BroadcastChannel(`evenkeel ${service}`) as unknown as ThreadChannel;
+    this.#sources.push(new ThreadPlace(service, threadId, clock, channel, changed));
+    if (this.place !== undefined) return;
+    this.#timer = clock.timer(() => {
+      this.#hasWaited = true;
+      if (this.place === undefined) changed();
+    }, UNKNOWN_MS);
+  }
+
+  /** Undefined while it is not known. */
+  get place(): ClientPlace | undefined {
+    let index = 0;
+    let count = 1;
+    for (const { place } of this.#sources) {
+      if (place === undefined) return undefined;
+      index = index * place.count + place.index;
+      count *= place.count;
+    }
+    return { index, count };
+  }
+
+  /** It was waited for, and is not known. */
+  get isUnknown(): boolean {
+    return this.#hasWaited && this.place === undefined;
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    for (const source of this.#sources) source.close();
+  }
+}
+
+type Env = Readonly<Record<string, string | undefined>>;
+
+/** Whether the primary of this worker is PM2 itself: it numbers its workers, and answers nobody. */
+function isForkedByPm2(env: Env): boolean {
+  return env.exec_mode === 'cluster_mode' && placeOfPm2(env) !== undefined;
+}
+
+/** The place of this process among those PM2 keeps of the app; undefined without PM2, or if it does not say. */
+export function placeOfPm2({ pm_id: id, NODE_APP_INSTANCE: index, instances: count }: Env): ClientPlace | undefined {
+  if (id === undefined || !isWhole(index) || !isWhole(count) || Number(index) >= Number(count)) return undefined;
+  return { index: Number(index), count: Number(count) };
+}
+
+const isWhole = (text: string | undefined): boolean => text !== undefined && /^\d{1,6}$/.test(text);
+
+/** The ordinal of a pod of a StatefulSet, which its host name ends with. */
+export function ordinalOf(host: string = hostname()): number | undefined {
+  const [, digits] = /-(\d{1,6})$/.exec(host.split('.')[0] as string) ?? [];
+  return digits === undefined ? undefined : Number(digits);
+}

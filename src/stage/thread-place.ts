@@ -1,0 +1,114 @@
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { ClientPlace, PlaceSource } from './client-place.js';
+
+/** A thread waits this long before it takes a part, in ms: so long others that start with it may need to be heard. */
+const START_MS = 1_000;
+/** How often a thread that has heard of others says that it is there, in ms. */
+const SAY_MS = 2_000;
+/** One that was not heard for this long is gone, in ms: threads end without a word. */
+const GONE_MS = 10_000;
+/** A change of the threads must last this long before parts are divided anew, in ms. */
+const SETTLE_MS = 10_000;
+
+/** What threads tell each other. */
+interface Word {
+  readonly service: string;
+  readonly thread: number;
+  /** It wants to hear of all others. */
+  readonly isNew?: boolean;
+  readonly isLeaving?: boolean;
+}
+
+const isWord = (data: unknown): data is Word => {
+  const { service, thread } = (data ?? {}) as Partial<Word>;
+  return typeof service === 'string' && Number.isInteger(thread);
+};
+
+/** What of a `BroadcastChannel` is used. */
+export interface ThreadChannel {
+  onmessage: ((message: never) => void) | null;
+  postMessage(message: unknown): void;
+  close(): void;
+  unref?(): void;
+}
+
+/** The place of this thread among the threads of its process that call `service`: the rank of its number. */
+export class ThreadPlace implements PlaceSource {
+  place: ClientPlace | undefined;
+  readonly #service: string;
+  readonly #thread: number;
+  readonly #clock: Clock;
+  readonly #channel: ThreadChannel;
+  readonly #changed: () => void;
+  /** When each of the others was last heard. */
+  readonly #others = new Map<number, number>();
+  #saying: Timer | undefined;
+  #settling: Timer | undefined;
+
+  /** @param thread Its number; 0 = the main thread, which is alone until it hears of another. */
+  constructor(service: string, thread: number, clock: Clock, channel: ThreadChannel, changed: () => void) {
+    this.#service = service;
+    this.#thread = thread;
+    this.#clock = clock;
+    this.#channel = channel;
+    this.#changed = changed;
+    if (thread === 0) this.place = { index: 0, count: 1 };
+    channel.onmessage = (message: { readonly data: unknown }) => this.#heard(message.data);
+    channel.unref?.();
+    this.#say({ isNew: true });
+    this.#settling = clock.timer(() => this.#settle(), START_MS);
+  }
+
+  close(): void {
+    this.#saying?.cancel();
+    this.#settling?.cancel();
+    this.#say({ isLeaving: true });
+    this.#channel.close();
+  }
+
+  #say(more: Partial<Word>): void {
+    this.#channel.postMessage({ service: this.#service, thread: this.#thread, ...more } satisfies Word);
+  }
+
+  #heard(data: unknown): void {
+    if (!isWord(data) || data.service !== this.#service || data.thread === this.#thread) return;
+    if (data.isLeaving) {
+      if (this.#others.delete(data.thread)) this.#change();
+      return;
+    }
+    const isNew = !this.#others.has(data.thread);
+    this.#others.set(data.thread, this.#clock.now());
+    if (isNew) this.#change();
+    if (data.isNew) this.#say({});
+    this.#saying ??= this.#clock.timer(() => this.#sayAgain(), SAY_MS);
+  }
+
+  #sayAgain(): void {
+    this.#saying = undefined;
+    const nowMs = this.#clock.now();
+    for (const [thread, heardAtMs] of this.#others) {
+      if (nowMs - heardAtMs < GONE_MS) continue;
+      this.#others.delete(thread);
+      this.#change();
+    }
+    if (this.#others.size === 0) return;
+    this.#say({});
+    this.#saying = this.#clock.timer(() => this.#sayAgain(), SAY_MS);
+  }
+
+  /** Those that start at about the same time are waited for once. */
+  #change(): void {
+    this.#settling ??= this.#clock.timer(() => this.#settle(), SETTLE_MS);
+  }
+
+  #settle(): void {
+    this.#settling = undefined;
+    let index = 0;
+    for (const thread of this.#others.keys()) if (thread < this.#thread) index++;
+    const count = this.#others.size + 1;
+    const { place } = this;
+    if (place?.index === index && place.count === count) return;
+    this.place = { index, count };
+    this.#changed();
+  }
+}

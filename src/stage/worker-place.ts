@@ -1,0 +1,249 @@
+import type { Cluster, Worker } from 'node:cluster';
+import type { Clock, Timer } from '../runtime/clock.js';
+import type { ClientPlace, PlaceSource } from './client-place.js';
+
+/** How long a worker waits before it asks again, in ms: at first, and at most. A primary without evenkeel never answers. */
+const ASK_AGAIN_MS = 1_000;
+const ASK_AGAIN_AT_MOST_MS = 60_000;
+/**
+ * Parts are divided anew when no worker has come or gone for this long, in ms. Until then a worker that replaces another one takes
+ * over its part, and the connections of all others stay.
+ */
+const SETTLE_MS = 30_000;
+/** And after this long however many come and go, in ms. */
+const SETTLE_AT_MOST_MS = 4 * SETTLE_MS;
+
+interface PlaceMessage {
+  readonly evenkeel: 'place';
+  readonly service: string;
+}
+
+/** What a worker sends: that it calls a Service, or no longer does. */
+interface Asking extends PlaceMessage {
+  /** Which of its balancers asks. */
+  readonly balancer: number;
+  readonly isLeaving?: boolean;
+}
+
+/** What its primary answers. */
+interface Answer extends PlaceMessage, ClientPlace {}
+
+const isOurs = (message: unknown): message is PlaceMessage => {
+  const { evenkeel, service } = (message ?? {}) as Partial<PlaceMessage>;
+  return evenkeel === 'place' && typeof service === 'string';
+};
+
+const isAsking = (message: unknown): message is Asking =>
+  isOurs(message) && typeof (message as Partial<Asking>).balancer === 'number';
+
+const isAnswer = (message: unknown): message is Answer => {
+  const { index, count } = (message ?? {}) as Partial<Answer>;
+  return isOurs(message) && Number.isInteger(index) && Number.isInteger(count) && (index ?? 0) < (count ?? 0);
+};
+
+let balancers = 0;
+
+/** What of a worker process is used. */
+export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
+
+/** The place of this worker among the workers of its cluster that call `service`, as its primary says. */
+export class WorkerPlace implements PlaceSource {
+  place: ClientPlace | undefined;
+  readonly #service: string;
+  readonly #balancer = balancers++;
+  readonly #clock: Clock;
+  readonly #process: WorkerProcess;
+  #againMs = ASK_AGAIN_MS;
+  #timer: Timer | undefined;
+  readonly #unlisten: () => void;
+
+  constructor(service: string, clock: Clock, worker: WorkerProcess, changed: () => void) {
+    this.#service = service;
+    this.#clock = clock;
+    this.#process = worker;
+    this.#unlisten = listen(worker, (message) => {
+      if (!isAnswer(message) || message.service !== service) return;
+      this.#timer?.cancel();
+      this.place = { index: message.index, count: message.count };
+      changed();
+    });
+    this.#ask();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+    this.#unlisten();
+    this.#send({ isLeaving: true });
+  }
+
+  #ask(): void {
+    this.#timer = this.#clock.timer(() => this.#ask(), this.#againMs);
+    this.#againMs = Math.min(2 * this.#againMs, ASK_AGAIN_AT_MOST_MS);
+    this.#send({});
+  }
+
+  #send(more: Partial<Asking>): void {
+    const message: Asking = { evenkeel: 'place', service: this.#service, balancer: this.#balancer, ...more };
+    // Its callback gets the error of a primary that is gone.
+    this.#process.send?.(message, undefined, undefined, () => {});
+  }
+}
+
+/** Who listens to messages to a process: Node warns of more than ten listeners, and an app may call more Services than that. */
+const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
+
+function listen(worker: WorkerProcess, heard: (message: unknown) => void): () => void {
+  let all = listeners.get(worker);
+  if (all === undefined) {
+    const told = new Set<(message: unknown) => void>();
+    worker.on('message', (message) => {
+      for (const one of told) one(message);
+    });
+    listeners.set(worker, told);
+    all = told;
+  }
+  const list = all;
+  list.add(heard);
+  return () => list.delete(heard);
+}
+
+/** Tells the workers of a cluster their places; in the primary. */
+export class PrimaryPlaces {
+  readonly #cluster: Cluster;
+  readonly #clock: Clock;
+  readonly #services = new Map<string, WorkersOfService>();
+  readonly #heard = (worker: Worker, message: unknown): void => {
+    if (!isAsking(message)) return;
+    const { service, balancer, isLeaving } = message;
+    let workers = this.#services.get(service);
+    if (workers === undefined) {
+      if (isLeaving) return;
+      const forked = Object.keys(this.#cluster.workers ?? {}).length;
+      workers = new WorkersOfService(service, Math.max(1, forked), this.#clock);
+      this.#services.set(service, workers);
+    }
+    if (isLeaving) workers.left(worker, balancer);
+    else workers.asked(worker, balancer);
+  };
+  readonly #gone = (worker: Worker): void => {
+    for (const workers of this.#services.values()) workers.gone(worker);
+  };
+
+  constructor(cluster: Cluster, clock: Clock) {
+    this.#cluster = cluster;
+    this.#clock = clock;
+    cluster.on('message', this.#heard);
+    cluster.on('disconnect', this.#gone);
+    cluster.on('exit', this.#gone);
+  }
+
+  close(): void {
+    this.#cluster.off('message', this.#heard);
+    this.#cluster.off('disconnect', this.#gone);
+    this.#cluster.off('exit', this.#gone);
+    for (const workers of this.#services.values()) workers.close();
+  }
+}
+
+/** The workers that call one Service. */
+class WorkersOfService {
+  readonly #service: string;
+  readonly #clock: Clock;
+  /** Who has which part; undefined: nobody, since its worker is gone or has not asked yet. */
+  #parts: (Worker | undefined)[];
+  /** Those that came when no part was free: they share one until parts are divided anew. */
+  readonly #newcomers = new Set<Worker>();
+  /** The balancers for which each worker asked. */
+  readonly #asked = new Map<Worker, Set<number>>();
+  readonly #told = new Map<Worker, ClientPlace>();
+  #timer: Timer | undefined;
+  #unsettledSinceMs = 0;
+
+  constructor(service: string, count: number, clock: Clock) {
+    this.#service = service;
+    this.#clock = clock;
+    this.#parts = new Array<Worker | undefined>(count).fill(undefined);
+    this.#unsettle();
+  }
+
+  asked(worker: Worker, balancer: number): void {
+    const known = this.#asked.get(worker);
+    if (known !== undefined) {
+      known.add(balancer);
+      const place = this.#told.get(worker);
+      if (place !== undefined) this.#send(worker, place);
+      return;
+    }
+    this.#asked.set(worker, new Set([balancer]));
+    const free = this.#parts.indexOf(undefined);
+    if (free === -1) this.#newcomers.add(worker);
+    else this.#parts[free] = worker;
+    this.#unsettle();
+    this.#tell();
+  }
+
+  left(worker: Worker, balancer: number): void {
+    const known = this.#asked.get(worker);
+    known?.delete(balancer);
+    if (known?.size === 0) this.gone(worker);
+  }
+
+  gone(worker: Worker): void {
+    if (!this.#asked.delete(worker)) return;
+    this.#told.delete(worker);
+    const part = this.#parts.indexOf(worker);
+    if (part === -1) this.#newcomers.delete(worker);
+    else {
+      const [heir] = this.#newcomers;
+      if (heir !== undefined) this.#newcomers.delete(heir);
+      this.#parts[part] = heir;
+    }
+    this.#unsettle();
+    this.#tell();
+  }
+
+  close(): void {
+    this.#timer?.cancel();
+  }
+
+  #unsettle(): void {
+    const nowMs = this.#clock.now();
+    if (this.#timer === undefined) this.#unsettledSinceMs = nowMs;
+    else this.#timer.cancel();
+    const leftMs = this.#unsettledSinceMs + SETTLE_AT_MOST_MS - nowMs;
+    this.#timer = this.#clock.timer(() => this.#settle(), Math.min(SETTLE_MS, Math.max(0, leftMs)));
+  }
+
+  /** Makes a part for each newcomer, and removes those nobody has: the last ones take their places. */
+  #settle(): void {
+    this.#timer = undefined;
+    const parts = [...this.#parts, ...this.#newcomers];
+    this.#newcomers.clear();
+    for (let free = parts.indexOf(undefined); free !== -1; free = parts.indexOf(undefined)) {
+      const last = parts.pop();
+      if (free < parts.length) parts[free] = last;
+    }
+    this.#parts = parts;
+    this.#tell();
+  }
+
+  #tell(): void {
+    const count = this.#parts.length;
+    for (const [index, worker] of this.#parts.entries()) this.#place(worker, { index, count });
+    let shared = 0;
+    for (const worker of this.#newcomers) this.#place(worker, { index: shared++ % count, count });
+  }
+
+  #place(worker: Worker | undefined, place: ClientPlace): void {
+    if (worker === undefined) return;
+    const told = this.#told.get(worker);
+    if (told?.index === place.index && told.count === place.count) return;
+    this.#told.set(worker, place);
+    this.#send(worker, place);
+  }
+
+  #send(worker: Worker, place: ClientPlace): void {
+    if (!worker.isConnected()) return;
+    worker.send({ evenkeel: 'place', service: this.#service, ...place } satisfies Answer, () => {});
+  }
+}
