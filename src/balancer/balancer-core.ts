@@ -2,6 +2,8 @@ import { EndpointSet } from '../endpoint/endpoint-set.js';
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { type EvenkeelError, isEvenkeelError } from '../errors.js';
 import { withDiagnostics } from '../observe/diagnostics-channel.js';
+import { EventCounts } from '../observe/event-counts.js';
+import type { CallMeter } from '../observe/live-balancers.js';
 import { notify, type Observer } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
@@ -18,6 +20,7 @@ import { CallTimes } from './call-times.js';
 import { EndpointFeed } from './endpoint-feed.js';
 import { FirstCalls } from './first-calls.js';
 import { Lease, type LeaseOwner } from './lease.js';
+import { liveBalancers } from './live-balancers.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import {
@@ -30,7 +33,7 @@ import {
   tooLateError,
 } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
-import { type BalancerSnapshot, snapshotEndpoints, snapshotFeed } from './snapshot.js';
+import { type BalancerSnapshot, eventCounts, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 import { WaitingRoom } from './waiting-room.js';
@@ -43,6 +46,9 @@ const PICKED_WRONGLY = 'the picker picked what is no subchannel';
 export class BalancerCore<C> implements LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
+  /** Set while metrics are on. */
+  meter: CallMeter | undefined = undefined;
+  readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
   readonly #clock: Clock;
@@ -71,7 +77,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const { clock, rng, resolver } = options;
     this.#options = options;
     this.#clock = clock;
-    const observer = withDiagnostics(options.observer, resolver.name);
+    const observer = withDiagnostics(options.observer, resolver.name, this.#events.hooks);
     const warnings = new Warnings(observer, clock);
     this.#warnings = warnings;
     this.observer = observer;
@@ -149,6 +155,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       this.#stages.close();
       throw error;
     }
+    liveBalancers.add(this);
   }
 
   pick(options?: PickOptions<C>): Lease<C> | undefined {
@@ -164,6 +171,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     signal?.throwIfAborted();
     const lease = this.#pickInTurn(options);
     if (lease !== undefined) return lease;
+    let sinceMs: number | undefined;
     try {
       const refusal = this.#refusal();
       if (refusal !== undefined) throw refusal;
@@ -174,8 +182,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       // Counted as waiting here, not as waiting outside.
       const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
       this.#first.joined();
-      return await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
+      sinceMs = this.#clock.now();
+      const served = await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
+      this.meter?.waited(this.#clock.now() - sinceMs, true);
+      return served;
     } catch (error) {
+      if (sinceMs !== undefined) this.meter?.waited(this.#clock.now() - sinceMs, false);
       if (isEvenkeelError(error)) {
         this.#refused++;
         notify(this.observer, 'refused', { error });
@@ -210,10 +222,19 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       resolver: this.#feed.name,
       state: this.#state(),
       ...snapshotFeed(this.#feed),
+      ...(this.#events.discovery !== undefined && { discovery: this.#events.discovery }),
+      panicking: this.#events.isPanicking,
       waiting: this.#room.size,
       ...(this.#limit !== undefined && { limit: { max: this.#limit.max, running: this.#limit.running } }),
-      endpoints: snapshotEndpoints(this.#pool, this.#clock.now()),
-      counts: { ...this.retries.counts, picks: this.#pool.started, refused: this.#refused, shed: this.#room.shed },
+      retryBudget: this.retries.budgetLeft,
+      endpoints: snapshotEndpoints(this.#pool, this.#events, this.#clock.now()),
+      counts: {
+        ...this.retries.counts,
+        picks: this.#pool.started,
+        refused: this.#refused,
+        shed: this.#room.shed,
+        ...eventCounts(this.#events),
+      },
     };
   }
 
@@ -263,6 +284,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       if (!answered) limit.freed();
       if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
     }
+    this.meter?.attemptEnded(judged, nowMs - startedMs);
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
     this.#slot.ended(subchannel);
     if (this.#room.size > 0) this.#room.wake();
@@ -332,6 +354,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   async #shutDown(): Promise<void> {
+    liveBalancers.remove(this);
     this.#slot.clear();
     this.#rebuilds.close();
     this.#times.close();

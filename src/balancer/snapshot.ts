@@ -1,4 +1,10 @@
 import { endpointAddress } from '../endpoint/endpoint.js';
+import {
+  type ConnectionCounts,
+  type DiscoveryState,
+  type EjectionCause,
+  EventCounts,
+} from '../observe/event-counts.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
@@ -20,10 +26,16 @@ export interface BalancerSnapshot {
   readonly staleForMs: number;
   /** Why the resolver last failed, while it is failing. */
   readonly resolveError?: string;
+  /** How the endpoints of a plain target are found, why so, and what would be better. */
+  readonly discovery?: DiscoveryState;
+  /** So many endpoints are suspect that all are used. */
+  readonly panicking: boolean;
   /** Callers waiting for an endpoint. */
   readonly waiting: number;
   /** The limit on running calls, where there is one, and how many count against it. */
   readonly limit?: { readonly max: number; readonly running: number };
+  /** How many retries and hedges the budget would pay for now. */
+  readonly retryBudget: number;
   readonly endpoints: readonly EndpointSnapshot[];
   /** Since creation; they only grow, so that a metrics library can read them periodically. */
   readonly counts: BalancerCounts;
@@ -36,6 +48,11 @@ export interface BalancerCounts extends RetryCounts {
   readonly refused: number;
   /** Of those, the ones shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
+  /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
+  readonly ejections: Readonly<Record<EjectionCause, number>>;
+  readonly connections: ConnectionCounts;
+  /** How often the resolver failed: once per kind of failure in a row, not per attempt. */
+  readonly resolveFailures: number;
 }
 
 /** Counts before any call. */
@@ -48,6 +65,7 @@ export const noCounts: BalancerCounts = Object.freeze({
   hedges: 0,
   hedgesWon: 0,
   overBudget: 0,
+  ...eventCounts(new EventCounts()),
 });
 
 export interface EndpointSnapshot {
@@ -59,6 +77,8 @@ export interface EndpointSnapshot {
   /** Share of picks relative to the others; 0 = standby or draining. */
   readonly weight: number;
   readonly suspect: boolean;
+  /** Why it was ejected, while it is. */
+  readonly ejectedBecause?: string;
   readonly inFlight: number;
   /** Concurrent calls it can carry; -1 = no limit. */
   readonly capacity: number;
@@ -68,6 +88,15 @@ export interface EndpointSnapshot {
   readonly started: number;
   readonly failed: number;
   readonly lastError?: string;
+}
+
+/** Those of the counts that come from events. */
+export function eventCounts({
+  ejections,
+  connections,
+  resolveFailures,
+}: EventCounts): Pick<BalancerCounts, 'ejections' | 'connections' | 'resolveFailures'> {
+  return { ejections: { ...ejections }, connections: { ...connections }, resolveFailures };
 }
 
 /** What is known about the set. */
@@ -80,21 +109,28 @@ export function snapshotFeed({
 }
 
 /** Members of the set first, then draining endpoints. */
-export function snapshotEndpoints<C>(pool: Pool<C>, nowMs: number): EndpointSnapshot[] {
+export function snapshotEndpoints<C>(pool: Pool<C>, events: EventCounts, nowMs: number): EndpointSnapshot[] {
   const members = new Set<Subchannel<C>>();
   const result: EndpointSnapshot[] = [];
   for (const { subchannel, weight, suspect } of pool.members) {
     members.add(subchannel);
-    result.push(snapshotOf(subchannel, weight, suspect, nowMs));
+    result.push(snapshotOf(subchannel, weight, suspect, events, nowMs));
   }
   for (const subchannel of pool.subchannels) {
-    if (!members.has(subchannel)) result.push(snapshotOf(subchannel, 0, false, nowMs));
+    if (!members.has(subchannel)) result.push(snapshotOf(subchannel, 0, false, events, nowMs));
   }
   return result;
 }
 
-function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, suspect: boolean, nowMs: number): EndpointSnapshot {
+function snapshotOf<C>(
+  subchannel: Subchannel<C>,
+  weight: number,
+  suspect: boolean,
+  events: EventCounts,
+  nowMs: number,
+): EndpointSnapshot {
   const { endpoint, capacity } = subchannel;
+  const ejectedBecause = events.ejectedBecause(endpoint.key);
   return {
     key: endpoint.key,
     address: endpointAddress(endpoint),
@@ -103,6 +139,7 @@ function snapshotOf<C>(subchannel: Subchannel<C>, weight: number, suspect: boole
     state: subchannel.state,
     weight,
     suspect,
+    ...(ejectedBecause !== undefined && { ejectedBecause }),
     inFlight: subchannel.inFlight,
     capacity: finite(capacity),
     load: finite(subchannel.cost(nowMs)),

@@ -7,17 +7,18 @@ export type DiagnosticsEvents = {
 };
 
 /**
- * An observer that tells `observer` and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with the
- * event's value plus `resolver`, the name of the resolver. While nobody subscribes and `observer` has no such hook,
- * there is none, so that a call site can leave out the work (`observes`).
+ * An observer that tells `counts` and `observer`, and publishes on the `node:diagnostics_channel` named `evenkeel:<event>`, with
+ * the event's value plus `resolver`, the name of the resolver. While nobody subscribes and neither has such a hook, there is
+ * none, so that a call site can leave out the work (`observes`).
  */
-export function withDiagnostics(observer: Observer, resolver: string): Observer {
+export function withDiagnostics(observer: Observer, resolver: string, counts: Observer = {}): Observer {
   const channels = Object.fromEntries(
     observerEventNames.map((event) => [event, channel(`evenkeel:${event}`)]),
   ) as Record<keyof ObserverEvents, Channel>;
   return observerOf(
-    (event) => observes(observer, event) || channels[event].hasSubscribers,
+    (event) => observes(counts, event) || observes(observer, event) || channels[event].hasSubscribers,
     (event, value) => {
+      notify(counts, event, value);
       notify(observer, event, value);
       const diagnostics = channels[event];
       if (diagnostics.hasSubscribers) diagnostics.publish({ ...value, resolver });

@@ -28,7 +28,17 @@ export interface ObserverEvents {
     readonly error?: Error;
   };
   /** An endpoint is suspect and gets no calls for `durationMs`. */
-  ejected: { readonly endpoint: Endpoint; readonly reason: string; readonly durationMs: number };
+  ejected: {
+    readonly endpoint: Endpoint;
+    /** For people. */
+    readonly reason: string;
+    /**
+     * For machines: failures in a row, calls without an answer, the share of failures, a failed call on probation, failed health
+     * probes (`activeHealth`), or what the server says of itself (MySQL).
+     */
+    readonly cause?: 'consecutive' | 'unanswered' | 'ratio' | 'probation' | 'probe' | 'server';
+    readonly durationMs: number;
+  };
   /** It is no longer suspect. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
   /** So many are suspect that all are used (true); or that is over (false). */

@@ -65,6 +65,12 @@ export class RetryBudget {
     return this.#callsBefore + this.#calls;
   }
 
+  /** How many retries it would pay for now. */
+  get left(): number {
+    this.#settle();
+    return Math.floor(this.#tokens);
+  }
+
   /** A call started. */
   deposit(): void {
     this.#calls++;

@@ -77,6 +77,11 @@ export class RetryPolicy {
   }
 
   /** Counts so far. */
+  /** How many retries and hedges the budget would pay for now. */
+  get budgetLeft(): number {
+    return this.#budget.left;
+  }
+
   get counts(): RetryCounts {
     const { retries, hedges, hedgesWon, overBudget } = this.#counter;
     return { calls: this.#budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };

@@ -195,7 +195,7 @@ class Patient implements Tracker {
     const endpoint = this.#endpoint;
     if (this.ill) {
       const reason = `${unhealthyAfter} probes of ${endpointAddress(endpoint)} failed: ${error?.message}`;
-      notify(observer, 'ejected', { endpoint, reason, durationMs: intervalMs * healthyAfter });
+      notify(observer, 'ejected', { endpoint, reason, cause: 'probe', durationMs: intervalMs * healthyAfter });
     } else notify(observer, 'restored', { endpoint, reason: `${healthyAfter} probes succeeded` });
     invalidate();
   }

@@ -17,6 +17,9 @@ export interface OutlierRules {
   readonly causes: ReadonlySet<OutcomeCause | undefined>;
 }
 
+/** What may eject an endpoint, as the event `ejected` names it. */
+type Criterion = 'consecutive' | 'unanswered' | 'ratio' | 'probation';
+
 /** Random variation of ejection times, so that clients do not return together. */
 const JITTER_RATIO = 0.1;
 /** A failure ratio below this counts as 0. */
@@ -53,6 +56,7 @@ export class OutlierRecord implements Tracker {
   #failing = 0;
   #consecutive = 0;
   #reason = '';
+  #cause: Criterion = 'consecutive';
   #lastCause: OutcomeCause | undefined;
   #retryAfterMs = 0;
   /** Ejections in close succession. */
@@ -144,7 +148,7 @@ export class OutlierRecord implements Tracker {
     this.state = 'ejected';
     this.#announced = true;
     this.#wake(durationMs, () => this.#beginProbation());
-    notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, durationMs });
+    notify(observer, 'ejected', { endpoint: this.#endpoint, reason: this.#reason, cause: this.#cause, durationMs });
   }
 
   /** Too many meet a criterion, so none is ejected: the next ejection starts at the shortest time. */
@@ -173,33 +177,35 @@ export class OutlierRecord implements Tracker {
     this.#lastCause = outcome.cause;
     if (outcome.retryAfterMs !== undefined) this.#retryAfterMs = outcome.retryAfterMs;
     if (this.state === 'good') {
-      const reason = this.#criterion(unanswered);
-      if (reason === undefined) return;
+      const met = this.#criterion(unanswered);
+      if (met === undefined) return;
       const goodForMs = this.#context.clock.now() - this.#restoredAtMs;
       if (goodForMs >= Math.max(FORGIVE_AFTER_MS, this.#durationMs)) this.#ejections = 0;
-      this.#meets(reason);
+      this.#meets(...met);
     } else if (this.state === 'probation' && this.#startedOnProbation(latencyMs)) {
-      this.#meets(`the trial call failed (${outcome.cause})`);
+      this.#meets('probation', `the trial call failed (${outcome.cause})`);
     }
   }
 
-  /** Which criterion it meets, in words. */
-  #criterion(unanswered: number): string | undefined {
+  /** Which criterion it meets, and in words. */
+  #criterion(unanswered: number): readonly [Criterion, string] | undefined {
     const { consecutiveFailures, failureRatio, timesWorse, minCalls } = this.#rules;
     if (this.#consecutive >= consecutiveFailures) {
-      return `${this.#consecutive} failures in a row (last: ${this.#lastCause})`;
+      return ['consecutive', `${this.#consecutive} failures in a row (last: ${this.#lastCause})`];
     }
     // Silence counts immediately: calls that started after the first will time out too.
-    if (unanswered >= consecutiveFailures) return `no answer to ${unanswered} calls`;
+    if (unanswered >= consecutiveFailures) return ['unanswered', `no answer to ${unanswered} calls`];
     if (this.#calls < minCalls || this.#failing < failureRatio || this.#totals.records < 2) return undefined;
     const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
     if (this.#failing < others * timesWorse) return undefined;
     const percent = (share: number): string => `${Math.round(share * 100)} %`;
-    return `${percent(this.#failing)} of its calls failed, ${percent(others)} elsewhere (last: ${this.#lastCause})`;
+    const shares = `${percent(this.#failing)} of its calls failed, ${percent(others)} elsewhere`;
+    return ['ratio', `${shares} (last: ${this.#lastCause})`];
   }
 
-  #meets(reason: string): void {
+  #meets(cause: Criterion, reason: string): void {
     this.stop();
+    this.#cause = cause;
     this.#reason = reason;
     this.state = 'over-limit';
     this.#context.invalidate();

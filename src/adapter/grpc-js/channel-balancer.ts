@@ -101,7 +101,9 @@ export class ChannelPresence implements ChannelBalancer {
       state: this.closed ? 'closed' : 'idle',
       version: 0,
       staleForMs: 0,
+      panicking: false,
       waiting: 0,
+      retryBudget: 0,
       endpoints: [],
       counts: noCounts,
     };

@@ -158,7 +158,8 @@ class ProbedServer implements Tracker {
     const { observer, invalidate } = this.#context;
     const endpoint = this.#endpoint;
     if (objection !== undefined) {
-      notify(observer, 'ejected', { endpoint, reason: objection, durationMs: this.#rules.intervalMs });
+      const { intervalMs: durationMs } = this.#rules;
+      notify(observer, 'ejected', { endpoint, reason: objection, cause: 'server', durationMs });
     } else notify(observer, 'restored', { endpoint, reason: `no longer: ${before}` });
     invalidate();
   }

@@ -1,0 +1,197 @@
+/**
+ * - `counter`: only grows, also across balancers of the same target that come and go.
+ * - `gauge`: as it is now. Of several balancers for one target the sum, or the largest (`combine`).
+ * - `histogram`: durations.
+ */
+export interface Metric {
+  readonly kind: 'counter' | 'gauge' | 'histogram';
+  /** In the notation of OpenTelemetry (UCUM). */
+  readonly unit: `{${string}}` | '1' | 's';
+  readonly description: string;
+  readonly combine?: 'sum' | 'largest';
+  /** Attributes beside `evenkeel.target`. */
+  readonly attributes?: readonly string[];
+  /** One series for each endpoint: only where that is asked for. */
+  readonly perEndpoint?: true;
+}
+
+/** The name of a metric in OpenTelemetry. */
+export type MetricName =
+  | 'evenkeel.attempt.duration'
+  | 'evenkeel.wait.duration'
+  | 'evenkeel.calls'
+  | 'evenkeel.calls.in_flight'
+  | 'evenkeel.calls.waiting'
+  | 'evenkeel.calls.refused'
+  | 'evenkeel.calls.shed'
+  | 'evenkeel.picks'
+  | 'evenkeel.retries'
+  | 'evenkeel.hedges'
+  | 'evenkeel.hedges.won'
+  | 'evenkeel.retries.over_budget'
+  | 'evenkeel.retry.budget'
+  | 'evenkeel.limit'
+  | 'evenkeel.endpoints'
+  | 'evenkeel.endpoints.suspect'
+  | 'evenkeel.endpoints.stale'
+  | 'evenkeel.endpoints.published'
+  | 'evenkeel.resolve.failures'
+  | 'evenkeel.discovery.degraded'
+  | 'evenkeel.ejections'
+  | 'evenkeel.panic'
+  | 'evenkeel.connections.opened'
+  | 'evenkeel.connections.failed'
+  | 'evenkeel.connections.closed'
+  | 'evenkeel.imbalance'
+  | 'evenkeel.zone.share'
+  | 'evenkeel.endpoint.picks'
+  | 'evenkeel.endpoint.failures'
+  | 'evenkeel.endpoint.in_flight'
+  | 'evenkeel.endpoint.load';
+
+/** Every metric. */
+export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
+  'evenkeel.attempt.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Time from when an attempt got its endpoint until it ended',
+    attributes: ['evenkeel.outcome'],
+  },
+  'evenkeel.wait.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Time calls waited for an endpoint; calls that did not wait are not in it',
+    attributes: ['evenkeel.served'],
+  },
+  'evenkeel.calls': { kind: 'counter', unit: '{call}', description: 'Calls started' },
+  'evenkeel.calls.in_flight': { kind: 'gauge', unit: '{call}', description: 'Calls running on endpoints' },
+  'evenkeel.calls.waiting': { kind: 'gauge', unit: '{call}', description: 'Calls waiting for an endpoint' },
+  'evenkeel.calls.refused': {
+    kind: 'counter',
+    unit: '{call}',
+    description: 'Attempts that got no endpoint, those shed included',
+  },
+  'evenkeel.calls.shed': { kind: 'counter', unit: '{call}', description: 'Calls turned away because of the limit' },
+  'evenkeel.picks': { kind: 'counter', unit: '{attempt}', description: 'Picks of an endpoint' },
+  'evenkeel.retries': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Attempts that another was to follow',
+    attributes: ['evenkeel.reason'],
+  },
+  'evenkeel.hedges': { kind: 'counter', unit: '{attempt}', description: 'Attempts started beside a slow one' },
+  'evenkeel.hedges.won': { kind: 'counter', unit: '{attempt}', description: 'Hedges whose response the caller got' },
+  'evenkeel.retries.over_budget': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Retries and hedges the budget did not cover',
+  },
+  'evenkeel.retry.budget': {
+    kind: 'gauge',
+    unit: '{attempt}',
+    description: 'Retries and hedges the budget would pay for now',
+  },
+  'evenkeel.limit': { kind: 'gauge', unit: '{call}', description: 'The limit on running calls, where there is one' },
+  'evenkeel.endpoints': {
+    kind: 'gauge',
+    unit: '{endpoint}',
+    description: 'Endpoints by the state of their connection',
+    combine: 'largest',
+    attributes: ['evenkeel.state'],
+  },
+  'evenkeel.endpoints.suspect': {
+    kind: 'gauge',
+    unit: '{endpoint}',
+    description: 'Endpoints that get no calls because of how calls or probes on them ended',
+    combine: 'largest',
+  },
+  'evenkeel.endpoints.stale': {
+    kind: 'gauge',
+    unit: 's',
+    description: 'How long the set of endpoints has been unconfirmed; 0 = it is fresh',
+    combine: 'largest',
+  },
+  'evenkeel.endpoints.published': { kind: 'counter', unit: '{set}', description: 'Sets of endpoints published' },
+  'evenkeel.resolve.failures': {
+    kind: 'counter',
+    unit: '{failure}',
+    description: 'Failures of discovery, once per kind of failure in a row',
+  },
+  'evenkeel.discovery.degraded': {
+    kind: 'gauge',
+    unit: '{state}',
+    description: '1 while endpoints are found in another way than the best one',
+    combine: 'largest',
+    attributes: ['evenkeel.mode'],
+  },
+  'evenkeel.ejections': {
+    kind: 'counter',
+    unit: '{ejection}',
+    description: 'Endpoints taken out of use',
+    attributes: ['evenkeel.cause'],
+  },
+  'evenkeel.panic': {
+    kind: 'gauge',
+    unit: '{state}',
+    description: '1 while so many endpoints are suspect that all are used',
+    combine: 'largest',
+  },
+  'evenkeel.connections.opened': {
+    kind: 'counter',
+    unit: '{connection}',
+    description: 'Connections to endpoints opened',
+  },
+  'evenkeel.connections.failed': {
+    kind: 'counter',
+    unit: '{connection}',
+    description: 'Attempts to connect to an endpoint that failed',
+  },
+  'evenkeel.connections.closed': {
+    kind: 'counter',
+    unit: '{connection}',
+    description: 'Connections to endpoints that ended; those replaced because of their age are not counted',
+    attributes: ['evenkeel.cause'],
+  },
+  'evenkeel.imbalance': {
+    kind: 'gauge',
+    unit: '1',
+    description: 'Picks of the busiest ready endpoint over the mean, by weight, in the last minute or two; 1 = even',
+    combine: 'largest',
+  },
+  'evenkeel.zone.share': {
+    kind: 'gauge',
+    unit: '1',
+    description: 'Share of the picks that went to endpoints of a zone in the last minute or two',
+    combine: 'largest',
+    attributes: ['evenkeel.zone'],
+  },
+  'evenkeel.endpoint.picks': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Picks of this endpoint',
+    attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
+    perEndpoint: true,
+  },
+  'evenkeel.endpoint.failures': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Attempts that failed on this endpoint',
+    attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
+    perEndpoint: true,
+  },
+  'evenkeel.endpoint.in_flight': {
+    kind: 'gauge',
+    unit: '{call}',
+    description: 'Calls running on this endpoint',
+    attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
+    perEndpoint: true,
+  },
+  'evenkeel.endpoint.load': {
+    kind: 'gauge',
+    unit: '{load}',
+    description: 'What one more call on this endpoint costs by the load in use',
+    combine: 'largest',
+    attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
+    perEndpoint: true,
+  },
+});

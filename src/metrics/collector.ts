@@ -1,0 +1,161 @@
+import { liveBalancers } from '../balancer/live-balancers.js';
+import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
+import type { BalancerWatcher, LiveBalancer } from '../observe/live-balancers.js';
+import { type Clock, systemClock } from '../runtime/clock.js';
+import { catalogue, type MetricName } from './catalogue.js';
+import { RecentPicks } from './recent-picks.js';
+import { type SeriesAttributes, SeriesSet } from './series.js';
+import { type Recorder, TargetMeter } from './target-meter.js';
+
+type Live = LiveBalancer<BalancerSnapshot>;
+
+/** Targets beyond this many share one series, called `other`. */
+const MAX_TARGETS = 1_000;
+
+/**
+ * Measures every balancer of this thread from the moment it is created, those made before included: durations as calls end, all
+ * else from snapshots when it is asked. What balancers that were closed had counted stays counted.
+ */
+export class Collector implements BalancerWatcher<BalancerSnapshot> {
+  readonly recorders: Set<Recorder> = new Set();
+  readonly #clock: Clock;
+  readonly #maxTargets: number;
+  readonly #meters = new Map<string, TargetMeter>();
+  /** What the closed ones had counted, by target. */
+  readonly #closed = new SeriesSet();
+  readonly #recent = new WeakMap<Live, RecentPicks>();
+
+  constructor(clock: Clock = systemClock, maxTargets: number = MAX_TARGETS) {
+    this.#clock = clock;
+    this.#maxTargets = maxTargets;
+    liveBalancers.watch(this);
+  }
+
+  created(balancer: Live): void {
+    balancer.meter = this.#meterOf(balancer.name);
+    this.#recent.set(balancer, new RecentPicks(this.#clock.now()));
+  }
+
+  closed(balancer: Live): void {
+    addCounters(this.#closed, this.#targetOf(balancer.name), balancer.snapshot());
+  }
+
+  /** @param perEndpoint How many endpoints of a balancer get series of their own. */
+  collect(perEndpoint: number): SeriesSet {
+    const set = new SeriesSet();
+    for (const meter of this.#meters.values()) meter.addTo(set);
+    for (const name of this.#closed.names) {
+      for (const { attributes, value } of this.#closed.of(name)) set.add(name, attributes, value as number);
+    }
+    for (const balancer of liveBalancers) {
+      const target = this.#targetOf(balancer.name);
+      const snapshot = balancer.snapshot();
+      addCounters(set, target, snapshot);
+      addGauges(set, target, snapshot);
+      this.#addRecent(set, target, balancer, snapshot);
+      for (const endpoint of snapshot.endpoints.slice(0, perEndpoint)) addEndpoint(set, target, endpoint);
+    }
+    return set;
+  }
+
+  #addRecent(set: SeriesSet, target: string, balancer: Live, snapshot: BalancerSnapshot): void {
+    const shares = this.#recent.get(balancer)?.look(snapshot, this.#clock.now());
+    if (shares === undefined) return;
+    const of = { 'evenkeel.target': target };
+    if (shares.imbalance !== undefined) set.add('evenkeel.imbalance', of, shares.imbalance);
+    for (const [zone, share] of shares.zones) set.add('evenkeel.zone.share', { ...of, 'evenkeel.zone': zone }, share);
+  }
+
+  #targetOf(name: string): string {
+    return this.#meters.has(name) ? name : 'other';
+  }
+
+  #meterOf(name: string): TargetMeter {
+    const target = this.#meters.has(name) || this.#meters.size < this.#maxTargets ? name : 'other';
+    let meter = this.#meters.get(target);
+    if (meter === undefined) {
+      meter = new TargetMeter(target, this.recorders);
+      this.#meters.set(target, meter);
+    }
+    return meter;
+  }
+}
+
+function addCounters(set: SeriesSet, target: string, { version, counts }: BalancerSnapshot): void {
+  const of = { 'evenkeel.target': target };
+  const add = (name: MetricName, value: number, more?: SeriesAttributes): void =>
+    set.add(name, more === undefined ? of : { ...of, ...more }, value);
+  add('evenkeel.calls', counts.calls);
+  add('evenkeel.calls.refused', counts.refused);
+  add('evenkeel.calls.shed', counts.shed);
+  add('evenkeel.picks', counts.picks);
+  for (const [reason, count] of Object.entries(counts.retries)) {
+    add('evenkeel.retries', count, { 'evenkeel.reason': reason });
+  }
+  add('evenkeel.hedges', counts.hedges);
+  add('evenkeel.hedges.won', counts.hedgesWon);
+  add('evenkeel.retries.over_budget', counts.overBudget);
+  add('evenkeel.endpoints.published', version);
+  add('evenkeel.resolve.failures', counts.resolveFailures);
+  for (const [cause, count] of Object.entries(counts.ejections)) {
+    add('evenkeel.ejections', count, { 'evenkeel.cause': cause });
+  }
+  const { opened, notOpened, lost, ended, left } = counts.connections;
+  add('evenkeel.connections.opened', opened);
+  add('evenkeel.connections.failed', notOpened);
+  for (const [cause, count] of Object.entries({ lost, ended, left })) {
+    add('evenkeel.connections.closed', count, { 'evenkeel.cause': cause });
+  }
+}
+
+function addGauges(set: SeriesSet, target: string, snapshot: BalancerSnapshot): void {
+  const of = { 'evenkeel.target': target };
+  const { endpoints, discovery, limit } = snapshot;
+  set.add('evenkeel.calls.waiting', of, snapshot.waiting);
+  set.add('evenkeel.retry.budget', of, snapshot.retryBudget);
+  if (limit !== undefined) set.add('evenkeel.limit', of, limit.max);
+  set.add('evenkeel.endpoints.stale', of, snapshot.staleForMs / 1_000);
+  set.add('evenkeel.panic', of, snapshot.panicking ? 1 : 0);
+  if (discovery !== undefined) {
+    const isDegraded = discovery.advice !== undefined;
+    set.add('evenkeel.discovery.degraded', { ...of, 'evenkeel.mode': discovery.mode }, isDegraded ? 1 : 0);
+  }
+  const states = { idle: 0, connecting: 0, ready: 0, backoff: 0, draining: 0 };
+  let suspects = 0;
+  let inFlight = 0;
+  for (const endpoint of endpoints) {
+    if (endpoint.state !== 'closed') states[endpoint.state]++;
+    if (endpoint.suspect) suspects++;
+    inFlight += endpoint.inFlight;
+  }
+  for (const [state, count] of Object.entries(states)) {
+    set.add('evenkeel.endpoints', { ...of, 'evenkeel.state': state }, count);
+  }
+  set.add('evenkeel.endpoints.suspect', of, suspects);
+  set.add('evenkeel.calls.in_flight', of, inFlight);
+}
+
+function addEndpoint(set: SeriesSet, target: string, endpoint: EndpointSnapshot): void {
+  const of = {
+    'evenkeel.target': target,
+    'evenkeel.endpoint': endpoint.address,
+    'evenkeel.pod': endpoint.name ?? '',
+  };
+  set.add('evenkeel.endpoint.picks', of, endpoint.started);
+  set.add('evenkeel.endpoint.failures', of, endpoint.failed);
+  set.add('evenkeel.endpoint.in_flight', of, endpoint.inFlight);
+  if (endpoint.load >= 0) set.add('evenkeel.endpoint.load', of, endpoint.load);
+}
+
+let collector: Collector | undefined;
+
+/** The one of this thread; measuring begins with the first call. */
+export function theCollector(): Collector {
+  collector ??= new Collector();
+  return collector;
+}
+
+/** Names of the metrics with values that are looked at, not recorded. */
+export const observedMetrics: readonly MetricName[] = (Object.keys(catalogue) as MetricName[]).filter(
+  (name) => catalogue[name].kind !== 'histogram',
+);

@@ -1,0 +1,57 @@
+import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { theCollector } from './collector.js';
+import { bind, type MeterLike } from './opentelemetry.js';
+import { prometheusFormat } from './prometheus.js';
+
+export { catalogue as metricCatalogue, type Metric, type MetricName } from './catalogue.js';
+export type { MeterLike };
+
+/** What both ways to read metrics take. */
+export interface MetricsOptions {
+  /**
+   * How many endpoints of each balancer get series of their own (`evenkeel.endpoint.*`), at most 10,000. Pods come and go, so
+   * each rolling update adds as many series as the Service has pods. @defaultValue 0
+   */
+  readonly perEndpoint?: number | undefined;
+}
+
+/** Options of `instrument`. */
+export interface InstrumentOptions extends MetricsOptions {
+  /** A `Meter` of `@opentelemetry/api`, such as `metrics.getMeter('evenkeel')`. Without it durations are measured for `prometheusText`. */
+  readonly meter?: MeterLike | undefined;
+}
+
+/**
+ * Measures every balancer of this thread, those made before included, and reports to OpenTelemetry. Returns `stop`, which ends the
+ * reports. Throws EVENKEEL_OPTION for what does not fit. Metrics: docs/reference/metrics.md.
+ *
+ * @example instrument({ meter: metrics.getMeter('evenkeel') });
+ */
+export function instrument(options: InstrumentOptions = {}): { readonly stop: () => void } {
+  checkKeys('options', options, ['meter', 'perEndpoint']);
+  const perEndpoint = checkPerEndpoint(options);
+  const { meter } = options;
+  if (meter === undefined) {
+    theCollector();
+    return { stop: () => {} };
+  }
+  if (typeof meter?.createHistogram !== 'function' || typeof meter.addBatchObservableCallback !== 'function') {
+    throw optionError('meter', 'a Meter of @opentelemetry/api', meter);
+  }
+  return { stop: bind(meter, perEndpoint) };
+}
+
+/**
+ * The metrics of every balancer of this thread in Prometheus' text format, for a `/metrics` page: of its own, or after those of
+ * prom-client. Durations are measured from the first call of this or of `instrument` on. Throws EVENKEEL_OPTION.
+ *
+ * @example response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
+ */
+export function prometheusText(options: MetricsOptions = {}): string {
+  checkKeys('options', options, ['perEndpoint']);
+  return prometheusFormat(theCollector().collect(checkPerEndpoint(options)));
+}
+
+function checkPerEndpoint({ perEndpoint }: MetricsOptions): number {
+  return checkNumber('perEndpoint', perEndpoint, 0, { min: 0, max: 10_000, integer: true });
+}

@@ -1,0 +1,64 @@
+import { catalogue, type Metric, type MetricName } from './catalogue.js';
+import { observedMetrics, theCollector } from './collector.js';
+import { durationBounds } from './histogram.js';
+import type { SeriesAttributes } from './series.js';
+import type { Recorder } from './target-meter.js';
+
+interface InstrumentOptions {
+  description: string;
+  unit: string;
+  advice?: { explicitBucketBoundaries: number[] };
+}
+
+/** What `instrument` uses of a `Meter` of `@opentelemetry/api`. */
+export interface MeterLike {
+  createHistogram(
+    name: string,
+    options: InstrumentOptions,
+  ): { record(value: number, attributes: Record<string, string>): void };
+  createObservableCounter(name: string, options: InstrumentOptions): object;
+  createObservableGauge(name: string, options: InstrumentOptions): object;
+  // biome-ignore lint/suspicious/noExplicitAny: the meter's own instruments go in, of a type only its version knows.
+  addBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
+  // biome-ignore lint/suspicious/noExplicitAny: as above.
+  removeBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
+}
+
+interface BatchResult {
+  observe(observable: object, value: number, attributes: SeriesAttributes): void;
+}
+
+/** Creates the instruments of the catalogue on `meter`. Returns what ends them. */
+export function bind(meter: MeterLike, perEndpoint: number): () => void {
+  const collector = theCollector();
+  const histograms = new Map<MetricName, ReturnType<MeterLike['createHistogram']>>();
+  const observables = new Map<MetricName, object>();
+  for (const name of Object.keys(catalogue) as MetricName[]) {
+    const { kind, unit, description, perEndpoint: isPerEndpoint }: Metric = catalogue[name];
+    if (kind === 'histogram') {
+      const advice = { explicitBucketBoundaries: [...durationBounds] };
+      histograms.set(name, meter.createHistogram(name, { unit, description, advice }));
+    } else if (perEndpoint > 0 || isPerEndpoint !== true) {
+      const options = { unit, description };
+      observables.set(
+        name,
+        kind === 'counter' ? meter.createObservableCounter(name, options) : meter.createObservableGauge(name, options),
+      );
+    }
+  }
+  const record: Recorder = (name, seconds, attributes) => histograms.get(name)?.record(seconds, attributes);
+  const observe = (result: BatchResult): void => {
+    const set = collector.collect(perEndpoint);
+    for (const name of observedMetrics) {
+      const observable = observables.get(name);
+      if (observable === undefined) continue;
+      for (const { attributes, value } of set.of(name)) result.observe(observable, value as number, attributes);
+    }
+  };
+  collector.recorders.add(record);
+  meter.addBatchObservableCallback(observe, [...observables.values()]);
+  return () => {
+    collector.recorders.delete(record);
+    meter.removeBatchObservableCallback(observe, [...observables.values()]);
+  };
+}

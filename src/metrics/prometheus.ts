@@ -1,0 +1,48 @@
+import { catalogue, type Metric, type MetricName } from './catalogue.js';
+import { durationBounds, type Histogram } from './histogram.js';
+import type { SeriesAttributes, SeriesSet } from './series.js';
+
+/** The name a metric has in Prometheus: as OpenTelemetry's exporter makes it. */
+export function prometheusName(name: MetricName): string {
+  const { kind, unit }: Metric = catalogue[name];
+  const parts = [name.replaceAll('.', '_')];
+  if (unit === 's') parts.push('seconds');
+  if (unit === '1' && kind === 'gauge') parts.push('ratio');
+  if (kind === 'counter') parts.push('total');
+  return parts.join('_');
+}
+
+/** All series in Prometheus' text format, version 0.0.4. */
+export function prometheusFormat(set: SeriesSet): string {
+  const lines: string[] = [];
+  for (const name of Object.keys(catalogue) as MetricName[]) {
+    const series = set.of(name);
+    if (series.length === 0) continue;
+    const { kind, description } = catalogue[name];
+    const shown = prometheusName(name);
+    lines.push(`# HELP ${shown} ${description}`, `# TYPE ${shown} ${kind}`);
+    for (const { attributes, value } of series) {
+      if (typeof value === 'number') lines.push(`${shown}${labels(attributes)} ${value}`);
+      else lines.push(...histogramLines(shown, attributes, value));
+    }
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function histogramLines(name: string, attributes: SeriesAttributes, { counts, sum }: Histogram): string[] {
+  let total = 0;
+  const lines = [...durationBounds, '+Inf'].map((bound, bucket) => {
+    total += counts[bucket] as number;
+    return `${name}_bucket${labels({ ...attributes, le: String(bound) })} ${total}`;
+  });
+  return [...lines, `${name}_sum${labels(attributes)} ${sum}`, `${name}_count${labels(attributes)} ${total}`];
+}
+
+function labels(attributes: SeriesAttributes): string {
+  const pairs = Object.entries(attributes).map(([name, value]) => `${name.replaceAll('.', '_')}="${escaped(value)}"`);
+  return `{${pairs.join(',')}}`;
+}
+
+function escaped(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}

@@ -1,0 +1,76 @@
+import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
+
+/** How far back it looks, in ms: at least this, and at most twice this. */
+const WINDOW_MS = 60_000;
+/** Fewer picks than this per endpoint say nothing about how even they are. */
+const MIN_PICKS = 10;
+
+interface Mark {
+  readonly atMs: number;
+  /** Picks so far, by the key of the endpoint. */
+  readonly started: ReadonlyMap<string, number>;
+}
+
+/** Which endpoints of a balancer were picked of late: how even, and in which zones. Looked at now and then, not per call. */
+export class RecentPicks {
+  #before: Mark;
+  #last: Mark;
+
+  constructor(nowMs: number) {
+    this.#last = { atMs: nowMs, started: new Map() };
+    this.#before = this.#last;
+  }
+
+  /** Takes a snapshot into account, and returns the picks since the window began, of the endpoints there are now. */
+  look({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
+    const { started } = this.#before;
+    const picks = endpoints.map((endpoint) => endpoint.started - (started.get(endpoint.key) ?? 0));
+    if (nowMs - this.#last.atMs >= WINDOW_MS) {
+      this.#before = this.#last;
+      this.#last = { atMs: nowMs, started: new Map(endpoints.map(({ key, started }) => [key, started])) };
+    }
+    const isKnown = (endpoint: EndpointSnapshot): boolean => started.size === 0 || started.has(endpoint.key);
+    return { imbalance: imbalance(endpoints, picks, isKnown), zones: zoneShares(endpoints, picks) };
+  }
+}
+
+export interface RecentShares {
+  /** Undefined while there is too little to tell from. */
+  readonly imbalance: number | undefined;
+  /** By zone; empty where no zone is known. */
+  readonly zones: ReadonlyMap<string, number>;
+}
+
+/** Picks of the busiest over the mean, by weight. Endpoints that came within the window are left out. */
+function imbalance(
+  endpoints: readonly EndpointSnapshot[],
+  picks: readonly number[],
+  isKnown: (endpoint: EndpointSnapshot) => boolean,
+): number | undefined {
+  let total = 0;
+  let weights = 0;
+  let most = 0;
+  let count = 0;
+  endpoints.forEach((endpoint, index) => {
+    const { state, weight, suspect } = endpoint;
+    if (state !== 'ready' || weight <= 0 || suspect || !isKnown(endpoint)) return;
+    const picked = picks[index] as number;
+    count++;
+    total += picked;
+    weights += weight;
+    most = Math.max(most, picked / weight);
+  });
+  return count === 0 || total < MIN_PICKS * count ? undefined : (most * weights) / total;
+}
+
+function zoneShares(endpoints: readonly EndpointSnapshot[], picks: readonly number[]): Map<string, number> {
+  const zones = new Map<string, number>();
+  let total = 0;
+  endpoints.forEach(({ zone }, index) => {
+    const picked = picks[index] as number;
+    total += picked;
+    if (zone !== undefined) zones.set(zone, (zones.get(zone) ?? 0) + picked);
+  });
+  if (total === 0) return new Map();
+  return new Map([...zones].map(([zone, picked]) => [zone, picked / total]));
+}

@@ -1,0 +1,52 @@
+import { catalogue, type MetricName } from './catalogue.js';
+import type { Histogram } from './histogram.js';
+
+/** The values of the attributes of a series, by their names. */
+export type SeriesAttributes = Readonly<Record<string, string>>;
+
+/** One series of a metric. */
+export interface Series {
+  readonly attributes: SeriesAttributes;
+  value: number | Histogram;
+}
+
+/** The values of all metrics at one moment. Those of several balancers for one target are combined as the catalogue says. */
+export class SeriesSet {
+  readonly #metrics = new Map<MetricName, Map<string, Series>>();
+
+  of(name: MetricName): readonly Series[] {
+    return [...(this.#metrics.get(name)?.values() ?? [])];
+  }
+
+  get names(): readonly MetricName[] {
+    return [...this.#metrics.keys()];
+  }
+
+  /** Leaves out what is not a finite number. */
+  add(name: MetricName, attributes: SeriesAttributes, value: number): void {
+    if (!Number.isFinite(value)) return;
+    const { combine = 'sum' } = catalogue[name];
+    const series = this.#at(name, attributes, combine === 'sum' ? 0 : value);
+    const before = series.value as number;
+    series.value = combine === 'sum' ? before + value : Math.max(before, value);
+  }
+
+  addHistogram(name: MetricName, attributes: SeriesAttributes, histogram: Histogram): void {
+    this.#at(name, attributes, histogram);
+  }
+
+  #at(name: MetricName, attributes: SeriesAttributes, initial: Series['value']): Series {
+    let metric = this.#metrics.get(name);
+    if (metric === undefined) {
+      metric = new Map();
+      this.#metrics.set(name, metric);
+    }
+    const key = Object.values(attributes).join('\n');
+    let series = metric.get(key);
+    if (series === undefined) {
+      series = { attributes, value: initial };
+      metric.set(key, series);
+    }
+    return series;
+  }
+}
