@@ -24,11 +24,18 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   /** What the closed ones had counted, by target. */
   readonly #closed = new SeriesSet();
   readonly #recent = new WeakMap<Live, RecentPicks>();
+  readonly #unwatch: () => void;
 
   constructor(clock: Clock = systemClock, maxTargets: number = MAX_TARGETS) {
     this.#clock = clock;
     this.#maxTargets = maxTargets;
-    liveBalancers.watch(this);
+    this.#unwatch = liveBalancers.watch(this);
+  }
+
+  /** Measures no more. */
+  stop(): void {
+    this.#unwatch();
+    for (const balancer of liveBalancers) balancer.meter = undefined;
   }
 
   created(balancer: Live): void {

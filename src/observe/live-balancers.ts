@@ -24,29 +24,39 @@ export interface BalancerWatcher<Snapshot> {
   closed(balancer: LiveBalancer<Snapshot>): void;
 }
 
-/** The balancers of a thread that are not closed. */
+/** The balancers of a thread that are not closed. It keeps none alive: one that was dropped without being closed is forgotten. */
 export class LiveBalancers<Snapshot> {
-  readonly #all = new Set<LiveBalancer<Snapshot>>();
+  readonly #all = new Set<WeakRef<LiveBalancer<Snapshot>>>();
+  readonly #refs = new WeakMap<LiveBalancer<Snapshot>, WeakRef<LiveBalancer<Snapshot>>>();
+  readonly #dropped = new FinalizationRegistry<WeakRef<LiveBalancer<Snapshot>>>((ref) => this.#all.delete(ref));
   readonly #watchers = new Set<BalancerWatcher<Snapshot>>();
 
-  [Symbol.iterator](): Iterator<LiveBalancer<Snapshot>> {
-    return this.#all.values();
+  *[Symbol.iterator](): Generator<LiveBalancer<Snapshot>> {
+    for (const ref of this.#all) {
+      const balancer = ref.deref();
+      if (balancer !== undefined) yield balancer;
+    }
   }
 
   add(balancer: LiveBalancer<Snapshot>): void {
-    this.#all.add(balancer);
+    const ref = new WeakRef(balancer);
+    this.#all.add(ref);
+    this.#refs.set(balancer, ref);
+    this.#dropped.register(balancer, ref, ref);
     for (const watcher of this.#watchers) watcher.created(balancer);
   }
 
   remove(balancer: LiveBalancer<Snapshot>): void {
-    if (!this.#all.delete(balancer)) return;
+    const ref = this.#refs.get(balancer);
+    if (ref === undefined || !this.#all.delete(ref)) return;
+    this.#dropped.unregister(ref);
     for (const watcher of this.#watchers) watcher.closed(balancer);
   }
 
   /** Returns what ends it. */
   watch(watcher: BalancerWatcher<Snapshot>): () => void {
     this.#watchers.add(watcher);
-    for (const balancer of this.#all) watcher.created(balancer);
+    for (const balancer of this) watcher.created(balancer);
     return () => {
       this.#watchers.delete(watcher);
     };
