@@ -44,6 +44,14 @@ export const systemPackages = [
     tests: 'the test of the LDAP recipe',
   },
   {
+    name: 'Prometheus',
+    commands: ['prometheus'],
+    apt: 'prometheus',
+    // Its exporter of the machine's own figures comes with it where recommended packages are installed.
+    services: ['prometheus.service', 'prometheus-node-exporter.service'],
+    tests: 'the tests of metrics, alerts and their rules against a real Prometheus',
+  },
+  {
     name: 'RabbitMQ',
     commands: ['rabbitmq-server'],
     apt: 'rabbitmq-server',

@@ -1,6 +1,6 @@
 /**
  * - `counter`: only grows, also across balancers of the same target that come and go.
- * - `gauge`: as it is now. Of several balancers for one target the sum, or the largest (`combine`).
+ * - `gauge`: as it is now. Of several balancers for one target the sum, the largest or the smallest (`combine`).
  * - `histogram`: durations.
  */
 export interface Metric {
@@ -8,7 +8,7 @@ export interface Metric {
   /** In the notation of OpenTelemetry (UCUM). */
   readonly unit: `{${string}}` | '1' | 's';
   readonly description: string;
-  readonly combine?: 'sum' | 'largest';
+  readonly combine?: 'sum' | 'largest' | 'smallest';
   /** Attributes beside `evenkeel.target`. */
   readonly attributes?: readonly string[];
   /** One series for each endpoint: only where that is asked for. */
@@ -43,6 +43,7 @@ export type MetricName =
   | 'evenkeel.connections.failed'
   | 'evenkeel.connections.closed'
   | 'evenkeel.imbalance'
+  | 'evenkeel.share.least'
   | 'evenkeel.zone.share'
   | 'evenkeel.endpoint.picks'
   | 'evenkeel.endpoint.failures'
@@ -157,6 +158,12 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     unit: '1',
     description: 'Picks of the busiest ready endpoint over the mean, by weight, in the last minute or two; 1 = even',
     combine: 'largest',
+  },
+  'evenkeel.share.least': {
+    kind: 'gauge',
+    unit: '1',
+    description: 'The same of the ready endpoint with the fewest picks; far below 1 = it is avoided',
+    combine: 'smallest',
   },
   'evenkeel.zone.share': {
     kind: 'gauge',

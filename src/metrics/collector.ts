@@ -69,7 +69,8 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     const shares = this.#recent.get(balancer)?.look(snapshot, this.#clock.now());
     if (shares === undefined) return;
     const of = { 'evenkeel.target': target };
-    if (shares.imbalance !== undefined) set.add('evenkeel.imbalance', of, shares.imbalance);
+    if (shares.most !== undefined) set.add('evenkeel.imbalance', of, shares.most);
+    if (shares.least !== undefined) set.add('evenkeel.share.least', of, shares.least);
     for (const [zone, share] of shares.zones) set.add('evenkeel.zone.share', { ...of, 'evenkeel.zone': zone }, share);
   }
 

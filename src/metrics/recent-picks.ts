@@ -30,26 +30,29 @@ export class RecentPicks {
       this.#last = { atMs: nowMs, started: new Map(endpoints.map(({ key, started }) => [key, started])) };
     }
     const isKnown = (endpoint: EndpointSnapshot): boolean => started.size === 0 || started.has(endpoint.key);
-    return { imbalance: imbalance(endpoints, picks, isKnown), zones: zoneShares(endpoints, picks) };
+    return { ...extremes(endpoints, picks, isKnown), zones: zoneShares(endpoints, picks) };
   }
 }
 
 export interface RecentShares {
-  /** Undefined while there is too little to tell from. */
-  readonly imbalance: number | undefined;
+  /** Picks of the busiest ready endpoint over the mean, by weight. Undefined while there is too little to tell from. */
+  readonly most: number | undefined;
+  /** The same of the one with the fewest. */
+  readonly least: number | undefined;
   /** By zone; empty where no zone is known. */
   readonly zones: ReadonlyMap<string, number>;
 }
 
-/** Picks of the busiest over the mean, by weight. Endpoints that came within the window are left out. */
-function imbalance(
+/** Endpoints that came within the window are left out. */
+function extremes(
   endpoints: readonly EndpointSnapshot[],
   picks: readonly number[],
   isKnown: (endpoint: EndpointSnapshot) => boolean,
-): number | undefined {
+): Pick<RecentShares, 'most' | 'least'> {
   let total = 0;
   let weights = 0;
   let most = 0;
+  let least = Number.POSITIVE_INFINITY;
   let count = 0;
   endpoints.forEach((endpoint, index) => {
     const { state, weight, suspect } = endpoint;
@@ -59,8 +62,11 @@ function imbalance(
     total += picked;
     weights += weight;
     most = Math.max(most, picked / weight);
+    least = Math.min(least, picked / weight);
   });
-  return count === 0 || total < MIN_PICKS * count ? undefined : (most * weights) / total;
+  if (count === 0 || total < MIN_PICKS * count) return { most: undefined, least: undefined };
+  const mean = total / weights;
+  return { most: most / mean, least: least / mean };
 }
 
 function zoneShares(endpoints: readonly EndpointSnapshot[], picks: readonly number[]): Map<string, number> {

@@ -28,7 +28,8 @@ export class SeriesSet {
     const { combine = 'sum' } = catalogue[name];
     const series = this.#at(name, attributes, combine === 'sum' ? 0 : value);
     const before = series.value as number;
-    series.value = combine === 'sum' ? before + value : Math.max(before, value);
+    if (combine === 'sum') series.value = before + value;
+    else series.value = combine === 'largest' ? Math.max(before, value) : Math.min(before, value);
   }
 
   addHistogram(name: MetricName, attributes: SeriesAttributes, histogram: Histogram): void {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -20,7 +20,10 @@ const { systemPackages, findCommand, installHint } = (await import(
   readonly installHint: (wanted: SystemPackage) => string;
 };
 
-export type ServerProgram = 'Mosquitto' | 'memcached' | 'aiosmtpd' | 'OpenLDAP';
+export type ServerProgram = 'Mosquitto' | 'memcached' | 'aiosmtpd' | 'OpenLDAP' | 'Prometheus';
+
+/** The user `nobody` of Debian: for a program that, started by root, would stay root. */
+const NOBODY = 65_534;
 
 const packageOf = (name: ServerProgram): SystemPackage =>
   systemPackages.find((one) => one.name === name) as SystemPackage;
@@ -44,15 +47,24 @@ export class SystemServer implements AsyncDisposable {
     this.endpoint = { address: '127.0.0.1', port };
   }
 
-  static async start(name: ServerProgram): Promise<SystemServer> {
+  /** @param own Settings of the test's own; `files`: what they name, beside them. */
+  static async start(
+    name: ServerProgram,
+    own = '',
+    files: Readonly<Record<string, string>> = {},
+  ): Promise<SystemServer> {
     const path = findCommand(packageOf(name).commands) as string;
     const port = await freePort();
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
     const config = join(folder, 'server.conf');
     // Started by root, Mosquitto becomes the user of its package, and slapd `nobody` before it reads this.
     await chmod(folder, 0o755);
-    await writeFile(config, settingsOf(name, port), { mode: 0o644 });
-    const child = spawn(path, argumentsOf(name, port, config), { stdio: 'ignore' });
+    await writeFile(config, `${settingsOf(name, port)}${own}`, { mode: 0o644 });
+    for (const [file, text] of Object.entries(files)) await writeFile(join(folder, file), text, { mode: 0o644 });
+    const isRoot = process.getuid?.() === 0;
+    const user = isRoot && name === 'Prometheus' ? { uid: NOBODY, gid: NOBODY } : {};
+    if (user.uid !== undefined) await chown(folder, user.uid, user.gid);
+    const child = spawn(path, argumentsOf(name, port, config), { stdio: 'ignore', cwd: folder, ...user });
     const server = new SystemServer(child, port, folder);
     await until(`${name} listens`, () => child.exitCode !== null || accepts(port));
     if (child.exitCode !== null) throw new Error(`${name} ended with ${child.exitCode}`);
@@ -69,12 +81,16 @@ export class SystemServer implements AsyncDisposable {
 function settingsOf(name: ServerProgram, port: number): string {
   // One that says how many connections it has, and no more.
   if (name === 'OpenLDAP') return 'database monitor\naccess to * by * read\n';
+  if (name === 'Prometheus') return '';
   return `listener ${port} 127.0.0.1\nallow_anonymous true\npersistence false\n`;
 }
 
 function argumentsOf(name: ServerProgram, port: number, config: string): readonly string[] {
   const isRoot = process.getuid?.() === 0;
   if (name === 'Mosquitto') return ['-c', config];
+  if (name === 'Prometheus') {
+    return [`--config.file=${config}`, '--storage.tsdb.path=data', `--web.listen-address=127.0.0.1:${port}`];
+  }
   if (name === 'OpenLDAP') {
     return ['-f', config, '-h', `ldap://127.0.0.1:${port}`, '-d', '0', ...(isRoot ? ['-u', 'nobody'] : [])];
   }

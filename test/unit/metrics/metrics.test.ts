@@ -162,6 +162,7 @@ describe('metrics', () => {
     const avoid = new Set(avoided(balancer, '10.0.0.2'));
     for (let call = 0; call < 98; call++) balancer.pick({ avoid })?.end(outcomes.success);
     expect(value('evenkeel.imbalance')).toBe(1.98);
+    expect(value('evenkeel.share.least')).toBeCloseTo(0.02);
     await publish('10.0.0.1', { address: '10.0.0.2', port: 80, zone: 'b' }, '10.0.0.3');
     expect(value('evenkeel.imbalance')).toBe(1.98);
   });
