@@ -14,13 +14,6 @@ export interface AdmissionOptions {
   readonly clock: Clock;
 }
 
-/** How a request ended, as the limit learns from it. */
-export interface ServedEnd {
-  /** Its answer is complete. */
-  readonly isAnswered: boolean;
-  readonly isFailure: boolean;
-}
-
 /**
  * How many requests are served at once. The others wait before they begin, by priority, and are turned away as callers of a
  * balancer are: it is the same waiting room.
@@ -82,14 +75,14 @@ export class Admission {
     if (this.#room.size > 0) this.#room.wake();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();
-      call.begunMs = this.#clock.now();
+      call.begunMs = call.cameMs;
       return undefined;
     }
     return this.#wait(call);
   }
 
   /** A request that began is over. */
-  left(call: ServedCall, { isAnswered, isFailure }: ServedEnd): void {
+  left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
     const { begunMs } = call;
     if (begunMs === undefined) return;
     call.begunMs = undefined;
@@ -112,7 +105,7 @@ export class Admission {
     call.begunMs = this.#clock.now();
     // Meanwhile it may have become one that need not be done.
     if (!signal.aborted) return true;
-    this.left(call, { isAnswered: false, isFailure: false });
+    this.left(call, false, false);
     throw signal.reason;
   }
 

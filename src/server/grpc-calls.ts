@@ -162,7 +162,11 @@ class GrpcCall {
     const begin = context === undefined ? serve : () => context.run(this.served, serve);
     const { getDeadline } = this.#call;
     // Made only where it is needed: by far most calls have neither.
-    if (getDeadline !== undefined && getDeadline.call(this.#call) !== Number.POSITIVE_INFINITY && this.served.isLate) {
+    if (
+      getDeadline !== undefined &&
+      getDeadline.call(this.#call) !== Number.POSITIVE_INFINITY &&
+      this.served.cameLate
+    ) {
       this.#turnAway(rules.refusal(undefined));
     } else if (admission === undefined || rules.isUnlimited(this.#request)) begin();
     else {
@@ -189,10 +193,7 @@ class GrpcCall {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#parts.count.ended(isFailure);
-    const served = this.#served;
-    if (served === undefined) return;
-    served.over(isAnswered);
-    this.#parts.admission?.left(served, { isAnswered, isFailure });
+    this.#served?.over(isAnswered, isFailure);
   }
 
   /** In ms from now. grpc-js ends the call then. */

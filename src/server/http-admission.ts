@@ -50,7 +50,7 @@ export class HttpAdmission {
     serve: () => T,
     leave?: () => void,
   ): T | undefined | Promise<Awaited<T> | undefined> {
-    const { requests, headers, rules, reporter } = this.#parts;
+    const { requests, headers, rules, reporter, admission } = this.#parts;
     const met = requests.meets(response);
     if (met === 'known') return serve();
     if (met === 'gone') {
@@ -65,10 +65,18 @@ export class HttpAdmission {
       this.#followsAll || deadlineMs !== undefined
         ? new ServedCall(this.#parts, deadlineMs, rules.priority(request, headers.priority))
         : undefined;
-    if (call === undefined) requests.began(request, response, undefined);
-    else this.#follow(request, response, call);
+    if (call !== undefined) (response as Marked)[servedCall] = call;
+    requests.began(request, response, call);
     if (format !== undefined && reporter !== undefined) reportOn(response, format, reporter);
-    return call === undefined ? serve() : this.#admit(request, response, { call, serve, leave });
+    if (call === undefined) return serve();
+    const turnAway = (error: unknown): undefined => {
+      leave?.();
+      if (!call.isAbandoned) answerNotBegun(request, response, rules.refusal(error));
+    };
+    if (call.cameLate) return turnAway(undefined);
+    const waiting = admission === undefined || rules.isUnlimited(request) ? undefined : admission.enter(call);
+    if (waiting === undefined) return this.#serve(call, serve);
+    return waiting.then(() => this.#serve(call, serve), turnAway) as Promise<Awaited<T> | undefined>;
   }
 
   /** A request as it is served. Throws EVENKEEL_OPTION for one that this pod has not seen. */
@@ -79,38 +87,8 @@ export class HttpAdmission {
     if (known !== undefined) return known;
     const call = new ServedCall(this.#parts, undefined, undefined);
     (answer as Marked)[servedCall] = call;
-    this.#parts.requests.follow(request, answer, { over: ({ isAnswered }) => call.over(isAnswered) });
+    this.#parts.requests.follow(request, answer, call);
     return call;
-  }
-
-  #follow(request: HttpRequest, response: HttpResponse, call: ServedCall): void {
-    (response as Marked)[servedCall] = call;
-    const { requests, admission } = this.#parts;
-    requests.began(request, response, {
-      over: (end) => {
-        call.over(end.isAnswered);
-        admission?.left(call, end);
-      },
-    });
-  }
-
-  #admit<T>(
-    request: HttpRequest,
-    response: HttpResponse,
-    served: { readonly call: ServedCall; readonly serve: () => T; readonly leave: (() => void) | undefined },
-  ): T | undefined | Promise<Awaited<T> | undefined> {
-    const { call, serve, leave } = served;
-    const { admission, rules } = this.#parts;
-    const turnAway = (error: unknown): undefined => {
-      leave?.();
-      if (!call.isAbandoned) answerNotBegun(request, response, rules.refusal(error));
-      return undefined;
-    };
-    if (call.isLate) return turnAway(undefined);
-    if (admission === undefined || rules.isUnlimited(request)) return this.#serve(call, serve);
-    const waiting = admission.enter(call);
-    if (waiting === undefined) return this.#serve(call, serve);
-    return waiting.then(() => this.#serve(call, serve), turnAway) as Promise<Awaited<T> | undefined>;
   }
 
   #serve<T>(call: ServedCall, serve: () => T): T {

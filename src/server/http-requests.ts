@@ -1,7 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { ServedEnd } from './admission.js';
 import type { RequestCount } from './request-count.js';
 
 /** A request of node:http, or of node:http2 in its compatible form. */
@@ -23,7 +22,8 @@ interface MarkedSocket extends Socket {
 
 /** Whoever follows one request. */
 export interface RequestFollower {
-  over(end: ServedEnd): void;
+  /** @param isAnswered Whether its answer went out in full. @param isFailure Whether that says that this side failed. */
+  over(isAnswered: boolean, isFailure: boolean): void;
 }
 
 /** Counts the requests of HTTP servers, each once, however many layers of an application tell of it. */
@@ -45,34 +45,32 @@ export class HttpRequests {
     (response as Marked)[countedBy] = this;
     const count = this.#count;
     count.began();
-    this.#follow(request, response, () => {
+    let isOpen = true;
+    follow(request, response, () => {
+      if (!isOpen) return;
+      isOpen = false;
       const isFailure = response.statusCode >= 500;
       count.ended(isFailure);
-      follower?.over({ isAnswered: isAnswered(response), isFailure });
+      follower?.over(isAnswered(response), isFailure);
     });
   }
 
   /** Follows a request without counting it. */
   follow(request: HttpRequest, response: HttpResponse, follower: RequestFollower): void {
-    const over = (): void => follower.over({ isAnswered: isAnswered(response), isFailure: false });
+    const over = (): void => follower.over(isAnswered(response), false);
     if (isOver(response)) over();
-    else this.#follow(request, response, over);
+    else follow(request, response, over);
   }
+}
 
-  #follow(request: HttpRequest, response: HttpResponse, ended: () => void): void {
-    let isOpen = true;
-    const over = (): void => {
-      if (!isOpen) return;
-      isOpen = false;
-      ended();
-    };
-    if (request.httpVersionMajor < 2 && response.socket === null) {
-      followQueued(over, request as IncomingMessage, response as ServerResponse);
-      return;
-    }
-    // Comes after every end, that of the connection included.
-    response.on('close', over);
+/** Calls `over` at the end of a request, perhaps twice. */
+function follow(request: HttpRequest, response: HttpResponse, over: () => void): void {
+  if (request.httpVersionMajor < 2 && response.socket === null) {
+    followQueued(over, request as IncomingMessage, response as ServerResponse);
+    return;
   }
+  // Comes after every end, that of the connection included.
+  response.on('close', over);
 }
 
 /**

@@ -8,6 +8,8 @@ import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.
 export interface ServedCallOwner {
   readonly clock: Clock;
   readonly timers: SharedTimers;
+  /** Hears when a call is over. */
+  readonly admission: { left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void } | undefined;
 }
 
 /** One request while it is served: what is left of its time, its priority, and a signal for its handler. */
@@ -15,6 +17,8 @@ export class ServedCall implements ServedRequest, Timed {
   readonly priority: Priority | undefined;
   /** When its handler began, on the clock; undefined while it waits. */
   begunMs: number | undefined;
+  /** When it came, on the clock. */
+  readonly cameMs: number;
   readonly #owner: ServedCallOwner;
   readonly #dueMs: number;
   /** Made when somebody asks for the signal: most handlers do not. */
@@ -27,7 +31,8 @@ export class ServedCall implements ServedRequest, Timed {
   /** @param deadlineMs What its caller gave it, in ms; undefined = no deadline. */
   constructor(owner: ServedCallOwner, deadlineMs: number | undefined, priority: Priority | undefined) {
     this.#owner = owner;
-    this.#dueMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : owner.clock.now() + deadlineMs;
+    this.cameMs = owner.clock.now();
+    this.#dueMs = deadlineMs === undefined ? Number.POSITIVE_INFINITY : this.cameMs + deadlineMs;
     this.priority = priority;
   }
 
@@ -35,9 +40,9 @@ export class ServedCall implements ServedRequest, Timed {
     return this.#dueMs === Number.POSITIVE_INFINITY ? undefined : this.#dueMs - this.#owner.clock.now();
   }
 
-  /** Whether its deadline has passed. */
-  get isLate(): boolean {
-    return this.#dueMs <= this.#owner.clock.now();
+  /** Whether its deadline had passed when it came. */
+  get cameLate(): boolean {
+    return this.#dueMs <= this.cameMs;
   }
 
   get isAbandoned(): boolean {
@@ -63,10 +68,11 @@ export class ServedCall implements ServedRequest, Timed {
   }
 
   /** The answer is complete, or its caller left. */
-  over(isAnswered: boolean): void {
+  over(isAnswered: boolean, isFailure: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#timer?.cancel();
+    if (this.begunMs !== undefined) this.#owner.admission?.left(this, isAnswered, isFailure);
     if (isAnswered) return;
     this.#isAbandoned = true;
     this.#controller?.abort(callerGone());

@@ -1,15 +1,15 @@
 /**
  * What `evenkeel/server` costs a request: the CPU time a server of node:http takes for a request, plain beside counted, reporting and
- * limited, and with 20 awaits in its handler, without and with a context. The plain one is in twice (A/A). Node's own server parses and answers the requests; its connection is a stream in memory, since
+ * limited. What a context costs is another program's: once a process has one, all its promises pay. The plain one is in twice (A/A). Node's own server parses and answers the requests; its connection is a stream in memory, since
  * what the kernel takes for a socket varies by more than what is measured.
  *
  *   node --expose-gc test/bench/server.bench.mjs [--quick]
  */
 import { createServer } from 'node:http';
-import { Duplex } from 'node:stream';
 import { adaptive } from 'evenkeel';
 import { createPod } from 'evenkeel/server';
 import { seededRng } from 'evenkeel/testing';
+import { Connection } from './lib/memory-connection.mjs';
 import { MIN_ROUNDS } from './lib/rounds.mjs';
 import { bootstrapMedian, judgeLimit, median, quantile, shuffled } from './lib/statistics.mjs';
 import { table, withInterval } from './lib/table.mjs';
@@ -22,34 +22,6 @@ const REQUESTS = 500;
 const LIMIT_US = 3;
 const rng = seededRng(1);
 const random = () => rng.next();
-
-/** The server's end of a connection. */
-class Connection extends Duplex {
-  /** @type {() => void} */
-  answered = () => {};
-
-  /** @override */
-  _read() {}
-
-  /** @override @param {unknown} _chunk @param {string} _encoding @param {() => void} done */
-  _write(_chunk, _encoding, done) {
-    done();
-    this.answered();
-  }
-
-  /** @override @param {unknown} _chunks @param {() => void} done */
-  _writev(_chunks, done) {
-    done();
-    this.answered();
-  }
-
-  setTimeout() {
-    return this;
-  }
-
-  setNoDelay() {}
-  setKeepAlive() {}
-}
 
 class Subject {
   #connection = new Connection();
@@ -94,19 +66,12 @@ const reporting = createPod();
 const plainHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nX-Header-Of-The-Same-Length-: TEXT\r\n\r\n';
 const askingHead = 'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\n\r\n';
 const limited = createPod({ limit: adaptive(), trust: () => true });
-const inContext = createPod({ reports: false, context: true });
 const everyHead =
   'GET / HTTP/1.1\r\nHost: orders.shop\r\nEndpoint-Load-Metrics-Format: TEXT\r\nX-Envoy-Expected-Rq-Timeout-Ms: 60000\r\nX-Request-Priority: critical\r\n\r\n';
 const plainLongHead =
   'GET / HTTP/1.1\r\nHost: orders.shop\r\nX-Header-Of-The-Same-Length-: TEXT\r\nX-Another-Of-The-Same-Length--: 60000\r\nX-One-More-Header-: critical\r\n\r\n';
-/** @type {import('node:http').RequestListener} */
-const awaiting = async (_request, response) => {
-  for (let count = 0; count < 20; count++) await undefined;
-  response.setHeader('content-type', 'text/plain').end('hello');
-};
 const plain = new Subject('plain', listener, plainHead);
 const plainLong = new Subject('plain, two headers more', listener, plainLongHead);
-const plainAwaiting = new Subject('plain, 20 awaits', awaiting, plainHead);
 const subjects = [
   plain,
   new Subject('plain, again', listener, plainHead),
@@ -115,9 +80,6 @@ const subjects = [
   new Subject('reporting, asked', reporting.http(listener), askingHead),
   plainLong,
   new Subject('limit, deadline and priority, reporting, asked', limited.http(listener), everyHead, plainLong),
-  plainAwaiting,
-  new Subject('20 awaits, counted', counting.http(awaiting), plainHead, plainAwaiting),
-  new Subject('20 awaits, in a context', inContext.http(awaiting), plainHead, plainAwaiting),
 ];
 for (let round = -5; round < ROUNDS; round++) {
   for (let run = 0; run < RUNS; run++) {
@@ -133,14 +95,14 @@ for (let round = -5; round < ROUNDS; round++) {
 }
 
 /** @param {Subject} subject */
-const isReference = (subject) => [plain, plainLong, plainAwaiting].includes(subject);
+const isReference = (subject) => [plain, plainLong].includes(subject);
 const compared = subjects.filter((subject) => !isReference(subject));
 const rows = compared.map(({ name, rounds, than = plain }) => {
   const added = bootstrapMedian(
     rounds.map((value, round) => value - Number(than.rounds[round])),
     random,
   );
-  const verdict = name === 'plain, again' ? 'A/A' : name.endsWith('context') ? '' : judgeLimit(added, LIMIT_US);
+  const verdict = name === 'plain, again' ? 'A/A' : judgeLimit(added, LIMIT_US);
   return [name, withInterval(added), quick && name !== 'plain, again' ? `(${verdict})` : verdict];
 });
 
@@ -154,4 +116,3 @@ ${table(['', 'µs per request', 'verdict'], rows, [2])}
 await counting.close();
 await reporting.close();
 await limited.close();
-await inContext.close();

@@ -1,5 +1,12 @@
 import { once } from 'node:events';
-import { createServer, get, request as httpRequest, type IncomingMessage } from 'node:http';
+import { createServer, get, request as httpRequest, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import {
+  connect as connectHttp2,
+  constants,
+  createServer as createHttp2Server,
+  type Http2ServerRequest,
+  type Http2ServerResponse,
+} from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { Readable } from 'node:stream';
 import axios from 'axios';
@@ -14,7 +21,7 @@ import {
 } from 'evenkeel';
 import { createAgent } from 'evenkeel/node-http';
 import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
-import { createDispatcher, type DispatcherOptions } from 'evenkeel/undici';
+import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { frameworks, type Work } from './support/frameworks.js';
@@ -217,6 +224,54 @@ describe.each(Object.keys(frameworks))('%s', (name) => {
   });
 });
 
+describe('HTTP/2', () => {
+  it('waits, is served, and is turned away like any other request', async () => {
+    const app = new App({ limit: fixed(1, { shedAfterMs: never }), maxWaiting: 1 });
+    const server = createHttp2Server(
+      app.pod.http((request: Http2ServerRequest, response: Http2ServerResponse) => {
+        app.begun.push({ path: request.url, request: request as never, answer: () => response.end('done') });
+      }),
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    closing.push(() => server.close());
+    const session = connectHttp2(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    closing.push(() => session.destroy());
+    const ask = (path: string) => {
+      const stream = session.request({ ':path': path });
+      const answered = once(stream, 'response').then(([answer]) => {
+        stream.resume();
+        return answer as IncomingHttpHeaders & { readonly ':status': number };
+      });
+      return { stream, answered };
+    };
+    const giveUp = ({ stream, answered }: ReturnType<typeof ask>): void => {
+      stream.on('error', () => {});
+      answered.catch(() => {});
+      stream.close(constants.NGHTTP2_CANCEL);
+    };
+    const first = ask('/1');
+    await app.hasBegun(1);
+    const second = ask('/2');
+    await app.isWaiting(1);
+    const refused = await ask('/3').answered;
+    expect([refused[':status'], refused['retry-after']]).toEqual([503, '1']);
+    expect(refused[NOT_BEGUN]).toMatch(/^[0-9a-f]{16}$/);
+    giveUp(second);
+    await app.isWaiting(0);
+    const third = ask('/4');
+    await app.isWaiting(1);
+    const signal = app.pod.signal(app.begun[0]?.request as object);
+    giveUp(first);
+    await until('its handler is told', () => signal.aborted);
+    await app.hasBegun(2);
+    app.begun[1]?.answer();
+    expect((await third.answered)[':status']).toBe(200);
+    expect(app.paths).toEqual(['/1', '/4']);
+    await until('nothing runs', () => app.pod.limit?.running === 0 && app.pod.inFlight === 0);
+  });
+});
+
 describe('priorities', () => {
   it('go first only where the caller is trusted, or the application says so', async () => {
     const app = await start('node:http', {
@@ -326,6 +381,32 @@ describe('our clients, when a pod has not begun a request', () => {
       expect(dispatcher.balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0]);
     },
   );
+
+  it('fetch: a POST without a body goes elsewhere, and one that its caller gives up goes nowhere', async () => {
+    const { full, free } = await fullAndFree();
+    const orders = createFetch(origin, {
+      resolver: staticEndpoints([full, free].map(({ port }) => ({ address: '127.0.0.1', port }))),
+      stages: [],
+      picker: roundRobin(),
+    });
+    closing.push(() => orders.dispatcher.destroy());
+    await until('both are ready', () => orders.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'));
+    for (let time = 0; time < 6; time++) {
+      const asked = orders(`/${time}`, { method: 'POST' });
+      await free.hasBegun(time + 1);
+      free.begun[time]?.answer();
+      expect(await (await asked).text()).toBe(`done /${time}`);
+    }
+    expect(full.paths).toEqual(['/occupied']);
+    for (let time = 0; time < 40; time++) {
+      const giveUp = new AbortController();
+      const asked = orders('/given-up', { method: 'POST', signal: giveUp.signal }).catch((error: Error) => error.name);
+      setTimeout(() => giveUp.abort(), time / 10);
+      expect(await asked).toBe('AbortError');
+    }
+    for (const { answer } of free.begun) answer();
+    await until('nothing runs', () => orders.balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
+  });
 
   it('undici: the caller gets the refusal where no other pod can take the request, or its body is used up', async () => {
     const { full, free } = await fullAndFree();

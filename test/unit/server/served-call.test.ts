@@ -6,15 +6,16 @@ import { FakeClock } from '../../../src/testing/fake-clock.js';
 function served(deadlineMs?: number) {
   const clock = new FakeClock();
   const timers = new SharedTimers(clock);
-  return { clock, timers, call: new ServedCall({ clock, timers }, deadlineMs, undefined) };
+  return { clock, timers, call: new ServedCall({ clock, timers, admission: undefined }, deadlineMs, undefined) };
 }
 
 describe('a request being served', () => {
   it('knows what is left of its time', () => {
     const { clock, call } = served(100);
-    expect([call.remainingMs, call.isLate]).toEqual([100, false]);
+    expect([call.remainingMs, call.cameLate]).toEqual([100, false]);
     clock.advance(100);
-    expect([call.remainingMs, call.isLate]).toEqual([0, true]);
+    expect(call.remainingMs).toBe(0);
+    expect(served(0).call.cameLate).toBe(true);
     expect(served().call.remainingMs).toBeUndefined();
   });
 
@@ -32,18 +33,18 @@ describe('a request being served', () => {
   it('its signal aborts when the caller leaves, and not after a complete answer', () => {
     const left = served(100);
     const { signal } = left.call;
-    left.call.over(false);
+    left.call.over(false, false);
     expect(signal.reason).toMatchObject({ name: 'AbortError' });
     const answered = served(100);
     const kept = answered.call.signal;
-    answered.call.over(true);
+    answered.call.over(true, false);
     answered.clock.advance(1_000);
     expect([kept.aborted, answered.timers.running]).toEqual([false, 0]);
   });
 
   it('a signal asked for late has aborted already', () => {
     const left = served();
-    left.call.over(false);
+    left.call.over(false, false);
     expect(left.call.signal.aborted).toBe(true);
     const late = served(10);
     late.clock.advance(10);
