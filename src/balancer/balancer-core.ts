@@ -89,7 +89,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       clock,
       work: (what) => this.#work(what),
       isUrgent: () => !this.#slot.hasReady,
-      isGathering: () => this.#first.isGathering,
+      isConnectingFirst: () => this.#first.isConnectingFirst,
     });
     this.#start = new StartGate(clock, options.startTimeoutMs, () =>
       notStartedError(this.#feed, options.startTimeoutMs),
@@ -127,7 +127,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
       // Later in this turn, because the caller is in the middle of something.
-      roomGained: () => {
+      capacityGained: () => {
         if (this.#room.size > 0) clock.defer(() => this.#room.wake());
       },
       troubled: () => {
@@ -330,7 +330,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     // An observer may have closed the balancer meanwhile.
     if (this.#closing.hasBegun) return 0;
     this.#start.open();
-    if (this.#slot.isFilled && this.#rebuilds.mustGather()) return 0;
+    if (this.#slot.isFilled && this.#rebuilds.mustWait()) return 0;
     const beganMs = this.#clock.now();
     this.#slot.rebuild(this.#pool.members, this.#first.only());
     const costMs = this.#clock.now() - beganMs;

@@ -46,7 +46,7 @@ export class FirstCalls<C> {
   }
 
   /** Whether all callers would go to what is already ready. */
-  get isGathering(): boolean {
+  get isConnectingFirst(): boolean {
     const { first } = this.#pool;
     if (!this.#pool.hasReady) return false;
     if (first.waiting.some(({ state }) => state !== 'ready')) return true;

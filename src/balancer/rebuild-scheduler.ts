@@ -10,7 +10,7 @@ export interface RebuildOwner {
   /** Whether a new picker cannot be delayed, because the current one has nothing to pick. */
   isUrgent(): boolean;
   /** Whether it still waits a moment: something is ready, and the endpoints drawn for the first calls are about to be. */
-  isGathering(): boolean;
+  isConnectingFirst(): boolean;
 }
 
 /**
@@ -20,7 +20,7 @@ const OWED_FACTOR = 10;
 /** The next picker waits only if more than this is owed, in ms: never with sets of ordinary size. */
 const CREDIT_MS = 200;
 /** How long the first callers wait for connections beyond the first, in ms: otherwise those of all clients would go there. */
-const GATHER_MS = 20;
+const FIRST_WAIT_MS = 20;
 /** How many runs in a row may ask for another; a stage that always does would block the event loop. */
 const MAX_IN_ROW = 16;
 /** The longest delay, in ms: until then the first calls go to the few endpoints that connected first. */
@@ -39,7 +39,7 @@ export class RebuildScheduler {
   /** When the pickers built so far are paid off. */
   #owedUntilMs = 0;
   /** Until when the first callers wait; undefined if none has to. */
-  #gatherUntilMs: number | undefined;
+  #firstWaitUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
   /** How many runs in a row were requested by the previous run. */
@@ -67,33 +67,33 @@ export class RebuildScheduler {
 
   /** A connection could not be opened: nothing needs to wait for it any longer. */
   reconsider(): void {
-    if (this.#gatherUntilMs !== undefined) this.request('picker');
+    if (this.#firstWaitUntilMs !== undefined) this.request('picker');
   }
 
   /** Whether a new picker would be too early. If so, schedules it. */
-  mustGather(): boolean {
-    if (!this.#owner.isUrgent() || this.#gatherMs() === 0) return false;
+  mustWait(): boolean {
+    if (!this.#owner.isUrgent() || this.#firstWaitMs() === 0) return false;
     this.request('picker');
     return true;
   }
 
   #waitMs(): number {
     const owner = this.#owner;
-    if (owner.isUrgent()) return this.#gatherMs();
-    this.#gatherUntilMs = undefined;
+    if (owner.isUrgent()) return this.#firstWaitMs();
+    this.#firstWaitUntilMs = undefined;
     return this.#owedUntilMs - CREDIT_MS - owner.clock.now();
   }
 
   /** How long the first callers still wait, in ms. */
-  #gatherMs(): number {
+  #firstWaitMs(): number {
     const owner = this.#owner;
-    if (!owner.isGathering()) {
-      this.#gatherUntilMs = undefined;
+    if (!owner.isConnectingFirst()) {
+      this.#firstWaitUntilMs = undefined;
       return 0;
     }
     const nowMs = owner.clock.now();
-    this.#gatherUntilMs ??= nowMs + GATHER_MS;
-    return Math.max(0, this.#gatherUntilMs - nowMs);
+    this.#firstWaitUntilMs ??= nowMs + FIRST_WAIT_MS;
+    return Math.max(0, this.#firstWaitUntilMs - nowMs);
   }
 
   /** Cancels what is due. */

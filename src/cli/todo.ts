@@ -45,9 +45,9 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
       `Let ${account.namespace}/${account.name} watch EndpointSlices: kubectl apply -f - <<'EOF'\n${manifest}EOF`,
     );
   } else if (api !== undefined && api.list.state === 'not-asked' && parsed.kind !== 'dns') {
-    const elsewhere =
+    const runInPod =
       'Run this where the application runs, in a pod with a service account, or name an API server or kubeconfig.';
-    todo.push(api.reason === noPod ? elsewhere : `Fix this: ${api.reason}`);
+    todo.push(api.reason === noPod ? runInPod : `Fix this: ${api.reason}`);
   } else if (api?.list.state === 'failed') {
     todo.push(
       `Find out why ${api.server} cannot be reached from here: a network policy, a proxy, or the API server itself.`,

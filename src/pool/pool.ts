@@ -29,7 +29,7 @@ export interface PoolParts<C> {
   /** A subchannel became ready or stopped being so. */
   readonly changed: () => void;
   /** A subchannel can carry more calls. */
-  readonly roomGained: () => void;
+  readonly capacityGained: () => void;
   /** Connections fail: a hint for the resolver. */
   readonly troubled: () => void;
 }
@@ -72,7 +72,7 @@ export class Pool<C> {
       options,
       gate: new ConnectGate(options.maxConnecting, clock),
       readinessChanged: parts.changed,
-      roomGained: parts.roomGained,
+      capacityGained: parts.capacityGained,
       troubled: parts.troubled,
       retire: (connection, how) => this.#retiring.add(connection, how),
       subchannelClosed: (subchannel) => this.#forget(subchannel.endpoint.key, subchannel),

@@ -84,7 +84,7 @@ export abstract class SubchannelCalls<C> {
   protected abstract callEnded(): void;
 
   /** Its connection can carry more calls than before. */
-  protected abstract roomGained(): void;
+  protected abstract capacityGained(): void;
 
   /** Present only in `ready` and `draining`; new calls use it. */
   get connection(): Connection<C> | undefined {
@@ -98,7 +98,7 @@ export abstract class SubchannelCalls<C> {
       if (this.#connection !== connection) return;
       const before = this.#limit;
       this.#updateLimit();
-      if (this.#limit > before) this.roomGained();
+      if (this.#limit > before) this.capacityGained();
     });
   }
 

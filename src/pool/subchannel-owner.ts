@@ -19,7 +19,7 @@ export interface SubchannelOwner<C> {
   /** It became ready or stopped being so. */
   readinessChanged(): void;
   /** Its connection can carry more calls: waiting callers may be served. */
-  roomGained(): void;
+  capacityGained(): void;
   /** A connection could not be opened or was lost: a hint for the resolver. */
   troubled(): void;
   /** Takes over a connection that gets no new calls: running ones finish within the drain timeout, or are cut immediately. */

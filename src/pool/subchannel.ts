@@ -278,8 +278,8 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#finishIfDone();
   }
 
-  protected override roomGained(): void {
-    this.#owner.roomGained();
+  protected override capacityGained(): void {
+    this.#owner.capacityGained();
   }
 
   #finishIfDone(): void {

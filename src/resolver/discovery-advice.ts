@@ -22,7 +22,7 @@ export type Finding =
   | { readonly kind: 'failed'; readonly error: Error };
 
 /** Where a discovery stands. */
-export interface Standing {
+export interface DiscoveryState {
   readonly mode: DiscoveryMode;
   readonly finding: Finding;
   readonly service: ServiceHost | undefined;
@@ -41,11 +41,11 @@ export function obstacleOf(finding: Finding): string | undefined {
 }
 
 /** Why it stands there, and what would make it better, in sentences. */
-export function adviceFor(standing: Standing): { readonly reason: string; readonly advice?: string } {
-  const { mode, finding, count } = standing;
+export function adviceFor(state: DiscoveryState): { readonly reason: string; readonly advice?: string } {
+  const { mode, finding, count } = state;
   if (mode === 'slices') return { reason: 'its EndpointSlices are watched' };
   const reason = [whyNoSlices(finding), count === 0 ? noSuchName : modeMeaning[mode]].join('; ');
-  const advice = [betterSlices(standing), mode === 'name' ? nameModeAdvice : undefined]
+  const advice = [betterSlices(state), mode === 'name' ? nameModeAdvice : undefined]
     .filter((part) => part !== undefined)
     .join('\n');
   return advice === '' ? { reason } : { reason, advice };
@@ -84,7 +84,7 @@ export function whyNoSlices(finding: Finding): string {
   }
 }
 
-function betterSlices({ finding, service, names, port }: Standing): string | undefined {
+function betterSlices({ finding, service, names, port }: DiscoveryState): string | undefined {
   if (finding.kind !== 'failed') return undefined;
   const { error } = finding;
   const ambiguous = error instanceof AmbiguousPort;

@@ -28,8 +28,8 @@ const rng = seededRng(1);
 const keys = Array.from({ length: 1_024 }, (_, i) => `customer-${i}`);
 const { outcomes } = evenkeel;
 
-/** Whatever pickers and loads the front door has, by name. */
-const door = /** @type {Record<string, any>} */ (evenkeel);
+/** Whatever pickers and loads the main entry point has, by name. */
+const entryPoint = /** @type {Record<string, any>} */ (evenkeel);
 const pickerNames = [
   'p2c',
   'roundRobin',
@@ -39,7 +39,7 @@ const pickerNames = [
   'leastLoaded',
   'shortestExpectedDelay',
   'neverQueue',
-].filter((name) => typeof door[name] === 'function');
+].filter((name) => typeof entryPoint[name] === 'function');
 /** Those a limit is set for: whose cost must not depend on how many endpoints there are. */
 const limited = new Set(['p2c', 'roundRobin', 'random', 'hash']);
 const limitFor = (/** @type {string} */ name, /** @type {number} */ size) => {
@@ -171,7 +171,7 @@ for (const size of SIZES) {
   const { balancer, set } = await connect(size, { load: evenkeel.inFlight() });
   closing.push(balancer);
   for (const name of pickerNames) {
-    const picker = door[name]()(set, undefined, context);
+    const picker = entryPoint[name]()(set, undefined, context);
     cases.push({
       name: `\`${name}\` over \`inFlight\``,
       size,
@@ -186,7 +186,7 @@ for (const size of SIZES) {
     ['peakEwma', 'all stages', allStages(size), 200],
     ['reported', 'standard stages', evenkeel.standardStages(), undefined],
   ])) {
-    const all = await connect(size, { load: door[loadName](), stages });
+    const all = await connect(size, { load: entryPoint[loadName](), stages });
     closing.push(all.balancer);
     const picker = evenkeel.p2c()(all.set, undefined, context);
     cases.push({

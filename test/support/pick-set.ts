@@ -40,7 +40,7 @@ export function subchannel(name: number | string, load: LoadFactory = inFlight()
     address: typeof name === 'number' ? `10.0.${name >> 8}.${name & 255}` : name,
     port: 80,
   });
-  const owner = { clock: new FakeClock(), roomGained: () => {} } as unknown as SubchannelOwner<Slots>;
+  const owner = { clock: new FakeClock(), capacityGained: () => {} } as unknown as SubchannelOwner<Slots>;
   const result = new Subchannel<Slots>(endpoint, owner, load({ loads: [] }), []);
   result.connection = new Slots();
   return result;

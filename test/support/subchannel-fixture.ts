@@ -70,7 +70,7 @@ export class SubchannelFixture {
         gate: new ConnectGate(resolved.maxConnecting, clock),
         options: resolved,
         readinessChanged: () => this.rebuilds++,
-        roomGained: () => {},
+        capacityGained: () => {},
         troubled: () => this.troubles++,
         retire: (connection, how) => this.retiring.add(connection, how),
         subchannelClosed: () => this.closed++,

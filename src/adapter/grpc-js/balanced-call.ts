@@ -101,7 +101,7 @@ export interface AttemptOwner {
   /** A pod said how busy it is. */
   heardReport(): void;
   /** A call ended: a waiting one may begin. */
-  roomMade(): void;
+  capacityFreed(): void;
   /** A call that waited for the limit has its place, or is turned away. */
   placed(): void;
 }
@@ -145,7 +145,7 @@ export class Attempt implements experimental.PickResult {
   /** The answer of the call has begun: with a limit, another may begin. */
   answered(): void {
     this.lease.progressed();
-    this.#owner.roomMade();
+    this.#owner.capacityFreed();
   }
 
   /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */
@@ -189,7 +189,7 @@ export class Attempt implements experimental.PickResult {
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
     lease.end(outcome, latencyMs);
-    this.#owner.roomMade();
+    this.#owner.capacityFreed();
   }
 
   get #number(): number {

@@ -108,7 +108,7 @@ class Running implements RunningPolicy, AttemptOwner {
       },
       () => this.#schedule(),
     );
-    this.#transport = new GrpcTransport(helper, args, options, () => this.roomMade());
+    this.#transport = new GrpcTransport(helper, args, options, () => this.capacityFreed());
     try {
       this.balancer = createBalancer({
         ...balancing,
@@ -138,7 +138,7 @@ class Running implements RunningPolicy, AttemptOwner {
     this.#asking?.heard();
   }
 
-  roomMade(): void {
+  capacityFreed(): void {
     if (this.#admission.waiting > 0) this.#schedule();
   }
 

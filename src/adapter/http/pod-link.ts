@@ -28,7 +28,7 @@ const REOPEN_SPREAD = 0.2;
  * its limit: unlike a database, which counts its connections and opens more one by one (`ConnectionCap` of mysql2), it has room
  * again as soon as it accepts one, so that lifts the limit at once.
  */
-const CROWDED_MS = 5_000;
+const CAPPED_MS = 5_000;
 
 /** Errors of our own machine, not of the pod: no file descriptor, port or memory left for one more socket. */
 const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
@@ -67,14 +67,14 @@ export class PodLink {
   readonly #parts: PodLinkParts;
   #capacity: number;
   #capacityChanged: (() => void) | undefined;
-  #crowdedTimer: Timer | undefined;
+  #cappedTimer: Timer | undefined;
   #reopenTimer: Timer | undefined;
   #reopenedAtMs: number;
   /** Bytes received when we last looked whether the pod is still there. */
   #receivedAtCheck = 0;
   #checking = false;
   /** A request died with its socket while others were still open. */
-  #doubt: Error | undefined;
+  #suspectError: Error | undefined;
   #closing = false;
   /** The pod left the Service. */
   #left = false;
@@ -160,7 +160,7 @@ export class PodLink {
   lost(error: Error): void {
     if (this.#closing || this.#checking) return;
     if (this.sockets.open > 0) {
-      this.#doubt = error;
+      this.#suspectError = error;
       return;
     }
     if (this.sockets.connecting > 0) return; // its end will tell
@@ -184,7 +184,7 @@ export class PodLink {
   stop(): void {
     this.#closing = true;
     this.#reopenTimer?.cancel();
-    this.#crowdedTimer?.cancel();
+    this.#cappedTimer?.cancel();
     this.sockets.dropSpare();
   }
 
@@ -207,18 +207,18 @@ export class PodLink {
 
   #accepted(): void {
     this.#checking = false;
-    this.#doubt = undefined;
-    this.#crowdedTimer?.cancel();
+    this.#suspectError = undefined;
+    this.#cappedTimer?.cancel();
     this.#setCapacity(this.#parts.capacity);
   }
 
   /**
    * The pod took no further connection. It is gone if no other is left. If others are, it is shutting down (its
    * listener is closed, what it has it finishes), unless they still brought bytes during the probe: then only its
-   * backlog is full, or our own machine is at its limit, and more connections would make that worse. With `crowds` it is
+   * backlog is full, or our own machine is at its limit, and more connections would make that worse. With `caps` it is
    * then held to those it has.
    */
-  #refused(error: Error, receiving: boolean, crowds = true): void {
+  #refused(error: Error, receiving: boolean, caps = true): void {
     if (this.#closing) return;
     if (this.sockets.open === 0) {
       // Also while others connect: callers who have nowhere else to go could keep it so for ever.
@@ -227,19 +227,19 @@ export class PodLink {
     }
     const code = (error as NodeJS.ErrnoException).code ?? '';
     if (isAskedError(error) || LOCAL_CODES.has(code) || (receiving && code !== 'ECONNREFUSED')) {
-      if (!crowds) return;
+      if (!caps) return;
       this.#setCapacity(this.sockets.open);
-      this.#crowdedTimer?.cancel();
-      this.#crowdedTimer = this.#parts.clock.timer(() => this.#accepted(), CROWDED_MS);
+      this.#cappedTimer?.cancel();
+      this.#cappedTimer = this.#parts.clock.timer(() => this.#accepted(), CAPPED_MS);
     } else this.#settleLeaving();
   }
 
   /** No socket is left. After an ordinary end (idle, or brought about by us) the next request may open one. */
   #emptied(failure: Error | undefined): void {
     if (this.#closing || this.#checking) return;
-    const doubt = failure ?? this.#doubt;
-    if (doubt !== undefined) {
-      this.lost(doubt);
+    const suspect = failure ?? this.#suspectError;
+    if (suspect !== undefined) {
+      this.lost(suspect);
       return;
     }
     const { clock, rng } = this.#parts;

@@ -3,15 +3,15 @@ import type { Endpoint } from '../../endpoint/endpoint.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { type SliceUnion, saysTheSame } from './slice-union.js';
 
-/** Between two publications, so that a storm of changes costs at most 20 a second. */
+/** Between two updates, so that a storm of changes costs at most 20 a second. */
 const PACE_MS = 50;
 /** How long an endpoint that vanished from all slices stays pickable: it may be moving to another slice (S9). */
 const LINGER_MS = 250;
-/** Publications out of turn, for endpoints that must leave at once: this many, refilled at this rate per second. */
+/** Updates out of turn, for endpoints that must leave at once: this many, refilled at this rate per second. */
 const URGENT_BURST = 20;
 
 /**
- * Decides when a changed union is worth a publication (W6): at once after a pause, else at the pace; at once in any
+ * Decides when a changed union is published (W6): at once after a pause, else at the pace; at once in any
  * case when a listed endpoint stops being usable; and not yet when an endpoint merely vanished.
  */
 export class UpdateThrottle {

@@ -251,9 +251,9 @@ const dnsInterceptor = undiciStyle(names.dns, ({ pods }) => {
 
 /** @returns {Promise<((context: ClientContext) => HttpAgent & { close(): Promise<void> }) | undefined>} */
 async function ourAgent() {
-  // Not written out: the door is built apart from this.
-  const door = 'evenkeel/node-http';
-  const { createAgent } = await import(door).catch(() => ({ createAgent: undefined }));
+  // Not written out: the entry point is built apart from this.
+  const entryPoint = 'evenkeel/node-http';
+  const { createAgent } = await import(entryPoint).catch(() => ({ createAgent: undefined }));
   if (createAgent === undefined) return undefined;
   return ({ resolver }) => createAgent(SERVICE, { resolver: resolver(), connections: CONNECTIONS_PER_POD });
 }

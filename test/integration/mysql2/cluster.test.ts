@@ -162,9 +162,9 @@ describe.skipIf(noMariadb)(titled('createPoolCluster: the shape of a mysql2 pool
       await world.at(0).setReadOnly(true);
       try {
         const replicas = create({ resolver: staticEndpoints(world.endpoints), typeCast, writable: true });
-        const standing = (): number =>
+        const standbyServers = (): number =>
           replicas.balancer.snapshot().endpoints.filter(({ weight }) => weight === 0).length;
-        await until('the one that takes no writes stands by', () => standing() === 1);
+        await until('the one that takes no writes stands by', () => standbyServers() === 1);
       } finally {
         await world.at(0).setReadOnly(false);
       }

@@ -79,7 +79,7 @@ describe.skipIf(noMariadb)(titled('what code written for a pool of mysql2 finds 
       expect(fields[0]?.name).toBe('n');
       await until('it ended', () => heard.length === 5);
       expect(heard).toEqual(['n', 'mine', { n: 1 }, { n: 2 }, 'end']);
-      // Asked for too late it is refused: the rows are being gathered.
+      // Asked for too late it is refused: the rows are being buffered.
       expect(() => running.on('result', () => {})).not.toThrow();
       const gathered = replicas.query('SELECT 1 AS one');
       await gathered;

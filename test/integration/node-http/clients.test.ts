@@ -17,19 +17,19 @@ const origin = 'http://orders.shop:8080';
 
 let pods: Pods;
 /** Another server, where redirects lead. */
-let elsewhere: Pod;
+let otherPod: Pod;
 let orders: HttpServiceAgent;
 
 beforeAll(async () => {
   pods = await Pods.start(4);
-  elsewhere = pods.all.pop() as Pod;
+  otherPod = pods.all.pop() as Pod;
   orders = createAgent(origin, { resolver: staticEndpoints(pods.endpoints), picker: roundRobin() });
   await connected(orders.balancer, 3);
 });
 afterAll(async () => {
   await orders.close();
   await until('every connection of the pods is closed', async () => (await pods.total('open')) === 0);
-  await elsewhere.kill();
+  await otherPod.kill();
   await pods[Symbol.asyncDispose]();
 });
 
@@ -147,11 +147,11 @@ describe.each(Object.entries(clients))('%s', (_name, send) => {
 
   it('is redirected to another host, past the pods', async () => {
     const before = await pods.total('requests');
-    const there = `http://127.0.0.1:${elsewhere.port}/there`;
+    const there = `http://127.0.0.1:${otherPod.port}/there`;
     const answer = await send(`/redirect?to=${there}`, { headers: { 'x-id': 'redirected' } });
     // http.request leaves that to its caller.
     if (answer.status === 302) return;
-    expect(JSON.parse(answer.body)).toMatchObject({ pod: 'pod-3', host: `127.0.0.1:${elsewhere.port}`, url: '/there' });
+    expect(JSON.parse(answer.body)).toMatchObject({ pod: 'pod-3', host: `127.0.0.1:${otherPod.port}`, url: '/there' });
     expect(await pods.total('requests')).toBe(before + 1);
   });
 

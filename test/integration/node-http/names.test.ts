@@ -19,18 +19,18 @@ const opened = new Opened();
 describe('a request for another origin', () => {
   let pods: Pods;
   /** Some other server, which must get what is meant for it; the pods must not. */
-  let elsewhere: Pod;
+  let otherPod: Pod;
   let there: string;
 
   beforeAll(async () => {
     pods = await Pods.start(2);
-    elsewhere = await Pod.start({ name: 'elsewhere' });
-    there = `http://127.0.0.1:${elsewhere.port}`;
+    otherPod = await Pod.start({ name: 'other' });
+    there = `http://127.0.0.1:${otherPod.port}`;
   });
   afterEach(() => opened.destroyAll());
   afterAll(async () => {
     await pods[Symbol.asyncDispose]();
-    await elsewhere.kill();
+    await otherPod.kill();
   });
 
   const open = (options: AgentOptions = {}): HttpServiceAgent =>
@@ -40,17 +40,17 @@ describe('a request for another origin', () => {
     const agent = open();
     const before = await pods.total('requests');
     const { body } = await send(agent, `${there}/`, { headers: { authorization } });
-    expect(JSON.parse(body)).toMatchObject({ pod: 'elsewhere', host: `127.0.0.1:${elsewhere.port}` });
+    expect(JSON.parse(body)).toMatchObject({ pod: 'other', host: `127.0.0.1:${otherPod.port}` });
     expect(await pods.total('requests')).toBe(before);
     await agent.close();
-    await until('nothing is open there', async () => (await elsewhere.stats()).open === 0);
+    await until('nothing is open there', async () => (await otherPod.stats()).open === 0);
   });
 
   it('is let finish when the agent closes', async () => {
     const agent = open();
-    const arrived = (await elsewhere.stats()).requests;
+    const arrived = (await otherPod.stats()).requests;
     const answer = send(agent, `${there}/bytes/5000000`);
-    await until('it has arrived', async () => (await elsewhere.stats()).requests > arrived);
+    await until('it has arrived', async () => (await otherPod.stats()).requests > arrived);
     await agent.close();
     expect((await answer).body).toHaveLength(5_000_000);
     expect(await codeOf(send(agent, `${there}/`))).toBe('EVENKEEL_CLOSED');
@@ -73,10 +73,10 @@ describe('a request for another origin', () => {
     async (_n, go) => {
       const agent = open();
       const before = await pods.total('requests');
-      const authorized = (await elsewhere.stats()).authorized;
-      expect(await go(agent)).toMatchObject({ pod: 'elsewhere', url: '/there' });
+      const authorized = (await otherPod.stats()).authorized;
+      expect(await go(agent)).toMatchObject({ pod: 'other', url: '/there' });
       expect(await pods.total('requests')).toBe(before + 1);
-      expect((await elsewhere.stats()).authorized).toBe(authorized);
+      expect((await otherPod.stats()).authorized).toBe(authorized);
     },
   );
 
@@ -87,7 +87,7 @@ describe('a request for another origin', () => {
     Object.assign(fallbackAgent, {
       addRequest(request: unknown, options: { host: string; port: number }) {
         seen.push(`${options.host}:${options.port}`);
-        addRequest.call(fallbackAgent, request, { ...options, host: '127.0.0.1', port: elsewhere.port });
+        addRequest.call(fallbackAgent, request, { ...options, host: '127.0.0.1', port: otherPod.port });
       },
     });
     const agent = open({ fallbackAgent });
@@ -95,7 +95,7 @@ describe('a request for another origin', () => {
     const names = ['orders.shop.example.com:8080', 'orders.other:8080', 'orders.shop.svc.example.com:8080'];
     for (const name of [...names, 'orders.shop:9999']) {
       const { headers } = await send(agent, `http://${name}/`, { headers: { authorization } });
-      expect(headers['x-pod']).toBe('elsewhere');
+      expect(headers['x-pod']).toBe('other');
     }
     expect(seen).toEqual([...names, 'orders.shop:9999']);
     expect(await pods.total('requests')).toBe(before);
@@ -108,8 +108,8 @@ describe('a request for another origin', () => {
     const agent = open();
     const before = await pods.total('requests');
     expect(await codeOf(send(agent, `${origin}/`, { socketPath: '/nowhere/at.sock' }))).toBe('ENOENT');
-    const proxied = send(agent, `http://127.0.0.1:${elsewhere.port}/`, { path: 'http://orders.shop:8080/x' });
-    expect((await proxied).headers['x-pod']).toBe('elsewhere');
+    const proxied = send(agent, `http://127.0.0.1:${otherPod.port}/`, { path: 'http://orders.shop:8080/x' });
+    expect((await proxied).headers['x-pod']).toBe('other');
     const taken: string[] = [];
     const fallbackAgent = Object.assign(new Agent(), {
       addRequest: (outgoing: ClientRequest) => {
@@ -139,10 +139,10 @@ describe('a request for another origin', () => {
   });
 
   it('an address or localhost in the target is one fixed endpoint', async () => {
-    const agents = [`http://127.0.0.1:${elsewhere.port}`, `http://localhost:${elsewhere.port}`].map(
+    const agents = [`http://127.0.0.1:${otherPod.port}`, `http://localhost:${otherPod.port}`].map(
       (target) => [target, opened.add(createAgent(target))] as const,
     );
-    for (const [target, agent] of agents) expect((await send(agent, target)).headers['x-pod']).toBe('elsewhere');
+    for (const [target, agent] of agents) expect((await send(agent, target)).headers['x-pod']).toBe('other');
   });
 });
 

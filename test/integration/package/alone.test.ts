@@ -24,16 +24,16 @@ balancer.run((handle) => handle).then(async (answer) => {
 });`;
 
 const manifest = JSON.parse(await readFile(join(import.meta.dirname, '../../../package.json'), 'utf8'));
-const doors: string[] = Object.keys(manifest.exports)
-  .map((door) => door.replace(/^\.\/?/, ''))
-  .filter((door) => door !== '' && door !== 'package.json');
-/** Doors named after the peer they fit, with that peer. */
+const entryPoints: string[] = Object.keys(manifest.exports)
+  .map((entryPoint) => entryPoint.replace(/^\.\/?/, ''))
+  .filter((entryPoint) => entryPoint !== '' && entryPoint !== 'package.json');
+/** Entry points named after the peer they fit, with that peer. */
 const fitted = Object.keys(manifest.peerDependencies)
   .map((peer): [string, string] => [peer.split('/').at(-1) ?? peer, peer])
-  .filter(([door]) => doors.includes(door));
-/** Doors that need several. */
+  .filter(([entryPoint]) => entryPoints.includes(entryPoint));
+/** Entry points that need several. */
 const needsSeveral: [string, string[]][] = [['rsocket', ['rsocket-core', 'rsocket-tcp-client']]];
-const free = doors.filter((door) => ![...fitted, ...needsSeveral].some(([name]) => name === door));
+const free = entryPoints.filter((entryPoint) => ![...fitted, ...needsSeveral].some(([name]) => name === entryPoint));
 
 describe('installed without any peer', () => {
   let consumer: Consumer;
@@ -47,17 +47,17 @@ describe('installed without any peer', () => {
     expect(names.filter((name) => !name.startsWith('.'))).toEqual(['evenkeel']);
   });
 
-  test('import: the root door works', async () => {
+  test('import: the root entry point works', async () => {
     const source = `import { createBalancer, staticEndpoints } from 'evenkeel';${oneCall}`;
     expect(await consumer.run('import.mjs', source)).toEqual({ code: 0, stdout: 'hello\n', stderr: '' });
   });
 
-  test('require: the root door works, without flag or warning', async () => {
+  test('require: the root entry point works, without flag or warning', async () => {
     const source = `const { createBalancer, staticEndpoints } = require('evenkeel');${oneCall}`;
     expect(await consumer.run('require.cjs', source)).toEqual({ code: 0, stdout: 'hello\n', stderr: '' });
   });
 
-  test('the root door loads neither an adapter nor the Kubernetes client nor the test tools', async () => {
+  test('the root entry point loads neither an adapter nor the Kubernetes client nor the test tools', async () => {
     const { code, stderr } = await consumer.run('trace.mjs', `import 'evenkeel';`, [traceLoads]);
     const loaded = stderr.split('\n').filter((line) => line.includes('/evenkeel/dist/'));
     expect(code, stderr).toBe(0);
@@ -68,27 +68,27 @@ describe('installed without any peer', () => {
     );
   });
 
-  test.each(free)('./%s needs no peer', async (door) => {
-    const source = `import * as door from 'evenkeel/${door}'; console.log(Object.keys(door).length > 0);`;
-    expect(await consumer.run('door.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
+  test.each(free)('./%s needs no peer', async (entryPoint) => {
+    const source = `import * as entry from 'evenkeel/${entryPoint}'; console.log(Object.keys(entry).length > 0);`;
+    expect(await consumer.run('entry.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
   });
 
-  test.each(fitted)("./%s fails with Node's own message, which names %s", async (door, peer) => {
-    const source = `import('evenkeel/${door}').catch((error) => console.log(error.code, error.message));`;
+  test.each(fitted)("./%s fails with Node's own message, which names %s", async (entryPoint, peer) => {
+    const source = `import('evenkeel/${entryPoint}').catch((error) => console.log(error.code, error.message));`;
     const { stdout } = await consumer.run('peer.mjs', source);
     expect(stdout).toMatch(/^ERR_MODULE_NOT_FOUND /);
     expect(stdout).toContain(`Cannot find package '${peer}'`);
   });
 
-  test.each(needsSeveral)("./%s fails with Node's own message, which names one of %s", async (door, peers) => {
-    const source = `import('evenkeel/${door}').catch((error) => console.log(error.code, error.message));`;
+  test.each(needsSeveral)("./%s fails with Node's own message, which names one of %s", async (entryPoint, peers) => {
+    const source = `import('evenkeel/${entryPoint}').catch((error) => console.log(error.code, error.message));`;
     const { stdout } = await consumer.run('peer.mjs', source);
     expect(stdout).toMatch(/^ERR_MODULE_NOT_FOUND /);
     expect(peers.some((peer) => stdout.includes(`Cannot find package '${peer}'`))).toBe(true);
   });
 });
 
-describe.each([...fitted, ...needsSeveral])('./%s installed with %s alone', (door, peers) => {
+describe.each([...fitted, ...needsSeveral])('./%s installed with %s alone', (entryPoint, peers) => {
   let consumer: Consumer;
   beforeAll(async () => {
     consumer = await Consumer.create(inject('tarball'), [peers].flat());
@@ -96,7 +96,7 @@ describe.each([...fitted, ...needsSeveral])('./%s installed with %s alone', (doo
   afterAll(() => consumer.remove());
 
   test('loads', async () => {
-    const source = `import * as door from 'evenkeel/${door}'; console.log(Object.keys(door).length > 0);`;
-    expect(await consumer.run('door.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
+    const source = `import * as entry from 'evenkeel/${entryPoint}'; console.log(Object.keys(entry).length > 0);`;
+    expect(await consumer.run('entry.mjs', source)).toEqual({ code: 0, stdout: 'true\n', stderr: '' });
   });
 });

@@ -24,9 +24,9 @@ describe('the packed package', () => {
     expect(files).toContain('README.md');
   });
 
-  test('holds every file its doors name', () => {
+  test('holds every file its entry points name', () => {
     const named = Object.values(manifest.exports)
-      .flatMap((door) => (typeof door === 'string' ? [door] : [door.types, door.default]))
+      .flatMap((entryPoint) => (typeof entryPoint === 'string' ? [entryPoint] : [entryPoint.types, entryPoint.default]))
       .map((file) => file.replace('./', ''));
     expect(named.filter((file) => !files.includes(file))).toEqual([]);
   });
@@ -52,7 +52,7 @@ describe('the packed package', () => {
     expect(messages.map((message) => formatMessage(message, manifest, { color: false }))).toEqual([]);
   });
 
-  test('attw finds no door whose types cannot be resolved', async () => {
+  test('attw finds no entry point whose types cannot be resolved', async () => {
     const attw = join(root, 'node_modules/@arethetypeswrong/cli/dist/index.js');
     const args = [attw, inject('tarball'), '--profile', 'esm-only', '--format', 'ascii', '--no-color'];
     const { code, stdout, stderr } = await runProgram(process.execPath, args, root);

@@ -5,7 +5,7 @@ import { connected } from '../../support/connected.js';
 import type { Pod } from '../../support/pods.js';
 import { titleOf } from '../../support/title-of.js';
 import { Cluster } from './support/cluster.js';
-import { Elsewhere } from './support/elsewhere.js';
+import { OtherNetwork } from './support/other-network.js';
 import { machineMs, PROOF, quantile, report } from './support/proof.js';
 import { type CallRecord, openLoop, Tally } from './support/traffic.js';
 
@@ -49,7 +49,7 @@ interface Run {
   /** All that were given to it after its first ejection. */
   readonly givenEjected: number;
   /** Calls that failed on other pods: on a busy machine some miss their deadline. */
-  readonly failedElsewhere: number;
+  readonly failedOnOthers: number;
 }
 
 /** How long a test that is no proof goes on once the fault was seen: until after the first trial. */
@@ -65,7 +65,7 @@ async function run(
   options: DispatcherOptions = {},
 ): Promise<Run> {
   let startedEjected: number | undefined;
-  let failedElsewhere = 0;
+  let failedOnOthers = 0;
   for (const pod of cluster.pods) await pod.behave({ delayMs: SERVICE_MS });
   orders = createDispatcher('http://orders.shop:8080', {
     resolver: cluster.resolver(),
@@ -79,7 +79,7 @@ async function run(
         if (to === 'backoff') lost.add(addressOf(endpoint));
       },
       attemptEnded: ({ endpoint, outcome }) => {
-        if (outcome.kind !== 'success' && addressOf(endpoint) !== addressOf(faulty)) failedElsewhere++;
+        if (outcome.kind !== 'success' && addressOf(endpoint) !== addressOf(faulty)) failedOnOthers++;
       },
     },
     ...options,
@@ -101,7 +101,7 @@ async function run(
   tally.calls.length = 0;
   await openLoop(tally, PER_SECOND, HEALTHY_MS, { prefix: 'healthy' });
   const healthy = tally.calls.splice(0);
-  failedElsewhere = 0;
+  failedOnOthers = 0;
   let faultMs = Number.NaN;
   let seenMs = Number.NaN;
   let before = { started: 0, inFlight: 0 };
@@ -130,7 +130,7 @@ async function run(
     exposed: startedWithin - before.started + before.inFlight,
     givenLater: started - startedWithin,
     givenEjected: started - (startedEjected ?? started),
-    failedElsewhere,
+    failedOnOthers,
   };
 }
 
@@ -153,7 +153,7 @@ function print(what: string, run: Run): void {
   report(what, {
     'failed within two deadlines': `${failed(run.calls).length - failed(later).length} (${run.exposed} exposed)`,
     'failed later': `${failed(later).length} of ${later.length}`,
-    'failed on other pods': run.failedElsewhere,
+    'failed on other pods': run.failedOnOthers,
     'p99 healthy': `${p99(run.healthy).toFixed(1)} ms`,
     'p99 later': `${p99(later).toFixed(1)} ms`,
     'given to the pod after one deadline': run.givenLater,
@@ -173,8 +173,8 @@ describe('one pod goes wrong, with a deadline and no retries: only single trials
   const judge = async (what: string, fault: () => void | Promise<void>, isLeftAlone = isEjected): Promise<void> => {
     const result = await run(fault, isLeftAlone);
     print(`one pod ${what}`, result);
-    const { healthy, calls, exposed, givenLater, givenEjected, failedElsewhere } = result;
-    expect(failed(calls).length - failedElsewhere).toBeLessThanOrEqual(exposed + givenLater);
+    const { healthy, calls, exposed, givenLater, givenEjected, failedOnOthers } = result;
+    expect(failed(calls).length - failedOnOthers).toBeLessThanOrEqual(exposed + givenLater);
     expect(isLeftAlone(), `ejected: ${ejections.join()}`).toBe(true);
     // Each ejection is followed by a trial of one call, or one more where that has no verdict.
     expect(givenEjected).toBeLessThanOrEqual(ejections.length + 1);
@@ -192,17 +192,21 @@ describe('one pod goes wrong, with a deadline and no retries: only single trials
     });
   }
 
-  const elsewhere = Elsewhere.create();
-  afterAll(() => elsewhere?.[Symbol.dispose]());
-  it.skipIf(elsewhere === undefined)(
-    titleOf('its machine is gone: no FIN, no reset', elsewhere !== undefined, 'it needs root and network namespaces'),
+  const otherNetwork = OtherNetwork.create();
+  afterAll(() => otherNetwork?.[Symbol.dispose]());
+  it.skipIf(otherNetwork === undefined)(
+    titleOf(
+      'its machine is gone: no FIN, no reset',
+      otherNetwork !== undefined,
+      'it needs root and network namespaces',
+    ),
     { timeout: 150_000 },
     async () => {
-      const { address, command } = elsewhere as Elsewhere;
+      const { address, command } = otherNetwork as OtherNetwork;
       faulty = await cluster.addPod({ host: address, command });
       // Where few calls are running, its connections end with them, and it cannot be connected to before it meets a criterion.
       const isLeftAlone = (): boolean => isEjected() || lost.has(addressOf(faulty));
-      await judge('is gone with its machine', () => (elsewhere as Elsewhere).pullCable(), isLeftAlone);
+      await judge('is gone with its machine', () => (otherNetwork as OtherNetwork).pullCable(), isLeftAlone);
     },
   );
 });
@@ -222,7 +226,7 @@ describe('one pod of several is ten times as slow as it was', () => {
         { load },
       );
       print(`one pod is 10 × slow, ${name}`, result);
-      expect(failed(result.calls).length).toBe(result.failedElsewhere);
+      expect(failed(result.calls).length).toBe(result.failedOnOthers);
       if (name !== 'peakEwma') return;
       // Far less than its share.
       expect(result.givenLater / result.calls.length).toBeLessThan(0.3 / PODS);

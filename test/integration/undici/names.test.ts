@@ -11,8 +11,8 @@ const authorization = 'Bearer only-for-orders';
 
 let pods: Pods;
 /** Some other server, which must get what is meant for it; the pods must not. */
-let elsewhere: Pod;
-let elsewhereOrigin: string;
+let otherPod: Pod;
+let otherOrigin: string;
 let dispatcher: ServiceDispatcher;
 
 const open = (options: DispatcherOptions = {}): ServiceDispatcher => {
@@ -22,65 +22,65 @@ const open = (options: DispatcherOptions = {}): ServiceDispatcher => {
 
 beforeEach(async () => {
   pods = await Pods.start(2);
-  elsewhere = await Pod.start({ name: 'elsewhere' });
-  elsewhereOrigin = `http://127.0.0.1:${elsewhere.port}`;
+  otherPod = await Pod.start({ name: 'other' });
+  otherOrigin = `http://127.0.0.1:${otherPod.port}`;
 });
 afterEach(async () => {
   await dispatcher.destroy();
   await pods[Symbol.asyncDispose]();
-  await elsewhere.kill();
+  await otherPod.kill();
 });
 
 describe('a request for another origin', () => {
   it.each([
-    ['by its URL', async () => undici.request(`${elsewhereOrigin}/`, { dispatcher, headers: { authorization } })],
+    ['by its URL', async () => undici.request(`${otherOrigin}/`, { dispatcher, headers: { authorization } })],
     [
       'by the origin option',
       async () =>
-        dispatcher.request({ origin: new URL(elsewhereOrigin), path: '/', method: 'GET', headers: { authorization } }),
+        dispatcher.request({ origin: new URL(otherOrigin), path: '/', method: 'GET', headers: { authorization } }),
     ],
   ])('%s goes there and to no pod', async (_how, send) => {
     open();
     const { body } = await send();
-    expect(await body.json()).toMatchObject({ pod: 'elsewhere', host: `127.0.0.1:${elsewhere.port}` });
+    expect(await body.json()).toMatchObject({ pod: 'other', host: `127.0.0.1:${otherPod.port}` });
     expect(await pods.total('requests')).toBe(0);
-    expect((await elsewhere.stats()).authorized).toBe(1);
+    expect((await otherPod.stats()).authorized).toBe(1);
     // The Agent that was made for it is closed with the dispatcher.
     await dispatcher.close();
-    await until('nothing is open there', async () => (await elsewhere.stats()).open === 0);
+    await until('nothing is open there', async () => (await otherPod.stats()).open === 0);
   });
 
   it.each([
     [
       'global fetch',
       () =>
-        fetch(`${origin}/redirect?to=${elsewhereOrigin}/there`, {
+        fetch(`${origin}/redirect?to=${otherOrigin}/there`, {
           dispatcher,
           headers: { authorization },
         } as unknown as RequestInit),
     ],
     [
       'undici.fetch',
-      () => undici.fetch(`${origin}/redirect?to=${elsewhereOrigin}/there`, { dispatcher, headers: { authorization } }),
+      () => undici.fetch(`${origin}/redirect?to=${otherOrigin}/there`, { dispatcher, headers: { authorization } }),
     ],
   ])('a redirect %s follows leaves the pods, and the credentials stay with them', async (_client, send) => {
     open();
     const response = await send();
-    expect(await response.json()).toMatchObject({ pod: 'elsewhere', url: '/there' });
+    expect(await response.json()).toMatchObject({ pod: 'other', url: '/there' });
     expect(await pods.total('requests')).toBe(1);
-    expect((await elsewhere.stats()).authorized).toBe(0);
+    expect((await otherPod.stats()).authorized).toBe(0);
   });
 
   it('a redirect of undici’s interceptor does too', async () => {
     const composed = open().compose(undici.interceptors.redirect({ maxRedirections: 3 }));
     const { body } = await composed.request({
       origin,
-      path: `/redirect?to=${elsewhereOrigin}/there`,
+      path: `/redirect?to=${otherOrigin}/there`,
       method: 'GET',
       headers: { authorization },
     });
-    expect(await body.json()).toMatchObject({ pod: 'elsewhere' });
-    expect((await elsewhere.stats()).authorized).toBe(0);
+    expect(await body.json()).toMatchObject({ pod: 'other' });
+    expect((await otherPod.stats()).authorized).toBe(0);
     expect(await pods.total('requests')).toBe(1);
   });
 
@@ -92,7 +92,7 @@ describe('a request for another origin', () => {
         handler: undici.Dispatcher.DispatchHandler,
       ): boolean {
         seen.push(String(options.origin));
-        return super.dispatch({ ...options, origin: elsewhereOrigin }, handler);
+        return super.dispatch({ ...options, origin: otherOrigin }, handler);
       }
     })();
     open({ fallbackDispatcher });
@@ -154,14 +154,10 @@ describe('an absolute URL in the path', () => {
     ['dispatcher', (path) => dispatcher.request({ path, method: 'GET', headers: { authorization } })],
   ])('that names another host than the %s is refused, and the credentials go nowhere', async (_what, send) => {
     open();
-    for (const path of [
-      `${elsewhereOrigin}/`,
-      elsewhereOrigin.replace('http:', 'HTTP:'),
-      'https://orders.shop:8080/',
-    ]) {
+    for (const path of [`${otherOrigin}/`, otherOrigin.replace('http:', 'HTTP:'), 'https://orders.shop:8080/']) {
       await expect(send(path)).rejects.toMatchObject({ code: 'UND_ERR_INVALID_ARG' });
     }
-    expect((await elsewhere.stats()).requests).toBe(0);
+    expect((await otherPod.stats()).requests).toBe(0);
     expect(await pods.total('requests')).toBe(0);
   });
 
@@ -175,16 +171,16 @@ describe('an absolute URL in the path', () => {
 
   it('is taken for the path where it names the host outside that was asked for', async () => {
     open();
-    const { body } = await dispatcher.request({ origin: elsewhereOrigin, path: `${elsewhereOrigin}/a`, method: 'GET' });
-    expect(await body.json()).toMatchObject({ pod: 'elsewhere', url: '/a' });
+    const { body } = await dispatcher.request({ origin: otherOrigin, path: `${otherOrigin}/a`, method: 'GET' });
+    expect(await body.json()).toMatchObject({ pod: 'other', url: '/a' });
   });
 });
 
 describe('a target that is an address', () => {
   it.each(['127.0.0.1', 'localhost'])('%s is one endpoint, without any look-up', async (host) => {
-    dispatcher = createDispatcher(`http://${host}:${elsewhere.port}`);
+    dispatcher = createDispatcher(`http://${host}:${otherPod.port}`);
     const { body } = await dispatcher.request({ path: '/', method: 'GET' });
-    expect(await body.json()).toMatchObject({ pod: 'elsewhere', host: `${host}:${elsewhere.port}` });
+    expect(await body.json()).toMatchObject({ pod: 'other', host: `${host}:${otherPod.port}` });
     expect(dispatcher.balancer.snapshot().endpoints).toHaveLength(1);
   });
 });

@@ -125,7 +125,7 @@ describe('options of a balancer', () => {
     });
   });
 
-  it('are checked for doors before they have a transport', () => {
+  it('are checked for entry points before they have a transport', () => {
     checkBalancingOptions({});
     checkBalancingOptions({ waitTimeoutMs: 5 });
     expect(() => checkBalancingOptions({ retry: { maxAttempts: 0 } })).toThrow('retry.maxAttempts');

@@ -16,7 +16,7 @@ class Work {
       return this.costMs;
     },
     isUrgent: () => this.urgent,
-    isGathering: () => this.gathering,
+    isConnectingFirst: () => this.gathering,
   });
 }
 
@@ -44,7 +44,7 @@ describe('scheduler', () => {
         return 0;
       },
       isUrgent: () => true,
-      isGathering: () => false,
+      isConnectingFirst: () => false,
     });
     scheduler.request('stages');
     await settle();
@@ -70,7 +70,7 @@ describe('scheduler', () => {
         return 0;
       },
       isUrgent: () => false,
-      isGathering: () => false,
+      isConnectingFirst: () => false,
     });
     scheduler.request('stages');
     await settle();

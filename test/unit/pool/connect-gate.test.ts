@@ -26,41 +26,41 @@ function gate(limit: number): {
 
 describe('the connect gate', () => {
   it('lets so many begin at once, the others in order as places become free', async () => {
-    const { gate: door, begun, enter } = gate(2);
+    const { gate: subject, begun, enter } = gate(2);
     const [a] = ['a', 'b', 'c', 'd'].map((name) => enter(name));
     expect(begun).toEqual(['a', 'b']);
-    door.left(a as GateVisitor, true);
+    subject.left(a as GateVisitor, true);
     await settle();
     expect(begun).toEqual(['a', 'b', 'c']);
   });
 
   it('forgets whoever gives up waiting', async () => {
-    const { gate: door, begun, enter } = gate(1);
+    const { gate: subject, begun, enter } = gate(1);
     const [a, b] = ['a', 'b', 'c'].map((name) => enter(name)) as [GateVisitor, GateVisitor];
-    expect(door.giveUp(b)).toBe(true);
-    expect(door.giveUp(a)).toBe(false);
-    door.left(a, true);
+    expect(subject.giveUp(b)).toBe(true);
+    expect(subject.giveUp(a)).toBe(false);
+    subject.left(a, true);
     await settle();
     expect(begun).toEqual(['a', 'c']);
   });
 
   it('starts no attempt that is called off in the same turn as those before it', async () => {
-    const { gate: door, begun, enter } = gate(2);
+    const { gate: subject, begun, enter } = gate(2);
     const visitors = Array.from({ length: 1_000 }, (_, i) => enter(String(i)));
-    for (const visitor of visitors) if (!door.giveUp(visitor)) door.left(visitor, false);
+    for (const visitor of visitors) if (!subject.giveUp(visitor)) subject.left(visitor, false);
     await settle();
     expect(begun).toHaveLength(2);
   });
 
   it('lets newcomers pass those whose endpoint failed lately, and keeps half of the places for them', async () => {
-    const { gate: door, begun, enter } = gate(4);
+    const { gate: subject, begun, enter } = gate(4);
     const failing = Array.from({ length: 100 }, (_, i) => enter(`failing ${i}`, 1));
     expect(begun).toEqual(['failing 0', 'failing 1']);
     enter('new 1');
     enter('new 2');
     expect(begun.slice(2)).toEqual(['new 1', 'new 2']);
     enter('new 3');
-    door.left(failing[0] as GateVisitor, false);
+    subject.left(failing[0] as GateVisitor, false);
     await settle();
     expect(begun.slice(4)).toEqual(['new 3']);
   });
@@ -79,18 +79,18 @@ describe('the connect gate', () => {
 
   it('pays for 50 attempts per second on endpoints that failed lately, however soon they fail again', async () => {
     for (const limit of [32, Number.POSITIVE_INFINITY]) {
-      const { gate: door, enter, clock } = gate(limit);
+      const { gate: subject, enter, clock } = gate(limit);
       let begun = 0;
       const visitors = Array.from({ length: 1_000 }, () => ({
         begin() {
           begun++;
           clock.timer(() => {
-            door.left(this, false);
-            door.enter(this, 10);
+            subject.left(this, false);
+            subject.enter(this, 10);
           }, 1);
         },
       }));
-      for (const visitor of visitors) door.enter(visitor, 10);
+      for (const visitor of visitors) subject.enter(visitor, 10);
       await clock.advanceAsync(1_000);
       expect(begun).toBeLessThanOrEqual(100);
       const before = begun;
@@ -102,27 +102,27 @@ describe('the connect gate', () => {
       enter('new');
       expect(begun).toBe(now);
       // Those that run come back once more.
-      for (const visitor of visitors) door.giveUp(visitor);
+      for (const visitor of visitors) subject.giveUp(visitor);
       await clock.advanceAsync(1);
-      for (const visitor of visitors) door.giveUp(visitor);
+      for (const visitor of visitors) subject.giveUp(visitor);
       expect(clock.timers).toBe(0);
     }
   });
 
   it('gives each of them a turn, and every other turn to those that failed a few times only', async () => {
-    const { gate: door, clock } = gate(32);
+    const { gate: subject, clock } = gate(32);
     const turns = new Map<string, number>();
     const visitor = (name: string, failures: number): GateVisitor => ({
       begin() {
         turns.set(name, (turns.get(name) ?? 0) + 1);
         clock.timer(() => {
-          door.left(this, false);
-          door.enter(this, failures);
+          subject.left(this, false);
+          subject.enter(this, failures);
         }, 1);
       },
     });
-    for (let i = 0; i < 500; i++) door.enter(visitor(`gone ${i}`, 4), 4);
-    for (let i = 0; i < 50; i++) door.enter(visitor(`starting ${i}`, 3), 3);
+    for (let i = 0; i < 500; i++) subject.enter(visitor(`gone ${i}`, 4), 4);
+    for (let i = 0; i < 50; i++) subject.enter(visitor(`starting ${i}`, 3), 3);
     await clock.advanceAsync(41_000);
     const of = (kind: string): number[] =>
       [...turns].filter(([name]) => name.startsWith(kind)).map(([, count]) => count);
@@ -135,15 +135,15 @@ describe('the connect gate', () => {
   });
 
   it('takes nothing for an attempt that brings a connection', async () => {
-    const { gate: door, clock } = gate(4);
+    const { gate: subject, clock } = gate(4);
     let connected = 0;
     for (let i = 0; i < 1_000; i++) {
-      door.enter(
+      subject.enter(
         {
           begin() {
             clock.timer(() => {
               connected++;
-              door.left(this, true);
+              subject.left(this, true);
             }, 1);
           },
         },

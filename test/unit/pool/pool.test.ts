@@ -35,7 +35,7 @@ class PoolFixture {
         return [];
       },
       changed: () => this.changes++,
-      roomGained: () => {},
+      capacityGained: () => {},
       troubled: () => {},
       ...more,
       observer,

@@ -55,7 +55,7 @@ const cases = {
   'pickers know no balancer': ['src/picker/b.ts', `import '../balancer/balancer.js';`, [direction]],
   'retry knows no balancer': ['src/retry/a.ts', `import '../balancer/balancer.js';`, [direction]],
   'the balancer may use all below': ['src/balancer/a.ts', `import '../retry/a.js';\nimport '../picker/a.js';`, []],
-  'the core does not import its own door': ['src/balancer/b.ts', `import '../index.js';`, [direction]],
+  'the core does not import its own entry point': ['src/balancer/b.ts', `import '../index.js';`, [direction]],
   'the core imports no package': ['src/balancer/c.ts', `import 'undici';`, [direction]],
   'Kubernetes is loaded when needed': [
     'src/resolver/a.ts',
@@ -64,10 +64,18 @@ const cases = {
   ],
   'and not before': ['src/resolver/b.ts', `export { a } from './kubernetes/a.js';`, [plugin]],
   'its types may be named': ['src/resolver/c.ts', `export type { A } from './kubernetes/a.js';`, []],
-  'the Kubernetes door may use its peer': ['src/resolver/kubernetes/b.ts', `import '@kubernetes/client-node';`, []],
-  'the Kubernetes door knows no pool': ['src/resolver/kubernetes/c.ts', `import '../../pool/pool.js';`, [direction]],
-  'the front door holds no adapter': ['src/index.ts', `export * from './adapter/undici/a.js';`, [direction]],
-  'adapters use the front door and their peer': [
+  'the Kubernetes entry point may use its peer': [
+    'src/resolver/kubernetes/b.ts',
+    `import '@kubernetes/client-node';`,
+    [],
+  ],
+  'the Kubernetes entry point knows no pool': [
+    'src/resolver/kubernetes/c.ts',
+    `import '../../pool/pool.js';`,
+    [direction],
+  ],
+  'the main entry point holds no adapter': ['src/index.ts', `export * from './adapter/undici/a.js';`, [direction]],
+  'adapters use the main entry point and their peer': [
     'src/adapter/undici/b.ts',
     `import '../../index.js';\nimport 'undici';`,
     [],
@@ -130,7 +138,7 @@ describe('lint rules', () => {
   });
 });
 
-test('every room of src has its rule on what it may import', () => {
+test('every module of src has its rule on what it may import', () => {
   const { overrides } = JSON.parse(readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8'));
   const ruled = overrides
     .filter((/** @type {any} */ { linter }) => linter?.rules?.style?.noRestrictedImports !== undefined)
@@ -143,8 +151,8 @@ test('every room of src has its rule on what it may import', () => {
   }
 });
 
-test('the rules name only rooms that exist', () => {
+test('the rules name only modules that exist', () => {
   const text = readFileSync(join(root, 'scripts/lint/modules.json'), 'utf8');
-  const rooms = [...text.matchAll(/"src\/([a-z-]+)\/\*\*"/g)].map(([, room]) => String(room));
-  expect(rooms.filter((room) => !existsSync(join(root, 'src', room)))).toEqual([]);
+  const modules = [...text.matchAll(/"src\/([a-z-]+)\/\*\*"/g)].map(([, module]) => String(module));
+  expect(modules.filter((module) => !existsSync(join(root, 'src', module)))).toEqual([]);
 });

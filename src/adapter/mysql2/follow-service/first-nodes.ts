@@ -2,7 +2,7 @@ import type { Clock, Rng, Timer } from '../../../index.js';
 import { drawIndex } from '../../kit/index.js';
 
 /** How long the first nodes wait for each other, in ms. */
-const GATHER_MS = 200;
+const COLLECT_MS = 200;
 /** The share of an attempt's time that may be spent waiting, so that the attempt does not time out. */
 const ATTEMPT_RATIO = 0.9;
 
@@ -46,7 +46,7 @@ export class FirstNodes {
       const leftMs = beganMs + this.#attemptMs * ATTEMPT_RATIO - this.#clock.now();
       // Later in this turn, so that the last node takes part in the draw.
       if (this.#logins === 0 || leftMs <= 0) this.#clock.defer(() => this.#release());
-      else this.#timer ??= this.#clock.timer(() => this.#release(), Math.min(GATHER_MS, leftMs));
+      else this.#timer ??= this.#clock.timer(() => this.#release(), Math.min(COLLECT_MS, leftMs));
     });
   }
 

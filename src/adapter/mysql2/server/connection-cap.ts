@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../../index.js';
 
 /** How long a server that opens no further connection is held to those it has, in ms. */
-const CROWDED_MS = 5_000;
+const CAPPED_MS = 5_000;
 
 /**
  * How many calls a server can take: as many as it may have connections or, once it refused one, as many as are open. After a
@@ -17,7 +17,7 @@ export class ConnectionCap {
   #changed: (() => void) | undefined;
   /** Runs until one more connection is tried. Unset while none has been refused, or while more are being tried. */
   #timer: Timer | undefined;
-  #isCrowded = false;
+  #isCapped = false;
 
   constructor(clock: Clock, limit: number) {
     this.#capacity = limit;
@@ -34,24 +34,24 @@ export class ConnectionCap {
     this.#changed = changed;
   }
 
-  get isCrowded(): boolean {
-    return this.#isCrowded;
+  get isCapped(): boolean {
+    return this.#isCapped;
   }
 
   /** A connection was refused. `open`: those that are open; others may still be connecting. */
   refused(open: number): void {
-    this.#isCrowded = true;
+    this.#isCapped = true;
     // A refusal does not restart the timer: pings and checks would put off the next try for ever.
     this.#timer ??= this.#clock.timer(() => {
       this.#timer = undefined;
       this.#set(this.#capacity + 1);
-    }, CROWDED_MS);
+    }, CAPPED_MS);
     this.#set(Math.max(1, open));
   }
 
   /** Another one was opened. `open`: all that are open now. */
   opened(open: number): void {
-    if (!this.#isCrowded || open < this.#capacity) return;
+    if (!this.#isCapped || open < this.#capacity) return;
     this.#set(this.#timer === undefined ? 2 * open : open);
   }
 
@@ -61,7 +61,7 @@ export class ConnectionCap {
 
   #set(capacity: number): void {
     const next = Math.min(capacity, this.#limit);
-    if (next === this.#limit && this.#timer === undefined) this.#isCrowded = false;
+    if (next === this.#limit && this.#timer === undefined) this.#isCapped = false;
     if (next === this.#capacity) return;
     this.#capacity = next;
     this.#changed?.();

@@ -98,7 +98,7 @@ export class ServerConnection implements Connection<Pool> {
     const isAtHand = this.#pool.take((error, session) => {
       if (wait !== undefined && !this.#borrowers.end(wait)) session?.release();
       else if (session === undefined) {
-        borrower.notLent(error as EvenkeelError, this.#cap.isCrowded && this.#pool.open > 0 ? 'full' : 'refused');
+        borrower.notLent(error as EvenkeelError, this.#cap.isCapped && this.#pool.open > 0 ? 'full' : 'refused');
       } else if (this.#parts.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) {
         borrower.lent(session);
       } else this.#validate(session, borrower);

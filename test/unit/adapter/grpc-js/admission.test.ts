@@ -34,69 +34,69 @@ const refused = new Error('no connection to 10.0.0.1:80: connect ECONNREFUSED');
 
 describe('the state of a channel', () => {
   it('is CONNECTING until a first set is known, or its resolver fails', () => {
-    const { admission: door, assessed } = admission();
+    const { admission: subject, assessed } = admission();
     expect(assessed()).toBe('CONNECTING');
-    door.resolveFailed(new ResolveError('DNS has no answer'));
+    subject.resolveFailed(new ResolveError('DNS has no answer'));
     expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: DNS has no answer (EVENKEEL_RESOLVE)');
-    door.resolved(1);
-    door.setChanged(setOf({ state: 'connecting' }));
+    subject.resolved(1);
+    subject.setChanged(setOf({ state: 'connecting' }));
     expect(assessed()).toBe('CONNECTING');
-    door.setChanged(setOf({ state: 'ready' }, { state: 'connecting' }));
+    subject.setChanged(setOf({ state: 'ready' }, { state: 'connecting' }));
     expect(assessed()).toBe('READY');
   });
 
   it('says whether a Service is empty or its endpoints are unusable', () => {
-    const { admission: door, assessed } = admission();
-    door.resolved(0);
-    door.setChanged(setOf());
+    const { admission: subject, assessed } = admission();
+    subject.resolved(0);
+    subject.setChanged(setOf());
     expect(assessed()).toContain('orders.shop:50051: it has no endpoint (EVENKEEL_NO_ENDPOINTS)');
-    door.resolved(3);
+    subject.resolved(3);
     expect(assessed()).toContain('none of its 3 endpoints is usable (EVENKEEL_NO_ENDPOINTS)');
   });
 
   it('tells an empty Service from one whose endpoints all stand by, which is waited for', () => {
-    const { admission: door, clock, assessed } = admission({ isEmpty: () => false, waitTimeoutMs: 100 });
-    door.resolved(2);
-    door.setChanged(setOf());
+    const { admission: subject, clock, assessed } = admission({ isEmpty: () => false, waitTimeoutMs: 100 });
+    subject.resolved(2);
+    subject.setChanged(setOf());
     expect(assessed()).toBe('CONNECTING');
-    door.wait();
+    subject.wait();
     clock.advance(100);
     expect(assessed()).toContain('within 100 ms (all are standing by) (EVENKEEL_NOT_READY)');
   });
 
   it('does not name the Service twice', () => {
-    const { admission: door, assessed } = admission();
-    door.resolveFailed(new ResolveError('orders.shop:50051: nobody knows it'));
+    const { admission: subject, assessed } = admission();
+    subject.resolveFailed(new ResolveError('orders.shop:50051: nobody knows it'));
     expect(assessed()).toBe('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: nobody knows it (EVENKEEL_RESOLVE)');
   });
 
   it('is TRANSIENT_FAILURE once every endpoint has failed, also while they are tried again', () => {
-    const { admission: door, assessed } = admission();
-    door.setChanged(setOf({ state: 'backoff', lastError: refused }, { state: 'connecting' }));
+    const { admission: subject, assessed } = admission();
+    subject.setChanged(setOf({ state: 'backoff', lastError: refused }, { state: 'connecting' }));
     expect(assessed()).toBe('CONNECTING');
-    door.setChanged(setOf({ state: 'backoff' }, { state: 'connecting', lastError: refused }));
+    subject.setChanged(setOf({ state: 'backoff' }, { state: 'connecting', lastError: refused }));
     expect(assessed()).toBe(
       'TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: no endpoint can be reached (1 backoff, 1 connecting; ' +
         'no connection to 10.0.0.1:80: connect ECONNREFUSED) (EVENKEEL_NOT_READY)',
     );
-    door.setChanged(setOf({ state: 'ready' }, { state: 'backoff', lastError: refused }));
+    subject.setChanged(setOf({ state: 'ready' }, { state: 'backoff', lastError: refused }));
     expect(assessed()).toBe('READY');
   });
 
   it('is final when the balancer is closed', () => {
-    const { admission: door, assessed } = admission();
-    door.setChanged(setOf({ state: 'ready' }));
-    door.close(new EvenkeelError('EVENKEEL_CLOSED', 'orders.shop:50051: the channel is closed'));
+    const { admission: subject, assessed } = admission();
+    subject.setChanged(setOf({ state: 'ready' }));
+    subject.close(new EvenkeelError('EVENKEEL_CLOSED', 'orders.shop:50051: the channel is closed'));
     expect(assessed()).toContain('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: the channel is closed');
-    expect(door.refusal?.final).toBe(true);
+    expect(subject.refusal?.final).toBe(true);
   });
 });
 
 describe('calls that cannot be placed', () => {
   it('wait, and are turned away when none was placed for waitTimeoutMs', () => {
-    const { admission: door, clock, assessed, changes } = admission({ waitTimeoutMs: 5_000 });
-    door.setChanged(setOf({ state: 'ready', inFlight: 1 }));
-    expect(door.wait()).toBeUndefined();
+    const { admission: subject, clock, assessed, changes } = admission({ waitTimeoutMs: 5_000 });
+    subject.setChanged(setOf({ state: 'ready', inFlight: 1 }));
+    expect(subject.wait()).toBeUndefined();
     clock.advance(4_999);
     expect(assessed()).toBe('READY');
     clock.advance(1);
@@ -105,19 +105,19 @@ describe('calls that cannot be placed', () => {
       'READY: UNAVAILABLE orders.shop:50051: no endpoint could take a call within 5000 ms (1 at capacity) (EVENKEEL_NOT_READY)',
     );
     // One that finds room ends it.
-    door.placed();
-    expect(door.refusal).toBeUndefined();
+    subject.placed();
+    expect(subject.refusal).toBeUndefined();
     expect(assessed()).toBe('READY');
     expect(clock.timers).toBe(0);
   });
 
   it('have their patience begin anew with each call placed', () => {
-    const { admission: door, clock, assessed } = admission({ waitTimeoutMs: 100 });
-    door.setChanged(setOf({ state: 'ready' }));
-    door.wait();
+    const { admission: subject, clock, assessed } = admission({ waitTimeoutMs: 100 });
+    subject.setChanged(setOf({ state: 'ready' }));
+    subject.wait();
     clock.advance(90);
-    door.placed();
-    door.wait();
+    subject.placed();
+    subject.wait();
     clock.advance(90);
     expect(assessed()).toBe('READY');
   });
@@ -138,19 +138,19 @@ describe('calls that cannot be placed', () => {
   });
 
   it('are turned away beyond maxWaiting; the count is taken anew ten times a second', () => {
-    const { admission: door, clock, changes } = admission({ maxWaiting: 2 });
-    expect([door.wait(), door.wait(), door.waiting]).toEqual([undefined, undefined, 2]);
-    expect(door.wait()?.result().status).toMatchObject({
+    const { admission: subject, clock, changes } = admission({ maxWaiting: 2 });
+    expect([subject.wait(), subject.wait(), subject.waiting]).toEqual([undefined, undefined, 2]);
+    expect(subject.wait()?.result().status).toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
       details: 'orders.shop:50051: 2 calls wait for an endpoint already (maxWaiting) (EVENKEEL_QUEUE_FULL)',
     });
-    door.wait();
+    subject.wait();
     expect(changes()).toBe(0);
     clock.advance(100);
     expect(changes()).toBe(1);
-    door.retrying();
-    expect(door.wait()).toBeUndefined();
-    door.stop();
+    subject.retrying();
+    expect(subject.wait()).toBeUndefined();
+    subject.stop();
     expect(clock.timers).toBe(0);
   });
 });

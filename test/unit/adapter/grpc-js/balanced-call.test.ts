@@ -21,7 +21,7 @@ function world() {
   const observer = {
     attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) => told.push(rest),
   };
-  const owner = { readsReports: true, heardReport: () => {}, roomMade: () => {}, placed: () => {} };
+  const owner = { readsReports: true, heardReport: () => {}, capacityFreed: () => {}, placed: () => {} };
   let ready = true;
   const leaf = {
     streams: 0,

@@ -3,7 +3,7 @@ import { closeWhenServed, WaitingRequests } from '../../../../src/adapter/http/w
 import type { Balancer } from '../../../../src/balancer/balancer.js';
 import { FakeClock, settle } from '../../../../src/testing/fake-clock.js';
 
-/** What the balancer of a door is told. */
+/** What the balancer of an entry point is told. */
 class Closing {
   readonly clock: FakeClock = new FakeClock();
   readonly waiting: WaitingRequests = new WaitingRequests();

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 const ip = (...args: string[]): boolean => spawnSync('ip', args, { stdio: 'ignore' }).status === 0;
 
 /** A network of its own on this machine, joined by a cable that can be pulled. Needs Linux, root and `ip`. */
-export class Elsewhere implements Disposable {
+export class OtherNetwork implements Disposable {
   /** The address in there. */
   readonly address: string;
   /** What starts a process in there. */
@@ -17,7 +17,7 @@ export class Elsewhere implements Disposable {
   }
 
   /** Undefined where this machine does not let us. */
-  static create(): Elsewhere | undefined {
+  static create(): OtherNetwork | undefined {
     // Names and addresses by process, so that two runs at once do not meet.
     const name = `evenkeel-${process.pid}`;
     const [here, there] = [`ek${process.pid}h`, `ek${process.pid}t`];
@@ -30,7 +30,7 @@ export class Elsewhere implements Disposable {
       ip('-n', name, 'addr', 'add', `${net}.2/30`, 'dev', there) &&
       ip('-n', name, 'link', 'set', 'lo', 'up') &&
       ip('-n', name, 'link', 'set', there, 'up');
-    if (made) return new Elsewhere(name, `${net}.2`);
+    if (made) return new OtherNetwork(name, `${net}.2`);
     ip('netns', 'del', name);
     return undefined;
   }
