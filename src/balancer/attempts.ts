@@ -1,9 +1,10 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
-import { notify, observes } from '../observe/observer.js';
+import { observes } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import type { Priority } from '../runtime/priority.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import { reportAttempt } from './attempt-report.js';
 import type { Lease } from './lease.js';
 
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
@@ -62,34 +63,6 @@ export interface FailedAttempt {
   readonly refused?: boolean;
   /** The HTTP method, where there is one. */
   readonly method?: string;
-}
-
-/** What the observer hears about an attempt that ended. */
-export interface AttemptReport {
-  /** From 1. */
-  readonly attempt: number;
-  /** How it ended, where its lease goes on for a while. @defaultValue how the lease ended */
-  readonly outcome?: Outcome;
-  /** Whether another is to follow or runs. @defaultValue false */
-  readonly retrying?: boolean;
-  /** Whether it ran beside an earlier one. @defaultValue false */
-  readonly hedged?: boolean;
-  readonly error?: unknown;
-}
-
-/** Tells the observer that the attempt of a lease is over: the one place that does. */
-export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
-  const { observer, endpoint } = lease;
-  if (!observes(observer, 'attemptEnded')) return;
-  const { attempt, outcome = lease.outcome as Outcome, retrying = false, hedged = false, error } = report;
-  notify(observer, 'attemptEnded', {
-    endpoint,
-    outcome,
-    attempt,
-    retrying,
-    ...(hedged && { hedged }),
-    ...(error !== undefined && { error }),
-  });
 }
 
 /** What may be said of an attempt's end. */

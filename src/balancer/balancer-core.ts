@@ -1,13 +1,13 @@
 import { EndpointSet } from '../endpoint/endpoint-set.js';
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
-import { type EvenkeelError, isEvenkeelError } from '../errors.js';
+import { isEvenkeelError } from '../errors.js';
 import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter } from '../observe/live-balancers.js';
 import { notify, type Observer } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
-import { Subchannel } from '../pool/subchannel.js';
+import type { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
@@ -23,15 +23,7 @@ import { Lease, type LeaseOwner } from './lease.js';
 import { liveBalancers } from './live-balancers.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
-import {
-  closedError,
-  noEndpointsError,
-  notReadyError,
-  notStartedError,
-  overloadError,
-  refusedByAllError,
-  tooLateError,
-} from './refusals.js';
+import { closedError, notStartedError, overloadError, Refusals, tooLateError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, eventCounts, snapshotEndpoints, snapshotFeed } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
@@ -40,18 +32,18 @@ import { WaitingRoom } from './waiting-room.js';
 
 /** What `ready` and `close` take. */
 const signalOnly = ['signal'] as const;
-const PICKED_WRONGLY = 'the picker picked what is no subchannel';
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
 export class BalancerCore<C> implements LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
+  readonly clock: Clock;
+  readonly limit: CallLimit | undefined;
   /** Set while metrics are on. */
   meter: CallMeter | undefined = undefined;
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
-  readonly #clock: Clock;
   readonly #stages: StageChain;
   readonly #pool: Pool<C>;
   readonly #feed: EndpointFeed;
@@ -59,11 +51,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #rebuilds: RebuildScheduler;
   readonly #room: WaitingRoom<C>;
   readonly #first: FirstCalls<C>;
-  readonly #limit: CallLimit | undefined;
   readonly #start: StartGate;
   readonly #times: CallTimes;
-  /** The last set had no entry after the stages, and is authoritative. */
-  #empty = false;
+  readonly #refusals: Refusals<C>;
   /** Calls that got no endpoint. */
   #refused = 0;
   /** Cuts what `close` still waits for. */
@@ -74,16 +64,16 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   );
 
   constructor(options: ResolvedBalancerOptions<C>) {
-    const { clock, rng, resolver } = options;
+    const { clock, rng, resolver, startTimeoutMs } = options;
     this.#options = options;
-    this.#clock = clock;
+    this.clock = clock;
     const observer = withDiagnostics(options.observer, resolver.name, this.#events.hooks);
     const warnings = new Warnings(observer, clock);
     this.#warnings = warnings;
     this.observer = observer;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
-    this.#limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
-    this.#times = new CallTimes(clock, options.stalledAfterMs);
+    this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
+    this.#times = new CallTimes(clock, options.stalledAfterMs, this.limit);
     this.#slot = new PickerSlot(options.picker, rng, warnings);
     this.#rebuilds = new RebuildScheduler({
       clock,
@@ -91,18 +81,16 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       isUrgent: () => !this.#slot.hasReady,
       isConnectingFirst: () => this.#first.isConnectingFirst,
     });
-    this.#start = new StartGate(clock, options.startTimeoutMs, () =>
-      notStartedError(this.#feed, options.startTimeoutMs),
-    );
+    this.#start = new StartGate(clock, startTimeoutMs, () => notStartedError(this.#feed, startTimeoutMs));
     this.#room = new WaitingRoom<C>({
       clock,
       maxWaiting: options.maxWaiting,
-      limit: this.#limit,
-      overload: (waitedMs) => overloadError(this.#feed, this.#limit as CallLimit, waitedMs),
-      tooLate: (leftMs) => tooLateError(this.#feed, this.#limit as CallLimit, leftMs),
+      limit: this.limit,
+      overload: (waitedMs) => overloadError(this.#feed, this.limit as CallLimit, waitedMs),
+      tooLate: (leftMs) => tooLateError(this.#feed, this.limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
       tryPick: (key, avoid) => this.#pick(key, avoid),
-      waitedInVain: (timeoutMs) => this.#waitedInVain(timeoutMs),
+      timedOut: (timeoutMs) => this.#refusals.after(timeoutMs),
     });
     this.#stages = new StageChain(
       options.stages,
@@ -112,7 +100,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         observer,
         resolver: resolver.name,
         invalidate: () => this.#rebuilds.request('stages'),
-        probe: (endpoint, signal) => this.#probe(endpoint.key, signal),
+        probe: (endpoint, signal) => this.#pool.ping(endpoint.key, signal),
       },
       warnings,
     );
@@ -134,7 +122,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         this.#rebuilds.reconsider();
         this.#feed.refresh();
         if (this.#room.size === 0) return;
-        const refusal = refusedByAllError(this.#feed, this.#pool);
+        const refusal = this.#refusals.byAll;
         if (refusal !== undefined) this.#room.fail(refusal);
       },
     });
@@ -155,6 +143,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       this.#stages.close();
       throw error;
     }
+    this.#refusals = new Refusals(this.#feed, this.#pool, options.waitForEndpoints);
     liveBalancers.add(this);
   }
 
@@ -173,7 +162,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (lease !== undefined) return lease;
     let sinceMs: number | undefined;
     try {
-      const refusal = this.#refusal();
+      const refusal = this.#closing.hasBegun ? closedError() : this.#refusals.atOnce;
       if (refusal !== undefined) throw refusal;
       const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, this.#options.waitTimeoutMs, {
         min: 0,
@@ -182,12 +171,12 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       // Counted as waiting here, not as waiting outside.
       const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
       this.#first.joined();
-      sinceMs = this.#clock.now();
+      sinceMs = this.clock.now();
       const served = await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
-      this.meter?.waited(this.#clock.now() - sinceMs, true);
+      this.meter?.waited(this.clock.now() - sinceMs, true);
       return served;
     } catch (error) {
-      if (sinceMs !== undefined) this.meter?.waited(this.#clock.now() - sinceMs, false);
+      if (sinceMs !== undefined) this.meter?.waited(this.clock.now() - sinceMs, false);
       if (isEvenkeelError(error)) {
         this.#refused++;
         notify(this.observer, 'refused', { error });
@@ -198,14 +187,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   run<T>(use: Use<C, T>, options: RunOptions = {}): Promise<T> {
     return runCall(this, use, options);
-  }
-
-  get limit(): CallLimit | undefined {
-    return this.#limit;
-  }
-
-  get clock(): Clock {
-    return this.#clock;
   }
 
   get name(): string {
@@ -219,15 +200,14 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   snapshot(): BalancerSnapshot {
     return {
-      resolver: this.#feed.name,
-      state: this.#state(),
       ...snapshotFeed(this.#feed),
+      state: this.#state(),
       ...(this.#events.discovery !== undefined && { discovery: this.#events.discovery }),
       panicking: this.#events.isPanicking,
       waiting: this.#room.size,
-      ...(this.#limit !== undefined && { limit: { max: this.#limit.max, running: this.#limit.running } }),
+      ...(this.limit !== undefined && { limit: { max: this.limit.max, running: this.limit.running } }),
       retryBudget: this.retries.budgetLeft,
-      endpoints: snapshotEndpoints(this.#pool, this.#events, this.#clock.now()),
+      endpoints: snapshotEndpoints(this.#pool, this.#events, this.clock.now()),
       counts: {
         ...this.retries.counts,
         picks: this.#pool.started,
@@ -252,41 +232,21 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   leaseAnswered(lease: Lease<C>): number {
-    const limit = this.#limit;
+    const limit = this.limit;
     if (limit !== undefined && lease.outcome === undefined) {
       limit.freed();
       if (this.#room.size > 0) this.#room.wake();
     }
-    return this.#clock.now();
+    return this.clock.now();
   }
 
   reported({ subchannel }: Lease<C>, report: LoadReport): void {
-    subchannel.reported(report, this.#clock.now());
+    subchannel.reported(report, this.clock.now());
   }
 
   leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void {
-    const nowMs = this.#clock.now();
-    const { subchannel, startedMs, answeredMs } = lease;
-    let askedMs = startedMs;
-    if (typeof latencyMs === 'number') {
-      // An invalid time (NaN) would corrupt the load permanently.
-      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) askedMs = nowMs - latencyMs;
-    } else if (answeredMs !== undefined) askedMs = nowMs - (answeredMs - startedMs);
-    const times = this.#times;
-    const isMeasured = latencyMs !== null && times.isMeasured(startedMs, askedMs, nowMs);
-    let judged = outcome;
-    if (outcome.kind !== 'success') judged = times.judge(outcome, startedMs, nowMs, answeredMs !== undefined);
-    else if (isMeasured) times.took(nowMs - askedMs);
-    times.ended();
-    const limit = this.#limit;
-    if (limit !== undefined) {
-      const answered = answeredMs !== undefined;
-      if (!answered) limit.freed();
-      if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
-    }
-    this.meter?.attemptEnded(judged, nowMs - startedMs);
-    subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
-    this.#slot.ended(subchannel);
+    this.#times.ended(lease, outcome, latencyMs, this.meter);
+    this.#slot.ended(lease.subchannel);
     if (this.#room.size > 0) this.#room.wake();
   }
 
@@ -303,19 +263,17 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined {
-    const limit = this.#limit;
-    if (!this.#slot.isFilled || limit?.hasRoom === false) return undefined;
-    const nowMs = this.#clock.now();
+    if (!this.#slot.isFilled || this.limit?.hasRoom === false) return undefined;
+    const nowMs = this.clock.now();
     const subchannel = this.#slot.pick(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
     if (subchannel === undefined || connection === undefined) {
-      if (subchannel && !(subchannel instanceof Subchannel)) this.#warnings.warn(PICKED_WRONGLY, subchannel);
+      this.#slot.unusable(subchannel);
       return undefined;
     }
     subchannel.start(nowMs);
     this.#times.began();
-    limit?.started();
     return new Lease(this, subchannel, connection.handle, nowMs);
   }
 
@@ -324,18 +282,19 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (endpoints === undefined) return 0;
     if (what === 'stages') {
       const set = this.#stages.apply(EndpointSet.of(this.#feed.version, endpoints));
-      this.#empty = set.size === 0;
+      this.#refusals.isEmpty = set.size === 0;
       this.#pool.reconcile(set, this.#feed.byKey);
     }
     // An observer may have closed the balancer meanwhile.
     if (this.#closing.hasBegun) return 0;
     this.#start.open();
     if (this.#slot.isFilled && this.#rebuilds.mustWait()) return 0;
-    const beganMs = this.#clock.now();
+    const beganMs = this.clock.now();
     this.#slot.rebuild(this.#pool.members, this.#first.only());
-    const costMs = this.#clock.now() - beganMs;
+    const costMs = this.clock.now() - beganMs;
     if (this.#slot.hasReady) this.#first.served();
-    if (this.#empty && !this.#options.waitForEndpoints) this.#room.fail(noEndpointsError(this.#feed));
+    const refusal = this.#refusals.ofEmptySet;
+    if (refusal !== undefined) this.#room.fail(refusal);
     else this.#room.wake();
     return costMs;
   }
@@ -343,14 +302,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   #state(): BalancerSnapshot['state'] {
     if (this.#closing.hasBegun) return 'closed';
     if (!this.#slot.isFilled) return 'starting';
-    if (this.#empty) return 'empty';
+    if (this.#refusals.isEmpty) return 'empty';
     return this.#pool.hasReady ? 'ready' : 'not-ready';
-  }
-
-  async #probe(key: string, signal: AbortSignal): Promise<void> {
-    const subchannel = this.#pool.get(key);
-    if (subchannel === undefined) throw new Error(`${key} is not connected to`);
-    await subchannel.ping(signal);
   }
 
   async #shutDown(): Promise<void> {
@@ -364,25 +317,10 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#start.fail(error);
     this.#stages.close();
     const { drainTimeoutMs } = this.#options.pool;
-    const timer = Number.isFinite(drainTimeoutMs)
-      ? this.#clock.timer(() => this.#cut.abort(), drainTimeoutMs)
-      : undefined;
+    const cut = (): void => this.#cut.abort();
+    const timer = Number.isFinite(drainTimeoutMs) ? this.clock.timer(cut, drainTimeoutMs) : undefined;
     timer?.ref();
     await this.#pool.close(this.#cut.signal);
     timer?.cancel();
-  }
-
-  /** Why a call need not wait, if it need not. */
-  #refusal(): EvenkeelError | undefined {
-    if (this.#closing.hasBegun) return closedError();
-    if (this.#empty && !this.#options.waitForEndpoints) return noEndpointsError(this.#feed);
-    const { error, endpoints } = this.#feed;
-    if (endpoints === undefined) return error?.permanent ? error : undefined;
-    return refusedByAllError(this.#feed, this.#pool);
-  }
-
-  #waitedInVain(timeoutMs: number): EvenkeelError {
-    if (this.#feed.endpoints === undefined) return notStartedError(this.#feed, timeoutMs);
-    return this.#empty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, timeoutMs);
   }
 }

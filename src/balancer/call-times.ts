@@ -1,7 +1,10 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { CallMeter } from '../observe/live-balancers.js';
 import type { Clock } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';
+import type { CallLimit } from './call-limit.js';
 import { LatencyQuantile } from './latency-quantile.js';
+import type { Lease } from './lease.js';
 
 /**
  * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
@@ -10,35 +13,54 @@ import { LatencyQuantile } from './latency-quantile.js';
 const STALLED_ENOUGH = 0.95;
 
 /**
- * What the duration of a call means: for its endpoint, for the usual duration, or nothing, because our own event loop was
- * blocked. On the path of every call.
+ * What the duration and the end of a call mean: for its endpoint, for the usual duration and for the limit, or nothing, because
+ * our own event loop was blocked. On the path of every call.
  */
 export class CallTimes {
   readonly #clock: Clock;
   readonly #stalls: StallWatch;
   readonly #latency = new LatencyQuantile();
   readonly #stalledAfterMs: number;
+  readonly #limit: CallLimit | undefined;
 
-  constructor(clock: Clock, stalledAfterMs: number) {
+  constructor(clock: Clock, stalledAfterMs: number, limit?: CallLimit) {
     this.#clock = clock;
+    this.#limit = limit;
     this.#stalls = new StallWatch(clock);
     this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
   }
 
   began(): void {
     this.#stalls.began();
+    this.#limit?.started();
   }
 
-  ended(): void {
+  /** @param latencyMs As for `Lease.end`. */
+  ended<C>(
+    { subchannel, startedMs, answeredMs }: Lease<C>,
+    outcome: Outcome,
+    latencyMs: number | null | undefined,
+    meter: CallMeter | undefined,
+  ): void {
+    const nowMs = this.#clock.now();
+    let askedMs = startedMs;
+    if (typeof latencyMs === 'number') {
+      // An invalid time (NaN) would corrupt the load permanently.
+      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) askedMs = nowMs - latencyMs;
+    } else if (answeredMs !== undefined) askedMs = nowMs - (answeredMs - startedMs);
+    const answered = answeredMs !== undefined;
+    const isMeasured = latencyMs !== null && this.#isMeasured(startedMs, askedMs, nowMs);
+    let judged = outcome;
+    if (outcome.kind !== 'success') judged = this.judge(outcome, startedMs, nowMs, answered);
+    else if (isMeasured) this.took(nowMs - askedMs);
     this.#stalls.ended();
-  }
-
-  /**
-   * A duration that is largely a stall of our own proves nothing, neither the usual duration nor which endpoint to prefer. When
-   * in the call it stalled is not known, so it may have been before the first byte.
-   */
-  isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
-    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
+    const limit = this.#limit;
+    if (limit !== undefined) {
+      if (!answered) limit.freed();
+      if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
+    }
+    meter?.attemptEnded(judged, nowMs - startedMs);
+    subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
   }
 
   /** Whether our event loop stood still at some time since then, while calls were running. */
@@ -61,6 +83,14 @@ export class CallTimes {
 
   close(): void {
     this.#stalls.close();
+  }
+
+  /**
+   * A duration that is largely a stall of our own proves nothing, neither the usual duration nor which endpoint to prefer. It is
+   * not known when in the call the stall was, so it may have been before the first byte.
+   */
+  #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
+    return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
   }
 
   /**

@@ -8,7 +8,7 @@ import {
   type PickSet,
 } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
-import type { Subchannel } from '../pool/subchannel.js';
+import { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import { pickSetOf } from './pick-set.js';
 
@@ -85,6 +85,12 @@ export class PickerSlot<C> {
     // None of these can take it; another may.
     this.#firstLeft = 0;
     return this.pick(nowMs, key, avoid);
+  }
+
+  /** What was picked has no connection. The picker may be of before the connection was lost; one that picks anything else is at fault. */
+  unusable(picked: unknown): void {
+    if (picked && !(picked instanceof Subchannel))
+      this.#warnings.warn('the picker picked what is no subchannel', picked);
   }
 
   /** A call on `subchannel` ended. */

@@ -6,11 +6,50 @@ import type { EndpointFeed } from './endpoint-feed.js';
 
 /** The errors of callers that get no endpoint: what was found, in words. */
 
+/** Why callers of one balancer get no endpoint. */
+export class Refusals<C> {
+  readonly #feed: EndpointFeed;
+  readonly #pool: Pool<C>;
+  readonly #waitsForEndpoints: boolean;
+  /** The last set had no entry after the stages, and is authoritative. */
+  isEmpty = false;
+
+  constructor(feed: EndpointFeed, pool: Pool<C>, waitsForEndpoints: boolean) {
+    this.#feed = feed;
+    this.#pool = pool;
+    this.#waitsForEndpoints = waitsForEndpoints;
+  }
+
+  /** The set is empty, and callers are not to wait for another. */
+  get ofEmptySet(): EvenkeelError | undefined {
+    return this.isEmpty && !this.#waitsForEndpoints ? noEndpointsError(this.#feed) : undefined;
+  }
+
+  /** Every endpoint refuses connections until somebody changes something. */
+  get byAll(): EvenkeelError | undefined {
+    return refusedByAllError(this.#feed, this.#pool);
+  }
+
+  /** Why a call need not wait. Undefined: it may get an endpoint soon. */
+  get atOnce(): EvenkeelError | undefined {
+    const { error, endpoints } = this.#feed;
+    if (this.isEmpty && !this.#waitsForEndpoints) return noEndpointsError(this.#feed);
+    if (endpoints === undefined) return error?.permanent ? error : undefined;
+    return this.byAll;
+  }
+
+  /** Why a call that waited this long got none. */
+  after(waitedMs: number): EvenkeelError {
+    if (this.#feed.endpoints === undefined) return notStartedError(this.#feed, waitedMs);
+    return this.isEmpty ? noEndpointsError(this.#feed) : notReadyError(this.#feed, this.#pool, waitedMs);
+  }
+}
+
 export function closedError(): EvenkeelError {
   return new EvenkeelError('EVENKEEL_CLOSED', 'the balancer is closed');
 }
 
-export function noEndpointsError(feed: EndpointFeed): EvenkeelError {
+function noEndpointsError(feed: EndpointFeed): EvenkeelError {
   const listed = feed.endpoints?.length ?? 0;
   if (listed > 0) {
     return new EvenkeelError('EVENKEEL_NO_ENDPOINTS', `${feed.name}: none of its ${listed} endpoints is usable`);
@@ -26,7 +65,7 @@ export function notStartedError(feed: EndpointFeed, waitedMs: number): EvenkeelE
 }
 
 /** There are endpoints, but none could take the call. */
-export function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): EvenkeelError {
+function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): EvenkeelError {
   const states = new Map<string, number>();
   let cause: Error | undefined;
   for (const { subchannel, weight } of pool.members) {
@@ -66,7 +105,7 @@ export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: numbe
  * Why no call need wait: every endpoint refuses to be connected to until somebody changes something (`markLasting`).
  * Undefined while any may yet take a call.
  */
-export function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
+function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
   let last: EvenkeelError | undefined;
   for (const { subchannel, weight } of pool.members) {
     if (weight <= 0) continue;

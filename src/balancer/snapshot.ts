@@ -101,11 +101,12 @@ export function eventCounts({
 
 /** What is known about the set. */
 export function snapshotFeed({
+  name: resolver,
   version,
   staleForMs,
   error,
-}: EndpointFeed): Pick<BalancerSnapshot, 'version' | 'staleForMs' | 'resolveError'> {
-  return { version, staleForMs, ...(error !== undefined && { resolveError: error.message }) };
+}: EndpointFeed): Pick<BalancerSnapshot, 'resolver' | 'version' | 'staleForMs' | 'resolveError'> {
+  return { resolver, version, staleForMs, ...(error !== undefined && { resolveError: error.message }) };
 }
 
 /** Members of the set first, then draining endpoints. */

@@ -50,7 +50,7 @@ export interface WaitingRoomOwner<C, L = Lease<C>> {
   stalledSince(sinceMs: number): boolean;
   tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): L | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
-  waitedInVain(timeoutMs: number): EvenkeelError;
+  timedOut(timeoutMs: number): EvenkeelError;
   /** The error for a caller that is shed after so long. */
   overload(waitedMs: number): EvenkeelError;
   /** The error for a caller whose deadline cannot be met any more. */
@@ -124,7 +124,7 @@ export class WaitingRoom<C, L = Lease<C>> {
           clock,
           () => {
             if (hopefulMs < timeoutMs) this.#giveUp(waiter);
-            else if (this.#leave(waiter)) reject(this.#owner.waitedInVain(timeoutMs));
+            else if (this.#leave(waiter)) reject(this.#owner.timedOut(timeoutMs));
           },
           Math.min(timeoutMs, hopefulMs),
         ),

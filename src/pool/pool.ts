@@ -105,6 +105,13 @@ export class Pool<C> {
     return this.#subchannels.get(key);
   }
 
+  /** Checks whether an endpoint is alive. Rejects if there is no connection to it, or it cannot tell. */
+  async ping(key: string, signal: AbortSignal): Promise<void> {
+    const subchannel = this.#subchannels.get(key);
+    if (subchannel === undefined) throw new Error(`no connection to ${key}`);
+    await subchannel.ping(signal);
+  }
+
   /**
    * Makes the pool follow `set`. `known` is everything the resolver listed, by key: it tells whether the pod of an endpoint
    * that left the set is terminating and so will not return.

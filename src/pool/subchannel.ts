@@ -6,6 +6,7 @@ import { notify, observes, type SubchannelState } from '../observe/observer.js';
 import type { Tracker } from '../stage/stage.js';
 import { ConnectAttempt } from './connect-attempt.js';
 import { DrainLimits } from './drain.js';
+import { FinishingConnections } from './finishing-connections.js';
 import { LeaveNotice } from './leave-notice.js';
 import { type EndOfConnection, Reconnect } from './reconnect.js';
 import { Recycle } from './recycle.js';
@@ -41,17 +42,16 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   readonly #recycle: Recycle;
   readonly #drainLimits: DrainLimits;
   readonly #notice = new LeaveNotice();
-  /** Connections without new calls that are not closed yet. */
-  readonly #given = new Set<Connection<C>>();
+  readonly #finishing: FinishingConnections<C>;
   /** Successful calls before the current connection. */
   #succeededBefore = 0;
-  /** The current attempt (first connection or replacement). */
   #attempt: ConnectAttempt<C> | undefined;
 
   constructor(endpoint: Endpoint, owner: SubchannelOwner<C>, load: Load, trackers: readonly Tracker[]) {
     super(owner, load, trackers);
     this.endpoint = endpoint;
     this.#owner = owner;
+    this.#finishing = new FinishingConnections(owner);
     this.#reconnect = new Reconnect(owner, () => this.#connect());
     this.#recycle = new Recycle(owner, () => this.#replace());
     this.#drainLimits = new DrainLimits(
@@ -98,7 +98,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   /** Other endpoints may be in the set: calls waiting for a connection to this one move there. */
   handBack(): void {
     if (this.#state !== 'draining') return;
-    for (const connection of [...this.#given, this.connection]) this.#tell(() => connection?.left?.());
+    this.#finishing.left(this.connection);
   }
 
   /** The endpoint returned before it was closed: keeps its connection, load and trackers (T2). */
@@ -109,7 +109,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.#notice.withdraw();
     if (this.connection === undefined) this.#connect();
     else {
-      this.#tell(() => this.connection?.returned?.());
+      this.#finishing.returned(this.connection);
       if (this.#transition('ready')) this.#recycle.resume();
     }
   }
@@ -190,7 +190,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     };
     const leaving = (): void => {
       if (this.connection !== connection) return;
-      this.#give(connection);
+      this.#finishing.add(connection);
       this.#disconnected('leaving');
     };
     connection.closed.then(ended, ended);
@@ -202,22 +202,6 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       if (this.#state === 'ready') this.#recycle.resume();
     };
     connection.outdated?.then(outdated, outdated);
-  }
-
-  /** No new calls use it; running ones may finish. */
-  #give(connection: Connection<C>): void {
-    this.#given.add(connection);
-    const closed = (): void => void this.#given.delete(connection);
-    connection.closed.then(closed, closed);
-    this.#owner.retire(connection, 'finish');
-  }
-
-  #tell(told: () => void): void {
-    try {
-      told();
-    } catch (error) {
-      this.#owner.warnings.warn('a connection threw when it was told that its endpoint left or returned', error);
-    }
   }
 
   /** The connection takes no more calls: it closed, or the other side wants it to end while its calls finish. */
@@ -267,7 +251,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       (connection) => {
         const old = this.connection;
         this.#adopt(connection);
-        if (old !== undefined) this.#give(old);
+        if (old !== undefined) this.#finishing.add(old);
       },
       // The old one still works: keep it, and try again later.
       () => this.#recycle.postpone(this.endpoint),

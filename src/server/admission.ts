@@ -47,7 +47,7 @@ export class Admission {
         this.#begin();
         return true;
       },
-      waitedInVain: (waitedMs) => overload(`this one waited ${waitedMs} ms`),
+      timedOut: (waitedMs) => overload(`this one waited ${waitedMs} ms`),
       overload: (waitedMs) => overload(waitedMs === 0 ? 'others wait' : `this one waited ${Math.round(waitedMs)} ms`),
       tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'the deadline of the request cannot be met any more'),
     });

@@ -1,4 +1,5 @@
-import { type AttemptedCall, Attempts, reportAttempt } from '../../balancer/attempts.js';
+import { reportAttempt } from '../../balancer/attempt-report.js';
+import { type AttemptedCall, Attempts } from '../../balancer/attempts.js';
 import type { Balancer } from '../../balancer/balancer.js';
 import type { Lease } from '../../balancer/lease.js';
 import type { PlacedConnection, Placements } from '../../balancer/placements.js';

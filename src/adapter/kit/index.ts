@@ -1,15 +1,14 @@
 /**
  * For authors of adapters: what the adapters of evenkeel share. Unstable: a minor version may change it, and the changelog says so.
  */
+export { type AttemptReport, reportAttempt } from '../../balancer/attempt-report.js';
 export {
   type AttemptEnd,
   type AttemptedCall,
-  type AttemptReport,
   type AttemptSource,
   Attempts,
   type AttemptTally,
   type FailedAttempt,
-  reportAttempt,
 } from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
 export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
+import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
@@ -12,9 +12,9 @@ import {
   type FailedAttempt,
   loadReportHeader,
   outcomeAtDeadline,
-  type Propagation,
   type Timed,
 } from '../kit/index.js';
+import type { CallOwner } from './call-owner.js';
 import type { AttemptHandler } from './handler.js';
 import { isRefusedError } from './http2.js';
 import { isUntried, outcomeOfError, podLeftError } from './outcome.js';
@@ -23,30 +23,6 @@ import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js'
 import { bodyOf, hasLastingBody, isBodyError, isRepeatable, watchBody } from './request-body.js';
 import { type OwnOptions, refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
-
-/** What the calls of one dispatcher share. */
-export interface CallOwner {
-  readonly balancer: Balancer<Pool>;
-  readonly clock: Clock;
-  /** The Service as its callers know it, for messages. */
-  readonly origin: string;
-  /** The balancer is closed: a request that has a pod stays there. */
-  readonly isClosing: boolean;
-  /** What the dispatcher was destroyed with: its calls fail with that. */
-  readonly destroyedBy: Error | undefined;
-  readonly propagation: Propagation;
-  /** A pod said how busy it is. */
-  heardReport(): void;
-  /** A call waits for an endpoint; a call waits no more. */
-  waits(): void;
-  served(): void;
-  /** A request on `pool` died with its socket. */
-  lost(pool: Pool, error: Error): void;
-  /** A connection became a WebSocket. Returns what to call when it is closed. */
-  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void;
-  /** A handler threw this when it was told that its request failed. Never throws. */
-  handlerThrew(error: unknown): void;
-}
 
 /**
  * A request on its way to the pods: through all its attempts, until one has a response or none can follow. What it knows of an

@@ -3,9 +3,13 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
 import type { HeaderOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
-import { noContext } from './compatibility.js';
+import { Call } from './call.js';
+import type { CallOwner } from './call-owner.js';
+import { coreTakesHandlerV1, noContext } from './compatibility.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
+import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
+import { withoutDispatcher } from './request-options.js';
 
 type Controller = Dispatcher.DispatchController;
 
@@ -215,4 +219,22 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     this.#pausedEarly = false;
     this.#answering?.resume();
   }
+}
+
+/** The call that serves a caller's handler, in the form that undici takes: the older one is passed on where undici still knows it. */
+export function callFor(
+  owner: CallOwner,
+  options: Dispatcher.DispatchOptions,
+  handler: Dispatcher.DispatchHandler,
+  key: string | undefined,
+): Call {
+  const isV1 = typeof handler.onRequestStart !== 'function';
+  if (isV1 && coreTakesHandlerV1) {
+    const call = new Call(owner, options, key);
+    call.handledBy(new CallerV1(handler as HandlerV1, call));
+    return call;
+  }
+  const call = new Call(owner, isV1 ? withoutDispatcher(options) : options, key);
+  call.handledBy(new Caller(asHandlerV2(handler), call));
+  return call;
 }

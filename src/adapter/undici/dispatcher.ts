@@ -33,13 +33,13 @@ import {
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
-import { Call } from './call.js';
-import { Caller } from './caller.js';
-import { checkRuntime, coreTakesHandlerV1 } from './compatibility.js';
+import type { Call } from './call.js';
+import { callFor } from './caller.js';
+import { checkRuntime } from './compatibility.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
 import { faultOf, refuse } from './handler.js';
-import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
+import { asHandlerV2 } from './handler-v1.js';
 import { HedgedCall, type HedgedCallOwner, type Hedging } from './hedged-call.js';
 import { askForReport } from './load-report.js';
 import {
@@ -53,7 +53,7 @@ import {
 } from './options.js';
 import { sayPriority } from './own-headers.js';
 import { isRepeatable, withGivenBody, withWatchedBody } from './request-body.js';
-import { type OwnOptions, requestOf, withOrigin, withoutDispatcher } from './request-options.js';
+import { completedWith, type OwnOptions, requestOf, withoutDispatcher } from './request-options.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
 import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
 
@@ -232,19 +232,16 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   /** Interceptors hear where a request without an origin goes: caches, for one, keep nothing without. */
   override compose(...given: Interceptor[] | [Interceptor[]]): Dispatcher.ComposedDispatcher {
-    const { origin } = this;
     const interceptors = (Array.isArray(given[0]) ? given[0] : given) as Interceptor[];
-    return super.compose([
-      ...interceptors,
-      (dispatch) => (options, handler) => dispatch(withOrigin(options, origin), handler),
-    ]);
+    return super.compose([...interceptors, completedWith(this.origin)]);
   }
 
   protected override finish(): Promise<void> {
-    const { balancer, clock } = this;
     this.#placements.close();
-    const drainTimeoutMs = this.#drainTimeoutMs;
-    return this.#end(closeWhenServed({ balancer, waiting: this.#waiting, clock, drainTimeoutMs }));
+    const { balancer, clock } = this;
+    return this.#end(
+      closeWhenServed({ balancer, waiting: this.#waiting, clock, drainTimeoutMs: this.#drainTimeoutMs }),
+    );
   }
 
   protected override cut(error: Error | null): Promise<void> {
@@ -303,16 +300,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
       return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
     }
-    const own = withWatchedBody(options);
-    const isV1 = typeof handler.onRequestStart !== 'function';
-    if (isV1 && coreTakesHandlerV1) {
-      const call = new Call(this, own, key);
-      call.handledBy(new CallerV1(handler as HandlerV1, call));
-      return call;
-    }
-    const call = new Call(this, isV1 ? withoutDispatcher(own) : own, key);
-    call.handledBy(new Caller(asHandlerV2(handler), call));
-    return call;
+    return callFor(this, withWatchedBody(options), handler, key);
   }
 
   async #end(balancer: Promise<void>): Promise<void> {

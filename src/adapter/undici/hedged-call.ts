@@ -3,7 +3,7 @@ import { type Lease, outcomes, type Priority } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import { LatencyQuantile, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
-import type { CallOwner } from './call.js';
+import type { CallOwner } from './call-owner.js';
 import { Caller, type CallersRequest } from './caller.js';
 import type { HandlerV2 } from './handler.js';
 import { type Answer, HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';

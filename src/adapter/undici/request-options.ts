@@ -211,9 +211,12 @@ function isHost(name: unknown): boolean {
   return String(name).toLowerCase() === 'host';
 }
 
-/** With an origin, if there is none. Anything that is not an object is left for undici to refuse. */
-export function withOrigin(options: Dispatcher.DispatchOptions, origin: string): Dispatcher.DispatchOptions {
-  return typeof options !== 'object' || options === null || options.origin ? options : { ...options, origin };
+/** An interceptor that adds the origin to requests without one, so that caches and the like see where they go. */
+export function completedWith(origin: string): Dispatcher.DispatcherComposeInterceptor {
+  return (dispatch) => (options, handler) => {
+    const isComplete = typeof options !== 'object' || options === null || options.origin;
+    return dispatch(isComplete ? options : { ...options, origin }, handler);
+  };
 }
 
 /** Never connects, and so accepts no request. */

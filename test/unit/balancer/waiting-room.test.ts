@@ -23,7 +23,7 @@ class Room {
         this.tries++;
         return this.free.get(key ?? '')?.shift() as unknown as Lease<string> | undefined;
       },
-      waitedInVain: (timeoutMs) => new EvenkeelError('EVENKEEL_NOT_READY', `in vain for ${timeoutMs}`),
+      timedOut: (timeoutMs) => new EvenkeelError('EVENKEEL_NOT_READY', `in vain for ${timeoutMs}`),
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
       tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'too late'),
     });
@@ -185,7 +185,7 @@ describe('the waiting room', () => {
         room.wake();
         return given.shift() as unknown as Lease<string> | undefined;
       },
-      waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
+      timedOut: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
       overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
       tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'too late'),
     });
@@ -214,7 +214,7 @@ describe('the waiting room with a limit', () => {
         limit: this.limit,
         stalledSince: () => this.stalled,
         tryPick: () => this.free.get('')?.shift() as unknown as Lease<string> | undefined,
-        waitedInVain: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
+        timedOut: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
         overload: (waitedMs) => new EvenkeelError('EVENKEEL_OVERLOAD', `shed after ${waitedMs}`),
         tooLate: (leftMs) => new EvenkeelError('EVENKEEL_TOO_LATE', `${leftMs} left`),
       });

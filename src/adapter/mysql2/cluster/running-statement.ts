@@ -132,7 +132,8 @@ export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> implements 
   #emitter(): EventEmitter {
     if (this.#events !== undefined) return this.#events;
     if (this.#isSettled) {
-      const what = 'the statement was sent, and its rows are being buffered: take its events or its stream synchronously';
+      const what =
+        'the statement was sent, and its rows are being buffered: take its events or its stream synchronously';
       throw new EvenkeelError('EVENKEEL_OPTION', what);
     }
     const events = new EventEmitter();

@@ -1,0 +1,28 @@
+import type { Duplex } from 'node:stream';
+import type { Dispatcher, Pool } from 'undici';
+import type { Balancer, Clock, Lease } from '../../index.js';
+import type { Propagation } from '../kit/index.js';
+
+/** What the calls of one dispatcher share. */
+export interface CallOwner {
+  readonly balancer: Balancer<Pool>;
+  readonly clock: Clock;
+  /** The Service as its callers know it, for messages. */
+  readonly origin: string;
+  /** The balancer is closed: a request that has a pod stays there. */
+  readonly isClosing: boolean;
+  /** What the dispatcher was destroyed with: its calls fail with that. */
+  readonly destroyedBy: Error | undefined;
+  readonly propagation: Propagation;
+  /** A pod said how busy it is. */
+  heardReport(): void;
+  /** A call waits for an endpoint; a call waits no more. */
+  waits(): void;
+  served(): void;
+  /** A request on `pool` died with its socket. */
+  lost(pool: Pool, error: Error): void;
+  /** A connection became a WebSocket. Returns what to call when it is closed. */
+  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void;
+  /** A handler threw this when it was told that its request failed. Never throws. */
+  handlerThrew(error: unknown): void;
+}

@@ -1,0 +1,31 @@
+import type { Outcome } from '../endpoint/outcome.js';
+import { notify, observes } from '../observe/observer.js';
+import type { Lease } from './lease.js';
+
+/** What the observer hears about an attempt that ended. */
+export interface AttemptReport {
+  /** From 1. */
+  readonly attempt: number;
+  /** How it ended, where its lease goes on for a while. @defaultValue how the lease ended */
+  readonly outcome?: Outcome;
+  /** Whether another is to follow or runs. @defaultValue false */
+  readonly retrying?: boolean;
+  /** Whether it ran beside an earlier one. @defaultValue false */
+  readonly hedged?: boolean;
+  readonly error?: unknown;
+}
+
+/** Tells the observer that the attempt of a lease is over: the one place that does. */
+export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
+  const { observer, endpoint } = lease;
+  if (!observes(observer, 'attemptEnded')) return;
+  const { attempt, outcome = lease.outcome as Outcome, retrying = false, hedged = false, error } = report;
+  notify(observer, 'attemptEnded', {
+    endpoint,
+    outcome,
+    attempt,
+    retrying,
+    ...(hedged && { hedged }),
+    ...(error !== undefined && { error }),
+  });
+}
