@@ -6,16 +6,16 @@ import type { Lease } from './lease.js';
 export interface AttemptReport {
   /** From 1. */
   readonly attempt: number;
-  /** How it ended, where its lease goes on for a while. @defaultValue how the lease ended */
+  /** How it ended, if its lease continues for a while. @defaultValue how the lease ended */
   readonly outcome?: Outcome;
-  /** Whether another is to follow or runs. @defaultValue false */
+  /** Whether another follows or is running. @defaultValue false */
   readonly retrying?: boolean;
   /** Whether it ran beside an earlier one. @defaultValue false */
   readonly hedged?: boolean;
   readonly error?: unknown;
 }
 
-/** Tells the observer that the attempt of a lease is over: the one place that does. */
+/** Tells the observer that an attempt ended. Nothing else does. */
 export function reportAttempt<C>(lease: Lease<C>, report: AttemptReport): void {
   const { observer, endpoint } = lease;
   if (!observes(observer, 'attemptEnded')) return;

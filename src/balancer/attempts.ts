@@ -11,17 +11,17 @@ import type { Lease } from './lease.js';
 export interface AttemptSource<C> {
   pick(options?: PickOptions<C>): Lease<C> | undefined;
   acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
-  /** Whose budget a call deposits in as it begins. Undefined: that of the first endpoint it goes to. */
+  /** The retry budget that a new call adds to. Undefined: that of the first endpoint it goes to. */
   readonly retries: RetryPolicy | undefined;
 }
 
 /** What a protocol brings to a call: how an attempt is sent, and what to do when none succeeds. */
 export interface AttemptedCall<C> {
-  /** Sends an attempt. Its end is told to the call's `Attempts` by `end`, `fail` or `giveBack`. What it throws ends the call. */
+  /** Sends an attempt, which must then end by `end`, `fail` or `giveBack` of the call's `Attempts`. An exception ends the call. */
   send(lease: Lease<C>): void;
-  /** No attempt is under way, and none follows. Also called after `stop`. */
+  /** No attempt is running, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
-  /** The call waits for an endpoint; it waits no more. */
+  /** The call started, or stopped, waiting for an endpoint. */
   waitBegan?(): void;
   waitEnded?(): void;
   /** Ends the waiting, as `stop` does. */
@@ -38,56 +38,55 @@ export interface AttemptedCall<C> {
 export interface AttemptTally<C> {
   /** Attempts made. */
   made: number;
-  /** Of those, the ones that moved on because nothing had been tried where they were. */
+  /** Attempts that moved to another endpoint because nothing was sent. */
   moves: number;
-  /** Where the call was tried. Undefined before the first failure. */
+  /** Endpoints the call was tried on. Undefined before the first failure. */
   tried: TriedEndpoints<C> | undefined;
 }
 
-/** How an attempt failed, and what speaks for and against another. */
+/** How an attempt failed, and whether another is safe. */
 export interface FailedAttempt {
   /** For the endpoint's load and stages, and for the observer. */
   readonly outcome: Outcome;
   readonly error: unknown;
-  /** The outcome as far as repeating goes, where that is another. @defaultValue `outcome` */
+  /** The outcome that decides about a retry, if it is a different one. @defaultValue `outcome` */
   readonly repeatAs?: Outcome;
-  /** Whether the call may be done twice without harm. */
+  /** Whether the call may safely be sent twice. */
   readonly idempotent: boolean;
-  /** Whether any part of an answer reached the caller. */
+  /** Whether the caller received any part of a response. */
   readonly answered: boolean;
-  /** Whether there is still something to send: a body, say. @defaultValue true */
+  /** Whether the call can still be sent: its body is not used up, for example. @defaultValue true */
   readonly repeatable?: boolean;
-  /** Nothing was tried: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
+  /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
   readonly untried?: boolean;
-  /** The endpoint refused it unprocessed: it may be asked once more where there is no other. @defaultValue false */
+  /** The endpoint refused it unprocessed: it may get the call once more if there is no other. @defaultValue false */
   readonly refused?: boolean;
-  /** The HTTP method, where there is one. */
+  /** The HTTP method, if any. */
   readonly method?: string;
 }
 
-/** What may be said of an attempt's end. */
+/** Details of an attempt's end. */
 export interface AttemptEnd {
   readonly outcome?: Outcome;
   readonly error?: unknown;
-  /** How long the endpoint took to answer, in ms, where that is not the time the attempt lasted. */
+  /** How long the endpoint took to respond, in ms. @defaultValue the duration of the attempt */
   readonly latencyMs?: number | null | undefined;
-  /** Another attempt follows, or runs beside it. */
+  /** Whether another attempt follows or runs beside it. */
   readonly retrying?: boolean;
 }
 
 const nothingToSay: AttemptEnd = Object.freeze({});
 
 /**
- * A call moves on this often because nothing was tried where it was. That many pods do not leave under one call: from then
- * on each move counts, and costs, as a retry does.
+ * A call may move this often at no cost. One call does not see more pods than this leave, so further moves count as retries.
  */
 const MAX_MOVES = 100;
 
 /**
  * One call through its attempts, for every protocol: it picks an endpoint or waits for one, has the protocol send the
- * attempt, ends the lease, asks the retry policy, moves on or repeats elsewhere, and tells the observer.
+ * attempt, ends the lease, asks the retry policy, retries on another endpoint, and tells the observer.
  *
- * A hedged call has one of these for each attempt that runs beside others, with one tally.
+ * A hedged call has one of these for each concurrent attempt; they share a tally.
  */
 export class Attempts<C> implements AttemptTally<C> {
   made = 0;
@@ -101,7 +100,7 @@ export class Attempts<C> implements AttemptTally<C> {
   #lease: Lease<C> | undefined = undefined;
   #number = 0;
   #waiting: AbortController | undefined = undefined;
-  /** The error of the last attempt; of the last one that was more than a move. */
+  /** The error of the last attempt, and of the last one that was more than a move. */
   #error: unknown = undefined;
   #failure: unknown = undefined;
   #stopped = false;
@@ -119,12 +118,12 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#isHedge = hedging?.isHedge ?? false;
   }
 
-  /** The attempt under way. */
+  /** The running attempt. */
   get lease(): Lease<C> | undefined {
     return this.#lease;
   }
 
-  /** The number of the attempt under way, or of the last, from 1. */
+  /** The number of the running or last attempt, from 1. */
   get number(): number {
     return this.#number;
   }
@@ -142,7 +141,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#shared ?? this;
   }
 
-  /** Makes the first attempt, on `given` if there is a lease already. False: no endpoint can take it now; `wait` for one. */
+  /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
   begin(given?: Lease<C>): boolean {
     if (this.#shared === undefined) this.#source.retries?.started();
     const lease = given ?? this.#source.pick(this.#key === undefined ? undefined : { key: this.#key });
@@ -151,7 +150,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return true;
   }
 
-  /** Makes the next attempt once there is an endpoint for it. If there is none, the call fails. */
+  /** Waits for an endpoint and makes the next attempt. If none becomes available, the call fails. */
   wait(): void {
     const waiting = new AbortController();
     this.#waiting = waiting;
@@ -177,13 +176,13 @@ export class Attempts<C> implements AttemptTally<C> {
     );
   }
 
-  /** The caller gives up: no attempt follows, and the waiting ends. The attempt under way is the protocol's to end. */
+  /** The caller gives up: no attempt follows, and waiting ends. The protocol has to end the running attempt. */
   stop(reason?: unknown): void {
     this.#stopped = true;
     this.#waiting?.abort(reason);
   }
 
-  /** The attempt under way ended, and the call with it. */
+  /** The running attempt ended, and with it the call. */
   end(outcome: Outcome, end: AttemptEnd = nothingToSay): void {
     const lease = this.conclude();
     if (lease === undefined) return;
@@ -191,7 +190,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.report(lease, end);
   }
 
-  /** The call is over, but its lease is not: whoever gets it has to end it, and to `report` it. */
+  /** The call is over, but its lease is not: the caller of this must end it, and `report` it. */
   conclude(): Lease<C> | undefined {
     const lease = this.#lease;
     this.#lease = undefined;
@@ -204,7 +203,7 @@ export class Attempts<C> implements AttemptTally<C> {
     reportAttempt(lease, { ...end, attempt: this.#number, hedged: this.#isHedge });
   }
 
-  /** The attempt under way failed. Another one follows, now or after a wait, or the call fails with its error. */
+  /** The running attempt failed. Another one follows, now or after a wait, or the call fails with its error. */
   fail(failed: FailedAttempt): void {
     const lease = this.#lease;
     if (lease === undefined) return;
@@ -218,7 +217,7 @@ export class Attempts<C> implements AttemptTally<C> {
       return;
     }
     this.#error = error;
-    // What only moved on has not failed: if there is no other endpoint, that is what the call fails with.
+    // A move is no failure: if there is no other endpoint, the call fails with the error of its last real failure.
     if (!failed.untried) this.#failure = error;
     const { tally } = this;
     tally.tried ??= new TriedEndpoints();
@@ -264,7 +263,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#send(next);
   }
 
-  /** The endpoint of the attempt under way cannot take it: no attempt was made, and the call waits for it or another. */
+  /** The endpoint cannot take the running attempt after all: it does not count, and the call waits for this endpoint or another. */
   giveBack(): void {
     this.#lease?.end(outcomes.notStarted);
     this.#lease = undefined;
@@ -272,7 +271,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.wait();
   }
 
-  /** Attempts as the retry rules count them. */
+  /** Attempts that count for the retry rules. */
   get counted(): number {
     const { made, moves } = this.tally;
     return made - moves;
@@ -300,7 +299,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs, priority, deadlineMs });
   }
 
-  /** Whether another attempt may follow; if so it is paid for. */
+  /** Whether another attempt may follow. If so, it is paid for from the budget. */
   #mayRepeat({ retries }: Lease<C>, failed: FailedAttempt): boolean {
     const { idempotent, answered, method, error, repeatAs: outcome = failed.outcome } = failed;
     if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;

@@ -56,7 +56,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #refusals: Refusals<C>;
   /** Calls that got no endpoint. */
   #refused = 0;
-  /** Cuts what `close` still waits for. */
+  /** Cuts the calls that `close` is waiting for. */
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
     () => this.#shutDown(),
@@ -114,7 +114,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       load: options.load,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
-      // Later in this turn, because the caller is in the middle of something.
+      // Later in this turn: this is called in the middle of other work.
       capacityGained: () => {
         if (this.#room.size > 0) clock.defer(() => this.#room.wake());
       },
@@ -168,7 +168,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
         min: 0,
         infinite: true,
       });
-      // Counted as waiting here, not as waiting outside.
+      // Counted by the waiting room from now on, no longer as a missed pick.
       const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
       this.#first.joined();
       sinceMs = this.clock.now();
@@ -257,7 +257,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   #pickInTurn(options: PickOptions<C> | undefined): Lease<C> | undefined {
-    // Waiting callers were here first.
+    // Callers that are already waiting go first.
     if (this.#room.size > 0) this.#room.wake();
     return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
   }

@@ -31,7 +31,7 @@ export interface Balancer<C> extends AsyncDisposable {
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   snapshot(): BalancerSnapshot;
-  /** The limit on running calls now, where there is one: for adapters whose calls wait elsewhere. */
+  /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;

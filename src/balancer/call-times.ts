@@ -8,7 +8,7 @@ import type { Lease } from './lease.js';
 
 /**
  * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
- * So this share of it is enough.
+ * This share of it is therefore enough.
  */
 const STALLED_ENOUGH = 0.95;
 
@@ -63,7 +63,7 @@ export class CallTimes {
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
   }
 
-  /** Whether our event loop stood still at some time since then, while calls were running. */
+  /** Whether our event loop was blocked at any time since then, while calls were running. */
   stalledSince(sinceMs: number): boolean {
     return this.#stalls.stalledSince(sinceMs, this.#clock.now()) > 0;
   }
@@ -86,16 +86,16 @@ export class CallTimes {
   }
 
   /**
-   * A duration that is largely a stall of our own proves nothing, neither the usual duration nor which endpoint to prefer. It is
-   * not known when in the call the stall was, so it may have been before the first byte.
+   * A duration that is largely a stall of our own event loop says nothing about the usual duration or the endpoint. The stall may
+   * have been at any time in the call, also before the first byte.
    */
   #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
     return 4 * this.#stalls.stalledSince(startedMs, nowMs) <= nowMs - askedMs;
   }
 
   /**
-   * A caller's abort counts against the endpoint only if the caller waited unusually long for a first byte, and not because of
-   * us.
+   * A caller's abort counts against the endpoint only if the caller waited unusually long for a first byte, and our event loop was
+   * not the reason.
    */
   #waitedTooLong(startedMs: number, nowMs: number): boolean {
     const stalledAfterMs = this.#stalledAfterMs;

@@ -6,8 +6,8 @@ import { isEvenkeelError } from '../errors.js';
  * The outcome of a call from the error it threw, for `run` without `classify`. Knows Node's system errors; an unknown error
  * counts as a failure of the endpoint that is not retried.
  *
- * Never `not-started`: the call had its connection by then and may have used it. An ECONNREFUSED may come from another service
- * it talked to after it had written here.
+ * Never `not-started`: the call had its connection by then and may have used it. ECONNREFUSED may come from another service
+ * that the call talked to after it had used this connection.
  */
 export function classifyError(error: unknown): Outcome {
   if (typeof error !== 'object' || error === null) return outcomes.protocol;

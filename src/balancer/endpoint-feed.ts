@@ -14,7 +14,7 @@ export interface EndpointFeedOwner {
   readonly warnings: Warnings;
   /** There is a new set. */
   endpointsChanged(): void;
-  /** There is no first set, and there will be none until somebody changes something. */
+  /** There is no first set, and there will be none until the configuration changes. */
   neverStarts(error: ResolveError): void;
 }
 

@@ -9,7 +9,7 @@ import type { WaitingRoom } from './waiting-room.js';
 export class FirstCalls<C> {
   readonly #pool: Pool<C>;
   readonly #room: WaitingRoom<C>;
-  /** Picks that found nothing while nothing was connected: their callers may wait outside, as in gRPC. */
+  /** Picks that found nothing while nothing was connected: their callers may wait in their adapter, as in gRPC. */
   #missed = 0;
 
   constructor(pool: Pool<C>, room: WaitingRoom<C>) {
@@ -22,12 +22,12 @@ export class FirstCalls<C> {
     this.#missed++;
   }
 
-  /** A caller that may have missed waits here from now on. */
+  /** A caller whose pick may have counted as missed waits in the waiting room from now on. */
   joined(): void {
     if (this.#missed > 0) this.#missed--;
   }
 
-  /** Something is connected: nobody waits outside any longer. */
+  /** Something is connected: missed picks count no longer. */
   served(): void {
     this.#missed = 0;
   }
@@ -36,8 +36,8 @@ export class FirstCalls<C> {
   only(): readonly Subchannel<C>[] {
     const { first } = this.#pool;
     const { waiting } = first;
-    // Once all are connected, callers get all of them. But when one of the two drawn has had a call, the other gets the next: a
-    // picker over all would continue from the first in the same way for every client.
+    // Once all are connected, callers get all of them. But if one of the two drawn endpoints has had a call, the other gets the next
+    // one: a picker over all would continue from the first in the same way in every client.
     if (this.#callers === 0 && !this.#isOpening() && !first.isHalfServed) {
       first.end();
       return [];

@@ -81,8 +81,8 @@ export class Lease<C> {
   }
 
   /**
-   * The endpoint said how busy it is. As soon as that is known: it is out of date soon. The report of an outcome that was not
-   * passed on before counts from the end of the call. Never throws; calls after the first do nothing.
+   * The endpoint reported how busy it is. Call this as soon as the report arrives, because it is soon out of date; otherwise the
+   * report of the outcome counts at the end of the call. Never throws; calls after the first do nothing.
    */
   reported(report: LoadReport): void {
     if (this.#hasReport || this.#outcome !== undefined) return;
@@ -91,8 +91,8 @@ export class Lease<C> {
   }
 
   /**
-   * The call goes on, and has shown that its endpoint works: stages hear of a success now, and again of how it ends. For calls that
-   * last for hours, whose end would come too late for an endpoint that is on probation.
+   * The call continues, and has shown that its endpoint works. Stages are told of a success now, and of the outcome at the end. For
+   * calls that last for hours: an endpoint on probation cannot wait for their end.
    */
   works(): void {
     if (this.#outcome === undefined) this.subchannel.works(this.startedMs);

@@ -14,7 +14,7 @@ import { pickSetOf } from './pick-set.js';
 
 /**
  * Holds the current picker. One that throws, when built or when picking, is reported and replaced by `p2c` until the next is
- * built: it must not fail all calls.
+ * built, so that it does not fail all calls.
  */
 export class PickerSlot<C> {
   readonly #factory: PickerFactory;
@@ -53,7 +53,7 @@ export class PickerSlot<C> {
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.#firstLeft = first.length > 0 ? first.length : -1;
     if (set.subchannels.length === 0 && first.length > 0) {
-      // A stage has taken them out meanwhile.
+      // A stage has removed them meanwhile.
       set = pickSetOf(members);
       this.#firstLeft = -1;
     }
@@ -87,7 +87,7 @@ export class PickerSlot<C> {
     return this.pick(nowMs, key, avoid);
   }
 
-  /** What was picked has no connection. The picker may be of before the connection was lost; one that picks anything else is at fault. */
+  /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
   unusable(picked: unknown): void {
     if (picked && !(picked instanceof Subchannel))
       this.#warnings.warn('the picker picked what is no subchannel', picked);
@@ -102,7 +102,7 @@ export class PickerSlot<C> {
     }
   }
 
-  /** Nothing can be picked any more. */
+  /** Nothing can be picked any longer. */
   clear(): void {
     this.#picker = undefined;
     this.#set = undefined;

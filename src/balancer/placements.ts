@@ -8,19 +8,19 @@ import type { Lease } from './lease.js';
 import type { ConnectionLeaving, ResolvedPlacingOptions } from './placing-options.js';
 import { Rebalancing, type Share } from './rebalance.js';
 
-/** A connection that lives for hours, as its adapter holds it. */
+/** A long-lived connection, as its adapter sees it. */
 export interface PlacedConnection {
-  /** Tells the application. Returns whether it listens. */
+  /** Tells the application that it should leave. Returns whether the application listens. */
   leave(leaving: ConnectionLeaving): boolean;
-  /** Closes as the protocol does. */
+  /** Closes it as its protocol does. */
   finish(): void;
-  /** Ends it whatever the other side does. */
+  /** Destroys it. */
   cut(): void;
-  /** Whether its user opens another one by itself: it is closed at its turn, unless the application listens. @defaultValue false */
+  /** Whether its client reconnects by itself: it is closed at its turn, unless the application listens. @defaultValue false */
   readonly movesItself?: boolean;
 }
 
-/** The last connections are asked to close this much before the endpoint's calls are cut, in ms; at most a 20th of the time. */
+/** The last connections are closed this long before the endpoint's calls are cut, in ms; at most a 20th of the drain timeout. */
 const MARGIN_MS = 1_000;
 /** How long a connection may take to close after `finish`, in ms. */
 const FINISH_PATIENCE_MS = 5_000;
@@ -34,12 +34,12 @@ export interface PlacementsParts {
 }
 
 /**
- * The connections of a client that live for hours: a pick puts each on an endpoint once, so balance is made by how they leave.
+ * The long-lived connections of a client. Each is picked an endpoint only once, so balance depends on how they leave.
  *
- * - An endpoint leaves: each of its connections gets a turn within `leaveSpreadMs`, when it is told. With `closeLeaving` it is
- *   closed then; otherwise it may stay for the rest of the drain timeout, so that those that stay are closed one by one, too.
- *   An endpoint that returns keeps what it still has.
- * - With `rebalance`, connections above their share are told or closed one by one.
+ * - When an endpoint leaves, each of its connections gets a turn within `leaveSpreadMs`, at which it is told. With `closeLeaving` it
+ *   is closed then; otherwise at the end of the drain timeout, also one by one. An endpoint that returns keeps the connections
+ *   that are still open.
+ * - With `rebalance`, connections above an endpoint's share are told or closed one by one.
  */
 export class Placements {
   readonly #parts: PlacementsParts;
@@ -108,7 +108,7 @@ export class Placements {
     };
   }
 
-  /** No new connection follows: those that are told from now on have no reason to wait for their turn. */
+  /** No new connection follows: from now on connections are told immediately, without a turn. */
   close(): void {
     this.#isClosing = true;
     this.#rebalancing?.stop();
@@ -119,18 +119,18 @@ export class Placements {
     for (const group of this.#groups.values()) group.cut();
   }
 
-  /** Those that can take connections, with what is on each. */
+  /** The endpoints that can take connections, and how many each has. */
   #shares(): readonly Share[] | undefined {
     const staying = new Map<string, number>();
     for (const group of this.#groups.values()) {
-      // Those that leave are about to fill the others.
+      // Connections that leave one endpoint are about to arrive at others.
       if (group.isLeaving) return undefined;
       staying.set(group.key, group.staying.length);
     }
     const shares: Share[] = [];
     for (const { key, weight, state, inFlight, capacity } of this.#parts.balancer.snapshot().endpoints) {
       if (state !== 'ready' || weight <= 0) continue;
-      // On probation: what is asked to leave for it would not get there.
+      // On probation it takes only one call at a time, so a moved connection would not arrive there.
       if (capacity !== -1 && inFlight >= capacity) continue;
       shares.push({ key, weight, connections: staying.get(key) ?? 0 });
     }
@@ -149,7 +149,7 @@ export class Placements {
   }
 }
 
-/** How often it is checked whether an endpoint that left is back, in ms. */
+/** How often to check whether an endpoint that left is back, in ms. */
 const BACK_CHECK_MS = 1_000;
 
 /** The connections on one endpoint. */
@@ -175,12 +175,12 @@ class Group {
     return this.#members.size;
   }
 
-  /** Those that were not asked to leave. */
+  /** Connections that were not asked to leave. */
   get staying(): readonly Placement[] {
     return [...this.#members].filter(({ isAsked }) => !isAsked);
   }
 
-  /** Whether the endpoint is gone for good. Another with its key may be in the set. */
+  /** Whether the endpoint is gone for good, even if another with the same key is in the set. */
   get isLost(): boolean {
     return this.subchannel.state === 'closed';
   }
@@ -223,7 +223,7 @@ class Group {
     const { endpoint, untilMs: cutMs } = this.#notice.reason as Leaving;
     const untilMs = cutMs - Math.min(MARGIN_MS, options.drainTimeoutMs / 20);
     const spreadMs = isClosing ? 0 : Math.max(0, Math.min(options.leaveSpreadMs, untilMs - clock.now()));
-    // Turns are drawn, each in its own part of the time: by chance alone some would come close together.
+    // Each turn is drawn within its own part of the time. Purely random turns would sometimes come close together.
     for (let left = members.length; left > 0; left--) {
       const drawn = drawIndex(rng, left);
       const placement = members[drawn] as Placement;
@@ -248,7 +248,7 @@ class Placement {
   readonly group: Group;
   readonly #connection: PlacedConnection;
   #timer: Timer | undefined;
-  /** It was told or closed. */
+  /** Whether it was told or closed. */
   isAsked = false;
   #isFinishing = false;
 
@@ -257,13 +257,13 @@ class Placement {
     this.#connection = connection;
   }
 
-  /** It is closed. False: that was known. */
+  /** It is closed. False if that was known. */
   ended(): boolean {
     this.#timer?.cancel();
     return this.group.remove(this);
   }
 
-  /** Its endpoint leaves: its turn is in `afterMs`. */
+  /** Its endpoint leaves; its turn is in `afterMs`. */
   schedule(afterMs: number, leaving: Leaving): void {
     if (this.#isFinishing) return;
     this.#timer?.cancel();
@@ -294,7 +294,7 @@ class Placement {
         if (leaving.reason === 'rebalance' || this.group.isLeaving) this.#finish();
       }, leftMs);
     }
-    // The application that turned evening out on is asked only where it listens.
+    // With `rebalance` on, the application is asked if it listens; otherwise the connection is closed.
     const isClosedUnheard = leaving.reason === 'rebalance' || this.#connection.movesItself === true;
     if (!this.#tell(leaving) && isClosedUnheard) this.#finish();
   }

@@ -3,43 +3,43 @@ import { poolDefaults } from '../pool/pool-options.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Complete } from '../runtime/complete.js';
 
-/** Why a connection should leave, and until when it may stay. */
+/** Why a connection should leave, and how long it may stay. */
 export interface ConnectionLeaving extends Leaving {
   /**
-   * `endpoint`: its endpoint leaves the Service. `rebalance`: it is above its share, and there are emptier endpoints. `close`:
-   * the client itself is being closed.
+   * `endpoint`: its endpoint leaves the Service. `rebalance`: its endpoint has more than its share of connections. `close`: the client
+   * is being closed.
    */
   readonly reason: 'endpoint' | 'rebalance' | 'close';
 }
 
-/** When and how fast connections are evened out. */
+/** When and how fast connections are rebalanced. */
 export interface RebalanceOptions {
-  /** Share of the connections that may be asked to leave per minute. @defaultValue 0.1 */
+  /** Share of the connections that may be moved per minute. @defaultValue 0.1 */
   readonly ratioPerMinute?: number | undefined;
-  /** Only while the endpoint with the most connections has more than this times the mean, per weight. @defaultValue 1.2 */
+  /** Connections are moved while the fullest endpoint has more than this many times the mean, per weight. @defaultValue 1.2 */
   readonly maxToMean?: number | undefined;
 }
 
-/** How connections that live for hours leave an endpoint. `H` is what the application holds: a socket, say. */
+/** How long-lived connections leave an endpoint. `H` is what the application holds: a socket, say. */
 export interface PlacingOptions<H> {
   /**
-   * Called when it is a connection's turn to leave. It may stay until `leaving.untilMs`; then it is closed as its protocol
-   * closes. @defaultValue none
+   * Called when a connection should leave. It may stay until `leaving.untilMs`, and is then closed as its protocol does.
+   * @defaultValue none
    */
   readonly onLeaving?: ((leaving: ConnectionLeaving, connection: H) => void) | undefined;
   /**
-   * Whether a connection is closed when it is its turn to leave, rather than at the end of `pool.drainTimeoutMs`. For clients
-   * that reconnect by themselves. @defaultValue false
+   * Whether a connection that should leave is closed at its turn rather than at the end of `pool.drainTimeoutMs`. For clients that
+   * reconnect by themselves. @defaultValue false
    */
   readonly closeLeaving?: boolean | undefined;
   /**
-   * Over how long the turns of an endpoint's connections are spread, in ms, so that they do not all arrive elsewhere at once.
+   * The time over which the connections of an endpoint leave, in ms, so that they do not all reconnect at once.
    * @defaultValue a third of `pool.drainTimeoutMs`, at most 10000
    */
   readonly leaveSpreadMs?: number | undefined;
   /**
-   * Connections above their share are asked to leave one by one, after a scale-out, say; who does not listen (`onLeaving`) is
-   * closed. @defaultValue off; `{}` for on, see `RebalanceOptions`
+   * Moves connections above an endpoint's share one by one, after a scale-out, for example: `onLeaving` is called, and without it the
+   * connection is closed. @defaultValue off; `{}` for on, see `RebalanceOptions`
    */
   readonly rebalance?: RebalanceOptions | undefined;
 }
@@ -54,7 +54,7 @@ export const placingOptionNames: readonly (keyof PlacingOptions<unknown>)[] = Ob
 
 export const rebalanceDefaults: Complete<RebalanceOptions> = Object.freeze({ ratioPerMinute: 0.1, maxToMean: 1.2 });
 
-/** Most of the time it may take for all connections of an endpoint to have had their turn, unless told otherwise, in ms. */
+/** The largest default of `leaveSpreadMs`. */
 const MAX_SPREAD_MS = 10_000;
 
 /** The same, complete and checked. */
@@ -65,7 +65,7 @@ export interface ResolvedPlacingOptions {
   readonly rebalance: Complete<RebalanceOptions> | undefined;
 }
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePlacingOptions(
   options: PlacingOptions<never>,
   drainTimeoutMs: number = poolDefaults.drainTimeoutMs,

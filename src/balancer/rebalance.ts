@@ -8,13 +8,13 @@ export interface Share {
   readonly key: string;
   /** Above 0. */
   readonly weight: number;
-  /** Connections that stay, as far as is known. */
+  /** Connections that were not asked to leave. */
   readonly connections: number;
 }
 
 /**
- * The endpoint that should lose a connection: it has the most per weight, more than `maxToMean` times the mean, and would not
- * be the emptiest after it. Undefined when all is even enough. `total`: what is to be shared, with those on their way.
+ * The endpoint that should lose a connection: it has the most per weight, more than `maxToMean` times the mean, and would not be the
+ * emptiest afterwards. Undefined if connections are even enough. `total` includes connections that are being moved.
  */
 export function aboveItsShare(shares: readonly Share[], maxToMean: number, total: number): Share | undefined {
   let most: Share | undefined;
@@ -39,23 +39,23 @@ export interface RebalancingParts {
   readonly options: Complete<RebalanceOptions>;
   /** All connections. */
   readonly total: () => number;
-  /** The endpoints connections can be on; undefined while it is no time for it. */
+  /** The endpoints that can have connections; undefined while nothing should be moved. */
   readonly shares: () => readonly Share[] | undefined;
   /** Asks one connection of the endpoint to leave. */
   readonly ask: (key: string) => void;
 }
 
-/** Two turns are at least this far apart, in ms; a turn asks several connections where the rate demands it. */
+/** The minimum time between two turns, in ms. At high rates a turn moves several connections. */
 const MIN_PAUSE_MS = 100;
-/** How often it is checked whether all is even, in ms. */
+/** How often to check whether connections are even, in ms. */
 const CHECK_MS = 5_000;
 
-/** Asks connections above their share to leave, one by one, at the rate of its options. */
+/** Moves connections above their share, one by one, at the rate of its options. */
 export class Rebalancing {
   readonly #parts: RebalancingParts;
   #timer: Timer | undefined;
   #wasEven = true;
-  /** Connections when it was last even. Those that were asked to leave may take their time to come back. */
+  /** How many connections there were when they were last even. Connections that were asked to leave may take some time to return. */
   #toShare = 0;
 
   constructor(parts: RebalancingParts) {
@@ -96,7 +96,7 @@ export class Rebalancing {
       const share = found && aboveItsShare(found, options.maxToMean, this.#toShare);
       if (share === undefined) break;
       this.#wasEven = false;
-      // What is uneven for a moment is not: a set that changes is evened out by what arrives.
+      // A short imbalance does not count: while a set changes, connections that arrive even it out.
       if (wasEven) break;
       ask(share.key);
     }

@@ -1,34 +1,34 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 
-/** What may be due: a new picker over the same members, or stages, pool and a new picker. */
+/** What to rebuild: only the picker, over the same members; or stages, pool and picker. */
 export type RebuildKind = 'picker' | 'stages';
 
 export interface RebuildOwner {
   readonly clock: Clock;
-  /** Does what is due; returns how long building the picker took, in ms. */
+  /** Rebuilds; returns how long building the picker took, in ms. */
   work(what: RebuildKind): number;
   /** Whether a new picker cannot be delayed, because the current one has nothing to pick. */
   isUrgent(): boolean;
-  /** Whether it still waits a moment: something is ready, and the endpoints drawn for the first calls are about to be. */
+  /** Whether something is ready, but the endpoints drawn for the first calls are still connecting. */
   isConnectingFirst(): boolean;
 }
 
 /**
- * New pickers caused only by readiness may take a tenth of the time: each is followed by a pause of this many times its cost.
+ * New pickers caused only by readiness may take a tenth of all time: each is followed by a pause of this many times its cost.
  */
 const OWED_FACTOR = 10;
-/** The next picker waits only if more than this is owed, in ms: never with sets of ordinary size. */
+/** The next picker is delayed only if more than this is owed, in ms. Sets of ordinary size never reach it. */
 const CREDIT_MS = 200;
-/** How long the first callers wait for connections beyond the first, in ms: otherwise those of all clients would go there. */
+/** How long the first callers wait for a second connection, in ms. Otherwise those of all clients would go to the fastest pod. */
 const FIRST_WAIT_MS = 20;
-/** How many runs in a row may ask for another; a stage that always does would block the event loop. */
+/** How many runs in a row may request another. A stage that always does would block the event loop. */
 const MAX_IN_ROW = 16;
 /** The longest delay, in ms: until then the first calls go to the few endpoints that connected first. */
 const MAX_WAIT_MS = 100;
 
 /**
- * Collects what changes require, and does it once at the end of the turn. A set or a verdict is never delayed. New pickers
- * caused by a connection that came or went may be: with 10,000 endpoints connecting one by one, building one each time would be
+ * Collects changes and rebuilds once at the end of the turn. A new set or verdict is never delayed. A new picker caused by a
+ * connection that opened or closed may be: with 10,000 endpoints connecting one by one, building one each time would be
  * O(n²). The old picker skips endpoints that lost their connection, and only lacks those that just connected.
  */
 export class RebuildScheduler {
@@ -38,7 +38,7 @@ export class RebuildScheduler {
   #timer: Timer | undefined;
   /** When the pickers built so far are paid off. */
   #owedUntilMs = 0;
-  /** Until when the first callers wait; undefined if none has to. */
+  /** How long the first callers wait, as a time; undefined if they need not. */
   #firstWaitUntilMs: number | undefined;
   #closed = false;
   #isRunning = false;
@@ -70,7 +70,7 @@ export class RebuildScheduler {
     if (this.#firstWaitUntilMs !== undefined) this.request('picker');
   }
 
-  /** Whether a new picker would be too early. If so, schedules it. */
+  /** Whether it is too early for a new picker. If so, schedules one. */
   mustWait(): boolean {
     if (!this.#owner.isUrgent() || this.#firstWaitMs() === 0) return false;
     this.request('picker');
@@ -96,7 +96,7 @@ export class RebuildScheduler {
     return Math.max(0, this.#firstWaitUntilMs - nowMs);
   }
 
-  /** Cancels what is due. */
+  /** Cancels what is scheduled. */
   close(): void {
     this.#closed = true;
     this.#timer?.cancel();

@@ -20,12 +20,12 @@ export class Refusals<C> {
     this.#waitsForEndpoints = waitsForEndpoints;
   }
 
-  /** The set is empty, and callers are not to wait for another. */
+  /** The set is empty, and callers must not wait. */
   get ofEmptySet(): EvenkeelError | undefined {
     return this.isEmpty && !this.#waitsForEndpoints ? noEndpointsError(this.#feed) : undefined;
   }
 
-  /** Every endpoint refuses connections until somebody changes something. */
+  /** Every endpoint refuses connections, for reasons that only a change of configuration fixes. */
   get byAll(): EvenkeelError | undefined {
     return refusedByAllError(this.#feed, this.#pool);
   }
@@ -83,7 +83,7 @@ function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): 
   );
 }
 
-/** As many calls run as the limit allows, and others have waited too long for that to be a burst. */
+/** As many calls run as the limit allows, and others have waited for too long. */
 export function overloadError(feed: EndpointFeed, limit: CallLimit, waitedMs: number): EvenkeelError {
   const waited = waitedMs === 0 ? 'others wait' : `this one waited ${Math.round(waitedMs)} ms`;
   return new EvenkeelError(
@@ -102,8 +102,8 @@ export function tooLateError(feed: EndpointFeed, limit: CallLimit, leftMs: numbe
 }
 
 /**
- * Why no call need wait: every endpoint refuses to be connected to until somebody changes something (`markLasting`).
- * Undefined while any may yet take a call.
+ * Every endpoint refuses connections for a reason that only a change of configuration fixes (`markLasting`). Undefined while any of
+ * them may yet take a call.
  */
 function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError | undefined {
   let last: EvenkeelError | undefined;
@@ -117,7 +117,7 @@ function refusedByAllError<C>(feed: EndpointFeed, pool: Pool<C>): EvenkeelError 
   }
   if (last === undefined) return undefined;
   const { cause, endpoint, message } = last;
-  // A function of the application that fails is the application's to mend.
+  // A function of the application failed, which only the application can fix.
   if (isEvenkeelError(cause, 'EVENKEEL_OPTION')) {
     return new EvenkeelError('EVENKEEL_OPTION', cause.message, { cause: cause.cause });
   }

@@ -53,7 +53,7 @@ export interface WaitingRoomOwner<C, L = Lease<C>> {
   timedOut(timeoutMs: number): EvenkeelError;
   /** The error for a caller that is shed after so long. */
   overload(waitedMs: number): EvenkeelError;
-  /** The error for a caller whose deadline cannot be met any more. */
+  /** The error for a caller whose deadline cannot be met any longer. */
   tooLate(leftMs: number): EvenkeelError;
 }
 
@@ -261,7 +261,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
   }
 
-  /** Its deadline cannot be met any more. */
+  /** Its deadline cannot be met any longer. */
   #giveUp(waiter: Waiter<C, L>): void {
     if (!this.#leave(waiter)) return;
     this.#shed++;

@@ -48,7 +48,7 @@ export class AskedWatch<T> {
     return answer;
   }
 
-  /** The connection is given up: nothing is asked any more. */
+  /** The connection is given up: nothing is asked any longer. */
   close(): void {
     this.#isOver = true;
     this.#timer?.cancel();

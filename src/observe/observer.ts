@@ -41,7 +41,7 @@ export interface ObserverEvents {
   };
   /** It is no longer suspect. */
   restored: { readonly endpoint: Endpoint; readonly reason: string };
-  /** So many are suspect that all are used (true); or that is over (false). */
+  /** So many endpoints are suspect that all are used (true), or no longer (false). */
   panicChanged: { readonly panicking: boolean; readonly suspects: number; readonly total: number };
   /** One attempt of a call ended; `retrying` says that another follows on another endpoint. */
   attemptEnded: {

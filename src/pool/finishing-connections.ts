@@ -1,7 +1,7 @@
 import type { SubchannelOwner } from './subchannel-owner.js';
 import type { Connection } from './transport.js';
 
-/** The connections of a subchannel that get no new calls and are not closed yet: those that left, and those replaced. */
+/** The connections of a subchannel that get no new calls but are not closed yet: replaced ones, and ones the other side is closing. */
 export class FinishingConnections<C> {
   readonly #owner: SubchannelOwner<C>;
   readonly #connections = new Set<Connection<C>>();

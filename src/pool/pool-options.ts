@@ -39,7 +39,7 @@ export const poolDefaults: Complete<PoolOptions> = Object.freeze({
   maxConnectionAgeMs: 1_800_000,
 });
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolvePoolOptions(options: PoolOptions = {}): ResolvedPoolOptions {
   checkKeys('pool', options, Object.keys(poolDefaults));
   const initialMs = checkNumber(

@@ -12,7 +12,7 @@ export interface RetryBudgetOptions {
 
 export const retryBudgetDefaults: Complete<RetryBudgetOptions> = Object.freeze({ ratio: 0.2, minPerSecond: 10 });
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<RetryBudgetOptions> {
   checkKeys('retry.budget', options, Object.keys(retryBudgetDefaults));
   const { ratio, minPerSecond } = retryBudgetDefaults;

@@ -49,7 +49,7 @@ export const retryDefaults: {
   methods: Object.freeze(['GET', 'HEAD', 'OPTIONS', 'TRACE', 'PUT', 'DELETE']),
 });
 
-/** Fills in defaults. Throws EVENKEEL_OPTION for what does not fit. */
+/** Fills in defaults. Throws EVENKEEL_OPTION for invalid values. */
 export function resolveRetryOptions(options: RetryOptions = {}): ResolvedRetryOptions {
   checkKeys('retry', options, [...Object.keys(retryDefaults), 'budget', 'when']);
   const { maxAttempts, budget, statuses, methods, when } = options;

@@ -14,7 +14,7 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   }
   const listeners = new Set([listener]);
   const all = (): void => {
-    // A listener that another one takes back is not called any more.
+    // A listener that another one takes back is not called any longer.
     for (const listen of listeners) listen();
     waiting.delete(signal);
   };

@@ -63,7 +63,7 @@ export class SharedTimers {
     return queue;
   }
 
-  /** No timer fires any more. */
+  /** No timer fires any longer. */
   close(): void {
     for (const queue of this.#queues.values()) queue.close();
     this.#queues.clear();

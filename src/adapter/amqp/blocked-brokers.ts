@@ -1,9 +1,9 @@
 import type { StageFactory } from '../../index.js';
 
 /**
- * Brokers that do not read what is published, since they are short of memory or disk (`connection.blocked`). Such a broker is
- * suspect, as one that fails is: it gets no new connection while at most half of all are. An alarm often holds for a whole
- * cluster; then all are used.
+ * Brokers that do not read published messages because they are short of memory or disk (`connection.blocked`). Such a broker is
+ * suspect, like one that fails: it gets no new connection while at most half of the brokers are suspect. An alarm often applies to a
+ * whole cluster; then all are used.
  */
 export class BlockedBrokers {
   /** Connections that are blocked, by the key of their broker. */
@@ -20,7 +20,7 @@ export class BlockedBrokers {
     };
   };
 
-  /** Returns what follows one connection to this broker. */
+  /** Returns an object that follows one connection to this broker. */
   watch(key: string): (isBlocked: boolean) => void {
     let was = false;
     return (is) => {

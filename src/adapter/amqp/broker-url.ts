@@ -2,14 +2,14 @@ import { isIP, type LookupFunction } from 'node:net';
 import { EvenkeelError } from '../../index.js';
 import type { Dial } from '../kit/index.js';
 
-/** What Node's `net.connect` and `tls.connect` take, as far as it is ours. */
+/** Options of Node's `net.connect` and `tls.connect` that evenkeel sets. */
 export interface DialOptions {
   readonly lookup: LookupFunction;
   readonly signal: AbortSignal;
   readonly servername?: string;
 }
 
-/** The URL of a Service of brokers. Libraries connect to this name, so that TLS asks for it; the address is that of a pod. */
+/** The URL of a Service of brokers. Libraries connect to this name, so TLS uses it; only the address is a pod's. */
 export class BrokerUrl {
   /** For evenkeel: `rabbit.shop:5672`. */
   readonly target: string;
@@ -22,25 +22,25 @@ export class BrokerUrl {
     const text = String(url);
     const parsed = /^amqps?:\/\/./i.test(text) && URL.canParse(text) ? new URL(text) : undefined;
     if (parsed === undefined || parsed.hostname === '') {
-      // The value is not repeated: it may hold a password.
+      // The value is not repeated, because it may contain a password.
       throw new EvenkeelError('EVENKEEL_OPTION', 'url must be a URL of a Service such as amqp://rabbit.shop:5672');
     }
     this.#host = parsed.hostname.replace(/^\[(.*)\]$/, '$1');
     this.port = Number(parsed.port || (parsed.protocol === 'amqps:' ? 5671 : 5672));
     this.target = `${parsed.hostname}:${this.port}`;
-    // An address would be dialled as it is, without asking for another.
+    // An address would be dialed as it is, without a lookup.
     if (isIP(this.#host) !== 0) parsed.hostname = 'brokers.invalid';
     this.#url = parsed.href;
   }
 
-  /** With the port of a broker. */
+  /** The URL with the port of a broker. */
   withPort(port: number | undefined): string {
     const url = new URL(this.#url);
     url.port = String(port ?? this.port);
     return url.href;
   }
 
-  /** With a user, for a library that takes that from nowhere else. */
+  /** The URL with a user, for a library that reads the user only from there. */
   withUser(username: string, password: string): string {
     const url = new URL(this.#url);
     if (url.username === '' && url.password === '') {
@@ -50,7 +50,7 @@ export class BrokerUrl {
     return url.href;
   }
 
-  /** For this dial, and no other. */
+  /** Options for one dial. */
   dialOptions(dial: Dial): DialOptions {
     const answer = lookupOf(dial.lease.endpoint.address);
     const lookup: LookupFunction = (host, options, callback) => {
@@ -60,18 +60,18 @@ export class BrokerUrl {
     return { lookup, signal: dial.signal, ...this.tlsName };
   }
 
-  /** For a dial that fails with this error. */
+  /** Options for a dial that fails with this error. */
   noDialOptions(error: Error): Pick<DialOptions, 'lookup'> {
     return { lookup: (_host, _options, callback) => callback(error, '', 0) };
   }
 
-  /** What `tls.connect` sends and checks. */
+  /** The name `tls.connect` sends and checks. */
   get tlsName(): { readonly servername?: string } {
     return isIP(this.#host) === 0 ? { servername: this.#host } : {};
   }
 }
 
-/** Answers with this address whatever the question. */
+/** A lookup that returns this address for any name. */
 function lookupOf(address: string): LookupFunction {
   const family = isIP(address);
   return (_host, options, callback) => {

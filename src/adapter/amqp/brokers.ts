@@ -24,10 +24,10 @@ import {
 import { type Client, type Leave, RedialledConnection } from './redialled-connection.js';
 
 /**
- * Places connections on the brokers behind a Service (AMQP 0-9-1), by the library you pass in. Must be closed.
+ * Opens connections to the brokers behind a Service (AMQP 0-9-1), with the library you pass in. Must be closed.
  *
  * @param url As for the library: `amqp://user:password@rabbit.shop:5672/vhost`, or `amqps:`.
- * @throws EVENKEEL_OPTION for a URL or option that does not fit.
+ * @throws EVENKEEL_OPTION for an invalid URL or option.
  * @example
  * import { connect } from 'amqp-connection-manager';
  * const brokers = createBrokers('amqp://rabbit.shop:5672');
@@ -39,26 +39,26 @@ export function createBrokers(url: string, options: BrokersOptions = {}): Broker
 
 type AmqplibConnect<C> = (url: string, socketOptions?: object) => PromiseLike<C>;
 
-/** A connection of amqplib, as far as we use it. */
+/** The part of an amqplib connection that evenkeel uses. */
 interface Model extends EventEmitter {
-  /** What is behind it. Its listeners are not those an application adds or removes. */
+  /** The connection behind it. Its listeners are separate from the application's. */
   readonly connection: EventEmitter & {
-    /** By number. Internal: where it is missing, more is sent again than need be. */
+    /** Channels by number. Internal: if it is missing, more messages are sent again than necessary. */
     readonly channels?: readonly ({ readonly channel?: { waitForConfirms?(): Promise<void> } } | null)[];
   };
   close(): Promise<void>;
 }
 
-/** A manager of amqp-connection-manager, likewise. */
+/** The part of an amqp-connection-manager that evenkeel uses. */
 interface Manager extends EventEmitter {
   readonly connection: Model | undefined;
   reconnect(): void;
   close(): Promise<void>;
 }
 
-/** How long confirmations are waited for before a manager moves, in ms. */
+/** How long a manager waits for confirmations before it moves, in ms. */
 const CONFIRM_MS = 1_000;
-/** After a connection has closed its manager is given this long to drop it, in ms. */
+/** How long a manager may take to drop a closed connection, in ms. */
 const DROP_MS = 100;
 
 class ServiceBrokers implements Brokers {
@@ -72,7 +72,7 @@ class ServiceBrokers implements Brokers {
     checkObject('options', options);
     const { onLeaving, stages = standardStages(), ...rest } = options;
     if (onLeaving !== undefined) checkFunction('onLeaving', onLeaving);
-    // The placer would take it; TLS is up to the library.
+    // The placer would accept it, but the library does TLS.
     checkKeys('options', rest, [...balancingOptionNames, ...placingOptionNames]);
     const all = Array.isArray(stages) ? [this.#blocked.stage, ...stages] : stages;
     this.#url = url;
@@ -118,7 +118,7 @@ class ServiceBrokers implements Brokers {
       try {
         dial = this.#placer.dial(await this.#placer.balancer.acquire());
       } catch (error) {
-        // If this failed, the manager would dial the broker of the last time once more, without asking.
+        // If this failed, the manager would dial the previous broker again without asking.
         return { url: this.#url.withPort(undefined), connectionOptions: this.#url.noDialOptions(asError(error)) };
       }
       const connectionOptions = { ...given.connectionOptions, ...this.#url.dialOptions(dial) };
@@ -189,7 +189,7 @@ class ServiceBrokers implements Brokers {
         throw optionError('connect', 'a function that returns a promise, as connect of amqplib', connect);
       }
       connecting.then((connection) => {
-        // Its socket is being destroyed, and the caller will not hear of it.
+        // Its socket is being destroyed, and the caller will not see it.
         if (signal.aborted) (connection as unknown as Model).on('error', () => {});
         else resolve(connection);
       }, reject);
@@ -207,7 +207,7 @@ class ServiceBrokers implements Brokers {
   }
 
   /**
-   * Moves a manager. To its channels it is disconnected first: they keep what is published, and what is not confirmed when the
+   * Moves a manager. It disconnects its channels first: they keep what is published, and what is not confirmed when the
    * connection closes, for the next one. Otherwise they reject the latter.
    */
   async #move(manager: Manager): Promise<void> {
@@ -217,11 +217,11 @@ class ServiceBrokers implements Brokers {
     await this.#confirmed(connection);
     if (manager.connection !== connection) return;
     attempt(() => manager.reconnect());
-    // It has removed all listeners, and the broker may break the connection rather than close it.
+    // The manager has removed all listeners, and the broker may break the connection rather than close it.
     connection.on('error', () => {});
   }
 
-  /** What is on its way is confirmed, so that it need not be sent again; or the time for that is over. */
+  /** Waits until messages in flight are confirmed, so that they need not be sent again, or the time is over. */
   async #confirmed({ connection: { channels = [] } }: Model): Promise<void> {
     const waiting = channels.flatMap((one) => one?.channel?.waitForConfirms?.() ?? []);
     if (waiting.length === 0) return;
@@ -235,7 +235,7 @@ class ServiceBrokers implements Brokers {
   }
 
   /**
-   * A manager waits without end for its connection to close if that is cut meanwhile, and its `reconnect` with it. Once more, it
+   * If its connection is cut meanwhile, a manager waits forever for it to close, and so does its `reconnect`. Once more, it
    * goes on.
    */
   #release(manager: Manager, connection: Model): void {
@@ -259,7 +259,7 @@ class ServiceBrokers implements Brokers {
   }
 }
 
-/** Whether a broker was there and does not want this user, or has no such virtual host. No other broker of a cluster does. */
+/** Whether a broker rejected the user or the virtual host. All other brokers of the cluster would too. */
 function isRefusal(error: unknown): boolean {
   if (error instanceof TypeError || error instanceof RangeError) return true;
   const { code, message } = (error ?? {}) as { readonly code?: unknown; readonly message?: unknown };
@@ -272,16 +272,16 @@ function checkObject(name: string, value: unknown): void {
 
 function refuse(options: object, names: readonly string[]): void {
   for (const name of names) {
-    // The value is not repeated: it may hold a password.
+    // The value is not repeated, because it may contain a password.
     if (name in options) throw optionError(`options.${name}`, 'left out: evenkeel finds the brokers', typeof name);
   }
 }
 
-/** Its client may have been closed by the application. */
+/** The application may have closed the client. */
 function attempt(act: () => void): void {
   try {
     act();
   } catch {
-    // It was.
+    // The application has closed it.
   }
 }

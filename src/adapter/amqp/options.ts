@@ -1,7 +1,7 @@
 import type { Balancer, BalancingOptions } from '../../index.js';
 import type { PlaceOptions, PlacingOptions } from '../kit/index.js';
 
-/** Options of `createBrokers`. What `onLeaving` gets is what the call of `Brokers` returned: a connection or a manager. */
+/** Options of `createBrokers`. `onLeaving` gets the connection or manager that `Brokers` returned. */
 export interface BrokersOptions extends BalancingOptions, PlacingOptions<object> {}
 
 /** Options of one connection of amqplib. */
@@ -17,13 +17,12 @@ export const connectOptionNames: readonly (keyof ConnectOptions)[] = Object.free
   'key',
 ] as const);
 
-/** Connections to the brokers behind a Service, by the library that is passed in. */
+/** Opens connections to the brokers behind a Service, with the library that is passed in. */
 export interface Brokers extends AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
   /**
-   * For amqplib: opens a connection to the broker with the fewest of this process. If it cannot be connected to, others are
-   * tried. Rejects with EVENKEEL_NOT_READY (no broker could be connected to in time) and the other codes of `balancer.acquire`,
+   * For amqplib: opens a connection to the broker with the fewest connections of this process, or to another if that fails. Rejects with EVENKEEL_NOT_READY (no broker could be connected to in time) and the other codes of `balancer.acquire`,
    * with amqplib's error if the broker refuses the user or the virtual host, or with the signal's reason.
    *
    * @param connect `connect` of `amqplib`. That of `amqplib/callback_api` must be promisified.
@@ -33,35 +32,35 @@ export interface Brokers extends AsyncDisposable {
     options?: ConnectOptions,
   ): Promise<C>;
   /**
-   * For amqp-connection-manager: makes a manager whose every connection goes to the broker with the fewest of this process, and
-   * that moves by its `reconnect()` when its broker leaves.
+   * For amqp-connection-manager: creates a manager that connects to the broker with the fewest connections of this process each time,
+   * and moves by its `reconnect()` when its broker leaves.
    *
    * @param connect `connect` of `amqp-connection-manager`.
-   * @param options Its options; `findServers` is ours, and `reconnectTimeInSeconds` is 0.2 unless set.
+   * @param options Its options; evenkeel sets `findServers`, and `reconnectTimeInSeconds` is 0.2 unless set.
    */
   connectManager<M extends object, O extends object>(
     connect: (urls: undefined, options?: O) => M,
     options?: Omit<O, 'findServers'>,
   ): M;
   /**
-   * For rabbitmq-client: makes a connection that goes to the broker with the fewest of this process each time it connects, and
-   * that moves when its broker leaves.
+   * For rabbitmq-client: creates a connection that goes to the broker with the fewest connections of this process each time it
+   * connects, and moves when its broker leaves.
    *
    * @param Connection The class `Connection` of `rabbitmq-client`.
-   * @param options Its options; URL and hosts are ours, and `retryLow` is 200 unless set.
+   * @param options Its options; evenkeel sets URL and hosts, and `retryLow` is 200 unless set.
    */
   createConnection<C extends object, O extends object>(
     Connection: new (options?: string | O) => C,
     options?: Omit<O, 'url' | 'hosts' | 'hostname' | 'port'>,
   ): C;
   /**
-   * Opens no new connection. Those that are open are told (`onLeaving`) and closed, at the latest after `pool.drainTimeoutMs`,
-   * or when `signal` aborts.
+   * Opens no new connection. Open ones are told to leave (`onLeaving`) and closed, at the latest after `pool.drainTimeoutMs` or when
+   * `signal` aborts.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
-/** After how long a manager connects again, in s, unless told otherwise. */
+/** After how long a manager reconnects by default, in s. */
 export const RECONNECT_SECONDS = 0.2;
-/** First pause of rabbitmq-client before it connects again, in ms, unless told otherwise. */
+/** First pause of rabbitmq-client before it reconnects by default, in ms. */
 export const RETRY_LOW_MS = 200;

@@ -4,14 +4,14 @@ import { EvenkeelError, type Lease, outcomes } from '../../index.js';
 import { asError, type Dial, type DialledConnection, onAbort, type Site, type SocketPlacer } from '../kit/index.js';
 import type { BrokerUrl } from './broker-url.js';
 
-/** A `Connection` of rabbitmq-client, as far as we use it. */
+/** The part of a `Connection` of rabbitmq-client that evenkeel uses. */
 export interface Client extends EventEmitter {
   /** The socket it opened last. Internal, and the same in all releases of major 5. */
   readonly _socket: Socket;
   close(): Promise<void>;
 }
 
-/** What is done when a client should leave its broker. */
+/** What to do when a client should leave its broker. */
 export interface Leave {
   readonly move: () => void;
   /** @defaultValue `move` */
@@ -28,13 +28,13 @@ interface Parts {
   readonly held: (client: EventEmitter, leave: Leave) => DialledConnection;
 }
 
-/** `connection.close` on channel 0: class 10, method 50, code 200, no text. The broker answers it, and waits for the end of the socket. */
+/** `connection.close` on channel 0: class 10, method 50, code 200, no text. The broker answers it and waits for the socket to end. */
 const CLOSE = Buffer.from([1, 0, 0, 0, 0, 0, 11, 0, 10, 0, 50, 0, 200, 0, 0, 0, 0, 0, 0xce]);
 
-/** A broker has answered by then, in ms. */
+/** How long a broker may take to answer that, in ms. */
 const END_MS = 100;
 
-/** One socket of the client, from when it is dialled. */
+/** One socket of the client, from the moment it is dialed. */
 interface Dialled {
   readonly cut: AbortController;
   dial: Dial | undefined;
@@ -42,8 +42,8 @@ interface Dialled {
 }
 
 /**
- * The connection of a library that dials by itself, and again whenever it is lost, synchronously, with the same options. So the
- * options have getters: each dial asks them for a broker.
+ * The connection of a library that dials synchronously, and redials a lost connection with the same options. Those options therefore
+ * have getters, which choose a broker for each dial.
  */
 export class RedialledConnection {
   readonly #parts: Parts;
@@ -54,7 +54,7 @@ export class RedialledConnection {
     this.#parts = parts;
   }
 
-  /** What goes to `net.connect` or `tls.connect` with each dial. */
+  /** Options passed to `net.connect` or `tls.connect` with each dial. */
   socketOptions(own: object | undefined): object {
     const { url } = this.#parts;
     let lookup: LookupFunction;
@@ -67,7 +67,7 @@ export class RedialledConnection {
     return {
       ...own,
       ...url.tlsName,
-      // The first of these that is read.
+      // The first of these options that is read.
       get port() {
         return begin();
       },
@@ -93,7 +93,7 @@ export class RedialledConnection {
     const { placer, url } = this.#parts;
     const dialled: Dialled = { cut: new AbortController(), dial: undefined, isClosed: false };
     this.#current = dialled;
-    // The client has the socket once it has dialled.
+    // The client has the socket once it has dialed.
     queueMicrotask(() => this.#watch(dialled));
     const lease = placer.balancer.pick();
     if (lease !== undefined) {
@@ -109,7 +109,7 @@ export class RedialledConnection {
     return { dialled, port: url.port, lookup };
   }
 
-  /** No broker is known, or none can be connected to. The port is already said. */
+  /** No broker is known, or none can be connected to. The port has already been read. */
   async #waitForBroker(dialled: Dialled): Promise<Dial> {
     const { placer, url } = this.#parts;
     if (placer.isClosing) void this.#client?.close().catch(() => {});
@@ -155,10 +155,10 @@ export class RedialledConnection {
     if (dialled?.dial === undefined) return;
     this.#blocked = this.#parts.watchBlocked(dialled.dial.lease.endpoint.key);
     const leave: Leave = {
-      // It has no such method. Between two frames of other channels one of channel 0 is always right.
+      // The client has no method for this. A frame on channel 0 is valid between any two frames of other channels.
       move: () => {
         socket.write(CLOSE);
-        // What the client still writes is of no effect, and must not break the connection before the broker has read that.
+        // Later writes have no effect, and must not break the connection before the broker has read this frame.
         this.#parts.placer.clock.timer(() => socket.end(), END_MS);
       },
       close: () => void client.close().catch(() => {}),

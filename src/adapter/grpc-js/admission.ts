@@ -10,7 +10,7 @@ import {
 import type { PodConnection } from './pod-connection.js';
 import { Refusal } from './refusal.js';
 
-/** What decides whether a call waits or is turned away. */
+/** What determines whether a call waits or fails. */
 export interface AdmissionOptions {
   /** Named in every message. */
   readonly service: string;
@@ -22,13 +22,13 @@ export interface AdmissionOptions {
   readonly isEmpty: () => boolean;
 }
 
-/** How often waiting calls are counted anew while their number is at its limit, in ms. */
+/** How often waiting calls are recounted while their number is at its limit, in ms. */
 const RECOUNT_MS = 100;
 
 /**
- * The state of a channel in gRPC's words, and what becomes of a call that cannot be placed: it waits while that may help,
- * else it fails with a message that says why. Calls wait inside grpc-js, each until its own deadline; from here only
- * their number shows, and for how long none was placed.
+ * The state of a channel in gRPC's terms, and what happens to a call that cannot be placed: it waits while that may help, otherwise it
+ * fails with a message that says why. Calls wait inside grpc-js, each until its own deadline; here only their number is known, and how
+ * long no call was placed.
  */
 export class Admission {
   readonly #service: string;
@@ -39,7 +39,7 @@ export class Admission {
   readonly #isEmpty: () => boolean;
   readonly #changed: () => void;
   readonly #full: Refusal;
-  /** What can be picked, once a first set is known. */
+  /** The set to pick from, once a first set is known. */
   #set: PickSet<PodConnection> | undefined;
   /** How many endpoints the resolver listed. */
   #listed = 0;
@@ -48,12 +48,12 @@ export class Admission {
   #closed: Refusal | undefined;
   #refusal: Refusal | undefined;
   #waiting = 0;
-  /** Runs from the first call told to wait to the next one that is placed. */
+  /** Runs from the first call told to wait until a call is placed. */
   #patience: Timer | undefined;
   #impatient = false;
   #recount: Timer | undefined;
 
-  /** @param changed Told that `assess` may give another answer, or that waiting calls should be tried again. */
+  /** @param changed Called when `assess` may have another result, or waiting calls should be tried again. */
   constructor(options: AdmissionOptions, changed: () => void) {
     this.#service = options.service;
     this.#clock = options.clock;
@@ -71,7 +71,7 @@ export class Admission {
     return this.#waiting;
   }
 
-  /** Why calls are turned away, as of the last `assess`. */
+  /** Why calls fail, as of the last `assess`. */
   get refusal(): Refusal | undefined {
     return this.#refusal;
   }
@@ -86,14 +86,14 @@ export class Admission {
     this.#changed();
   }
 
-  /** There is a new picker, over this set. */
+  /** There is a new picker over this set. */
   setChanged(set: PickSet<PodConnection>): void {
     this.#set = set;
     if (set.subchannels.length > 0) this.#impatient = false;
     this.#changed();
   }
 
-  /** Nothing is placed from now on. */
+  /** No call is placed from now on. */
   close(error: EvenkeelError): void {
     this.#closed = new Refusal(error, status.UNAVAILABLE, true);
     this.stop();
@@ -120,7 +120,7 @@ export class Admission {
     }
   }
 
-  /** A call cannot be placed now. Returns why it is turned away, or undefined when it shall wait. */
+  /** A call cannot be placed now. Returns why it fails, or undefined if it should wait. */
   wait(): Refusal | undefined {
     if (this.#waiting >= this.#maxWaiting) {
       this.#recount ??= this.#clock.timer(() => {
@@ -143,7 +143,7 @@ export class Admission {
     this.#waiting = 0;
   }
 
-  /** Looks at everything anew: sets `refusal`, returns the channel's state. */
+  /** Reassesses everything: sets `refusal`, returns the channel's state. */
   assess(): connectivityState {
     const set = this.#set;
     this.#refusal = this.#closed ?? this.#why(set);

@@ -8,29 +8,29 @@ import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
 
 /**
- * What the calls of one method have shown so far. The channel is not told whether a method streams, and it matters: a
- * subscription that is quiet is not a pod that hangs.
+ * What the calls of one method have shown so far. A channel does not know whether a method streams, but it matters: a quiet
+ * subscription does not mean a hanging pod.
  */
 export class MethodHistory {
-  /** A call ended well with exactly one answer. */
+  /** A call succeeded with exactly one response. */
   single = false;
-  /** A call ended well with none, or brought several. */
+  /** A call succeeded with no response, or had several. */
   streaming = false;
 }
 
-/** Read once: a getter of grpc-js hands it out. */
+/** Read once, because it is a getter in grpc-js. */
 const { COMPLETE } = experimental.PickResultType;
 
 /**
- * One call through all its attempts (retries, hedges, repeated picks). grpc-js takes it for two things: the pick
- * information of every attempt, and a filter that sees the answer begin and the call end.
+ * One call through all its attempts (retries, hedges, repeated picks). grpc-js uses it as two things: the pick information of every
+ * attempt, and a filter that sees the response begin and the call end.
  */
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
   readonly history: MethodHistory;
   readonly clock: Clock;
-  /** The latest attempt, which knows the one before it: nearly all calls have one only. */
+  /** The latest attempt, which refers to the one before it: nearly all calls have only one. */
   last: Attempt | undefined;
-  /** When the answer began, on the balancer's clock. */
+  /** When the response began, on the balancer's clock. */
   answeredMs: number | undefined;
   messages = 0;
   /** While it waits for the limit on running calls, and until it is placed. */
@@ -96,17 +96,17 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 }
 
-/** What an attempt tells its policy. */
+/** What an attempt reports to its policy. */
 export interface AttemptOwner {
-  /** A pod said how busy it is. */
+  /** A pod reported how busy it is. */
   heardReport(): void;
-  /** A call ended: a waiting one may begin. */
+  /** A call ended: a waiting one may start. */
   capacityFreed(): void;
   /** A call that waited for the limit has its place, or is turned away. */
   placed(): void;
 }
 
-/** One pick that was made, in the form grpc-js wants it. Its lease begins with the pick and ends with the attempt. */
+/** One pick, in the form grpc-js needs. Its lease begins with the pick and ends with the attempt. */
 export class Attempt implements experimental.PickResult {
   readonly pickResultType: experimental.PickResultType.COMPLETE = COMPLETE;
   readonly subchannel: experimental.SubchannelInterface;
@@ -120,7 +120,7 @@ export class Attempt implements experimental.PickResult {
   readonly #owner: AttemptOwner;
   #begun = false;
   #ended = false;
-  /** Another attempt was made; grpc-js may make it before it tells of this one's end. */
+  /** Another attempt was made; grpc-js may start it before it reports the end of this one. */
   #followed = false;
   #error: object | undefined;
   #reported = false;
@@ -142,20 +142,20 @@ export class Attempt implements experimental.PickResult {
     this.#begun = true;
   }
 
-  /** The answer of the call has begun: with a limit, another may begin. */
+  /** The response has begun: with a limit, another call may start. */
   answered(): void {
     this.lease.progressed();
     this.#owner.capacityFreed();
   }
 
-  /** Another pick for the same call follows. One not begun on a lost connection is what it replaces. */
+  /** Another pick for the same call follows. It replaces this one if this never started because its connection was lost. */
   another(): void {
     if (!this.#begun && !this.#leaf.ready) this.#end(outcomes.notStarted);
     this.#followed = true;
     this.#report();
   }
 
-  /** The call is over: a pick that was never used is given back, a failure had no attempt after it. */
+  /** The call is over: an unused pick is returned, and a failure was not followed by another attempt. */
   callEnded(): void {
     this.#end(outcomes.notStarted);
     this.#report();
@@ -172,11 +172,11 @@ export class Attempt implements experimental.PickResult {
       code === statusCode.OK && report === undefined
         ? outcomes.success
         : outcomeOf({ code, details, metadata, quiet, endpoint: this.lease.endpoint }, report);
-    // No Error: its stack would be grpc-js's, and in an outage there are thousands a second.
+    // Not an Error: its stack would be grpc-js's, and an outage causes thousands a second.
     if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
     else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
     let latencyMs: number | undefined;
-    // The end of the only answer is its arrival. A stream lasts as long as it is wanted; how fast it began is known, or not.
+    // A single response arrives at the end of the call. A stream lasts as long as it is needed, so only its start counts, if known.
     if (answered && messages !== 1) latencyMs = answeredMs - this.lease.startedMs;
     else if (outcome.kind === 'cancelled' && quiet) latencyMs = 0;
     this.#end(outcome, latencyMs);
@@ -198,7 +198,7 @@ export class Attempt implements experimental.PickResult {
     return number;
   }
 
-  /** Whether another attempt follows shows only when there is one, or when the call is over. */
+  /** Whether another attempt follows is known only when it starts, or when the call is over. */
   #report(): void {
     const { lease } = this;
     if (!this.#ended || this.#reported) return;

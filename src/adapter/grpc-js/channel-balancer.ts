@@ -2,42 +2,42 @@ import { type Balancer, type BalancerSnapshot, EvenkeelError } from '../../index
 import { checkKeys, noCounts, offAbort, onAbort } from '../kit/index.js';
 import type { PodConnection } from './pod-connection.js';
 
-/** What watches and closes the balancing of one channel; `channelOptions({ onBalancer })` hands it out. */
+/** Inspects and closes the balancing of one channel; `channelOptions({ onBalancer })` provides it. */
 export interface ChannelBalancer extends AsyncDisposable {
   /**
-   * Resolves once the first set is known, an empty one included; a channel that has not begun to look begins now.
+   * Resolves once the first set is known, an empty one included; an idle channel starts looking for endpoints.
    * Rejects as `Balancer.ready` does, and with EVENKEEL_CLOSED when the channel is closed.
    */
   ready(options?: { readonly signal?: AbortSignal }): Promise<void>;
-  /** What the channel's balancing looks like now. A channel that is idle holds no endpoint and no connection. */
+  /** The current state. An idle channel has no endpoint and no connection. */
   snapshot(): BalancerSnapshot;
   /**
-   * Ends the balancing for good: new calls fail, running ones finish. Closing the client does the same and is enough.
+   * Ends the balancing permanently: new calls fail, running ones finish. Closing the client does the same.
    * Resolves when every call has ended, after `pool.drainTimeoutMs` or when `signal` aborts; calls are never cut.
    */
   close(options?: { readonly signal?: AbortSignal }): Promise<void>;
 }
 
-/** What runs while a channel is not idle. */
+/** The parts of a channel that is not idle. */
 export interface RunningPolicy {
   readonly balancer: Balancer<PodConnection>;
   /** Calls told to wait. */
   readonly waiting: number;
-  /** The balancer is closed: turns every call away. */
+  /** The balancer is closed: every call fails. */
   turnAway(): void;
 }
 
-/** What is known of the channel itself. */
+/** The channel itself. */
 export interface ChannelHandle {
   readonly isClosed: () => boolean;
-  /** Makes it look for endpoints, as a first call would; false if that is impossible. */
+  /** Starts looking for endpoints, as a first call would; false if that is impossible. */
   readonly wake: () => boolean;
 }
 
 /** What `ready` and `close` take. */
 const signalOnly = ['signal'] as const;
 
-/** One per channel, through its idle times. */
+/** One per channel, including its idle times. */
 export class ChannelPresence implements ChannelBalancer {
   /** The Service's name as the user wrote it, for messages. */
   readonly service: string;
@@ -46,7 +46,7 @@ export class ChannelPresence implements ChannelBalancer {
   #closed = false;
   /** A first set was known before the channel went idle. */
   #wasReady = false;
-  /** Why the balancer could not be made. */
+  /** Why the balancer could not be created. */
   #broken: unknown;
   readonly #waiters = new Set<() => void>();
 
@@ -65,7 +65,7 @@ export class ChannelPresence implements ChannelBalancer {
     this.#resume();
   }
 
-  /** The channel wanted to look and cannot. */
+  /** The channel cannot look for endpoints. */
   broke(error: unknown): void {
     this.#broken = error;
     this.#resume();

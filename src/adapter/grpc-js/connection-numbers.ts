@@ -1,12 +1,12 @@
 /**
- * Numbers for the connections of one channel to each pod. grpc-js shares a subchannel between all that ask for the same
- * address with the same arguments: the number is one of these arguments, so a replacement or a second connection gets
- * another one, while the first connections of two clients of one Service are one.
+ * Numbers for the connections of one channel to each pod. grpc-js shares a subchannel between all users with the same address and
+ * arguments. The number is one of these arguments: a replacement or second connection gets another one, and the first connections of
+ * two clients of one Service are shared.
  */
 export class ConnectionNumbers {
   readonly #taken = new Map<string, Set<number>>();
 
-  /** The lowest number `key` has free. */
+  /** The lowest free number of `key`. */
   take(key: string): number {
     let taken = this.#taken.get(key);
     if (taken === undefined) {

@@ -15,23 +15,23 @@ const CHECK = '/grpc.health.v1.Health/Check';
 const SERVING_STATUS = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
 const SERVING = 1;
 
-/** A connection that can be asked over. */
+/** A connection for health checks. */
 export interface Checkable {
   readonly subchannel: experimental.SubchannelInterface;
-  /** Made for the first check, kept for the next. */
+  /** Created for the first check, kept for the next. */
   healthChannel?: ChannelInterface | undefined;
 }
 
 /**
- * Asks grpc.health.v1 how `service` is, over this very connection. Resolves when it serves, or when the server does not
- * have the health service; rejects with what it answered otherwise, or with the signal's reason.
- * The two messages are encoded by hand: one string in, one number out.
+ * Checks `service` by grpc.health.v1, over this very connection. Resolves if it serves, or if the server does not have the health
+ * service; otherwise rejects with its answer, or with the signal's reason. The two messages are encoded by hand: one string in, one
+ * number out.
  */
 export function checkHealth(connection: Checkable, service: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
   connection.healthChannel ??= connection.subchannel.getChannel();
   const channelOverride = connection.healthChannel;
-  // The address is not used: the channel is there already, with its credentials.
+  // The address is not used: the channel already exists, with its credentials.
   const client = new Client('unused', credentials.createInsecure(), { channelOverride });
   return new Promise((resolve, reject) => {
     const onAbort = (): void => {
@@ -47,7 +47,7 @@ export function checkHealth(connection: Checkable, service: string, signal: Abor
       else if (error.code === status.NOT_FOUND) reject(new Error(`its health service knows no service "${service}"`));
       else reject(new Error(`its health service failed: ${error.message}`, { cause: error }));
     };
-    // No deadline of grpc-js: on such a channel its timer outlives the call. The signal ends it.
+    // No deadline of grpc-js, whose timer outlives the call on such a channel. The signal ends it.
     const call = client.makeUnaryRequest(CHECK, encodeRequest, decodeResponse, service, new Metadata(), {}, done);
     signal.addEventListener('abort', onAbort, { once: true });
   });

@@ -2,35 +2,35 @@ import { type ChannelInterface, type ChannelOptions, connectivityState, type exp
 import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
 import type { ConnectionNumbers } from './connection-numbers.js';
 
-/** What all leaves of a channel share. */
+/** What the leaves of a channel share. */
 export interface LeafContext {
   readonly helper: experimental.ChannelControlHelper;
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly numbers: ConnectionNumbers;
-  /** A further connection to a ready pod: it can take more calls. */
+  /** A ready pod got another connection: it can take more calls. */
   readonly grew: () => void;
 }
 
-/** What is told of a leaf; never before the constructor has returned. */
+/** Events of a leaf; never called before the constructor has returned. */
 export interface LeafListener {
   /** It can carry calls. */
   ready(): void;
-  /** It could not be opened, or it takes no further call; it is of no use any more. */
+  /** It could not be opened, or takes no further call; it is useless from now on. */
   lost(error: Error | undefined): void;
 }
 
 /**
- * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for one connection only. Opened at once; the
- * other side's GOAWAY and the loss of the connection look alike from here, running calls end as the transport sees fit.
+ * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for only one connection, opened immediately. GOAWAY and a lost
+ * connection look the same here; the transport decides how running calls end.
  */
 export class Leaf {
   readonly subchannel: experimental.SubchannelInterface;
   /** Calls running on it. */
   streams = 0;
-  /** Since when it is ready, in ms; its user writes it. */
+  /** When it became ready, in ms; written by its user. */
   readyAtMs: number = Number.POSITIVE_INFINITY;
-  /** Over which its health is asked, once it was. */
+  /** The client for health checks, once there was one. */
   healthChannel: ChannelInterface | undefined;
   readonly #endpoint: Endpoint;
   readonly #context: LeafContext;
@@ -65,17 +65,17 @@ export class Leaf {
     return !this.#released && this.subchannel.getConnectivityState() === connectivityState.READY;
   }
 
-  /** Gives it up. Calls on it run to their end; the connection closes after them, within the 10 s of grpc-js's own sweep. */
+  /** Gives it up. Its calls run to their end; then the connection closes, within the 10 s of grpc-js's own sweep. */
   release(): void {
     if (this.#released) return;
     this.#released = true;
     this.#listener = undefined;
     const { helper, numbers } = this.#context;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
-    // Else it stays listed in channelz for ever.
+    // Otherwise it stays listed in channelz forever.
     this.healthChannel?.close();
     if (this.subchannel.getConnectivityState() === connectivityState.CONNECTING) {
-      // A dial cannot be called off. Its number stays taken, so that the next attempt dials anew and does not wait for it.
+      // A dial cannot be canceled. Its number stays taken, so that the next attempt dials again instead of waiting for it.
       this.subchannel.unref();
       return;
     }
@@ -91,7 +91,7 @@ export class Leaf {
         this.#isReady();
         break;
       case connectivityState.TRANSIENT_FAILURE:
-        // Shared, and in the backoff of an earlier attempt: when to try is decided by the pool.
+        // Shared, and in the backoff of an earlier attempt. The pool decides when to try.
         this.subchannel.getRealSubchannel().resetBackoff();
         break;
       default:

@@ -3,9 +3,9 @@ import type { LoadReport } from '../../index.js';
 import { loadReportHeader, parseLoadReport } from '../kit/index.js';
 import { readFields } from './wire.js';
 
-/** Where servers put their load with each answer (ORCA, gRFC A51). */
+/** The trailer with a server's load report (ORCA, gRFC A51). */
 const TRAILER = `${loadReportHeader}-bin`;
-/** A report longer than this is not read: no server's is. */
+/** Reports longer than this are not read; no server sends any. */
 const MAX_LENGTH = 4_096;
 
 /** Fields of `xds.data.orca.v3.OrcaLoadReport`, by number. */
@@ -19,8 +19,8 @@ const scalars: ReadonlyMap<number, Exclude<keyof LoadReport, 'namedMetrics'>> = 
 const NAMED_METRICS = 8;
 
 /**
- * What the server said of its load in the trailers of a call, in gRPC's binary form or as the text HTTP servers send;
- * undefined when it said nothing that can be read. Never throws.
+ * The load report in the trailers of a call, in gRPC's binary form or as the text HTTP servers send; undefined if there is none, or it
+ * is invalid. Never throws.
  */
 export function loadReportOf(metadata: Metadata): LoadReport | undefined {
   const [binary] = metadata.get(TRAILER);
@@ -29,7 +29,7 @@ export function loadReportOf(metadata: Metadata): LoadReport | undefined {
   return typeof text === 'string' ? parseLoadReport(text) : undefined;
 }
 
-/** Reads an `OrcaLoadReport`; what is negative or no number is left out. */
+/** Reads an `OrcaLoadReport`; negative values and values that are not numbers are left out. */
 export function decodeLoadReport(message: Buffer): LoadReport | undefined {
   if (message.length > MAX_LENGTH) return undefined;
   const report: { -readonly [Field in keyof LoadReport]: LoadReport[Field] } = {};

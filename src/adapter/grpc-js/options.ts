@@ -28,7 +28,7 @@ export type CallKey = (metadata: Metadata) => string | null | undefined;
 /** Reads the priority from a call's metadata; undefined = default. */
 export type CallPriority = (metadata: Metadata) => Priority | undefined;
 
-/** Options of grpc-js it has types for. */
+/** Options of grpc-js that have types. */
 type KnownGrpcOptions = {
   readonly [Name in keyof ChannelOptions as Name extends `grpc.${string}` | `grpc-node.${string}`
     ? Name

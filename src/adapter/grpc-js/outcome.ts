@@ -5,7 +5,7 @@ import { addressMark, notBegunHeader } from '../kit/index.js';
 /** What the status codes of gRPC say about the endpoint, as opposed to the call. */
 const outcomeByCode: Readonly<Record<status, Outcome>> = {
   [status.OK]: outcomes.success,
-  // The endpoint did its work and said no.
+  // The endpoint did its work and refused the request.
   [status.INVALID_ARGUMENT]: outcomes.success,
   [status.NOT_FOUND]: outcomes.success,
   [status.ALREADY_EXISTS]: outcomes.success,
@@ -26,23 +26,23 @@ const outcomeByCode: Readonly<Record<status, Outcome>> = {
 };
 
 /**
- * REFUSED_STREAM in the words of grpc-js, and of Node.js from 26 on when it hits the request being written: how the calls
- * end that a GOAWAY overtook. grpc-js repeats them elsewhere itself.
+ * The message of grpc-js for REFUSED_STREAM, and of Node.js from 26 on if it hits a request that is being written. Calls that a GOAWAY
+ * overtook end this way; grpc-js retries them itself.
  */
 const REFUSED = /^Stream refused by server$|NGHTTP2_REFUSED_STREAM$/;
 
-/** A call that ended, as a picker hears of it. */
+/** The end of a call, as reported to a picker. */
 export interface EndedCall {
   readonly code: status;
   readonly details: string;
-  /** The trailers; empty when the status is one grpc-js made up on our side. */
+  /** The trailers; empty if grpc-js created the status itself. */
   readonly metadata: Metadata;
-  /** Whether the end of a time says nothing about the endpoint: the answer had begun, or the method may be quiet. */
+  /** Whether a timeout says nothing about the endpoint: the response had begun, or the method may be quiet. */
   readonly quiet: boolean;
   readonly endpoint?: Endpoint | undefined;
 }
 
-/** The one table from gRPC's ends to outcomes. */
+/** The one table from gRPC statuses to outcomes. */
 export function outcomeOf({ code, details, metadata, quiet, endpoint }: EndedCall, report?: LoadReport): Outcome {
   // Codes outside the list count as UNKNOWN (gRFC A54 leaves them to the reader).
   const outcome = outcomeByCode[code] ?? outcomes.status;
@@ -62,7 +62,7 @@ export function outcomeOf({ code, details, metadata, quiet, endpoint }: EndedCal
   if (code === status.DEADLINE_EXCEEDED) return quiet ? outcomes.cancelled : outcome;
   if (isOurs(metadata)) {
     if (code === status.UNAVAILABLE) return REFUSED.test(details) ? outcomes.notStarted : outcomes.reset;
-    // A message larger than this side takes: the endpoint did its work.
+    // A message larger than this side accepts: the endpoint did its work.
     if (code === status.RESOURCE_EXHAUSTED) return outcomes.success;
     if (code === status.INTERNAL) return outcomes.protocol;
   }
@@ -76,7 +76,7 @@ function isNotBegun(metadata: Metadata, endpoint: Endpoint | undefined): boolean
   return mark !== undefined && mark === addressMark(endpoint.address, endpoint.port);
 }
 
-/** How long the server asks not to be called again, in ms; negative: it asks not to be tried again at all (gRFC A6). */
+/** How long the server asks not to be called, in ms; negative: it asks not to be retried at all (gRFC A6). */
 function pushbackOf(metadata: Metadata): number | undefined {
   const [value] = metadata.get('grpc-retry-pushback-ms');
   if (value === undefined) return undefined;
@@ -84,7 +84,7 @@ function pushbackOf(metadata: Metadata): number | undefined {
   return /^\d{1,9}$/.test(text) ? Number(text) : -1;
 }
 
-/** Trailers a server sends hold at least its content type; a status made on our side has none. */
+/** A server's trailers contain at least its content type; a status created on our side has none. */
 function isOurs(metadata: Metadata): boolean {
   return Object.keys(metadata.getMap()).length === 0;
 }

@@ -16,7 +16,7 @@ const queued: experimental.PickResult = Object.freeze({
   onCallEnded: null,
 });
 
-/** Puts the balancer's picks into the form grpc-js wants. One for the life of a policy: the balancer swaps its own inside. */
+/** Converts the balancer's picks to the form grpc-js needs. One per policy, because the balancer swaps its own picker inside. */
 export class BalancerPicker implements experimental.Picker {
   readonly #balancer: Balancer<PodConnection>;
   readonly #admission: Admission;
@@ -78,7 +78,7 @@ export class BalancerPicker implements experimental.Picker {
     try {
       return key(metadata) ?? undefined;
     } catch (error) {
-      // An error thrown here would surface in the code that started the call, or in a timer.
+      // An error thrown here would reach the code that started the call, or a timer.
       notify(this.#balancer.observer, 'warned', { message: 'key threw; the call has no key', error });
       return undefined;
     }

@@ -3,7 +3,7 @@ import { jittered } from '../kit/index.js';
 import { checkHealth } from './health.js';
 import { Leaf, type LeafContext } from './leaf.js';
 
-/** What a `PodConnection` is made of. */
+/** The parts of a `PodConnection`. */
 export interface PodConnectionParts {
   readonly endpoint: Endpoint;
   readonly context: LeafContext;
@@ -14,16 +14,16 @@ export interface PodConnectionParts {
   readonly rng: Rng;
 }
 
-/** A connection that was lost later than this was open is opened again at once: its server has a maximum age. In ms. */
+/** A connection that was open for longer than this is reopened immediately when lost: its server has a maximum age. In ms. */
 const USEFUL_LIFE_MS = 50;
-/** Pauses before one of several connections to a working pod is opened again that was not, in ms. */
+/** Pauses before another of several connections to a working pod is reopened, in ms. */
 const REOPEN_INITIAL_MS = 1_000;
 const REOPEN_MAX_MS = 30_000;
 const REOPEN_JITTER_RATIO = 0.2;
 
 /**
- * One pod as a channel knows it: the connections it keeps to it, one unless `connections` says more. The first is
- * opened at once, the others when it is ready.
+ * One pod for a channel: its connections, one unless `connections` says more. The first is opened immediately, the others when it is
+ * ready.
  */
 export class PodConnection implements Connection<PodConnection> {
   /** Settles when the first connection is ready, or rejects when it cannot be opened. */
@@ -31,11 +31,11 @@ export class PodConnection implements Connection<PodConnection> {
   readonly leaving: Promise<void>;
   readonly closed: Promise<undefined>;
   readonly #parts: PodConnectionParts;
-  /** Those that can carry calls. */
+  /** Connections that can carry calls. */
   readonly #ready: Leaf[] = [];
-  /** Those being opened. */
+  /** Connections being opened. */
   readonly #opening = new Set<Leaf>();
-  /** Calls running on any of them, those given up included. */
+  /** Calls running on any connection, including those that were given up. */
   #streams = 0;
   #wasReady = false;
   #reopenTimer: Timer | undefined;
@@ -75,7 +75,7 @@ export class PodConnection implements Connection<PodConnection> {
     this.#capacityChanged = changed;
   }
 
-  /** The connection with the fewest calls; undefined in the moment between losing the last and the pool's knowing. */
+  /** The connection with the fewest calls; undefined between losing the last one and the pool noticing. */
   leastBusy(): Leaf | undefined {
     const ready = this.#ready;
     let best = ready[0];
@@ -97,14 +97,14 @@ export class PodConnection implements Connection<PodConnection> {
     if (this.#streams === 0 && this.#closing) this.#settleClosed();
   }
 
-  /** Asks grpc.health.v1 over a connection calls use. */
+  /** Checks grpc.health.v1 over a connection that calls use. */
   async ping(signal: AbortSignal): Promise<void> {
     const leaf = this.leastBusy();
     if (leaf === undefined) throw new Error('the connection was just lost');
     await checkHealth(leaf, this.#parts.healthService, signal);
   }
 
-  /** Gives its connections up. Running calls finish: nothing here could cut them, only their servers and deadlines do. */
+  /** Gives its connections up. Running calls finish; only their servers and deadlines can cut them. */
   async close(signal?: AbortSignal): Promise<void> {
     this.release('it is closed');
     if (this.#streams === 0 || signal?.aborted === true) this.#settleClosed();
@@ -114,7 +114,7 @@ export class PodConnection implements Connection<PodConnection> {
     signal?.removeEventListener('abort', this.#settleClosed);
   }
 
-  /** Lets go of every connection, now. */
+  /** Releases every connection immediately. */
   release(reason: string): void {
     if (this.#released) return;
     this.#released = true;

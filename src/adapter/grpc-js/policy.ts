@@ -16,7 +16,7 @@ import { BalancerPicker } from './picker.js';
 import type { PodConnection } from './pod-connection.js';
 import { GrpcTransport } from './transport.js';
 
-/** What a channel's resolver gives its policy along. */
+/** What a channel's resolver passes to its policy. */
 export interface PolicyParts {
   readonly presence: ChannelPresence;
   readonly options: ResolvedGrpcOptions;
@@ -24,12 +24,12 @@ export interface PolicyParts {
   readonly args: ChannelOptions;
 }
 
-/** Where it does so: among the channel options; the prefix keeps it out of the arguments of subchannels. */
+/** The channel option for that; its prefix keeps it out of the arguments of subchannels. */
 export const partsKey: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.parts`;
 
 /**
- * The load balancing policy: owns one balancer from the first call, or the first after an idle time, to the next idle
- * time. Endpoints come from the balancer's own resolver; the list grpc-js passes is empty.
+ * The load balancing policy. It owns one balancer from the first call, or the first one after an idle time, until the next idle time.
+ * Endpoints come from the balancer's own resolver; the list grpc-js passes is empty.
  */
 export class EvenkeelPolicy implements experimental.LoadBalancer {
   readonly #helper: experimental.ChannelControlHelper;
@@ -57,7 +57,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     }
   }
 
-  // The balancer connects by itself and keeps its own pauses.
+  // The balancer connects by itself, with its own pauses.
   exitIdle(): void {}
   resetBackoff(): void {}
 
@@ -72,7 +72,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
   #cannot(details: string): boolean {
     const picker = new experimental.UnavailablePicker({ details });
     this.#helper.updateState(connectivityState.TRANSIENT_FAILURE, picker, details);
-    // True: the channel shall take the method configuration, so that calls get this far and hear why they fail.
+    // True: the channel accepts the method configuration, so that calls get this far and learn why they fail.
     return true;
   }
 }
@@ -85,7 +85,7 @@ class Running implements RunningPolicy, AttemptOwner {
   readonly #admission: Admission;
   readonly #transport: GrpcTransport;
   readonly #picker: BalancerPicker;
-  /** Undefined: no report is asked for. */
+  /** Undefined if no reports are requested. */
   readonly #asking: ReportAsking | undefined;
   #state: connectivityState = connectivityState.CONNECTING;
   #publishing = false;
@@ -118,7 +118,7 @@ class Running implements RunningPolicy, AttemptOwner {
         transport: this.#transport,
       });
     } catch (error) {
-      // What its picker asked for when it was tried out must not be done any more.
+      // The trial of its picker may have requested work, which must not be done any longer.
       this.#stopped = true;
       throw error;
     }
@@ -151,20 +151,20 @@ class Running implements RunningPolicy, AttemptOwner {
     this.#admission.close(this.#parts.presence.closedError());
   }
 
-  /** The channel goes idle or closes. Its connections are let go of before this returns. */
+  /** The channel goes idle or closes. Its connections are released before this returns. */
   stop(): void {
     this.#stopped = true;
     this.#parts.presence.sleeps(this);
     this.#admission.stop();
     this.#transport.release();
-    // Calls that still run are none of its business: they end as gRPC has it.
+    // Running calls are not affected: they end as gRPC decides.
     void this.balancer.close({ signal: AbortSignal.abort() });
   }
 
-  /** The picker as it was given; each time the balancer builds one, waiting calls may find a place. */
+  /** Wraps the given picker: each time the balancer builds one, waiting calls are tried again. */
   #watched(picker: PickerFactory): PickerFactory {
     return (set, previous, context) => {
-      // The set is of the one balancer that has this factory, so its connections are pods.
+      // Only this balancer has this factory, so the set's connections are pods.
       this.#admission.setChanged(set as never);
       return picker(set, previous, context);
     };
@@ -188,7 +188,7 @@ class Running implements RunningPolicy, AttemptOwner {
     also('resolveFailed', ({ error, stale }) => {
       if (!stale) this.#admission.resolveFailed(error);
     });
-    // Whether calls are turned away depends on whether every endpoint has failed.
+    // Calls fail only once every endpoint has failed.
     also('subchannelChanged', ({ to }) => {
       if (to === 'backoff') this.#schedule();
     });

@@ -1,10 +1,10 @@
 import { experimental, Metadata, status } from '@grpc/grpc-js';
 import type { EvenkeelError } from '../../index.js';
 
-/** Why calls are turned away. The code stands in the message calls get, and in their metadata as `evenkeel-code`. */
+/** Why calls fail. The code is in their message, and in their metadata as `evenkeel-code`. */
 export class Refusal {
   readonly error: EvenkeelError;
-  /** Whether calls that wait for ready are turned away, too. */
+  /** Whether calls that wait for ready fail too. */
   readonly final: boolean;
   readonly code: status;
   readonly details: string;
@@ -16,7 +16,7 @@ export class Refusal {
     this.details = `${error.message} (${error.code})`;
   }
 
-  /** What one call gets. Its metadata is its own: grpc-js writes into it. */
+  /** The result for one call. Its metadata is a copy, because grpc-js writes to it. */
   result(): experimental.PickResult {
     const { TRANSIENT_FAILURE, DROP } = experimental.PickResultType;
     const metadata = new Metadata();

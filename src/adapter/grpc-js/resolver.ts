@@ -6,12 +6,12 @@ import { type PolicyParts, partsKey } from './policy.js';
 import { CallConfigs, mergeServiceConfig, type ServiceConfig } from './service-config.js';
 import { authorityOf } from './target.js';
 
-/** What `channelOptions` hides among the options of grpc-js. */
+/** What `channelOptions` adds to the options of grpc-js. */
 export class HiddenOptions {
   /** The prefix keeps them out of the arguments of subchannels. */
   static readonly key: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel`;
   readonly options: ResolvedGrpcOptions;
-  /** Both are known where we made the channel ourselves. */
+  /** Both are known if evenkeel created the channel. */
   channel: Channel | undefined;
   closed = false;
 
@@ -26,8 +26,8 @@ export class HiddenOptions {
 }
 
 /**
- * What grpc-js takes for the resolver of a channel; one lives as long as the channel. It resolves nothing: it gives the
- * channel its policy, whose balancer looks for endpoints from the first call on, and the configuration of its methods.
+ * The resolver of a channel, for grpc-js; it lives as long as the channel. It resolves nothing: it gives the channel its policy, whose
+ * balancer looks for endpoints from the first call on, and its method configuration.
  */
 export class EvenkeelResolver implements experimental.Resolver {
   readonly #listener: experimental.ResolverListener;
@@ -41,7 +41,7 @@ export class EvenkeelResolver implements experimental.Resolver {
     this.#listener = listener;
     this.#hidden = channelOptions[HiddenOptions.key] as HiddenOptions | undefined;
     const options = this.#hidden?.options ?? resolveGrpcOptions();
-    // A target string that means nothing fails here, in the constructor of the client.
+    // An invalid target string fails here, in the constructor of the client.
     if (options.balancing.resolver === undefined) checkBalancingOptions({ resolver: target.path });
     this.#serviceConfig = mergeServiceConfig(channelOptions['grpc.service_config'], target.scheme as string);
     const presence = new ChannelPresence(target.path, {
@@ -56,11 +56,11 @@ export class EvenkeelResolver implements experimental.Resolver {
     return authorityOf(target.path);
   }
 
-  /** The channel stops being idle, or its policy is in trouble, which it looks after itself. */
+  /** The channel stops being idle, or its policy has a problem, which the policy handles itself. */
   updateResolution(): void {
     if (this.#awake || this.#isClosed()) return;
     this.#awake = true;
-    // Never within the call (the contract of gRPC's resolvers).
+    // Never synchronously (the contract of gRPC's resolvers).
     queueMicrotask(() => {
       if (this.#awake) this.#report();
     });
@@ -88,7 +88,7 @@ export class EvenkeelResolver implements experimental.Resolver {
   #wake(): boolean {
     const channel = this.#hidden?.channel;
     if (channel !== undefined) channel.getConnectivityState(true);
-    // Of a channel somebody else made we only know that it is not closed before it first stopped.
+    // A channel created elsewhere is only known not to be closed before it first stopped.
     else if (this.#destroyed) return false;
     else this.updateResolution();
     return true;

@@ -5,28 +5,28 @@ import { BalancedCall, MethodHistory } from './balanced-call.js';
 type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
 type MethodConfig = CallConfig['methodConfig'];
 type ServiceConfigOrError = NonNullable<Parameters<experimental.ResolverListener>[2]>;
-/** What grpc-js makes of a `grpc.service_config`. */
+/** A `grpc.service_config` parsed by grpc-js. */
 export type ServiceConfig = Extract<ServiceConfigOrError, { ok: true }>['value'];
 
-/** A service config as JSON has it; grpc-js has checked it when the channel was created. */
+/** A service config as JSON; grpc-js checked it when the channel was created. */
 interface RawServiceConfig extends Omit<Partial<ServiceConfig>, 'methodConfig'> {
   readonly methodConfig?: readonly (Omit<MethodConfig, 'timeout'> & {
     readonly timeout?: string | MethodConfig['timeout'];
   })[];
 }
 
-/** What is kept of a method. */
+/** What is remembered about a method. */
 interface Method {
   readonly config: MethodConfig;
   readonly history: MethodHistory;
 }
 
-/** Methods that are remembered. */
+/** How many methods are remembered. */
 const MAX_REMEMBERED = 1_000;
 
 /**
- * The user's `grpc.service_config` with `policy` as the first load balancing policy. gRPC takes the first one it knows, so
- * one the user wrote down is left standing behind, unless it names `policy` itself.
+ * The user's `grpc.service_config` with `policy` as the first load balancing policy. gRPC uses the first one it knows, so the user's own
+ * stays behind it, unless it names `policy` itself.
  */
 export function mergeServiceConfig(json: string | undefined, policy: string): ServiceConfig {
   const raw = (json ? JSON.parse(json) : {}) as RawServiceConfig;
@@ -70,7 +70,7 @@ export class CallConfigs implements experimental.ConfigSelector {
     const call = new BalancedCall(method.history, this.#clock);
     return {
       methodConfig: method.config,
-      // grpc-js hands it to the picker as it is, for every attempt of this call.
+      // grpc-js passes it to the picker unchanged, for every attempt of this call.
       pickInformation: call as unknown as CallConfig['pickInformation'],
       status: status.OK,
       dynamicFilterFactories: [call],

@@ -1,9 +1,9 @@
 import { optionError } from '../kit/index.js';
 
-/** Schemes of target strings; what stands before the first colon otherwise is a host. */
+/** Schemes of target strings; anything else before the first colon is a host. */
 const SCHEMES = ['kubernetes', 'dns', 'static'];
 
-/** Checks what a user may give for the Service. Throws EVENKEEL_OPTION. */
+/** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
 export function checkService(service: unknown): string {
   if (typeof service !== 'string' || !/^[^\s/?#@]+$/.test(service)) {
     throw optionError('service', 'a Service such as orders.shop:50051', service);
@@ -12,8 +12,8 @@ export function checkService(service: unknown): string {
 }
 
 /**
- * `:authority` and the name TLS asks for, regardless of the pod: the Service's own host and port. A port that is a name is left
- * out, since an authority cannot hold one; of a static list it is the first address.
+ * `:authority` and the name for TLS: the Service's own host and port, whatever the pod. A named port is left out, because an authority
+ * cannot contain one; for a static list it is the first address.
  */
 export function authorityOf(service: string): string {
   const [scheme = '', ...rest] = service.split(':');

@@ -12,7 +12,7 @@ export class GrpcTransport implements Transport<PodConnection> {
   readonly #connections = new Set<PodConnection>();
   #released = false;
 
-  /** @param grew Told that a pod can take more calls than before. */
+  /** @param grew Called when a pod can take more calls than before. */
   constructor(
     helper: experimental.ChannelControlHelper,
     args: ChannelOptions,
@@ -48,8 +48,8 @@ export class GrpcTransport implements Transport<PodConnection> {
   }
 
   /**
-   * Lets go of every connection within this turn: a channel that closes has grpc-js drop unused subchannels right after
-   * its policy was destroyed, and what is still held then stays open for up to 10 s.
+   * Releases every connection within this turn. When a channel closes, grpc-js drops unused subchannels right after its policy was
+   * destroyed; connections that are still held then stay open for up to 10 s.
    */
   release(): void {
     this.#released = true;

@@ -1,13 +1,13 @@
 /** Just enough of the protobuf wire format to read two small, stable messages without a dependency. */
 
-/** One field: a number for varint and fixed64 (read as a double), bytes for what has a length; fixed32 is passed over. */
+/** One field: a number for varint and fixed64 (read as a double), bytes for length-delimited fields; fixed32 is skipped. */
 type FieldVisitor = (field: number, value: number | Buffer) => void;
 
-/** Calls `visit` for each field, in order. Throws a RangeError for bytes that are no message. */
+/** Calls `visit` for each field, in order. Throws a RangeError for an invalid message. */
 export function readFields(message: Buffer, visit: FieldVisitor): void {
   let at = 0;
   const varint = (): number => {
-    // Numbers beyond 2^53 lose precision; none of what we read is that large.
+    // Numbers beyond 2^53 lose precision; no field we read is that large.
     let value = 0;
     for (let factor = 1; ; factor *= 128) {
       const byte = message.readUInt8(at++);
@@ -44,7 +44,7 @@ export function readFields(message: Buffer, visit: FieldVisitor): void {
   }
 }
 
-/** The last varint of a field; undefined when there is none. */
+/** The last varint of a field; undefined if there is none. */
 export function readVarintField(message: Buffer, wanted: number): number | undefined {
   let found: number | undefined;
   readFields(message, (field, value) => {

@@ -1,13 +1,13 @@
 import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../index.js';
 import { addressMark, notBegunHeader, parseLoadReport } from '../kit/index.js';
 
-/** Longest wait a Retry-After is believed, in ms. */
+/** The longest Retry-After that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-/** One header of an answer, by its name in lower case. */
+/** Reads a response header by its lower-case name. */
 export type HeaderOf = (name: string) => unknown;
 
-/** What the load report header of an answer says; undefined if there is none, or nothing that can be read. */
+/** The load report in a response's headers; undefined if there is none, or it is invalid. */
 export function reportOf(header: unknown): LoadReport | undefined {
   return typeof header === 'string' ? parseLoadReport(header) : undefined;
 }
@@ -46,11 +46,11 @@ function outcomeOfStatus(status: number, header: HeaderOf): Outcome {
 }
 
 /**
- * Retry-After in ms: seconds, or a date, taken relative to the answer's own Date so that nobody's clock matters.
+ * Retry-After in ms: seconds, or a date, taken relative to the response's own Date header, so that clocks need not agree.
  * Source: RFC 9110, 10.2.3.
  */
 export function parseRetryAfter(retryAfter: unknown, date: unknown): number | undefined {
-  // A header that came twice is a list.
+  // A repeated header is a list.
   if (typeof retryAfter !== 'string') return undefined;
   const text = retryAfter.trim();
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(String(date));

@@ -1,7 +1,7 @@
 import { EvenkeelError, endpointAddress, isEvenkeelError, type Lease } from '../../index.js';
 import type { TriedEndpoints } from '../kit/index.js';
 
-/** A call, or one of its attempts, as its deadline finds it. */
+/** A call, or one of its attempts, at its deadline. */
 interface Running {
   readonly lease: Lease<unknown> | undefined;
   readonly stage: 'waiting' | 'connecting' | 'sent' | 'answered';
@@ -15,7 +15,7 @@ export interface MissedDeadline {
   readonly tried: TriedEndpoints<unknown> | undefined;
 }
 
-/** The error at a deadline: which endpoint it waited for, how far the request got, and where it was tried before. */
+/** The error at a deadline: the endpoint it waited for, how far the request got, and where it was tried before. */
 export function deadlineError({ origin, method, limitMs, running, tried }: MissedDeadline): EvenkeelError {
   const now = running.map(describe).join(' and ');
   const present = new Set(running.map(({ lease }) => lease?.subchannel));

@@ -7,34 +7,34 @@ import { checkAskedTls, type TlsOption } from './tls-options.js';
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
-  /** Whose name is put in SNI and checked in the certificate; the endpoint's address is only dialled. */
+  /** The name sent in SNI and checked in the certificate; the endpoint's address is only dialed. */
   readonly origin: URL;
   readonly connectTimeoutMs: number;
   readonly tcpKeepAliveMs: number;
   readonly allowH2: boolean;
   readonly tls: TlsOption;
   readonly clock: Clock;
-  /** The errors of the adapter for what no system call reports. */
+  /** Errors of the adapter for failures that no system call reports. */
   readonly errors: DialErrors;
 }
 
-/** How an adapter calls the two ends of a dial that have no error of the system. */
+/** Creates an adapter's errors for the two failures of a dial without a system error. */
 export interface DialErrors {
   /** It took too long. */
   timedOut(message: string): Error;
-  /** The other side closed before the connection stood. */
+  /** The other side closed before the connection was established. */
   closed(message: string): Error;
 }
 
-/** The host and port a mock takes a socket to be for. */
+/** The host and port a mock associates with a socket. */
 export interface Shown {
   readonly host: string;
   readonly port: number;
 }
 
 /**
- * Called exactly once, never before `dial` has returned. The socket is the one `dial` returned, but for one case: where a
- * function is still asked for TLS settings, that was the plain one underneath.
+ * Called exactly once, never before `dial` has returned. The socket is the one `dial` returned, with one exception: while a function
+ * is still providing TLS settings, `dial` returned the plain socket underneath.
  */
 export type Dialled = (error: Error | undefined, socket: Socket) => void;
 
@@ -42,10 +42,10 @@ export type Dialled = (error: Error | undefined, socket: Socket) => void;
 const TCP_HIGH_WATER_MARK = 64 * 1024;
 const TLS_HIGH_WATER_MARK = 16 * 1024;
 
-/** The share of the connect timeout a function may take: it must end before any other watcher of that timeout. */
+/** The share of the connect timeout a function may take, so that it ends before anything else watching that timeout. */
 const ASK_RATIO = 0.9;
 
-/** An option of every socket that its types leave out. */
+/** A socket option missing from Node's types. */
 interface SizedBuffer {
   readonly highWaterMark: number;
 }
@@ -57,12 +57,12 @@ export function isDialError(error: Error): boolean {
   return dialErrors.has(error);
 }
 
-/** Whether `error` says that the endpoint speaks none of the versions of HTTP that were offered: nothing else is wrong with it. */
+/** Whether `error` says that the endpoint supports none of the offered versions of HTTP; nothing else is wrong with it. */
 export function isProtocolError(error: Error & { readonly code?: unknown }): boolean {
   return error.code === 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL';
 }
 
-/** Finds the address of an endpoint behind another name; over TLS nothing else can be put in its place. */
+/** Resolves any name to an endpoint's address. Over TLS there is no other way to dial it under the Service's name. */
 function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
   return (host, { all }, found) => {
     const family = isIP(address);
@@ -74,24 +74,23 @@ function lookupOf({ address, port }: Endpoint, shown: Shown): LookupFunction {
   };
 }
 
-/** The name TLS puts in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
+/** The name TLS sends in SNI and checks: the Service's, without the dot that makes a DNS name absolute. */
 export function tlsName(origin: URL, tls: ConnectionOptions): string | undefined {
   if (tls.servername !== undefined) return tls.servername;
   const host = bareHost(origin);
   return isIP(host) === 0 ? host : undefined;
 }
 
-/** The host of a URL as one would dial it: no brackets, no final dot. */
+/** The host of a URL in the form to dial: no brackets, no final dot. */
 export function bareHost(url: URL): string {
   return url.hostname.replace(/^\[(.*)\]$/, '$1').replace(/\.$/, '');
 }
 
 /**
- * A function that opens sockets to one endpoint. Ours rather than undici's connector, which cannot be called off,
- * rounds its time-out up to a second and keeps TLS sessions per name: here they are kept per endpoint, so that a new
- * pod behind an old address never sees them (U7).
+ * Opens sockets to one endpoint. undici's connector is not used, because it cannot be canceled, rounds its timeout up to a second and
+ * keeps TLS sessions per name. Here they are kept per endpoint, so that a new pod with an old address never sees them (U7).
  *
- * @param shown What a mock that stands in front of sockets sees in place of the endpoint.
+ * @param shown What a mock of sockets sees in place of the endpoint.
  */
 export function dialler(
   endpoint: Endpoint,
@@ -102,13 +101,13 @@ export function dialler(
   const secure = origin.protocol === 'https:';
   const address = { host: endpoint.address, port: endpoint.port };
   const target = shown === undefined ? address : { ...shown, lookup: lookupOf(endpoint, shown) };
-  /** The last one, and the settings it was agreed on with: it is proof of the certificate we showed then. */
+  /** The last TLS session, and the settings it was made with: it proves which certificate we presented. */
   let session: { readonly data: Buffer; readonly tls: ConnectionOptions } | undefined;
 
   const openPlain = (): Socket => {
     const settings: TcpNetConnectOpts & SizedBuffer = { ...target, highWaterMark: TCP_HIGH_WATER_MARK, noDelay: true };
     const socket = connectTcp(settings);
-    // By now a mock has read them. It dials by them what it lets through, and then the port may be another.
+    // A mock has read these by now. It dials with them if it lets the request through, and then the port may be another.
     if (shown !== undefined) Object.assign(settings, address, { lookup: undefined });
     return socket;
   };
@@ -135,7 +134,7 @@ export function dialler(
 
   return (dialled) => {
     let settled = false;
-    /** Until a function that was asked has answered. */
+    /** While a function is providing TLS settings. */
     let asking: Timer | undefined;
     const settle = (error: Error | undefined, socket: Socket): void => {
       if (settled) return;
@@ -144,7 +143,7 @@ export function dialler(
       asking?.cancel();
       if (error !== undefined) {
         explain(error, endpoint, allowH2);
-        // That of a function says nothing of the endpoint.
+        // An error of the function says nothing about the endpoint.
         if (!isAskedError(error) && !isPodLeftError(error) && !isProtocolError(error)) dialErrors.add(error);
       }
       dialled(error, socket);
@@ -152,7 +151,7 @@ export function dialler(
     /** @param first What `dial` returned. */
     const follow = (socket: Socket, opened: string | undefined, first: Socket): Socket => {
       if (opened !== undefined) socket.once(opened, () => settle(undefined, socket));
-      // Stays for the socket's life, so that no error finds nobody listening while the socket changes hands.
+      // Stays for the socket's life, so that no error is unhandled while the socket changes owners.
       socket.on('error', (error) => settle(error, first));
       socket.once('close', () => {
         if (!settled) settle(errors.closed(`${endpointAddress(endpoint)} closed while connecting`), first);
@@ -172,14 +171,14 @@ export function dialler(
         .then((answer) => {
           asking?.cancel();
           if (plain.destroyed) return;
-          // From here on nothing else here reads or ends it.
+          // From here on this code neither reads nor ends it.
           const over = refused(() => openSecure(answer, plain));
           follow(over, 'secureConnect', plain);
         })
         .catch((error) => plain.destroy(error));
       return plain;
     };
-    /** What Node throws for settings a function returned. */
+    /** The error for settings of a function that Node does not accept. */
     const refused = (open: () => Socket): Socket => {
       try {
         return open();
@@ -209,10 +208,10 @@ export function dialler(
   };
 }
 
-/** What OpenSSL says of an answer that is not TLS. */
+/** OpenSSL's codes for a peer that does not speak TLS. */
 const NO_TLS: ReadonlySet<unknown> = new Set(['ERR_SSL_WRONG_VERSION_NUMBER', 'ERR_SSL_PACKET_LENGTH_TOO_LONG']);
 
-/** Says what the likeliest mistake is where the library below has only its own words. The code stays. */
+/** Adds the most likely mistake to a message of OpenSSL. The code stays. */
 function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint, allowH2: boolean): void {
   const address = endpointAddress(endpoint);
   if (isProtocolError(error)) {

@@ -1,15 +1,15 @@
 import { checkString } from '../kit/index.js';
 
-/** Reads a header of a request, by its name in lower case; a list for one that comes several times. */
+/** Reads a request header by its lower-case name; a list if it is repeated. */
 export type RequestHeader<R> = (request: R, name: string) => unknown;
 
-/** A `key` for hash pickers: what a header of the request says; undefined = it has none. Throws EVENKEEL_OPTION. */
+/** A `key` for hash pickers: the value of a request header; undefined if there is none. Throws EVENKEEL_OPTION. */
 export function keyOfHeader<R>(name: string, header: RequestHeader<R>): (request: R) => string | undefined {
   const wanted = checkString('headerKey()', name).toLowerCase();
   return (request) => textOf(header(request, wanted), ', ');
 }
 
-/** The same of a cookie. Its name is a matter of case, its value is taken as it stands, without the quotes around it. */
+/** The same for a cookie. Its name is case-sensitive; its value is used unchanged, without surrounding quotes. */
 export function keyOfCookie<R>(name: string, header: RequestHeader<R>): (request: R) => string | undefined {
   const wanted = checkString('cookieKey()', name);
   return (request) => {

@@ -3,31 +3,31 @@ import { type Balancer, createEndpoint, type Endpoint, outcomes } from '../../in
 import { afterPendingIo } from '../kit/index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
 
-/** What nock 15 and msw 3 share: `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
+/** nock 15 and msw 3 both use `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
 interface Mocking {
   readonly __MSW_INTERCEPTORS_REGISTRY?: ReadonlyMap<symbol, { readonly readyState?: unknown }>;
 }
 const socketInterceptor = Symbol.for('socket-interceptor');
 
 /**
- * Whether a library mocks HTTP in this process by standing in front of its sockets. It knows a request by the host and
- * port its socket was opened to, and knows nothing of sockets that are older than itself: behind our connections to pods
- * it would match nothing, and the pods would be asked. Asked for every request, since mocks come and go.
+ * Whether a library mocks HTTP in this process by intercepting sockets. It identifies a request by the host and port its socket was
+ * opened to, and does not see sockets that are older than the mock. With our connections to pods it would match nothing, and the pods
+ * would get the request. Called for every request, because mocks come and go.
  */
 export function socketsAreMocked(): boolean {
   const registry = (globalThis as Mocking).__MSW_INTERCEPTORS_REGISTRY;
   return registry !== undefined && registry.get(socketInterceptor)?.readyState === 'ACTIVE';
 }
 
-/** What a request of a client asks for: the Service, as the request names it. */
+/** The host and port a request names. */
 export interface Asked {
   readonly host: string;
   readonly port: number;
 }
 
 /**
- * Opens sockets that a mock takes for sockets to the Service. What it lets through goes to a pod, if one is known by then,
- * else to the Service's own name.
+ * Opens sockets that a mock takes for sockets to the Service. Requests it lets through go to a pod if one is known, otherwise to the
+ * Service's own name.
  */
 export class MockedDial {
   readonly #balancer: Balancer<unknown>;
@@ -45,7 +45,7 @@ export class MockedDial {
     else this.#open(asked, dialled);
   }
 
-  /** Opens a socket to a pod, or to the Service's own name, for a mock that asks no more of an Agent than that. */
+  /** Opens a socket to a pod, or to the Service's own name, for a mock that uses an Agent only for that. */
   connectToPod(asked: Asked): Socket {
     const endpoint = this.#anyPod() ?? createEndpoint({ address: asked.host, port: asked.port });
     return dialler(endpoint, this.#options)(() => {});
@@ -63,7 +63,7 @@ export class MockedDial {
       lease.end(outcomes.notStarted);
       return lease.endpoint;
     }
-    // None is connected, which is no matter here.
+    // None is connected, which does not matter here.
     const [known] = this.#balancer.snapshot().endpoints;
     if (known === undefined) return undefined;
     const { hostname, port } = new URL(`http://${known.address}`);

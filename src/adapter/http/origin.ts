@@ -1,9 +1,9 @@
 import { EvenkeelError } from '../../index.js';
 import { optionError } from '../kit/index.js';
 
-/** The domain of a cluster whose administrator chose none. */
+/** The default cluster domain. */
 const DEFAULT_DOMAIN = 'cluster.local';
-/** Origins other than the plain one, remembered with the answer; more are worked out anew. */
+/** How many origins are remembered with their result; others are matched again each time. */
 const MAX_REMEMBERED = 1_000;
 
 /** An `http:` or `https:` URL of a Service and nothing more. Throws EVENKEEL_OPTION. */
@@ -18,7 +18,7 @@ export function serviceOrigin(name: string, value: unknown): URL {
   }
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw optionError(name, expected, String(value));
   if (url.username !== '' || url.password !== '') {
-    // The value is not repeated: it holds a password.
+    // The value is not repeated, because it contains a password.
     throw new EvenkeelError('EVENKEEL_OPTION', `${name} must be ${expected}, without credentials`);
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
@@ -45,10 +45,10 @@ function serviceName(hostname: string): ServiceName | undefined {
 /**
  * Which origins are the one of a target. Short and full names of a Service count as one (`orders.shop`,
  * `orders.shop.svc`, `orders.shop.svc.cluster.local`, each with or without a final dot); scheme and port must be the
- * same. Anything else is another server, which must not receive what was meant for this one, nor the reverse.
+ * same. Anything else is another server: neither may receive requests meant for the other.
  */
 export class OriginMatcher {
-  /** As a URL prints it; what nearly every request names. */
+  /** In the form a URL prints, which nearly every request uses. */
   readonly origin: string;
   readonly #target: URL;
   readonly #service: ServiceName | undefined;
@@ -62,7 +62,7 @@ export class OriginMatcher {
     this.#domain = this.#service?.domain ?? clusterDomain;
   }
 
-  /** Learns the domain of the cluster, if the target does not name it. */
+  /** Sets the cluster's domain, if the target does not name it. */
   learnDomain(domain: string): void {
     if (this.#service?.domain !== undefined || domain === this.#domain) return;
     this.#domain = domain;

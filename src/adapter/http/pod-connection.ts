@@ -6,38 +6,38 @@ import { type DialOptions, dialler } from './dial.js';
 import { dialFirst, PodLink } from './pod-link.js';
 import { shownCertificate } from './shown-certificate.js';
 
-/** What the connection of every HTTP adapter is made of. */
+/** The parts of an HTTP adapter's connection. */
 export interface PodConnectionParts {
   readonly endpoint: Endpoint;
   readonly dial: DialOptions;
-  /** Sockets at most, and so requests at once over HTTP/1.1. */
+  /** Maximum sockets, and so concurrent requests over HTTP/1.1. */
   readonly connections: number;
   readonly healthPath: string | undefined;
-  /** How often a function that is asked for TLS settings is asked while this is open, in ms; Infinity = never. */
+  /** How often a `tls` function is also called while this is open, in ms; Infinity = never. */
   readonly credentialsRefreshMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
 }
 
-/** The HTTP client an adapter gives the sockets of one pod to. */
+/** The HTTP client of an adapter that uses the sockets of one pod. */
 export interface PodUser<C> {
   readonly handle: C;
-  /** Asks for `path` and resolves with the status once the answer is complete. */
+  /** Sends a GET for `path` and resolves with the status once the response is complete. */
   ask(path: string, signal: AbortSignal): Promise<number | undefined>;
-  /** Takes no new request and lets those that run end; resolves when no socket is left. Never rejects. */
+  /** Accepts no new request and lets running ones finish; resolves when no socket is left. Never rejects. */
   finish(): Promise<void>;
-  /** Ends what runs, also when `finish` is under way. */
+  /** Cuts running requests, also during `finish`. */
   cut(): void;
 }
 
 /** How an adapter uses a pod whose first socket is open. */
 export interface PodUse<C> {
-  /** Requests at once on a pod that speaks what was agreed on over this socket. */
+  /** Concurrent requests on a pod with the protocol negotiated on this socket. */
   capacity(first: Socket): number;
   user(link: PodLink, first: Socket): PodUser<C>;
 }
 
-/** Opens the first socket to an endpoint and wraps it. Rejects with what went wrong; after an abort nothing is open. */
+/** Opens the first socket to an endpoint and wraps it. Rejects with the reason; after an abort nothing stays open. */
 export async function openPodConnection<C>(
   parts: PodConnectionParts,
   use: PodUse<C>,
@@ -60,7 +60,7 @@ export async function openPodConnection<C>(
   return connection;
 }
 
-/** Over the function that is asked for TLS settings, if there is one and it may answer otherwise one day. */
+/** Watches the `tls` function, if there is one and it is to be called again. */
 function watchOf({ endpoint, dial, credentialsRefreshMs, clock, rng }: PodConnectionParts): TlsWatch | undefined {
   const { tls, origin } = dial;
   if (typeof tls !== 'function' || origin.protocol !== 'https:' || !Number.isFinite(credentialsRefreshMs))
@@ -129,7 +129,7 @@ export class PodConnection<C> implements Connection<C> {
     this.#link.returned();
   }
 
-  /** With `healthPath`, asks for it and wants a status below 400; else opens a socket to see whether the pod accepts. */
+  /** GETs `healthPath` and expects a status below 400; without it, checks whether the pod accepts a connection. */
   async ping(signal: AbortSignal): Promise<void> {
     const path = this.#healthPath;
     signal.throwIfAborted();

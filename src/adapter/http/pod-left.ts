@@ -2,13 +2,13 @@ import { type Endpoint, endpointAddress } from '../../index.js';
 
 const podLeftErrors = new WeakSet<Error>();
 
-/** Marks an error that says of a request that its pod left the Service before anything of it was sent. */
+/** Marks an error: the pod left the Service before anything of the request was sent. */
 export function asPodLeftError<E extends Error>(error: E): E {
   podLeftErrors.add(error);
   return error;
 }
 
-/** Whether `error` says so: nothing of the request was sent. */
+/** Whether `error` is marked so: nothing of the request was sent. */
 export function isPodLeftError(error: Error): boolean {
   return podLeftErrors.has(error);
 }
@@ -17,8 +17,8 @@ export function podLeftMessage(endpoint: Endpoint): string {
   return `${endpointAddress(endpoint)} left the Service before the request was sent`;
 }
 
-/** What a dial is given up with whose pod has left. */
+/** The error of a dial that was canceled because its pod has left. */
 export function dialLeftError(endpoint: Endpoint): Error {
-  // A code of the system's: undici would dial again after an error of a socket of its own.
+  // A system error code: after an error of its own kind undici would dial again.
   return asPodLeftError(Object.assign(new Error(podLeftMessage(endpoint)), { code: 'ECONNABORTED' }));
 }

@@ -5,35 +5,35 @@ import { type Dialled, isProtocolError } from './dial.js';
 import { dialLeftError, isPodLeftError } from './pod-left.js';
 import { PodSockets } from './pod-sockets.js';
 
-/** What a `PodLink` is made of. */
+/** The parts of a `PodLink`. */
 export interface PodLinkParts {
   readonly endpoint: Endpoint;
   readonly dial: (dialled: Dialled) => Socket;
-  /** Open, and set aside for the first request. */
+  /** The open socket for the first request. */
   readonly first: Socket;
-  /** Requests at once while nothing is wrong. */
+  /** Concurrent requests while the pod works. */
   readonly capacity: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The pod is gone: `closed` has settled, what the adapter still holds is to be closed. */
+  /** The pod is gone: `closed` has settled, and the adapter must close what it still holds. */
   gone(): void;
 }
 
 /** A socket the other side closes while idle is opened again ahead of the next request at most this often, in ms. */
 const REOPEN_MS = 30_000;
-/** By how much of itself that pause is lengthened at random, so that clients do not move in step. */
+/** The random share added to that pause, so that clients do not move in step. */
 const REOPEN_SPREAD = 0.2;
 /**
- * How long a pod that works but accepts no further connection is held to those it has, in ms. Its backlog is full, or our machine is at
- * its limit: unlike a database, which counts its connections and opens more one by one (`ConnectionCap` of mysql2), it has room
- * again as soon as it accepts one, so that lifts the limit at once.
+ * How long a pod that works but accepts no further connection is limited to the ones it has, in ms. Its backlog is full, or our own
+ * machine is at its limit. A pod that accepts one connection can take more, so that lifts the limit. (A database counts its
+ * connections, and is tried one by one: `ConnectionCap` of mysql2.)
  */
 const CAPPED_MS = 5_000;
 
-/** Errors of our own machine, not of the pod: no file descriptor, port or memory left for one more socket. */
+/** Errors of our own machine, not of the pod: no file descriptor, port or memory left for another socket. */
 const LOCAL_CODES: ReadonlySet<string> = new Set(['EMFILE', 'ENFILE', 'ENOBUFS', 'ENOMEM', 'EADDRNOTAVAIL', 'EACCES']);
 
-/** Opens the first socket to a pod. Rejects with what went wrong; after an abort nothing is open. */
+/** Opens the first socket to a pod. Rejects with the reason; after an abort nothing stays open. */
 export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSignal): Promise<Socket> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {
@@ -57,8 +57,8 @@ export function dialFirst(dial: (dialled: Dialled) => Socket, signal: AbortSigna
 }
 
 /**
- * What the fate of its sockets says about one pod: how much it takes, whether it is leaving, whether it is gone. The
- * sockets are an HTTP client's to use; here they are only opened, counted and judged.
+ * Judges one pod by its sockets: its capacity, whether it is leaving, whether it is gone. An HTTP client uses the sockets; here they are
+ * only opened, counted and watched.
  */
 export class PodLink {
   readonly sockets: PodSockets;
@@ -70,7 +70,7 @@ export class PodLink {
   #cappedTimer: Timer | undefined;
   #reopenTimer: Timer | undefined;
   #reopenedAtMs: number;
-  /** Bytes received when we last looked whether the pod is still there. */
+  /** Bytes received at the last check whether the pod is still there. */
   #receivedAtCheck = 0;
   #checking = false;
   /** A request died with its socket while others were still open. */
@@ -78,7 +78,7 @@ export class PodLink {
   #closing = false;
   /** The pod left the Service. */
   #left = false;
-  /** Sockets that connect for a request that waits. */
+  /** Sockets that are connecting for a waiting request. */
   readonly #awaited = new Set<Socket>();
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
@@ -107,16 +107,16 @@ export class PodLink {
   }
 
   /**
-   * Opens a socket for a request that waits for it. Fails with `dialLeftError` if the pod has left, or leaves meanwhile.
+   * Opens a socket for a waiting request. Fails with `dialLeftError` if the pod has left, or leaves meanwhile.
    *
-   * @param dial How, where not as all others.
+   * @param dial How to open it. @defaultValue as all others
    */
   dial(dialled: Dialled, dial?: (dialled: Dialled) => Socket): void {
     const receivedBefore = this.sockets.received;
     const socket = this.sockets.connect((error, opened) => {
-      // Not what was opened: TLS may have come on top of what was dialled.
+      // Not the opened socket: TLS may have wrapped the dialed one.
       this.#awaited.delete(socket);
-      // First, so that a retry on another pod finds this pod already judged.
+      // First, so that this pod is already judged when the request is retried.
       if (error === undefined) this.#accepted();
       else if (!isPodLeftError(error) && !isProtocolError(error)) {
         this.#refused(error, this.sockets.received > receivedBefore, dial === undefined);
@@ -127,7 +127,7 @@ export class PodLink {
     if (this.#left) socket.destroy(dialLeftError(this.#parts.endpoint));
   }
 
-  /** The pod left the Service: requests that wait for a socket go elsewhere at once. */
+  /** The pod left the Service: requests waiting for a socket move to another pod. */
   left(): void {
     this.#left = true;
     for (const socket of this.#awaited) socket.destroy(dialLeftError(this.#parts.endpoint));
@@ -138,7 +138,7 @@ export class PodLink {
     this.#left = false;
   }
 
-  /** Whether the pod accepts a connection. The socket is kept if none is kept yet. */
+  /** Whether the pod accepts a connection. The socket is kept if there is no spare one yet. */
   connectProbe(signal: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
       this.sockets.connectAhead((error, socket) => {
@@ -154,8 +154,8 @@ export class PodLink {
   }
 
   /**
-   * A request died with its socket. If that was the last one the pod may be gone: look at once, and until we know let
-   * only one request at a time go there. One, not none: callers who wait are woken when a call ends.
+   * A request died with its socket. If that was the last socket, the pod may be gone: check immediately, and until the result is known
+   * send it one request at a time. One rather than none, because waiting callers are woken when a call ends.
    */
   lost(error: Error): void {
     if (this.#closing || this.#checking) return;
@@ -165,7 +165,7 @@ export class PodLink {
     }
     if (this.sockets.connecting > 0) return; // its end will tell
     if (this.sockets.received === this.#receivedAtCheck) {
-      // It accepted but never said a word: opening more would be a loop.
+      // It accepted but never sent a byte: opening more would be a loop.
       this.#gone(error);
       return;
     }
@@ -175,12 +175,12 @@ export class PodLink {
     this.#reopen();
   }
 
-  /** The pod asked for no more: it takes no new call, running ones finish. */
+  /** The pod wants no more requests: it gets no new call, running ones finish. */
   leave(): void {
     this.#settleLeaving();
   }
 
-  /** The connection is being closed: nothing is opened or judged any more. */
+  /** The connection is being closed: nothing is opened or judged any longer. */
   stop(): void {
     this.#closing = true;
     this.#reopenTimer?.cancel();
@@ -188,13 +188,13 @@ export class PodLink {
     this.sockets.dropSpare();
   }
 
-  /** Resolves when no socket is left; the connection has then closed in order. */
+  /** Resolves when no socket is left; the connection is then closed cleanly. */
   async finished(): Promise<void> {
     await this.sockets.allClosed();
     this.#settleClosed(undefined);
   }
 
-  /** All connections are closed. The client's own objects notice by themselves. */
+  /** All connections are closed. The client notices by itself. */
   #gone(error: Error): void {
     this.#settleClosed(error);
     this.#parts.gone();
@@ -213,15 +213,14 @@ export class PodLink {
   }
 
   /**
-   * The pod took no further connection. It is gone if no other is left. If others are, it is shutting down (its
-   * listener is closed, what it has it finishes), unless they still brought bytes during the probe: then only its
-   * backlog is full, or our own machine is at its limit, and more connections would make that worse. With `caps` it is
-   * then held to those it has.
+   * The pod refused a further connection. It is gone if no other is left. If others are, it is shutting down (its listener is closed,
+   * and it finishes running requests), unless they received bytes during the probe: then only its backlog is full, or our own machine
+   * is at its limit, and more connections would make that worse. With `caps` it is limited to the ones it has.
    */
   #refused(error: Error, receiving: boolean, caps = true): void {
     if (this.#closing) return;
     if (this.sockets.open === 0) {
-      // Also while others connect: callers who have nowhere else to go could keep it so for ever.
+      // Also while others connect: callers without another pod could otherwise keep it in this state forever.
       this.#gone(error);
       return;
     }
@@ -234,7 +233,7 @@ export class PodLink {
     } else this.#settleLeaving();
   }
 
-  /** No socket is left. After an ordinary end (idle, or brought about by us) the next request may open one. */
+  /** No socket is left. After an ordinary end (idle, or closed by us) the next request may open one. */
   #emptied(failure: Error | undefined): void {
     if (this.#closing || this.#checking) return;
     const suspect = failure ?? this.#suspectError;

@@ -5,15 +5,15 @@ import type { Dialled } from './dial.js';
 /** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
   readonly #dial: (dialled: Dialled) => Socket;
-  /** The last one ended; with the error of the system that ended it, if it was one. */
+  /** The last socket ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
-  /** Not yet closed: in use, upgraded, set aside or still connecting. */
+  /** Sockets that are not closed: in use, upgraded, spare or still connecting. */
   readonly #sockets = new Set<Socket>();
-  /** Those of `#sockets` that are still connecting. */
+  /** The ones that are still connecting. */
   readonly #connecting = new Set<Socket>();
-  /** Open, used by nobody, watched. */
+  /** Open, unused and watched. */
   #spare: Socket | undefined;
-  /** Bytes received on sockets that are closed by now. */
+  /** Bytes received on sockets that are closed now. */
   #receivedBefore = 0;
   #allClosed: (() => void) | undefined;
 
@@ -35,7 +35,7 @@ export class PodSockets {
     return this.#spare !== undefined;
   }
 
-  /** Bytes received since the beginning, on all of them. */
+  /** Bytes received since the beginning, on all sockets. */
   get received(): number {
     let received = this.#receivedBefore;
     for (const socket of this.#sockets) received += socket.bytesRead;
@@ -43,14 +43,14 @@ export class PodSockets {
   }
 
   /**
-   * Opens one for a request that waits for it.
+   * Opens a socket for a waiting request.
    *
-   * @param dial How, where not as all others.
+   * @param dial How to open it. @defaultValue as all others
    */
   connect(dialled: Dialled, dial: (dialled: Dialled) => Socket = this.#dial): Socket {
     const socket = dial((error, opened) => {
       this.#connecting.delete(socket);
-      // TLS over a socket that was dialled plain takes its place.
+      // TLS wraps the dialed socket and takes its place.
       if (error !== undefined || opened !== socket) this.#sockets.delete(socket);
       if (error === undefined && opened !== socket) this.add(opened);
       dialled(error, opened);
@@ -60,7 +60,7 @@ export class PodSockets {
     return socket;
   }
 
-  /** Opens one no request waits for: it does not keep the process alive. When `signal` aborts it is given up. */
+  /** Opens a socket no request is waiting for: it does not keep the process alive. `signal` cancels it. */
   connectAhead(dialled: Dialled, signal?: AbortSignal): void {
     const giveUp = (): void => {
       socket.destroy();
@@ -97,12 +97,12 @@ export class PodSockets {
   setAside(socket: Socket): void {
     this.#spare?.destroy();
     this.#spare = socket;
-    // Whatever an HTTP/1.1 server says before it was asked (a 408 before it hangs up) must not meet the first request.
+    // Whatever an HTTP/1.1 server sends before a request (a 408 before it closes) must not reach the first request.
     // An HTTP/2 server speaks first, and the session reads that when it takes over.
     if ((socket as TLSSocket).alpnProtocol !== 'h2') socket.on('readable', onUnasked);
   }
 
-  /** The socket set aside, if it is still good; it then belongs to the caller. */
+  /** The spare socket, if it is still usable; it then belongs to the caller. */
   takeSpare(): Socket | undefined {
     const socket = this.#spare;
     this.#spare = undefined;
@@ -130,7 +130,7 @@ export class PodSockets {
   }
 }
 
-/** The end of a stream shows only to who reads it; anything else makes the socket unfit. */
+/** The end of a stream is only seen by reading it; any data makes the socket unusable. */
 function onUnasked(this: Socket): void {
   if (this.read() !== null) this.destroy();
 }

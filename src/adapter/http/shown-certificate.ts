@@ -3,15 +3,15 @@ import type { TLSSocket } from 'node:tls';
 import { systemClock } from '../../index.js';
 import { afterPendingIo, offAbort, onAbort } from '../kit/index.js';
 
-/** How long a pod that gives no session tickets may take to refuse our certificate, in ms. */
+/** How long a pod without session tickets may take to reject our certificate, in ms. */
 const REFUSAL_MS = 250;
-/** … and of the time to open a connection no more than this share: it would never be enough for one that is short. */
+/** … but at most this share of the connect timeout, which may be short. */
 const REFUSAL_RATIO = 0.2;
 
 /**
- * With TLS 1.3 a connection is open before the other side has looked at our certificate. Resolves when it has taken it: it then
- * gives a ticket for another session; one that gives none would have hung up by the time this resolves. Rejects if it hangs up.
- * Where a renewed certificate is refused, connections opened with the one before can so stay in use.
+ * With TLS 1.3 a connection is open before the other side has checked our certificate. Resolves when it has accepted it: it then sends
+ * a session ticket, or, if it sends none, would have closed the connection by the time this resolves. Rejects if it closes the
+ * connection. So if a renewed certificate is rejected, connections opened with the previous one can stay in use.
  */
 export function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: AbortSignal): Promise<void> {
   const secure = socket as TLSSocket;
@@ -23,7 +23,7 @@ export function shownCertificate(socket: Socket, connectTimeoutMs: number, signa
       secure.off('session', taken).off('error', failed).off('close', closed);
       settle();
     };
-    // Not from within the ticket's event: what is written in the middle of a read of OpenSSL's is not sent.
+    // Not within the ticket's event: data written during a read of OpenSSL is not sent.
     const taken = (): void => over(() => afterPendingIo(resolve));
     const failed = (error: Error): void => over(() => reject(error));
     const closed = (): void => failed(new Error('it hung up when it was shown the certificate'));
@@ -31,7 +31,7 @@ export function shownCertificate(socket: Socket, connectTimeoutMs: number, signa
       socket.destroy();
       failed(signal.reason);
     };
-    // The network's time, whatever clock a test moves.
+    // Network time, whatever clock a test uses.
     const timer = systemClock.timer(taken, Math.min(REFUSAL_MS, REFUSAL_RATIO * connectTimeoutMs));
     secure.on('session', taken).on('error', failed).on('close', closed);
     onAbort(signal, aborted);

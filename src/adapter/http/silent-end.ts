@@ -1,11 +1,11 @@
 import { type Endpoint, endpointAddress } from '../../index.js';
 
-/** How HTTP clients say that the pod closed the connection. */
+/** The messages of HTTP clients for a connection the pod closed. */
 const ended: ReadonlySet<string> = new Set(['other side closed', 'socket hang up']);
 
 /**
- * Says what is likely where a pod closed a plain connection on which it had never sent a byte: servers that speak TLS do that
- * when they are sent plain HTTP. The code stays.
+ * Adds a likely reason if a pod closed a plain connection without ever having sent a byte: TLS servers do that when they get plain
+ * HTTP. The code stays.
  */
 export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: number | undefined): void {
   if (bytesRead !== 0 || !ended.has(error.message)) return;

@@ -5,8 +5,8 @@ import { bareHost } from './dial.js';
 import { OriginMatcher } from './origin.js';
 
 /**
- * The matcher of a target, which learns the domain of the cluster by itself unless it is given.
- * Throws EVENKEEL_OPTION for a domain that is none.
+ * The matcher of a target. It reads the cluster's domain from the environment unless it is given. Throws EVENKEEL_OPTION for an
+ * invalid domain.
  */
 export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatcher {
   if (clusterDomain === undefined) {
@@ -17,13 +17,13 @@ export function originMatcher(origin: URL, clusterDomain: unknown): OriginMatche
   return new OriginMatcher(origin, checkClusterDomain(clusterDomain));
 }
 
-/** Throws EVENKEEL_OPTION for what is no domain. */
+/** Throws EVENKEEL_OPTION for an invalid domain. */
 export function checkClusterDomain(value: unknown): string {
   if (typeof value === 'string' && /^[a-z0-9.-]+$/i.test(value)) return value;
   throw optionError('clusterDomain', 'a domain such as cluster.local', value);
 }
 
-/** Where the pods of an origin come from: an address is what it says, a name is a Service to be found. */
+/** Where the pods of an origin come from: an address is a fixed endpoint, a name is a Service to discover. */
 export function resolverOf(origin: URL): Resolver | string {
   const port = Number(origin.port || (origin.protocol === 'https:' ? 443 : 80));
   const host = bareHost(origin);

@@ -1,10 +1,10 @@
 import type { ConnectionOptions } from 'node:tls';
 import { type Asked, optionError } from '../kit/index.js';
 
-/** The `tls` option: settings, or a function that is asked for them at each new connection. */
+/** The `tls` option: settings, or a function called for each new connection. */
 export type TlsOption = Asked<ConnectionOptions>;
 
-/** What the transport decides for every dial; a `tls` option must not. */
+/** Settings that the transport decides, and a `tls` option must not contain. */
 const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
 
 /** Checks a `tls` option. Throws EVENKEEL_OPTION. */
@@ -16,7 +16,7 @@ export function checkTls(origin: URL, tls: unknown): void {
   if (typeof tls !== 'function') checkSettings(tls as object);
 }
 
-/** Checks what a `tls` function returned. Throws EVENKEEL_OPTION; no value is shown, it may be a key. */
+/** Checks the result of a `tls` function. Throws EVENKEEL_OPTION without the value, which may be a key. */
 export function checkAskedTls(tls: ConnectionOptions): ConnectionOptions {
   if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
   checkSettings(tls);

@@ -5,7 +5,7 @@ import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';
 import { checkTls, type TlsOption } from './tls-options.js';
 
-/** What the transports of both HTTP entry points have in common; each documents them with its own options. */
+/** Options both HTTP transports share; each documents them with its own. */
 export interface HttpTransportOptions {
   readonly origin: string | URL;
   readonly connections?: number | undefined;
@@ -20,7 +20,7 @@ export interface HttpTransportOptions {
 
 /** Longest time of an option, in ms: a day. */
 export const MAX_TIME_MS = 86_400_000;
-/** How often a `tls` function is asked while a connection is open, unless it is said otherwise, in ms. */
+/** How often a `tls` function is called while a connection is open, by default, in ms. */
 const CREDENTIALS_REFRESH_MS = 60_000;
 /** Largest number of sockets or streams. */
 export const MAX_COUNT = 100_000;

@@ -1,6 +1,6 @@
 import type { Balancer, Clock } from '../../index.js';
 
-/** How many requests of one entry point wait for a pod. */
+/** Counts the requests of one entry point that wait for a pod. */
 export class WaitingRequests {
   #count = 0;
   #allServed: (() => void) | undefined;
@@ -17,14 +17,14 @@ export class WaitingRequests {
     this.#count++;
   }
 
-  /** One of them waits no more, for good or ill. True when it was the last. */
+  /** A request stopped waiting, for whatever reason. True if it was the last. */
   remove(): boolean {
     if (--this.#count > 0) return false;
     this.#allServed?.();
     return true;
   }
 
-  /** Resolves when none waits any more. Called once. */
+  /** Resolves when no request is waiting. Called once. */
   async allServed(): Promise<void> {
     if (this.none) return;
     await new Promise<void>((resolve) => {
@@ -33,18 +33,18 @@ export class WaitingRequests {
   }
 }
 
-/** How an entry point closes. */
+/** What it takes to close an entry point. */
 export interface ClosingParts {
   readonly balancer: Balancer<unknown>;
   readonly waiting: WaitingRequests;
   readonly clock: Clock;
-  /** How long all of it may take, in ms. */
+  /** How long closing may take, in ms. */
   readonly drainTimeoutMs: number;
 }
 
 /**
- * Closes the balancer of an entry point that accepts no new requests: those that wait for a pod get one first, as they would
- * from an Agent of the HTTP library. When the time is over the rest is refused, and what runs is cut.
+ * Closes the balancer of an entry point that accepts no new requests. Waiting requests get a pod first, as they would from an Agent of
+ * the HTTP library. When the time is over, the remaining ones are refused and running ones are cut.
  */
 export async function closeWhenServed({ balancer, waiting, clock, drainTimeoutMs }: ClosingParts): Promise<void> {
   if (waiting.none) {

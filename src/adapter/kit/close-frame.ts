@@ -2,9 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { checkNumber, optionError } from '../../runtime/check.js';
 
 /**
- * The frame with which the client of a WebSocket begins the closing handshake (RFC 6455, 5.5.1). For WebSockets of which only
- * the connection is known: written between two frames it is valid at any time, and the other side answers it. `reason` takes
- * at most 123 bytes.
+ * The frame with which a WebSocket client begins the closing handshake (RFC 6455, 5.5.1), for WebSockets of which only the connection
+ * is known. It is valid between any two frames, and the other side answers it. `reason` has at most 123 bytes.
  */
 export function closeFrame(code: number, reason: string): Buffer {
   const payload = Buffer.concat([Buffer.from([code >> 8, code & 0xff]), Buffer.from(reason)]);
@@ -13,7 +12,7 @@ export function closeFrame(code: number, reason: string): Buffer {
   return Buffer.concat([Buffer.from([0x88, 0x80 | payload.length]), mask, masked]);
 }
 
-/** A code that a close frame may carry. Throws EVENKEEL_OPTION. */
+/** Checks a code for a close frame. Throws EVENKEEL_OPTION. */
 export function checkLeaveCode(code: unknown, fallback: number): number {
   const isReserved = code === 1004 || code === 1005 || code === 1006 || (Number(code) > 1014 && Number(code) < 3000);
   if (isReserved) throw optionError('leaveCode', 'a code that a close frame may carry, such as 1012 or 4012', code);

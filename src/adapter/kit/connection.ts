@@ -2,25 +2,25 @@ import type { Socket } from 'node:net';
 import type { Connection } from '../../pool/transport.js';
 import { Closing } from '../../runtime/closing.js';
 
-/** What a connection is made of. */
+/** The parts of a connection. */
 export interface ConnectionParts<C> {
-  /** What a lease hands to its caller. */
+  /** What a lease gives to its caller. */
   readonly handle: C;
-  /** Calls at once. @defaultValue Infinity */
+  /** Maximum concurrent calls. @defaultValue Infinity */
   readonly capacity?: number | undefined;
-  /** Lets what runs finish, then closes. The connection's `ended` is called when it has. */
+  /** Lets running calls finish, then closes. Must lead to the connection's `ended`. */
   readonly finish: () => void;
-  /** Ends what runs, and closes. */
+  /** Cuts running calls, and closes. */
   readonly cut: () => void;
-  /** Asks the other side whether it is alive; rejects when it is not. @defaultValue none */
+  /** Checks whether the other side is alive; rejects if it is not. @defaultValue none */
   readonly ping?: ((signal: AbortSignal) => Promise<void>) | undefined;
-  /** The first call begins, or the last one ended, as `callBegins` and `callEnds` tell. @defaultValue none */
+  /** The first call began, or the last one ended, according to `callBegins` and `callEnds`. @defaultValue none */
   readonly busy?: ((isBusy: boolean) => void) | undefined;
 }
 
 /**
- * A `Connection` that its adapter tells what happens: it has `ended`, it `leaves`, it carries more or less than before.
- * An adapter that tells of every call on it (`callBegins`, `callEnds`) need not count them: `close` waits for the last.
+ * A `Connection` that its adapter tells what happens: it has `ended`, it `leaves`, its capacity changed. If the adapter reports every
+ * call on it (`callBegins`, `callEnds`), `close` waits for the last one.
  */
 export class OpenConnection<C> implements Connection<C> {
   readonly handle: C;
@@ -63,7 +63,7 @@ export class OpenConnection<C> implements Connection<C> {
     return this.#capacity;
   }
 
-  /** Calls at once, from now on. */
+  /** Maximum concurrent calls from now on. */
   carries(capacity: number): void {
     if (capacity === this.#capacity) return;
     this.#capacity = capacity;
@@ -74,7 +74,7 @@ export class OpenConnection<C> implements Connection<C> {
     this.#changed = changed;
   }
 
-  /** Calls that run, of those the adapter told of. */
+  /** Running calls, of those the adapter reported. */
   get running(): number {
     return this.#running;
   }
@@ -91,12 +91,12 @@ export class OpenConnection<C> implements Connection<C> {
     this.#finishIfIdle();
   }
 
-  /** The other side takes no new call on it; running ones finish. */
+  /** The other side accepts no new call on it; running ones finish. */
   leaves(): void {
     this.#settleLeaving();
   }
 
-  /** It is closed: with the error that ended it, or without one for an orderly end. Only the first time counts. */
+  /** It is closed, with the error that ended it, or without one after a clean end. Calls after the first do nothing. */
   ended(error?: Error): void {
     this.#isEnded = true;
     this.#settleClosed(error);
@@ -115,10 +115,9 @@ export class OpenConnection<C> implements Connection<C> {
 }
 
 /**
- * The connection of a protocol that runs over one socket of its own. It closes by `finish` (by default the socket is ended
- * once what was written has been sent, and the other side closes when it has answered), is cut by destroying the socket,
- * and has ended when the socket is closed. Once it has been told of calls, the process stays alive for it only while one
- * runs; before the first, whether it does is up to the socket (`unref`).
+ * A connection with one socket of its own. It closes by `finish` (by default the socket is ended after everything written has been sent,
+ * and the other side closes when it has answered), is cut by destroying the socket, and has ended when the socket is closed. If calls
+ * are reported, the process stays alive for it only while one is running; before the first one that is up to the socket (`unref`).
  */
 export function socketConnection<C>(
   socket: Socket,

@@ -12,7 +12,7 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 import { deadline } from '../../runtime/deadline.js';
 import { OpenConnection } from './connection.js';
 
-/** What a lease on an endpoint gives. Nothing is open because of it; it ends when a dial fails. */
+/** The handle of a lease that only chooses an endpoint. Nothing is open because of it; it ends when a dial fails. */
 export class Site {
   readonly connection: OpenConnection<Site>;
 
@@ -22,28 +22,28 @@ export class Site {
   }
 }
 
-/** What dials have in common. */
+/** What dials share. */
 export interface DialSettings {
   readonly placements: Placements;
   readonly clock: Clock;
   readonly connectTimeoutMs: number;
 }
 
-/** A connection that is open: how it leaves. */
+/** How an open connection leaves. */
 export interface DialledConnection extends Omit<PlacedConnection, 'cut'> {
-  /** Ends it whatever the other side does. @defaultValue the signal of the dial aborts */
+  /** Destroys it. @defaultValue the signal of the dial aborts */
   readonly cut?: (() => void) | undefined;
 }
 
-/** A connection that is open for this long shows that its endpoint works, in ms. */
+/** After being open for this long, a connection proves that its endpoint works, in ms. */
 const WORKS_AFTER_MS = 1_000;
 
-/** What the observer hears when the connection has ended. */
+/** Tells the observer that the connection has ended. */
 type Report = (error: unknown) => void;
 
 /**
- * One dial to the endpoint of a lease, and the connection that comes of it. Whoever dials passes `signal` on, and says how it went:
- * `opened` and later `ended`, or `failed`. Calls that do not fit what was said before do nothing.
+ * One dial to the endpoint of a lease, and the connection it opens. The dialing code passes `signal` on and reports the result:
+ * `opened` and later `ended`, or `failed`. Calls in any other order do nothing.
  */
 export class Dial {
   readonly lease: Lease<Site>;
@@ -55,7 +55,7 @@ export class Dial {
   #isDialling = true;
   #release: (() => void) | undefined;
   #tookMs = 0;
-  /** Until it has shown that the endpoint works. */
+  /** Runs until the connection proves that the endpoint works. */
   #works: Timer | undefined;
   #isOurs = false;
   readonly #given = (): void => this.#limit.abort(this.#callers?.reason);
@@ -74,12 +74,12 @@ export class Dial {
     onAbort(lease.leaving, this.#left);
   }
 
-  /** Aborts when the dial has to end; once it is open, when the connection has to. */
+  /** Aborts when the dial, or the open connection, has to end. */
   get signal(): AbortSignal {
     return this.#limit.signal;
   }
 
-  /** Whether nobody has said yet how it went. */
+  /** Whether no result has been reported yet. */
   get isDialling(): boolean {
     return this.#isDialling;
   }
@@ -87,7 +87,7 @@ export class Dial {
   /** It is open. */
   opened({ leave, finish, cut = () => this.#limit.abort(), movesItself }: DialledConnection): void {
     if (!this.#settle()) return;
-    // From now on its length says nothing about the endpoint.
+    // From now on its duration says nothing about the endpoint.
     this.lease.progressed();
     this.#tookMs = this.#settings.clock.now() - this.lease.startedMs;
     this.#works = this.#settings.clock.timer(() => {
@@ -108,7 +108,7 @@ export class Dial {
     });
   }
 
-  /** The connection has ended. `outcome`: what that says about the endpoint, where it shows in more than the error. */
+  /** The connection has ended. @param outcome What that says about the endpoint, if more than the error shows. */
   ended(error?: Error, outcome?: Outcome): void {
     if (this.#release === undefined) return;
     this.#works?.cancel();
@@ -119,12 +119,12 @@ export class Dial {
     this.#report(error);
   }
 
-  /** Whether the connection is so young that it has shown nothing yet. */
+  /** Whether the connection is too young to prove anything. */
   get isUnproven(): boolean {
     return this.#works !== undefined;
   }
 
-  /** No connection was opened. The endpoint is left alone until it can be connected to. */
+  /** No connection was opened. The endpoint is not used until it can be connected to. */
   failed(error: unknown): void {
     if (!this.stopped()) return;
     this.suspect(error);
@@ -139,7 +139,7 @@ export class Dial {
     this.#report(error);
   }
 
-  /** Nobody dials any more; the lease is still to be ended. False: that was known. */
+  /** Dialing has ended; the lease has not. False if that was known. */
   stopped(): boolean {
     return this.#settle();
   }
@@ -148,7 +148,7 @@ export class Dial {
     if (!this.lease.leaving.aborted) this.lease.handle.connection.ended(asError(error));
   }
 
-  /** The error of the dial, for people: with the endpoint, and with why it was ended, if it was. */
+  /** The error of the dial, for messages: with the endpoint, and the reason if it was canceled. */
   describe(error: unknown): EvenkeelError {
     const address = endpointAddress(this.lease.endpoint);
     const cause = this.signal.aborted ? this.signal.reason : error;
@@ -166,7 +166,7 @@ export class Dial {
   }
 }
 
-/** What its user ends it with says nothing about the endpoint. */
+/** An end caused by its user says nothing about the endpoint. */
 function lost(error: Error): Outcome {
   return outcomeOfSystemError((error as NodeJS.ErrnoException).code) ?? outcomes.cancelled;
 }
@@ -175,9 +175,9 @@ function lost(error: Error): Outcome {
 export interface Opening<T> {
   /** Dials, until `dial.signal` aborts. */
   open(dial: Dial): Promise<T>;
-  /** It is open: says how it leaves, and calls `dial.ended` later. */
+  /** It is open: returns how it leaves, and calls `dial.ended` later. */
   opened(connection: T, dial: Dial): DialledConnection;
-  /** Whether `open` failed for a reason that other endpoints share: no other is tried. @defaultValue never */
+  /** Whether `open` failed for a reason all endpoints share, so that no other is tried. @defaultValue never */
   isFinal?(error: unknown): boolean;
 }
 
@@ -194,7 +194,7 @@ export function connectThrough<T>(parts: ConnectParts<T>): Promise<T> {
   return new Promise((resolve, reject) => new Connect(parts, resolve, reject).begin());
 }
 
-/** One connection over the endpoints it tries. */
+/** One connection, across the endpoints it tries. */
 class Connect<T> implements AttemptedCall<Site> {
   readonly signal: AbortSignal | undefined;
   readonly #parts: ConnectParts<T>;
@@ -243,7 +243,7 @@ class Connect<T> implements AttemptedCall<Site> {
       }
       const described = dial.describe(error);
       dial.suspect(described);
-      // Nothing was sent: another pod is as good, at no cost. This one is left alone until it can be connected to.
+      // Nothing was sent: another pod is as good, at no cost. This one is not used until it can be connected to.
       const failed = { outcome: outcomes.notConnected, error: described, idempotent: false, answered: false };
       attempts.fail({ ...failed, untried: true });
     }

@@ -1,5 +1,5 @@
 /**
- * For authors of adapters: what the adapters of evenkeel share. Unstable: a minor version may change it, and the changelog says so.
+ * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
 export { type AttemptReport, reportAttempt } from '../../balancer/attempt-report.js';
 export {

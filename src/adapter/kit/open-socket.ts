@@ -5,18 +5,17 @@ import { asError } from '../../errors.js';
 
 /** How a socket to an endpoint is opened. */
 export interface OpenSocketOptions {
-  /** The Service's name: what TLS sends and checks, regardless of the pod. Needed with `tls`. @defaultValue none */
+  /** The Service's name, which TLS sends and checks. Required with `tls`. @defaultValue none */
   readonly host?: string | undefined;
   /** Settings of Node's `tls.connect`; without them the socket is plain. @defaultValue none */
   readonly tls?: ConnectionOptions | undefined;
-  /** After how long without traffic the system asks whether the other side is there, in ms. @defaultValue 60000 */
+  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 60000 */
   readonly keepAliveMs?: number | undefined;
 }
 
 /**
- * Opens a socket to an endpoint, over TLS if asked to. Rejects with what went wrong, or with the reason of `signal`; after that
- * nothing is open. The process stays alive for the socket once it is open, not while it connects. The user of the socket must
- * listen for `error` afterwards.
+ * Opens a socket to an endpoint, over TLS if asked to. Rejects with the error, or with the reason of `signal`; then nothing
+ * stays open. The socket keeps the process alive once it is open, not while it connects. Its user must handle `error` from then on.
  */
 export function openSocket(
   endpoint: Endpoint,
@@ -31,7 +30,7 @@ export function openSocket(
       tls === undefined
         ? connectTcp({ ...to, port: Number(port), noDelay: true })
         : connectTls({
-            // The certificate must name the Service, not the pod that is dialled.
+            // The certificate must name the Service, not the dialed pod.
             checkServerIdentity: (_dialled, certificate) => checkServerIdentity(tls.servername ?? host, certificate),
             ...(isIP(host) === 0 && { servername: host }),
             ...tls,
@@ -45,7 +44,7 @@ export function openSocket(
         resolve(socket);
         return;
       }
-      // Whatever it says after this is of no interest, and must not end the process.
+      // Later errors do not matter, and must not end the process.
       socket.on('error', () => {});
       socket.destroy();
       reject(error);
@@ -55,7 +54,7 @@ export function openSocket(
     const failed = (error: Error): void => settle(error);
     const closed = (): void => settle(new Error(`${endpointAddress(endpoint)} closed while connecting`));
     const aborted = (): void => settle(asError(signal.reason));
-    // Nobody waits for the socket itself: the call that waits for an endpoint keeps the process alive.
+    // The call that waits for an endpoint keeps the process alive, not the socket.
     socket.unref();
     socket.once(opened, open).once('error', failed).once('close', closed);
     signal.addEventListener('abort', aborted, { once: true });

@@ -1,12 +1,12 @@
-/** So many requests ask at the start, and again after each report. */
+/** How many requests ask at the start, and again after each report. */
 const AT_FIRST = 8;
 const AFTER_REPORT = 256;
-/** Without a report in all of those, one request in so many asks. */
+/** If none of them brings a report, one in this many requests asks. */
 const ONE_IN = 64;
 
 /**
- * Which requests ask pods how busy they are. All of them while pods say it; where none does, a header that nobody answers would
- * cost each request a few per cent.
+ * Decides which requests ask pods for a load report: all of them while pods report. If none does, an unanswered header would cost each
+ * request a few percent.
  */
 export class ReportAsking {
   #left = AT_FIRST;

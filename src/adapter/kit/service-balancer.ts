@@ -7,9 +7,9 @@ import { checkKeys, optionError } from '../../runtime/check.js';
 
 /** A Service by the name its clients know, regardless of the pod. */
 export interface ServiceName {
-  /** For TLS, and for whatever else a protocol says of where it connects. */
+  /** For TLS, and wherever else a protocol names its server. */
   readonly host: string;
-  /** Undefined where the target names a port by its name. */
+  /** Undefined if the target has a named port. */
   readonly port: number | undefined;
 }
 
@@ -33,7 +33,7 @@ function serviceHost({ service, namespace, domain }: ServiceHost): string {
 
 /**
  * The balancer of an adapter: over the endpoints of `target`, unless `options.resolver` finds others. Throws
- * EVENKEEL_OPTION for a target or an option that does not fit, and for one that neither `BalancingOptions` nor `ownNames` has.
+ * EVENKEEL_OPTION for an invalid target or option, and for options in neither `BalancingOptions` nor `ownNames`.
  */
 export function serviceBalancer<C>(
   target: unknown,
@@ -50,7 +50,7 @@ export function serviceBalancer<C>(
   });
 }
 
-/** Those of `names` that `from` has. */
+/** The properties of `from` listed in `names`. */
 export function pickNames<T extends object, K extends keyof T>(from: T, names: readonly K[]): Pick<T, K> {
   const picked: Partial<T> = {};
   for (const name of names) if (from[name] !== undefined) picked[name] = from[name];

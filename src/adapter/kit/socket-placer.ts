@@ -24,28 +24,28 @@ import { connectThrough, Dial, type DialledConnection, type DialSettings, type O
 import { openSocket } from './open-socket.js';
 import { type ServiceName, serviceBalancer } from './service-balancer.js';
 
-/** Options of a client whose connections live for hours: the balancer's, how they leave, and TLS. */
+/** Options of a client with long-lived connections: the balancer's, how connections leave, and TLS. */
 export interface SocketPlacerOptions extends BalancingOptions, PlacingOptions<Socket> {
   /** Settings of Node's `tls.connect`; without them connections are plain. @defaultValue none */
   readonly tls?: ConnectionOptions | undefined;
 }
 
-/** Names of `SocketPlacerOptions` that are not those of every balancer. */
+/** Names of `SocketPlacerOptions` that are not options of every balancer. */
 export const socketPlacerOptionNames: readonly (keyof SocketPlacerOptions)[] = Object.freeze([
   ...placingOptionNames,
   'tls',
 ] as const);
 
-/** What one connection may be opened with. */
+/** Options of one connection. */
 export interface PlaceOptions {
-  /** Ends the waiting and the dialling; `connect` rejects with its reason. @defaultValue none */
+  /** Stops waiting and dialing; `connect` rejects with its reason. @defaultValue none */
   readonly signal?: AbortSignal | undefined;
-  /** For hash pickers: connections with one key go to one pod. @defaultValue none */
+  /** For hash pickers: connections with the same key go to the same pod. @defaultValue none */
   readonly key?: string | undefined;
-  /** As the option of the same name, for this connection. @defaultValue that option */
+  /** The option of the same name, for this connection. @defaultValue that option */
   readonly onLeaving?: ((leaving: ConnectionLeaving, socket: Socket) => void) | undefined;
   /**
-   * Closes it as the protocol does, when it has not left in time; whatever is still open 5 s later is destroyed.
+   * Closes a connection that has not left in time, as its protocol does; if it is still open 5 s later it is destroyed.
    * @defaultValue `socket.end()`
    */
   readonly finish?: ((socket: Socket) => void) | undefined;
@@ -59,20 +59,19 @@ export const placeOptionNames: readonly (keyof PlaceOptions)[] = Object.freeze([
   'finish',
 ] as const);
 
-/** How an adapter's connection hears that it should leave, and closes. */
+/** How an adapter's connection is told to leave, and closed. */
 export interface HeldSocket {
   /** Tells the application. Returns whether it listens. */
   leave(leaving: ConnectionLeaving, socket: Socket): boolean;
-  /** Closes as the protocol does. */
+  /** Closes it as its protocol does. */
   finish(socket: Socket): void;
   /** What the end of a connection says about the endpoint. @defaultValue what the socket shows */
   outcome?(socket: Socket): Outcome | undefined;
 }
 
 /**
- * Dials the pods of a Service for connections that live for hours: each goes to the endpoint with the fewest, and leaves as
- * `Placements` says. No connection is kept besides those that are used: an endpoint counts as ready until a dial fails. Then
- * it gets no connection until one that is opened for that alone succeeds.
+ * Opens long-lived connections to the pods of a Service: each goes to the endpoint with the fewest, and leaves as `Placements` decides.
+ * Only connections in use are kept: an endpoint counts as ready until a dial fails, and then again after a test connection succeeds.
  */
 export class SocketPlacer {
   readonly balancer: Balancer<Site>;
@@ -83,10 +82,10 @@ export class SocketPlacer {
   readonly #onLeaving: PlacingOptions<Socket>['onLeaving'];
   readonly #closing: Closing;
 
-  /** Throws EVENKEEL_OPTION. `ownNames`: options beside those of `SocketPlacerOptions`. */
+  /** Throws EVENKEEL_OPTION. @param ownNames Options besides those of `SocketPlacerOptions`. */
   constructor(target: unknown, options: SocketPlacerOptions, ownNames: readonly string[] = []) {
     if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
-    // Exactly the fewest by weight, with the one to come. With `leastLoaded` a turn is worth half a connection.
+    // Exactly the fewest by weight, including the new one. `leastLoaded` may be off by half a connection.
     const {
       clock = systemClock,
       rng = systemRng,
@@ -108,7 +107,7 @@ export class SocketPlacer {
     if (options.limit !== undefined) {
       throw optionError('limit', 'left out: connections that stay open have no latency to go by', options.limit);
     }
-    // What counts as a connection here is none, and has no age.
+    // The balancer's connections are no real ones here, and have no age.
     const ageless = { ...pool, maxConnectionAgeMs: Number.POSITIVE_INFINITY };
     const all = { ...options, picker, load, pool: ageless };
     this.balancer = serviceBalancer<Site>(target, all, [...socketPlacerOptionNames, ...ownNames], (service) => {
@@ -144,7 +143,7 @@ export class SocketPlacer {
   }
 
   /**
-   * Opens a connection to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. `held` takes the place of
+   * Opens a connection to a pod. Rejects as `balancer.acquire` does, or with the reason of the signal. `held` replaces
    * the options `onLeaving` and `finish`.
    */
   async connect(options: PlaceOptions = {}, held?: HeldSocket): Promise<Socket> {
@@ -173,7 +172,7 @@ export class SocketPlacer {
     return connectThrough({ balancer: this.balancer, settings: this.#settings, opening, key, signal });
   }
 
-  /** For libraries that dial, and dial again, by themselves: what is dialled with a lease of `balancer`. */
+  /** For libraries that dial and redial by themselves: dials with a lease of `balancer`. */
   dial(lease: Lease<Site>): Dial {
     return new Dial(lease, this.#settings);
   }
@@ -187,7 +186,7 @@ export class SocketPlacer {
   #transport(): Transport<Site> {
     return {
       connect: async (endpoint, signal, failures = 0) => {
-        // The balancer's own time limit holds for this one.
+        // The balancer's own time limit applies.
         if (failures > 0) (await this.#openSocket(endpoint, signal)).on('error', () => {}).destroy();
         signal.throwIfAborted();
         return new Site().connection;
@@ -201,14 +200,14 @@ export class SocketPlacer {
   }
 }
 
-/** A socket as its user holds it. */
+/** The socket given to the user. */
 function placedSocket(socket: Socket, held: HeldSocket, dial: Dial): DialledConnection {
   let failure: Error | undefined;
-  // The one who uses the socket has to handle its errors; this only looks.
+  // The user of the socket handles its errors; this only watches.
   socket.prependListener('error', (error) => {
     failure ??= error;
   });
-  // An endpoint that hangs up on everybody has the fewest connections: who comes back would get it again and again.
+  // An endpoint that drops everybody has the fewest connections, and would get every client that reconnects.
   let isHungUp = false;
   socket.prependOnceListener('end', () => {
     isHungUp = socket.bytesRead === 0 && !socket.writableEnded;

@@ -24,7 +24,7 @@ import { endWithoutSocket, type RequestOptions } from './node-agent.js';
 import type { PodAgent } from './pod-agent.js';
 import type { PodTransport } from './transport.js';
 
-/** What an agent is made of. */
+/** The parts of an agent. */
 export interface AgentCoreParts {
   readonly origin: URL;
   readonly matcher: OriginMatcher;
@@ -35,13 +35,13 @@ export interface AgentCoreParts {
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
-  /** Undefined: none is asked for. */
+  /** Undefined if no reports are requested. */
   readonly asking: ReportAsking | undefined;
   readonly transport: PodTransport;
   readonly balancer: Balancer<PodAgent>;
 }
 
-/** Sockets or requests by name, as Node's Agent shows them. */
+/** Sockets or requests by name, as on Node's Agent. */
 export type ByName<T> = Record<string, T[]>;
 
 /** The behavior of our agents, for both of Node's Agent classes. */
@@ -52,10 +52,10 @@ export class AgentCore implements CallOwner {
   readonly #waiting = new Set<ClientRequest>();
   readonly #waitingCount = new WaitingRequests();
   readonly #parts: AgentCoreParts;
-  /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
+  /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */
   readonly #mocked: Fallback;
   readonly #mockedDial: MockedDial;
-  /** Of the target, as requests name it. */
+  /** The target's host and port, as requests name them. */
   readonly #host: string;
   readonly #port: number;
   #closing: Promise<void> | undefined;
@@ -97,7 +97,7 @@ export class AgentCore implements CallOwner {
   }
 
   addRequest(request: ClientRequest, options: RequestOptions): void {
-    // Its caller gave it up, say by a signal that had aborted before.
+    // Its caller gave up, for example by a signal that was already aborted.
     if (request.destroyed) endWithoutSocket(request);
     else if (!this.#isOurs(request, options)) this.#parts.fallback.addRequest(request, options);
     else if (this.#closing !== undefined)
@@ -107,8 +107,8 @@ export class AgentCore implements CallOwner {
   }
 
   /**
-   * A socket to a pod, and undefined for another host. No request of ours asks for one; nock 14 and msw 2 do, for what
-   * they let through: they put Agents of theirs in place of a request's, and ask that only for sockets.
+   * A socket to a pod; undefined for another host. Our own requests do not call this. nock 14 and msw 2 do, for requests they let
+   * through: they replace a request's Agent with their own, and use the original only for sockets.
    */
   connectToPod({ host, port }: RequestOptions): Socket | undefined {
     const asked = { host: host ?? 'localhost', port: Number(port) };
@@ -126,7 +126,7 @@ export class AgentCore implements CallOwner {
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
     this.#closing ??= ended;
-    // Only now: a balancer that is closing already looks for the abort to come.
+    // Only now: a balancer that is already closing listens for the abort.
     cut.abort();
     this.#parts.fallback.destroy();
     this.#mocked.destroy();
@@ -144,7 +144,7 @@ export class AgentCore implements CallOwner {
     return all;
   }
 
-  /** The requests that wait for a pod, under the name of the target. */
+  /** The requests waiting for a pod, under the name of the target. */
   get requests(): ByName<ClientRequest> {
     return this.#waiting.size === 0 ? {} : { [`${this.#host}:${this.#port}:`]: [...this.#waiting] };
   }
@@ -161,7 +161,7 @@ export class AgentCore implements CallOwner {
     const inheritedMs = remainingOf(served);
     let remainingMs: number | undefined;
     if (limitMs !== undefined || inheritedMs !== undefined) {
-      // Our timers have no context; what follows from this one is the caller's.
+      // Our timers have no async context; this one must run in the caller's.
       const timedOut = AsyncResource.bind(() => call.timedOut());
       const deadline = new RequestDeadline(this, limitMs, inheritedMs, { timedOut });
       call.limit(deadline);
@@ -171,20 +171,20 @@ export class AgentCore implements CallOwner {
     call.begin();
   }
 
-  /** Whether a request is for the target. Anybody else must not receive what was meant for it, nor the reverse. */
+  /** Whether a request is for the target. Neither the target nor other hosts may get each other's requests. */
   #isOurs(request: ClientRequest, options: RequestOptions): boolean {
     const { matcher } = this.#parts;
     const { host, port, socketPath } = options;
     if (socketPath) return false;
     const { path, method } = request;
-    // A path that is a URL is a request to a proxy.
+    // A request whose path is a URL is for a proxy.
     if (path.charCodeAt(0) !== SLASH && method !== 'CONNECT' && !namesOrigin(path, matcher)) return false;
     return this.#isTarget(host, Number(port));
   }
 
   #isTarget(host: string | null | undefined, port: number): boolean {
     const { matcher, origin } = this.#parts;
-    // Nearly every request names the target as it was given.
+    // Nearly every request names the target in its original form.
     if (host === this.#host && port === this.#port) return true;
     const name = host?.includes(':') && !host.startsWith('[') ? `[${host}]` : host;
     return matcher.matches(`${origin.protocol}//${name}:${port}`);
@@ -198,7 +198,7 @@ export class AgentCore implements CallOwner {
 
 const SLASH = 47;
 
-/** Has a request ask its pod how busy it is, unless its caller asks already, or Node has put its head together. */
+/** Makes a request ask its pod for a load report, unless its caller does, or Node has already built its headers. */
 function askForReport(request: ClientRequest): void {
   if (request.headersSent || request.method === 'CONNECT' || request.hasHeader('upgrade')) return;
   if (!request.hasHeader(loadReportFormatHeader)) request.setHeader(loadReportFormatHeader, 'TEXT');
@@ -223,7 +223,7 @@ function say(
   if (!request.hasHeader(priorityHeader)) request.setHeader(priorityHeader, priority);
 }
 
-/** `*` is the target itself; anything else that is no path must be one of its URLs. */
+/** `*` is the target itself. Anything else that is not a path must be one of its URLs. */
 function namesOrigin(path: string, matcher: OriginMatcher): boolean {
   return !/^[a-z][a-z0-9+.-]*:/i.test(path) || (URL.canParse(path) && matcher.matches(new URL(path).origin));
 }

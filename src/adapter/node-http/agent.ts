@@ -69,7 +69,7 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
   readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'> | undefined;
 }
 
-/** What an agent for one Service has in addition to Node's Agents. */
+/** What an agent of one Service has in addition to Node's Agents. */
 export interface BalancedAgent extends AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<HttpAgent>;

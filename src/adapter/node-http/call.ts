@@ -29,19 +29,18 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The target, for messages. */
   readonly origin: string;
-  /** A pod said how busy it is. */
+  /** A pod reported how busy it is. */
   heardReport(): void;
-  /** A request waits for a pod; a request waits no more. */
+  /** A request started, or stopped, waiting for a pod. */
   waits(request: ClientRequest): void;
   served(request: ClientRequest): void;
-  /** The balancer is closed: what has a pod stays there. */
+  /** The balancer is closed: requests stay on the pods they have. */
   readonly isClosing: boolean;
 }
 
 /**
- * One request of a caller, from its start to the end of its lease. Until it has a socket it can go to another pod, as
- * often as the retry budget pays for it; from then on it is Node's, and only watched: no listener of ours changes what
- * happens when the caller has none.
+ * One request, from its start to the end of its lease. Until it has a socket it can move to another pod, as often as the retry budget
+ * allows. From then on Node owns it, and it is only watched: our listeners must not change what happens if the caller has none.
  */
 export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   readonly request: ClientRequest;
@@ -49,15 +48,15 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   priority: Priority | undefined = undefined;
   readonly #owner: CallOwner;
   readonly #attempts: Attempts<PodAgent>;
-  /** While it has no socket. */
+  /** Set while it has no socket. */
   #pending: PendingRequest | undefined;
-  /** It has its socket, or failed, or its caller gave it up: it wants none any more. */
+  /** It has its socket, failed, or was given up: it needs no socket any longer. */
   #settled = false;
-  /** When it has to be over, if it has to. */
+  /** Its deadline, if it has one. */
   #deadline: RequestDeadline | undefined;
   #isLate = false;
   #socket: Socket | undefined;
-  /** What the pod said of its load; null while that is not known. */
+  /** The pod's load report; null until it is known. */
   #report: LoadReport | undefined | null = null;
   /** Where it went; also when its lease has been concluded. */
   #endpoint: Endpoint | undefined;
@@ -86,12 +85,12 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     return this.lease?.subchannel.state === 'draining';
   }
 
-  /** The request has until `deadline`; to be said before it begins. */
+  /** Sets its deadline. Must be called before `begin`. */
   limit(deadline: RequestDeadline): void {
     this.#deadline = deadline;
   }
 
-  /** The deadline passed. Node reports it as any error of the request; an answer that came in full is left alone. */
+  /** The deadline passed. Node reports it like any error of the request; a complete response is not affected. */
   timedOut(): void {
     const { request } = this;
     if (request.destroyed || responseOf(request)?.complete) return;
@@ -100,7 +99,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const { limitMs } = this.#deadline as RequestDeadline;
     const { method } = request;
     const error = deadlineError({ origin, method, limitMs, running: [this], tried: this.#attempts.tried });
-    // The answer's readers hear of it as well, if there is one; both ways end in the socket.
+    // Readers of the response, if there is one, get the error as well; both ways destroy the socket.
     (responseOf(request) ?? request).destroy(error);
   }
 
@@ -109,7 +108,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     return this.#attempts.lease;
   }
 
-  /** How far it has come, for people. */
+  /** How far it has come, for messages. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
     const { lease } = this;
     if (lease === undefined) return 'waiting';
@@ -143,20 +142,20 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   served(): void {
     this.#settled = true;
     this.#pending?.release();
-    // Whichever comes first: a caller that retries in its error handler must find the pod judged already.
-    // All may be told more than once: `once` costs more than that.
+    // Whichever comes first: when a caller retries in its error handler, the pod must already be judged.
+    // Each may fire more than once, which costs less than `once`.
     this.request.on(errorMonitor, (error: Error) => this.#over(error));
     this.request.on('close', () => this.#over(undefined));
     this.request.on('socket', (socket) => this.#listen(socket));
   }
 
-  /** Not to `response`: with a listener for it, Node would no longer discard an answer that nobody reads. */
+  /** Does not listen for `response`: Node would then no longer discard a response that nobody reads. */
   #listen(socket: Socket): void {
     this.#socket = socket;
     socket.once('data', this.#heard);
   }
 
-  /** The answer began. Its head is there as a rule: Node has read what just came. */
+  /** The response began. Its headers are usually there, because Node has read what just arrived. */
   #began(): void {
     const { lease } = this;
     lease?.progressed();
@@ -182,7 +181,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const untried = !isDialError(error);
     this.#attempts.fail({
       outcome: untried ? outcomes.notStarted : outcomes.notConnected,
-      // Either way its pod is of use again only over another connection.
+      // Either way the pod can only be used again over another connection.
       repeatAs: outcomes.notConnected,
       error,
       untried,
@@ -214,7 +213,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     endWithoutSocket(this.request, error);
   }
 
-  /** The request is over, in one way or another. */
+  /** The request is over, one way or another. */
   #over(error: Error | undefined): void {
     const { lease } = this;
     if (lease === undefined) return;
@@ -238,7 +237,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     const endedByPod = socket?.readableEnded === true;
     const outcome = outcomeOfBroken({ error, endedByPod, cut: lease.handle.isCut });
     const isPlain = socket !== null && !(socket instanceof TLSSocket);
-    // Before the caller hears of it: this is the error's monitor.
+    // Runs before the caller's handler: this is the error monitor.
     if (error !== undefined && outcome.cause === 'reset' && isPlain) {
       explainSilentEnd(error, lease.endpoint, socket.bytesRead);
     }
@@ -248,7 +247,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     lease.handle.lost(error ?? new Error('the pod ended the connection'), unanswered);
   }
 
-  /** The connection is the caller's own from now on; it stays a call on the pod until it is closed. */
+  /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
   #detached(response: IncomingMessage, socket: Socket): void {
     const attempts = this.#attempts;
     const lease = attempts.conclude() as Lease<PodAgent>;

@@ -4,11 +4,11 @@ import { type Clock, EvenkeelError } from '../../index.js';
 import type { MockedDial } from '../http/mocked-sockets.js';
 import { endWithoutSocket, type RequestOptions, type RequestTaker } from './node-agent.js';
 
-/** What it takes. */
+/** Options of `Fallback`. */
 export interface FallbackOptions {
   /** The user's agent, which this never destroys. */
   readonly fallbackAgent: RequestTaker | undefined;
-  /** Of the target: an agent of our own is for the same. */
+  /** The target's protocol, which our own agent uses too. */
   readonly protocol: string;
   readonly clock: Clock;
   /** How our own Agent opens sockets. @defaultValue as Node does */
@@ -27,7 +27,7 @@ export class Fallback {
     this.#options = options;
   }
 
-  /** The one of our own, if it was needed. */
+  /** Our own agent, if it was needed. */
   get own(): HttpAgent | undefined {
     return this.#agent;
   }
@@ -37,7 +37,7 @@ export class Fallback {
     else (this.#options.fallbackAgent ?? this.#ownAgent()).addRequest(request, options);
   }
 
-  /** What runs may finish, for as long as it may on a pod. Never rejects. */
+  /** Running requests may finish, within the drain timeout. Never rejects. */
   async close(): Promise<void> {
     this.#closed = true;
     const agent = this.#agent;
@@ -57,7 +57,7 @@ export class Fallback {
   }
 
   #ownAgent(): RequestTaker {
-    // As Node's own global ones.
+    // Like Node's global agents.
     if (this.#agent === undefined) {
       const { protocol, dial } = this.#options;
       this.#agent = new (protocol === 'https:' ? HttpsAgent : HttpAgent)({ keepAlive: true, timeout: 5_000 });

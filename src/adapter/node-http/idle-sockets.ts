@@ -1,19 +1,19 @@
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../index.js';
 
-/** What is known of one socket; made when it is opened, so that a request costs no object. */
+/** The state of one socket; created when it is opened, so that a request allocates nothing. */
 interface SocketState {
   isIdle: boolean;
-  /** When it became idle last, and for how long it may be, in ms. */
+  /** When it last became idle, and how long it may be idle, in ms. */
   sinceMs: number;
   limitMs: number;
-  /** The same moment on the clock of the network. */
+  /** The same moment on the network's clock. */
   restsSinceMs: number;
 }
 
 /**
- * How long the sockets of one pod have been idle. One timer for all ends those that are for too long; and one listener per
- * socket, for its whole life, ends those on which the pod speaks while nothing was asked of it.
+ * Tracks how long the sockets of one pod have been idle. One timer for all closes those that were idle for too long. One listener per
+ * socket, for its whole life, closes those on which the pod sends data without a request.
  */
 export class IdleSockets {
   readonly #clock: Clock;
@@ -21,13 +21,13 @@ export class IdleSockets {
   readonly #ended: (restedMs: number) => void;
   readonly #states = new Map<Socket, SocketState>();
   #sweep: Timer | undefined;
-  /** When the timer is due; Infinity when there is none. */
+  /** When the timer fires; Infinity if there is none. */
   #sweepMs = Number.POSITIVE_INFINITY;
 
   /**
-   * @param clock For how long sockets may be idle.
-   * @param network For how long a pod has had to hang up on them; runs by itself, also where a test moves `clock`.
-   * @param ended The pod ended a socket that had been idle for so long, in ms of `network`.
+   * @param clock Limits how long sockets may be idle.
+   * @param network Measures how long a pod has had to close them; real time, even if a test controls `clock`.
+   * @param ended Called when the pod ended a socket that had been idle for this long, in ms of `network`.
    */
   constructor(clock: Clock, network: Clock, ended: (restedMs: number) => void) {
     this.#clock = clock;
@@ -35,10 +35,10 @@ export class IdleSockets {
     this.#ended = ended;
   }
 
-  /** Begins to watch a socket, in use as yet. Returns what ends that, for one that is given away. */
+  /** Starts to watch a socket that is in use. Call the result to stop, when the socket is given away. */
   watch(socket: Socket): () => void {
     const state: SocketState = { isIdle: false, sinceMs: 0, limitMs: 0, restsSinceMs: 0 };
-    // Whatever a pod says unasked (a 408 before it hangs up) must not meet the next request.
+    // Whatever a pod sends unasked (a 408 before it closes) must not reach the next request.
     const onData = (): void => {
       if (state.isIdle) socket.destroy();
     };
@@ -56,7 +56,7 @@ export class IdleSockets {
     return forget;
   }
 
-  /** A watched socket has become idle, and may be so for `limitMs`. */
+  /** A watched socket has become idle, and may be idle for `limitMs`. */
   add(socket: Socket, limitMs: number): void {
     const state = this.#states.get(socket);
     if (state === undefined) return;
@@ -73,7 +73,7 @@ export class IdleSockets {
     if (state !== undefined) state.isIdle = false;
   }
 
-  /** For how long a socket has been idle, in ms; undefined for one that is not, or was for too long. */
+  /** How long a socket has been idle, in ms; undefined if it is not idle, or was for too long. */
   idleMs(socket: Socket): number | undefined {
     const state = this.#states.get(socket);
     if (state === undefined || !state.isIdle) return undefined;
@@ -81,16 +81,16 @@ export class IdleSockets {
     return idleMs < state.limitMs ? idleMs : undefined;
   }
 
-  /** For how long its pod has had to hang up on a socket that is idle, in ms; undefined for one that is not. */
+  /** How long the pod has had to close an idle socket, in ms; undefined if it is not idle. */
   restedMs(socket: Socket): number | undefined {
     const state = this.#states.get(socket);
     return state?.isIdle ? this.#network.now() - state.restsSinceMs : undefined;
   }
 
-  /** Nothing becomes idle any more. */
+  /** Nothing becomes idle any longer. */
   stop(): void {
     this.#sweep?.cancel();
-    // None is ever due before that.
+    // No socket expires before that.
     this.#sweepMs = Number.NEGATIVE_INFINITY;
   }
 

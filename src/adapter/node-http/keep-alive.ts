@@ -1,13 +1,13 @@
-/** A socket is given up this long before the pod would end it, in ms, where the pod leaves time for that. */
+/** A socket is given up this long before the pod would close it, in ms, if the pod allows that much. */
 const MARGIN_MS = 2_000;
-/** … and never later than this; a pod that leaves less gets one request per connection. Node's own Agent does so too. */
+/** … but at least this long. A pod that allows less gets one request per connection, as with Node's own Agent. */
 const MIN_MARGIN_MS = 1_000;
 
 /**
- * How long a socket may be idle, in ms; 0 = it is not to be used again.
+ * How long a socket may be idle, in ms; 0 = it must not be used again.
  *
- * @param limitMs What our own side allows.
- * @param hint The Keep-Alive header of the last answer, such as `timeout=5`.
+ * @param limitMs The limit of our own side.
+ * @param hint The Keep-Alive header of the last response, such as `timeout=5`.
  */
 export function keepAliveMs(limitMs: number, hint: unknown): number {
   const seconds = typeof hint === 'string' ? /(?:^|[\s,;])timeout=(\d{1,9})/i.exec(hint)?.[1] : undefined;

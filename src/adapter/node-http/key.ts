@@ -8,7 +8,7 @@ export type RequestKey = (request: ClientRequest) => string | null | undefined;
 
 /**
  * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
- * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for what is no name.
+ * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
  */
 export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
 

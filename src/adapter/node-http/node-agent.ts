@@ -1,7 +1,7 @@
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
 
-// What Node's Agent and ClientRequest have but their documentation and types leave out, all in one place. Agents of
-// other libraries have relied on it for ten years; the tests run it on every supported Node.
+// Undocumented parts of Node's Agent and ClientRequest, all in one place. Agents of other libraries have relied on them for ten years;
+// the tests use them on every supported Node.
 
 /** An Agent as `http.request` uses it. */
 export interface RequestTaker {
@@ -9,7 +9,7 @@ export interface RequestTaker {
   addRequest(request: ClientRequest, options: RequestOptions): void;
 }
 
-/** What `http.request` calls an Agent with: the options it was given, completed. */
+/** The options `http.request` passes to an Agent: those it was given, completed. */
 export type { RequestOptions };
 
 /** Whether `value` can take requests. */
@@ -17,14 +17,14 @@ export function takesRequests(value: unknown): value is RequestTaker {
   return typeof (value as Partial<RequestTaker> | null | undefined)?.addRequest === 'function';
 }
 
-/** What Node's own Agent does with a request, whatever `agent` makes of it. */
+/** What Node's own Agent does with a request, regardless of overrides in `agent`. */
 export function addRequest(agent: Agent, request: ClientRequest, options: RequestOptions): void {
   (Agent.prototype as unknown as RequestTaker).addRequest.call(agent, request, options);
 }
 
 /**
- * Makes the options of an Agent ones it inherits. `addRequest` copies an Agent's own ones, name by name, for every request,
- * which is most of what it costs; inherited ones are left where they are, and read the same.
+ * Moves the options of an Agent to its prototype. `addRequest` copies own options one by one for every request, which is most of its
+ * cost; inherited ones are not copied, and read the same.
  */
 export function inheritOptions(agent: Agent): void {
   const own = agent as unknown as { options: object };
@@ -32,14 +32,14 @@ export function inheritOptions(agent: Agent): void {
 }
 
 /**
- * Ends a request that has no socket: it emits the error, else the reason its caller destroyed it for, then `close`.
- * `destroy` alone would leave it hanging for ever.
+ * Ends a request that has no socket: it emits the error, or the reason its caller destroyed it with, then `close`. `destroy` alone would
+ * leave it hanging forever.
  */
 export function endWithoutSocket(request: ClientRequest, error?: Error): void {
   (request.onSocket as unknown as (socket: null, error: Error | undefined) => void).call(request, null, error);
 }
 
-/** The answer, from its head on. Asking leaves alone what depends on whether anybody listens for `response`. */
+/** The response, once its headers arrived. Unlike a listener for `response`, reading this changes nothing. */
 export function responseOf(request: ClientRequest): IncomingMessage | undefined {
   return (request as { res?: IncomingMessage | null }).res ?? undefined;
 }

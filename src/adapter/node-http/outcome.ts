@@ -2,20 +2,20 @@ import { type Outcome, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 
-/** How the connection of a request that did not complete looked at its end. */
+/** The state of a connection at the end of an incomplete request. */
 export interface BrokenExchange {
-  /** What the request emitted, if anything. */
+  /** The error the request emitted, if any. */
   readonly error: Error | undefined;
-  /** The pod had ended the connection. */
+  /** The pod ended the connection. */
   readonly endedByPod: boolean;
-  /** We had cut it. */
+  /** We cut it. */
   readonly cut: boolean;
 }
 
 /**
- * How a request ended that got no complete answer. Node gives an abort by the caller and a connection the pod closed the
- * same error, "socket hang up": the pod is held responsible only where it shows, by an error of the system, an end of
- * its side, or bytes that are no HTTP. All else was the caller's doing, or ours.
+ * The outcome of a request without a complete response. Node gives an abort by the caller and a connection closed by the pod the same
+ * error, "socket hang up". The pod is only blamed with evidence: a system error, an end of its side, or bytes that are not HTTP.
+ * Anything else was caused by the caller, or by us.
  */
 export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Outcome {
   if (cut) return outcomes.cancelled;
@@ -23,7 +23,7 @@ export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Out
   const { code, syscall } = (error ?? {}) as { code?: unknown; syscall?: unknown };
   if (typeof code === 'string') {
     if (code.startsWith('HPE_')) return outcomes.protocol;
-    // A caller may end a request with an error that has a code of the system, too.
+    // A caller may end a request with an error that has a system error code, too.
     const ofSystem = syscall !== undefined || code.startsWith('ERR_SSL_') || code === 'EPROTO';
     const known = ofSystem ? outcomeOfSystemError(code) : undefined;
     if (known !== undefined) return known;

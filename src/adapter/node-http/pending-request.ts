@@ -4,8 +4,8 @@ import type { Clock, Timer } from '../../index.js';
 import { timeoutOf } from './node-agent.js';
 
 /**
- * Watches a request that has no socket yet. Node keeps no track of those: it would neither tell us that the caller
- * destroyed it nor run its time-out. So as long as it waits, and no longer, the two methods concerned are ours.
+ * Watches a request that has no socket yet. Node does not track those: it neither reports that the caller destroyed the request nor runs
+ * its timeout. So the two methods concerned are replaced while it waits.
  */
 export class PendingRequest {
   readonly #request: ClientRequest;
@@ -33,10 +33,10 @@ export class PendingRequest {
     this.#limit(timeoutOf(request) ?? 0);
   }
 
-  /** It has a socket, or needs none any more. */
+  /** It has a socket, or no longer needs one. */
   release(): void {
     this.#timer?.cancel();
-    // The last first: objects whose last property is deleted stay fast.
+    // In reverse order: objects stay fast if the last property is deleted first.
     for (const restore of this.#restore.reverse()) restore();
     this.#restore = [];
   }
@@ -45,13 +45,13 @@ export class PendingRequest {
     this.#timer?.cancel();
     this.#timer = undefined;
     if (timeoutMs <= 0) return;
-    // As Node does, once, in the caller's async context; the caller decides what follows.
+    // Like Node: once, in the caller's async context; the caller decides what to do.
     const timedOut = AsyncResource.bind(() => this.#request.emit('timeout'));
     this.#timer = this.#clock.timer(timedOut, timeoutMs);
   }
 }
 
-/** Puts a method of our own on an object; returns what takes it away again, unless somebody put another on top. */
+/** Replaces a method of an object. Call the result to undo that, unless somebody else has replaced it since. */
 function replace<T extends object, K extends keyof T>(object: T, name: K, method: T[K]): () => void {
   const before = Object.getOwnPropertyDescriptor(object, name);
   object[name] = method;

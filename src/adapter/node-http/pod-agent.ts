@@ -10,50 +10,50 @@ import { keepAliveMs } from './keep-alive.js';
 import { addRequest, endWithoutSocket, inheritOptions } from './node-agent.js';
 import { ReuseTrial } from './reuse-trial.js';
 
-/** A request that wants a socket. Exactly one of `served` and `refused` is called, unless it stops wanting before. */
+/** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
 export interface SocketSeeker {
   readonly request: ClientRequest;
   readonly wanted: boolean;
-  /** Whether it would rather be refused, and go to another pod, than use a connection that is being given up. */
+  /** Whether it should be refused, and go to another pod, rather than use a connection that is being given up. */
   readonly movable: boolean;
-  /** Whether its pod has left the Service since it was picked: it may be gone in a moment. */
+  /** Whether its pod has left the Service since it was picked. */
   readonly podLeft: boolean;
-  /** It gets its socket in this turn. */
+  /** It gets its socket in this turn of the event loop. */
   served(): void;
-  /** It gets none; nothing of it was sent. */
+  /** It gets no socket; nothing was sent. */
   refused(error: Error): void;
 }
 
-/** What a `PodAgent` is made of. */
+/** The parts of a `PodAgent`. */
 export interface PodAgentParts {
   readonly endpoint: Endpoint;
   readonly origin: URL;
   readonly link: PodLink;
-  /** Sockets at most. */
+  /** Maximum sockets. */
   readonly connections: number;
   readonly keepAliveTimeoutMs: number;
   readonly clock: Clock;
 }
 
-/** Node's callback for a socket that is open or could not be opened. */
+/** Node's callback for a socket, or the error of opening it. */
 type SocketCreated = (error: Error | null, socket?: Duplex) => void;
 
-/** A socket that was idle for longer, in ms, is used only after a look at whether the pod has ended it meanwhile. */
+/** Before a socket that was idle for longer than this is used, it is checked whether the pod has closed it, in ms. */
 const LOOK_AFTER_MS = 5;
 
 /**
- * The keep-alive Agent of one pod. Whatever host a request names, its sockets go to this pod. A request gets a socket
- * that is open already: until then it can still go elsewhere.
+ * The keep-alive Agent of one pod. Whatever host a request names, its sockets go to this pod. A request only gets a socket that is
+ * already open; until then it can move to another pod.
  */
 export class PodAgent extends Agent {
   readonly #parts: PodAgentParts;
-  /** The same for all requests: our sockets do not depend on what a request asks for. */
+  /** The same for all requests: our sockets do not depend on a request's options. */
   readonly #options: { readonly host: string; readonly port: number; readonly servername: '' };
   readonly #name: string;
   readonly #idle: IdleSockets;
-  /** Sockets that are their caller's own since an upgrade. */
+  /** Sockets that belong to their caller since an upgrade. */
   readonly #detached = new WeakSet<Socket>();
-  /** Open, for the request that is being served just now. */
+  /** The open socket for the request that is being served. */
   #fresh: Socket | undefined;
   readonly #trial: ReuseTrial;
   #closing = false;
@@ -72,7 +72,7 @@ export class PodAgent extends Agent {
     inheritOptions(this);
   }
 
-  /** Whether its sockets were cut, by us. */
+  /** Whether we cut its sockets. */
   get isCut(): boolean {
     return this.#cut;
   }
@@ -82,7 +82,7 @@ export class PodAgent extends Agent {
     return this.#detached.has(socket as Socket);
   }
 
-  /** A request died with its socket. `unanswered`: on a connection used again, and nothing of its answer had come. */
+  /** A request died with its socket. @param unanswered On a reused connection, before any byte of a response. */
   lost(error: Error, unanswered: boolean): void {
     if (unanswered) this.#trial.lost();
     this.#parts.link.lost(error);
@@ -110,7 +110,7 @@ export class PodAgent extends Agent {
     else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
   }
 
-  /** Takes no more requests; those that run finish, and so do their sockets. */
+  /** Accepts no more requests; running ones finish, and then their sockets close. */
   stop(): void {
     this.#closing = true;
     this.#idle.stop();
@@ -119,7 +119,7 @@ export class PodAgent extends Agent {
     }
   }
 
-  /** Ends all sockets, upgraded ones too. */
+  /** Cuts all sockets, upgraded ones too. */
   cut(): void {
     this.#cut = true;
     this.#parts.link.sockets.destroyAll();
@@ -130,8 +130,8 @@ export class PodAgent extends Agent {
   }
 
   /**
-   * Node asks for a socket after `#hand` found one. It finds none where somebody between Node and us destroyed the idle
-   * socket `#hand` had seen, as nock and msw do with sockets older than they are: then a new one is opened.
+   * Node asks for a socket after `#hand` found one. There is none if a library in between destroyed the idle socket, as nock and msw do
+   * with sockets older than themselves. Then a new one is opened.
    */
   override createConnection(_options: unknown, created: SocketCreated): Duplex | undefined {
     const socket = this.#fresh;
@@ -155,7 +155,7 @@ export class PodAgent extends Agent {
     return socket;
   }
 
-  /** A request has ended in order: whether its socket is kept for another. */
+  /** A request has ended cleanly: whether its socket is kept for another. */
   override keepSocketAlive(duplex: Duplex): boolean {
     const socket = duplex as Socket & { _httpMessage?: ClientRequest & { res?: IncomingMessage } };
     const { link, connections, keepAliveTimeoutMs } = this.#parts;
@@ -165,7 +165,7 @@ export class PodAgent extends Agent {
     if (socket._httpMessage?.reusedSocket) this.#trial.passed();
     this.#idle.add(socket, limitMs);
     socket.unref();
-    // That of a request is not the next one's: some clients leave listeners on their sockets that act on it.
+    // A request's timeout must not affect the next one: some clients leave listeners for it on their sockets.
     if (socket.timeout) socket.setTimeout(0);
     return true;
   }
@@ -176,13 +176,13 @@ export class PodAgent extends Agent {
     this.#idle.remove(socket);
   }
 
-  /** The pod is not known to keep its connections: the request uses one that has rested, waits for that, or gets a new one. */
+  /** The pod may not keep its connections open: the request uses one that has rested, waits for one, or gets a new one. */
   #rest(seeker: SocketSeeker, untilMs: number): void {
     const idle = this.freeSockets[this.#name] as Socket[];
     const what = this.#trial.decide(this.#idle.restedMs(idle[0] as Socket) ?? 0, untilMs, this.#isFull);
     if (what === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
     else if (what === 'dial') this.#dial(seeker);
-    // Our timers have no context, and what the request emits has its caller's.
+    // Our timers have no async context, but the request's events need the caller's.
     else this.#trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
   }
 
@@ -191,7 +191,7 @@ export class PodAgent extends Agent {
     return link.sockets.open + link.sockets.connecting >= connections;
   }
 
-  /** @param untilMs Until when it may wait for a connection that has rested. */
+  /** @param untilMs How long it may wait for a connection that has rested, as a time. */
   #serveNow(seeker: SocketSeeker, untilMs: number): void {
     if (!seeker.wanted || this.#refuses(seeker)) return;
     if (this.#putForward(seeker, untilMs)) {
@@ -213,9 +213,9 @@ export class PodAgent extends Agent {
     });
   }
 
-  /** True for a request that must not be sent here any more. */
+  /** Whether a request must no longer be sent here. */
   #refuses(seeker: SocketSeeker): boolean {
-    // What costs most is asked last: nearly every request comes to a pod that stays.
+    // The most expensive check comes last: nearly every pod stays.
     if (this.#cut || ((this.#closing || seeker.podLeft) && seeker.movable)) {
       seeker.refused(new Error(`the connection to ${this.#name} is being given up`));
       return true;
@@ -223,11 +223,11 @@ export class PodAgent extends Agent {
     return false;
   }
 
-  /** Lets Node's Agent join the request and its newest idle socket, or else the fresh one. */
+  /** Lets Node's Agent assign its newest idle socket to the request, or the fresh one. */
   #hand(seeker: SocketSeeker, fresh: Socket | undefined): void {
     this.#fresh = fresh;
     seeker.served();
-    // What has not rested is out of sight of Node's Agent.
+    // Node's Agent does not see sockets that have not rested.
     const all = this.freeSockets as Record<string, Socket[]>;
     const hidden = fresh !== undefined && !this.#trial.isPassed ? all[this.#name] : undefined;
     if (hidden !== undefined) delete all[this.#name];
@@ -238,7 +238,7 @@ export class PodAgent extends Agent {
     if (left !== undefined) this.#keep(left);
   }
 
-  /** An open socket nobody wants at the moment. */
+  /** An open socket that is not in use. */
   #keep(socket: Socket): void {
     const { sockets } = this.#parts.link;
     if (this.#closing || sockets.hasSpare) socket.destroy();
@@ -248,7 +248,7 @@ export class PodAgent extends Agent {
     }
   }
 
-  /** For how long, in ms, the socket Node's Agent would take next has been idle, once those no good are out of its way. */
+  /** How long the socket Node's Agent would take next has been idle, in ms. Removes unusable ones first. */
   #newestIdle(): number | undefined {
     const idle = this.freeSockets[this.#name] as Socket[] | undefined;
     for (let socket = idle?.at(-1); socket !== undefined; socket = idle?.at(-1)) {
@@ -261,7 +261,7 @@ export class PodAgent extends Agent {
     return undefined;
   }
 
-  /** Puts the socket that is to be used where Node's Agent takes it next. False if there is none. */
+  /** Puts the socket to use where Node's Agent takes it next. False if there is none. */
   #putForward({ request }: SocketSeeker, untilMs: number): boolean {
     if (this.#newestIdle() === undefined) return false;
     if (this.#trial.isPassed) return true;
@@ -269,7 +269,7 @@ export class PodAgent extends Agent {
     const idle = this.freeSockets[this.#name] as Socket[];
     for (let index = idle.length - 1; index >= 0; index--) {
       const socket = idle[index] as Socket;
-      // Those no good are ended when their turn comes.
+      // Unusable ones are closed when it is their turn.
       if (!isOpen(socket) || !this.#trial.hasRested(this.#idle.restedMs(socket) ?? 0)) continue;
       idle.splice(index, 1);
       idle.push(socket);
@@ -280,7 +280,7 @@ export class PodAgent extends Agent {
   }
 }
 
-/** Whether neither side has ended it. */
+/** Whether neither side has closed it. */
 function isOpen(socket: Socket): boolean {
   return !socket.destroyed && socket.writable && !socket.readableEnded;
 }

@@ -4,17 +4,17 @@ import { openPodConnection as open, type PodConnection } from '../http/pod-conne
 import type { PodLink } from '../http/pod-link.js';
 import { PodAgent } from './pod-agent.js';
 
-/** What the connection of one pod is made of. */
+/** The parts of a pod's connection. */
 export interface PodConnectionParts extends CommonParts {
   readonly keepAliveTimeoutMs: number;
 }
 
-/** Opens the first socket to an endpoint and wraps it. Rejects with what went wrong; after an abort nothing is open. */
+/** Opens the first socket to an endpoint and wraps it. Rejects with the reason; after an abort nothing stays open. */
 export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal): Promise<PodConnection<PodAgent>> {
   return open(parts, { capacity: () => parts.connections, user: (link) => new AgentUser(parts, link) }, signal);
 }
 
-/** One pod as `node:http` knows it: a keep-alive Agent whose sockets go to its address. */
+/** One pod for `node:http`: a keep-alive Agent whose sockets go to its address. */
 class AgentUser implements PodUser<PodAgent> {
   readonly handle: PodAgent;
   readonly #origin: URL;

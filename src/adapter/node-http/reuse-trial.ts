@@ -1,50 +1,50 @@
 import type { ClientRequest } from 'node:http';
 import type { Clock } from '../../index.js';
 
-/** What is known of a pod: whether the connections its answers came over can be used again. */
+/** Whether a pod's connections can be reused after a response, as far as is known. */
 type Keeps = 'unknown' | 'yes' | 'no';
 
-/** A connection has rested when it was idle for so long, in ms: a pod that hangs up behind its answers has mostly done so. */
+/** A connection has rested after being idle for this long, in ms: a pod that closes connections after responses has mostly done so. */
 const REST_MS = 5;
-/** Where the pod did hang up it has rested when it was idle for so long, in ms, … */
+/** If the pod did close one, a connection has rested after this long, in ms, … */
 const LONG_REST_MS = 100;
-/** … or for so many times as long as the pod took, or as was not enough. */
+/** … or after this many times the longest time that was not enough. */
 const REST_FACTOR = 2;
-/** It hung up behind an answer, and not at an idle time-out, if that took no longer, in ms. */
+/** A connection that was idle for at most this long was closed because of the response, not an idle timeout, in ms. */
 const HANG_UP_MS = 25;
-/** Longest rest that is asked for, in ms. */
+/** The longest rest required, in ms. */
 const MAX_REST_MS = 1_000;
-/** How long requests wait at most, in ms, for the first connection that carries a second one. */
+/** How long requests wait for the first connection that carries a second request, in ms. */
 const TRIAL_MS = 25;
 
-/** What a request for which there are idle connections does. */
+/** What a request does if there are idle connections. */
 export type Reuse = 'use' | 'dial' | 'wait';
 
 /**
- * Whether the connections of one pod can be used again. If it hangs up behind its answers without saying so, each is as good as
- * gone when an answer has come. So one request tries, on a connection that has rested; the others wait for what becomes of
- * it, for a moment. Where the pod did hang up nobody waits, and each gets a new connection.
+ * Whether the connections of one pod can be reused. If the pod closes them unannounced after each response, they are useless as soon as
+ * a response has arrived. So one request tries, on a connection that has rested, and the others briefly wait for the result. If the
+ * pod did close it, no request waits any longer, and each gets a new connection.
  *
- * What is waited for is the network: the clock is the one that runs by itself, also where a test moves all others.
+ * This waits for the network, so it uses real time, even if a test controls all other clocks.
  */
 export class ReuseTrial {
   readonly #clock: Clock;
   #keeps: Keeps = 'unknown';
-  /** What a connection has to have been idle for, in ms, while the pod is not known to keep them. */
+  /** How long a connection must have been idle, in ms, while it is not known whether the pod keeps them. */
   #restMs = REST_MS;
-  /** The first request on a connection that has carried one before. */
+  /** The first request on a reused connection. */
   #request: ClientRequest | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
   }
 
-  /** A connection carried more than one request: they are used again at once. */
+  /** A connection carried more than one request: connections are reused immediately. */
   get isPassed(): boolean {
     return this.#keeps === 'yes';
   }
 
-  /** Until when a request that comes now may wait. */
+  /** How long a new request may wait, as a time. */
   get deadlineMs(): number {
     return this.#clock.now() + TRIAL_MS;
   }
@@ -57,18 +57,18 @@ export class ReuseTrial {
     return this.#keeps === 'no' || (isLate && !isFull) ? 'dial' : 'wait';
   }
 
-  /** Whether a connection that was idle for so long is unlikely to be hung up on. */
+  /** Whether the pod is unlikely to close a connection that was idle for this long. */
   hasRested(idleMs: number): boolean {
     return idleMs >= this.#restMs;
   }
 
-  /** Whether a request may use a connection that has rested. Where there can be no more it does not wait for long. */
+  /** Whether a request may use a connection that has rested. If no other can be opened it does not wait for long. */
   mayTry(untilMs: number, isFull: boolean): boolean {
     if (this.#keeps !== 'unknown' || this.#request === undefined) return true;
     return isFull && this.#clock.now() >= untilMs;
   }
 
-  /** Looks again after a moment. It keeps the process alive: a request waits. */
+  /** Checks again after a moment. Keeps the process alive, because a request is waiting. */
   wait(again: () => void): void {
     this.#clock.timer(again, REST_MS).ref();
   }
@@ -82,18 +82,18 @@ export class ReuseTrial {
     });
   }
 
-  /** An answer came over a connection that had carried one before. */
+  /** A response arrived on a reused connection. */
   passed(): void {
     this.#keeps = 'yes';
   }
 
-  /** A request died unanswered on a connection that had carried one before. */
+  /** A request died without a response on a reused connection. */
   lost(): void {
     if (this.#keeps === 'yes') this.#keeps = 'unknown';
     else this.#hangsUp(this.#restMs);
   }
 
-  /** The pod ended a connection that had been idle for so long, in ms. */
+  /** The pod closed a connection that had been idle for this long, in ms. */
   ended(idleMs: number): void {
     if (this.#keeps !== 'yes' && idleMs < HANG_UP_MS) this.#hangsUp(idleMs);
   }

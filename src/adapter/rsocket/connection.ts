@@ -19,7 +19,7 @@ import type { ConnectionSettings } from './options.js';
 
 type ConnectionFrame = Parameters<ConnectionFrameHandler['handle']>[0];
 
-/** A lease as large and long as the library reckons with: the balancer alone keeps to what servers grant. */
+/** The largest lease the library accepts: the balancer enforces what servers grant. */
 const unlimited = { requestCount: Number.MAX_SAFE_INTEGER, ttl: Number.MAX_SAFE_INTEGER };
 
 /** Opens RSocket connections over TCP or TLS. `host` is the Service's name, for TLS. */
@@ -33,7 +33,7 @@ export function rsocketTransport(settings: ConnectionSettings, host: string): Tr
   };
 }
 
-/** The RSocket to one pod: what the library makes of a socket, with its connection frames read here. */
+/** The RSocket to one pod: the library's, with connection frames handled here. */
 export class PodRSocket {
   readonly connection: OpenConnection<PodRSocket>;
   readonly #socket: Socket;
@@ -42,13 +42,13 @@ export class PodRSocket {
   #frames!: Outbound;
   #library!: ConnectionFrameHandler;
   #isOpen = true;
-  /** When the last keep-alive frame came. */
+  /** When the last keep-alive frame arrived. */
   #heardMs: number;
   #beat: Timer | undefined;
-  /** Who waits for the answers to keep-alive frames, by their data. */
+  /** Callers waiting for an answer to a keep-alive frame, by its data. */
   readonly #pings = new Map<string, (error?: Error) => void>();
   #pinged = 0;
-  /** Requests the server still takes, where it says. */
+  /** How many requests the server still accepts, if it says so. */
   #granted = 0;
   #leaseEnds: Timer | undefined;
 
@@ -62,29 +62,29 @@ export class PodRSocket {
       ping: (signal) => this.#ping(signal),
       finish: () => {
         this.#requester.close();
-        // The library reads no more: the end of the other side would not come through.
+        // The library has stopped reading, so the other side's end would not be seen.
         socket.resume();
       },
     });
-    // Until a call runs, nothing here keeps the process alive.
+    // Nothing here keeps the process alive until a call runs.
     socket.unref();
     socket.once('close', () => this.#closed());
   }
 
-  /** Whether a request that is sent now reaches the socket. */
+  /** Whether a request sent now reaches the socket. */
   get isOpen(): boolean {
     return this.#isOpen;
   }
 
-  /** Begins the protocol. Rejects when the server refuses it, or with the reason of `signal`. */
+  /** Sets the connection up. Rejects if the server refuses it, or with the reason of `signal`. */
   async open(signal: AbortSignal): Promise<OpenConnection<PodRSocket>> {
     const { setup, fragmentation, responder, lease, clock } = this.#settings;
     const config: ConnectorConfig = { setup, fragmentation, responder, transport: this.#transport() };
     try {
       this.#requester = await new RSocketConnector(lease ? { ...config, lease: {} } : config).connect();
-      // Its timers keep the process alive, and time is the balancer's: what they do is done here.
+      // The library's timers keep the process alive and do not use the balancer's clock, so their work is done here.
       this.#library.pause();
-      // Nothing answers a SETUP frame that is accepted. A keep-alive frame is answered only after that.
+      // An accepted SETUP frame gets no answer. A keep-alive frame is answered only after it was accepted.
       await this.#ping(signal);
     } catch (error) {
       this.#socket.destroy();
@@ -94,7 +94,7 @@ export class PodRSocket {
     return this.connection;
   }
 
-  /** What sends requests. Whoever does tells of each stream: `streamBegins`, `streamEnds`. */
+  /** Sends requests. Callers report each stream: `streamBegins`, `streamEnds`. */
   get requester(): RSocket {
     return this.#requester;
   }
@@ -114,7 +114,7 @@ export class PodRSocket {
   }
 
   #transport(): ClientTransport {
-    // It waits for `connect`, which has happened.
+    // The library waits for `connect`, which has already happened.
     const socketCreator = (): Socket => {
       queueMicrotask(() => this.#socket.emit('connect'));
       return this.#socket;
@@ -123,7 +123,7 @@ export class PodRSocket {
     return {
       connect: (makeStreams) =>
         tcp.connect((outbound) => {
-          // Before its streams hear of the end: what is begun while they do must not get this connection.
+          // Before its streams are told: calls they start then must not get this connection.
           outbound.onClose((error) => this.#ends(error));
           const streams = makeStreams(outbound);
           this.#frames = streams.connectionOutbound;
@@ -157,7 +157,7 @@ export class PodRSocket {
       library.handle({ ...frame, ...unlimited });
       this.#lease(frame);
     }
-    // It ends when the streams on it have; the library would cut them.
+    // It ends when its streams have ended; the library would cut them.
     else if (frame.type === FrameTypes.ERROR && frame.code === ErrorCodes.CONNECTION_CLOSE) this.connection.leaves();
     else library.handle(frame);
   }
@@ -172,7 +172,7 @@ export class PodRSocket {
     this.#carry();
   }
 
-  /** Calls at once: those that run, and those the server takes besides. */
+  /** Capacity: the running calls, plus those the server still accepts. */
   #carry(): void {
     if (this.#settings.lease) this.connection.carries(this.connection.running + Math.max(0, this.#granted));
   }
@@ -195,7 +195,7 @@ export class PodRSocket {
       this.#beat = clock.timer(() => this.#keepAlive(), Math.min(setup.keepAlive, leftMs));
       return;
     }
-    // If it was this process that stood still, a frame may be waiting to be read.
+    // If this process was blocked, a frame may be waiting to be read.
     const heardMs = this.#heardMs;
     afterPendingIo(() => {
       if (this.#heardMs !== heardMs) this.#keepAlive();
@@ -220,7 +220,7 @@ export class PodRSocket {
     });
   }
 
-  /** The library is done with the connection: an orderly end, one by the server, or a frame it cannot read. */
+  /** The library closed the connection: a clean end, an end by the server, or a frame it cannot read. */
   #ends(error: Error | undefined): void {
     this.#isOpen = false;
     if (error !== undefined && !this.#socket.destroyed) this.#socket.destroy(error);

@@ -15,18 +15,18 @@ import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.
 /** Options of `createRSocket`. */
 export interface RSocketOptions extends BalancingOptions {
   /**
-   * What each connection begins with, as for the library's `RSocketConnector`: payload and MIME types. A keep-alive frame is
+   * How each connection starts, as for the library's `RSocketConnector`: payload and MIME types. A keep-alive frame is
    * sent every `keepAlive` ms (default 20000); a connection without any from the server for `lifetime` ms (default 90000)
    * ends.
    */
   readonly setup?: ConnectorConfig['setup'] | undefined;
   /** How large a frame may be, as for the library's `RSocketConnector`. @defaultValue no fragmentation */
   readonly fragmentation?: ConnectorConfig['fragmentation'] | undefined;
-  /** Answers what servers ask of this client, on every connection. @defaultValue they get an error */
+  /** Answers requests of servers to this client, on every connection. @defaultValue they get an error */
   readonly responder?: Partial<RSocket> | undefined;
   /**
-   * Whether servers grant how many requests they take (LEASE frames). Client and server have to agree: a server refuses the
-   * connection otherwise. @defaultValue false
+   * Whether servers grant how many requests they take (LEASE frames). Client and server must agree, or the server refuses the
+   * connection. @defaultValue false
    */
   readonly lease?: boolean | undefined;
   /** Settings of Node's `tls.connect`; without them connections are plain. @defaultValue none */
@@ -35,17 +35,17 @@ export interface RSocketOptions extends BalancingOptions {
 
 /** Options of one call. */
 export interface CallOptions {
-  /** For hash pickers: calls with one key go to one pod. @defaultValue none */
+  /** For hash pickers: calls with the same key go to the same pod. @defaultValue none */
   readonly key?: string | undefined;
 }
 
 /** Options of `requestResponse`. */
 export interface RequestResponseOptions extends CallOptions {
-  /** Whether the request may be sent twice: then it is repeated if its connection is lost before the answer. @defaultValue false */
+  /** Whether the request may be sent twice: it is then retried if its connection is lost before the response. @defaultValue false */
   readonly idempotent?: boolean | undefined;
 }
 
-/** Who hears the answer. */
+/** Receives the response. */
 export type Receiver = OnTerminalSubscriber & OnNextSubscriber & OnExtensionSubscriber;
 
 /** Either side of a channel. */
@@ -55,7 +55,7 @@ export type Side = Receiver & Requestable & Cancellable;
 export interface ServiceRSocket extends RSocket, AsyncDisposable {
   /** State and control: `ready()`, `snapshot()`. */
   readonly balancer: Balancer<unknown>;
-  /** Completes when the request has been given to a connection; whether it arrives nobody knows. */
+  /** Completes when the request has been passed to a connection. Nobody knows whether it arrives. */
   fireAndForget(payload: Payload, receiver: OnTerminalSubscriber, options?: CallOptions): Cancellable;
   requestResponse(
     payload: Payload,
@@ -75,16 +75,16 @@ export interface ServiceRSocket extends RSocket, AsyncDisposable {
     receiver: Side,
     options?: CallOptions,
   ): Side;
-  /** Goes to one pod, as every request does. */
+  /** Goes to one pod, like every request. */
   metadataPush(metadata: Buffer, receiver: OnTerminalSubscriber, options?: CallOptions): void;
   /**
-   * Takes no new request and lets those that run finish, for at most `pool.drainTimeoutMs`, or 30 s where that is not set;
-   * then, or with an error at once, they are cut.
+   * Accepts no new request and lets running ones finish, for at most `pool.drainTimeoutMs`, or 30 s if that is not set; then they are
+   * cut. With an error they are cut immediately.
    */
   close(error?: Error): Promise<void>;
 }
 
-/** Names of `RSocketOptions` that are not those of every balancer. */
+/** Names of `RSocketOptions` that are not options of every balancer. */
 export const rsocketOptionNames: readonly (keyof RSocketOptions)[] = Object.freeze([
   'setup',
   'fragmentation',
@@ -93,7 +93,7 @@ export const rsocketOptionNames: readonly (keyof RSocketOptions)[] = Object.free
   'tls',
 ] as const);
 
-/** What a connection is opened with, complete and checked. */
+/** The options of a connection, complete and checked. */
 export interface ConnectionSettings {
   readonly setup: NonNullable<ConnectorConfig['setup']> & { readonly keepAlive: number; readonly lifetime: number };
   readonly fragmentation: NonNullable<ConnectorConfig['fragmentation']>;
@@ -105,7 +105,7 @@ export interface ConnectionSettings {
 
 const setupNames = ['payload', 'dataMimeType', 'metadataMimeType', 'keepAlive', 'lifetime'];
 
-/** The longest time a frame can tell, in ms. */
+/** The longest time that fits into a frame, in ms. */
 const MAX_MS = 0x7fffffff;
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field. */

@@ -3,31 +3,31 @@ import { type Outcome, outcomes } from '../../index.js';
 import type { PodRSocket } from './connection.js';
 import type { Side } from './options.js';
 
-/** A request as it is sent, perhaps more than once. */
+/** A request, which may be sent more than once. */
 export interface Request {
   readonly type: 'fireAndForget' | 'requestResponse' | 'requestStream' | 'requestChannel' | 'metadataPush';
   readonly payload: Payload;
-  /** How many payloads its caller has asked for before the first came. */
+  /** How many payloads its caller requested before the first one arrived. */
   requestN: number;
   /** Whether the first payload of a channel is its last. */
   isCompleted: boolean;
   readonly idempotent: boolean;
 }
 
-/** What a stream tells besides what it hands on to the receiver of its call. */
+/** What a stream reports, besides passing payloads to the receiver of its call. */
 export interface StreamOwner {
   readonly receiver: Side;
-  /** A payload came. */
+  /** A payload arrived. */
   answered(): void;
-  /** Both sides are done; the receiver hears of it next. */
+  /** Both sides are done; the receiver is told next. */
   succeeded(): void;
-  /** The receiver has not heard of it. */
+  /** The receiver has not been told. */
   failed(error: Error): void;
 }
 
 /** One request on one connection: knows when both of its sides are done, and tells the connection. */
 export class Stream implements Side {
-  /** What the caller sends goes here. */
+  /** Where the caller's payloads go. */
   sender!: Side;
   readonly #pod: PodRSocket;
   readonly #owner: StreamOwner;
@@ -41,7 +41,7 @@ export class Stream implements Side {
     this.#requestEnded = request.type !== 'requestChannel' || request.isCompleted;
   }
 
-  /** The receiver has had the last of the answer. */
+  /** The receiver got the end of the response. */
   get answerEnded(): boolean {
     return this.#answerEnded;
   }
@@ -50,7 +50,7 @@ export class Stream implements Side {
     return this.#isOver;
   }
 
-  /** Sends the request. Throws what the library cannot put into a frame. */
+  /** Sends the request. Throws if the library cannot encode it. */
   begin({ type, payload, requestN, isCompleted }: Request): void {
     const { requester } = this.#pod;
     this.#pod.streamBegins();
@@ -99,13 +99,13 @@ export class Stream implements Side {
     this.#owner.receiver.cancel();
   }
 
-  /** The caller has sent its last. */
+  /** The caller has sent its last payload. */
   endRequest(): void {
     this.#requestEnded = true;
     this.#succeedIfDone();
   }
 
-  /** The caller gave up: nothing it is told after this is an end. */
+  /** The caller gave up: later events are ignored. */
   abandon(): void {
     if (!this.#isOver) this.#end();
   }
@@ -121,7 +121,7 @@ export class Stream implements Side {
     this.#owner.succeeded();
   }
 
-  /** First of all: whoever hears of it may begin the next. */
+  /** Runs first, because the receiver may start another call when it is told. */
   #end(): void {
     this.#isOver = true;
     this.#pod.streamEnds();
@@ -129,8 +129,8 @@ export class Stream implements Side {
 }
 
 /**
- * The receiver of a call. What it throws ends its call and is thrown where nobody catches it, as by any event listener:
- * the library would end the connection, and every other call on it.
+ * The receiver of a call. If it throws, its call ends and the error becomes an uncaught exception, as with any event listener. The
+ * library would end the connection, with every other call on it.
  */
 export class GuardedSide implements Side {
   readonly #receiver: Partial<Side>;
@@ -177,7 +177,7 @@ export class GuardedSide implements Side {
   }
 }
 
-/** What the error of a stream says of its pod, and whether the pod did nothing. */
+/** What a stream's error says about its pod, and whether the pod did nothing. */
 export interface FailedStream {
   readonly outcome: Outcome;
   readonly refused: boolean;
@@ -188,21 +188,21 @@ const lost: FailedStream = { outcome: outcomes.reset, refused: false };
 const broken: FailedStream = { outcome: outcomes.protocol, refused: false };
 
 const byCode: Readonly<Record<number, FailedStream>> = {
-  // The one code for whatever a handler emits as an error, those of the business included.
+  // The code of every error a handler emits, business errors included.
   [ErrorCodes.APPLICATION_ERROR]: answer,
   [ErrorCodes.INVALID]: answer,
-  // The one code that promises that nothing was processed.
+  // The only code that promises that nothing was processed.
   [ErrorCodes.REJECTED]: { outcome: outcomes.overload, refused: true },
-  // The pod gave up in the middle of it.
+  // The pod gave up halfway.
   [ErrorCodes.CANCELED]: { outcome: outcomes.status, refused: false },
 };
 
-/** Codes of applications begin here. */
+/** Application codes start here. */
 const FIRST_OWN_CODE = 0x301;
 
 /** The one table from errors of streams to outcomes. */
 export function failedStream(error: Error): FailedStream {
-  // What the library says when the connection is gone has no code. Its RSocketError is no class of its own at run time.
+  // The library's error for a lost connection has no code, and its RSocketError is not a distinct class at run time.
   const { code } = error as Partial<RSocketError>;
   if (typeof code !== 'number') return lost;
   return byCode[code] ?? (code >= FIRST_OWN_CODE ? answer : broken);

@@ -26,11 +26,11 @@ import {
 import { failedStream, GuardedSide, type Request, Stream, type StreamOwner } from './outcome.js';
 
 /**
- * Makes an RSocket for one Service, to be used like one the library's `RSocketConnector` opens: it keeps a connection to
- * each pod and picks a pod for every request. Must be closed.
+ * Creates an RSocket for one Service, used like one that the library's `RSocketConnector` opens. It keeps a connection to each pod and
+ * picks a pod for every request. Must be closed.
  *
  * @param target Such as `orders.shop:7000`.
- * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @throws EVENKEEL_OPTION for an invalid target or option.
  * @example
  * const orders = createRSocket('orders.shop:7000');
  * orders.requestResponse({ data: Buffer.from('42') }, receiver, { idempotent: true });
@@ -122,7 +122,7 @@ class BalancedRSocket implements ServiceRSocket {
     if (key !== undefined) checkString('key', key);
     const request = {
       type,
-      // It may be sent later, or again: the caller may have changed its object by then.
+      // Copied, because it may be sent later or again, and the caller may have changed its object by then.
       payload: { ...payload },
       requestN,
       isCompleted,
@@ -140,17 +140,17 @@ function checkRequestN(value: number): number {
   return checkNumber('initialRequestN', value, 1, { min: 1, max: MAX_REQUEST_N, integer: true });
 }
 
-/** One call over all its attempts. Its caller holds it: the side of the stream that sends. */
+/** One call over all its attempts. It is also what its caller gets: the sending side of the stream. */
 class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   readonly receiver: Side;
   readonly #attempts: Attempts<PodRSocket>;
   readonly #request: Request;
   readonly #clock: Clock;
   #stream: Stream | undefined;
-  /** Extension frames that came before the first answer: the stream may begin later, or again. */
+  /** Extension frames sent before the first response: the stream may begin later, or again. */
   readonly #extensions: Parameters<Side['onExtension']>[] = [];
   #answeredMs: number | undefined;
-  /** Its caller gave up, or has heard how it failed. */
+  /** Its caller gave up, or was told how it failed. */
   #isOver = false;
 
   constructor(balancer: Balancer<PodRSocket>, request: Request, receiver: Side, clock: Clock, key: string | undefined) {
@@ -164,7 +164,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
-  // To its attempts.
+  // For its attempts.
 
   send({ handle }: Lease<PodRSocket>): void {
     const request = this.#request;
@@ -195,7 +195,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     this.receiver.onError(asError(error));
   }
 
-  // To its stream.
+  // For its stream.
 
   answered(): void {
     this.#answeredMs ??= this.#clock.now();
@@ -206,7 +206,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
     const { type } = this.#request;
     const lease = this.#attempts.conclude();
     if (lease === undefined) return;
-    // Nothing came back, so nothing is known of the pod.
+    // There is no response, so nothing is known about the pod.
     const isSentOnly = type === 'fireAndForget' || type === 'metadataPush';
     const isStream = type !== 'requestResponse' && this.#answeredMs !== undefined;
     const latencyMs = isStream ? (this.#answeredMs as number) - lease.startedMs : undefined;
@@ -225,12 +225,12 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   #fail(outcome: Outcome, error: Error, more: Partial<FailedAttempt>): void {
     const { idempotent, type } = this.#request;
     const answered = this.#attempts.lease?.answered === true;
-    // What the caller of a channel has sent meanwhile is gone.
+    // Payloads the caller of a channel has sent meanwhile are gone.
     const repeatable = type !== 'requestChannel' || more.untried === true;
     this.#attempts.fail({ outcome, error, idempotent, answered, repeatable, ...more });
   }
 
-  // To its caller.
+  // For its caller.
 
   request(n: number): void {
     const request = this.#request;
@@ -247,7 +247,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
       if (!this.#request.isCompleted && this.#stream === undefined) this.receiver.cancel();
       return;
     }
-    // Ended before the library says so: it calls back.
+    // Marked as ended first, because the library calls back.
     stream.abandon();
     stream.sender.cancel();
     this.#attempts.end(outcomes.cancelled);

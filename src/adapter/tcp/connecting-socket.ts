@@ -4,8 +4,8 @@ import { Duplex } from 'node:stream';
 type Later = 'setNoDelay' | 'setKeepAlive' | 'setTimeout' | 'ref' | 'unref';
 
 /**
- * A stream that is there before its socket is: for libraries that want one at once. It cannot be the socket itself, because a
- * pod that cannot be connected to is left for another.
+ * A stream that exists before its socket, for libraries that need one synchronously. It cannot be the socket itself, because another pod
+ * is tried if the first cannot be connected to.
  */
 export class ConnectingSocket extends Duplex {
   #socket: Socket | undefined;
@@ -14,7 +14,7 @@ export class ConnectingSocket extends Duplex {
   readonly #waiting: ((socket: Socket) => void)[] = [];
 
   constructor(connect: (signal: AbortSignal) => Promise<Socket>) {
-    // As a socket: when the other side ends it, this side does.
+    // Like a socket: when the other side ends it, so does this side.
     super({ allowHalfOpen: false });
     this.#connect = connect;
   }
@@ -79,7 +79,7 @@ export class ConnectingSocket extends Duplex {
   }
 
   override destroy(error?: Error): this {
-    // Node destroys what is not constructed only once it is.
+    // Node destroys a stream only after it is constructed.
     this.#given.abort(error ?? new Error('the stream was destroyed'));
     return super.destroy(error);
   }
@@ -90,7 +90,7 @@ export class ConnectingSocket extends Duplex {
       done(error);
       return;
     }
-    // Its own `close` follows that of the socket.
+    // Its `close` follows the socket's.
     socket.once('close', () => done(error));
     socket.destroy();
   }
@@ -109,7 +109,7 @@ export class ConnectingSocket extends Duplex {
     socket.on('timeout', () => this.emit('timeout'));
     socket.on('error', (error) => this.destroy(error));
     socket.on('close', () => {
-      // What came before its end may not be read yet: it closes by itself after that.
+      // Data received before the end may not be read yet. The stream closes by itself afterwards.
       if (!hasEnded) this.destroy();
     });
   }

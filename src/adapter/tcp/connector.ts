@@ -6,10 +6,10 @@ import { ConnectingSocket } from './connecting-socket.js';
 import type { ConnectOptions, Connector, ConnectorOptions } from './options.js';
 
 /**
- * Makes what connects to the pods of a Service, for any protocol over TCP or TLS. Must be closed.
+ * Creates a connector to the pods of a Service, for any protocol over TCP or TLS. Must be closed.
  *
  * @param target Such as `broker.shop:5672`.
- * @throws EVENKEEL_OPTION for a target or option that does not fit.
+ * @throws EVENKEEL_OPTION for an invalid target or option.
  * @example
  * const broker = createConnector('broker.shop:5672');
  * const socket = await broker.connect();
@@ -34,20 +34,20 @@ class ServiceConnector implements Connector {
     this.lookup = (_host, options, callback) => {
       this.#addresses().then(
         (found) => {
-          // With `all`, what cannot be connected to is followed by the next.
+          // With `all`, Node tries the next address if one cannot be connected to.
           if (options.all) callback(null, found as never);
           else callback(null, String(found[0]?.address), found[0]?.family);
         },
         (error) => callback(error, '', 0),
       );
     };
-    // Libraries call it without the connector.
+    // Libraries call it without `this`.
     this.createConnection = this.createConnection.bind(this);
   }
 
   connect(options: ConnectOptions = {}): Promise<Socket> {
     const finish = this.#finish;
-    // What is no object is refused there.
+    // Anything but an object is refused there.
     const isUsual =
       finish === undefined || typeof options !== 'object' || options === null || options.finish !== undefined;
     return this.#placer.connect(isUsual ? options : { ...options, finish });
@@ -59,7 +59,7 @@ class ServiceConnector implements Connector {
         (socket) => callback(null, socket),
         (error) => callback(asError(error)),
       );
-      // An agent takes what is returned for the socket itself.
+      // An agent would take a returned value for the socket.
       return undefined as never;
     }
     return new ConnectingSocket((signal) => this.connect({ signal }));
@@ -73,7 +73,7 @@ class ServiceConnector implements Connector {
     return this.close();
   }
 
-  /** Every address that can be used now, that of a pick first. */
+  /** All usable addresses, the picked one first. */
   async #addresses(): Promise<{ address: string; family: number }[]> {
     const lease = await this.balancer.acquire();
     lease.end(outcomes.notStarted);

@@ -9,19 +9,19 @@ export interface CallOwner {
   readonly clock: Clock;
   /** The Service as its callers know it, for messages. */
   readonly origin: string;
-  /** The balancer is closed: a request that has a pod stays there. */
+  /** The balancer is closed: requests stay on the pods they have. */
   readonly isClosing: boolean;
-  /** What the dispatcher was destroyed with: its calls fail with that. */
+  /** The error the dispatcher was destroyed with; its calls fail with it. */
   readonly destroyedBy: Error | undefined;
   readonly propagation: Propagation;
-  /** A pod said how busy it is. */
+  /** A pod reported how busy it is. */
   heardReport(): void;
-  /** A call waits for an endpoint; a call waits no more. */
+  /** A call started, or stopped, waiting for an endpoint. */
   waits(): void;
   served(): void;
   /** A request on `pool` died with its socket. */
   lost(pool: Pool, error: Error): void;
-  /** A connection became a WebSocket. Returns what to call when it is closed. */
+  /** A connection became a WebSocket. Call the result when it is closed. */
   upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void;
   /** A handler threw this when it was told that its request failed. Never throws. */
   handlerThrew(error: unknown): void;

@@ -25,15 +25,15 @@ import { type OwnOptions, refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
 
 /**
- * A request on its way to the pods: through all its attempts, until one has a response or none can follow. What it knows of an
- * attempt is how far it came: whether undici has begun to send it, whether a response has begun, what the head of that says.
+ * A request through all its attempts, until one has a response or none can follow. It tracks how far the attempt has come: whether
+ * undici has begun to send it, whether a response has begun, and what its headers say.
  *
  * It ends once: `completed`, `upgraded`, or `fail` of its handler.
  */
 export class Call implements AttemptedCall<Pool>, Timed {
   /** The caller has been told how it ended. */
   done = false;
-  /** The reason for which it is given up. */
+  /** Why it was given up. */
   abortReason: Error | undefined = undefined;
   /** The connection the attempt was given to. */
   client: PodClient | undefined = undefined;
@@ -43,22 +43,22 @@ export class Call implements AttemptedCall<Pool>, Timed {
   readonly #options: Dispatcher.DispatchOptions;
   readonly #attempts: Attempts<Pool>;
   #handler!: AttemptHandler;
-  /** When the whole call has to be over, if it has to. */
+  /** Ends the whole call, if it has a deadline. */
   #deadline: RequestDeadline | undefined;
-  /** Publishes the failure on undici's diagnostics channels while undici has not seen the request. */
+  /** Publishes a failure on undici's diagnostics channels, while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
   /** While the call waits. */
   #unwatchBody: (() => void) | undefined;
   /** undici began to write the attempt to a socket: from then on it may have reached the pod. */
   #sent = false;
-  /** An attempt was lost with its connection, which the pod may have ended before. */
+  /** An attempt was lost with its connection, which the pod may have closed before it was sent. */
   #wasReset = false;
-  /** A part of the response, a 1xx included, has come. */
+  /** Part of the response has arrived; a 1xx counts. */
   #answered = false;
   #verdict: Outcome = outcomes.success;
   /** Where the request goes when the response of a pod that has not begun it is over. */
   #next: Lease<Pool> | undefined;
-  /** What the caller's own code threw while it was told of the response; undici then aborts the attempt with it. */
+  /** What the caller's handler threw while it got the response; undici then aborts the attempt with it. */
   #thrown: unknown;
 
   constructor(
@@ -72,12 +72,12 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
   }
 
-  /** Sets what undici gets as the handler; before the call begins. */
+  /** Sets the handler undici gets. Must be called before `begin`. */
   handledBy(handler: AttemptHandler): void {
     this.#handler = handler;
   }
 
-  /** Sets its deadline; before it begins. */
+  /** Sets its deadline. Must be called before `begin`. */
   limit(deadline: RequestDeadline): void {
     this.#deadline = deadline;
   }
@@ -95,7 +95,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** Makes the first attempt, on `lease` if there is one. False when it has to wait for an endpoint. */
   start(lease?: Lease<Pool>): boolean {
     if (this.#attempts.begin(lease)) return true;
-    // What undici would refuse need not wait for a pod.
+    // A request that undici would refuse need not wait for a pod.
     const refusal = refusalOf(this.#options);
     if (refusal !== undefined) {
       this.fail(refusal);
@@ -111,19 +111,19 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return this.#limited?.remainingMs;
   }
 
-  /** Where the attempt under way went; also of one whose caller gave up while undici had it queued. */
+  /** The lease of the running attempt, also of one whose caller gave up while undici had it queued. */
   get lease(): Lease<Pool> | undefined {
     return this.#attempts.lease;
   }
 
-  /** How far the attempt under way has come, for people. */
+  /** How far the running attempt has come, for messages. */
   get stage(): 'waiting' | 'connecting' | 'sent' | 'answered' {
     if (this.lease === undefined) return 'waiting';
     if (!this.#sent) return 'connecting';
     return this.#answered ? 'answered' : 'sent';
   }
 
-  /** Gives up; only the first time counts, and not after the end. */
+  /** Gives up. Calls after the first, or after the end, do nothing. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
@@ -140,17 +140,17 @@ export class Call implements AttemptedCall<Pool>, Timed {
   }
 
   /**
-   * undici begins to write the attempt, perhaps long after the pod was picked: on a connection that opened only now. If this
-   * throws, undici fails the attempt with it, has written nothing, and leaves the body and the socket alone.
+   * undici begins to write the attempt, perhaps long after the pod was picked, if its connection had to be opened. If this throws,
+   * undici fails the attempt without writing anything, and leaves the body and the socket alone.
    */
   began(): void {
     const { lease } = this;
-    // Another pod may get its address at any moment.
+    // Another pod may get this address at any moment.
     if (lease?.subchannel.state === 'draining' && !this.#owner.isClosing) throw podLeftError(lease.endpoint);
     this.#sent = true;
   }
 
-  /** The first byte of a response came. */
+  /** The first byte of a response arrived. */
   responded(): void {
     if (this.#answered) return;
     this.#answered = true;
@@ -203,12 +203,12 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return { outcome: this.#verdict, error, idempotent: true, answered: false, method };
   }
 
-  /** The caller's code threw this when it was told of the response. */
+  /** The caller's handler threw this while it got the response. */
   threw(error: unknown): void {
     this.#thrown = error;
   }
 
-  /** The response is complete; or the rest of it is not wanted, and the request goes on at another pod. */
+  /** The response is complete, or the rest of it is not wanted because the request continues on another pod. */
   completed(retrying = false): void {
     this.#over();
     this.client?.answered();
@@ -233,18 +233,18 @@ export class Call implements AttemptedCall<Pool>, Timed {
     });
   }
 
-  /** The caller is told nothing more. */
+  /** The caller gets no further calls. */
   #over(): void {
     this.#sent = false;
     this.done = true;
     this.#deadline?.cancel();
   }
 
-  /** The attempt failed; another may follow at another pod. */
+  /** The attempt failed; another may follow on another pod. */
   attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
-      // The caller's own code threw this when it was told of the end.
+      // The caller's handler threw this when it was told of the end.
       this.#deliver(error);
       return;
     }
@@ -269,12 +269,12 @@ export class Call implements AttemptedCall<Pool>, Timed {
     });
   }
 
-  /** Whether there is still something to send. */
+  /** Whether the request can still be sent. */
   #mayRepeat(sent: boolean): boolean {
     const options = this.#options;
     if (this.#handler.mayRepeat === false || this.abortReason !== undefined) return false;
     if (bodyOf(options)?.destroyed === true) return false;
-    // Even if the pod processed nothing of it, a body that was sent may be used up.
+    // Even if the pod processed nothing, a body that was sent may be used up.
     return !sent || hasLastingBody(options);
   }
 
@@ -286,7 +286,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
     if (deadline !== undefined && deadlineHeader !== undefined) {
       sayDeadline(this.#options as OwnOptions, deadlineHeader, deadline);
     }
-    // A second attempt takes fewer chances, and the last one none.
+    // A second attempt takes fewer risks, and the last one none.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const options = isLast ? needingNewConnection(this.#options) : this.#options;
@@ -323,7 +323,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return this.#limited?.limitMs;
   }
 
-  /** Whether the caller, or its deadline, made the attempt fail with `error`. */
+  /** Whether the caller or its deadline caused `error`. */
   #isOurs(error: Error): boolean {
     if (this.abortReason !== undefined || this.#thrown === error || isBodyError(error)) return true;
     return bodyOf(this.#options)?.errored === error;

@@ -13,19 +13,19 @@ import { withoutDispatcher } from './request-options.js';
 
 type Controller = Dispatcher.DispatchController;
 
-/** What controllers of undici show of the head and the end of a response. */
+/** The raw headers and trailers that undici's controllers expose. */
 type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
 
-/** The request behind a `Caller`. It leaves out what it need not be told. */
+/** The request behind a `Caller`. It implements the optional methods it needs. */
 export interface CallersRequest {
   /** The caller has been told how it ended: an abort comes too late. */
   readonly done: boolean;
   /** The caller's reason for giving up. */
   readonly abortReason: Error | undefined;
   abort(reason?: Error): void;
-  /** An attempt begins; what this throws, the attempt fails with. */
+  /** An attempt begins. If this throws, the attempt fails with the error. */
   began?(): void;
-  /** The first byte of a response came. */
+  /** The first byte of a response arrived. */
   responded?(): void;
   /**
    * The head of the response may say something other than a plain success. True: the request goes to another pod when this response
@@ -34,7 +34,7 @@ export interface CallersRequest {
   judged?(status: number, header: HeaderOf): boolean;
   /** The response nobody wants is over, or broke off. */
   moved?(error?: Error): void;
-  /** The caller's code threw this when it was told of the response. */
+  /** The caller's handler threw this while it got the response. */
   threw?(error: unknown): void;
   /** The response is complete. */
   completed?(): void;
@@ -47,11 +47,11 @@ export interface CallersRequest {
 }
 
 /**
- * The caller's side of a request: the controller the caller has, and the handler undici is given for each attempt, which passes
- * the response on to the caller's own handler.
+ * The caller's side of a request: both the controller the caller gets, and the handler undici gets for each attempt, which passes the
+ * response on to the caller's own handler.
  *
  * The caller gets its controller before it is known which attempt answers, so that it can abort while the request waits or a
- * connection opens. Until then the controller remembers what the caller asks for.
+ * connection opens. Until then the controller remembers what the caller asked for.
  */
 export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequest {
   readonly handler: HandlerV2;
@@ -87,7 +87,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     return this.#answering !== undefined;
   }
 
-  /** The controller of an attempt gets the caller's wishes from now on. */
+  /** From now on the caller's requests go to the controller of this attempt. */
   answeredBy(controller: Controller | undefined): void {
     this.#answering = controller;
     if (this.#pausedEarly) controller?.pause();
@@ -193,7 +193,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     return this.#answering?.rawHeaders ?? null;
   }
 
-  /** Interceptors that change a response change these, too. */
+  /** Interceptors that change a response change these too. */
   set rawHeaders(headers: RawHeaders) {
     if (this.#answering !== undefined) this.#answering.rawHeaders = headers;
   }
@@ -221,7 +221,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   }
 }
 
-/** The call that serves a caller's handler, in the form that undici takes: the older one is passed on where undici still knows it. */
+/** Creates the call for a caller's handler. A handler of the older form is passed on if this undici still takes it. */
 export function callFor(
   owner: CallOwner,
   options: Dispatcher.DispatchOptions,

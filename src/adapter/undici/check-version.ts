@@ -2,9 +2,9 @@ import { createRequire } from 'node:module';
 import { EvenkeelError } from '../../index.js';
 
 /**
- * Throws EVENKEEL_OPTION where the package undici needs a newer Node and cannot be loaded by this one: undici 8 by Node 20, which says
- * "Cannot read properties of undefined". To be imported before undici is; hence a file of its own in what is published. Bundled into
- * somebody's app it does nothing: what lies in node_modules then is not what is loaded.
+ * Throws EVENKEEL_OPTION if the installed undici needs a newer Node than this one: undici 8 on Node 20 would otherwise fail with
+ * "Cannot read properties of undefined". It must be imported before undici, so it is a file of its own in the package. Bundled into an
+ * app it does nothing, because the undici in node_modules is then not the one that is loaded.
  */
 function checkVersion(): void {
   if (!/\/check-version\.[jt]s$/.test(import.meta.url)) return;
@@ -12,7 +12,7 @@ function checkVersion(): void {
   const load = createRequire(import.meta.url);
   const manifest = attempt(() => load('undici/package.json') as Manifest);
   const needed = /^>=(\d+)\.[\d.]+$/.exec(manifest?.engines?.node ?? '');
-  // Newer minor versions than this Node's may be asked for without need.
+  // A package may require a newer minor version of Node without really needing it.
   if (manifest === undefined || needed === null || Number.parseInt(process.versions.node, 10) >= Number(needed[1]))
     return;
   try {

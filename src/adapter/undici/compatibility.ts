@@ -8,11 +8,11 @@ export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
 export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
 
 /**
- * Why this undici's HTTP/2 is not used; undefined where it is. Before 8.10 it sends a request without end to a pod that rejects
- * it by GOAWAY each time, which leaves the process no time for anything else. Before 8.5 POSTs wait for everything that runs on the
- * connection, and before 8.4 every request does; 8.0 and 8.1 fail running requests at a GOAWAY.
+ * Why this undici's HTTP/2 is not used; undefined if it is. Before 8.10 it endlessly resends a request that a pod keeps rejecting by
+ * GOAWAY, which blocks the process. Before 8.5 a POST waits for everything else on the connection, and before 8.4 every request does.
+ * 8.0 and 8.1 fail running requests at a GOAWAY.
  *
- * undici does not tell its version. Only the clients of those versions have a field for the PING interval.
+ * undici does not expose its version. Only the clients of those versions have a field for the PING interval.
  */
 export function http2Defect(): string | undefined {
   if (coreTakesHandlerV1) return 'undici 7 (it fails running requests at a GOAWAY';

@@ -63,7 +63,7 @@ export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
   readonly balancer: Balancer<Pool>;
   /** `close` was called. */
   readonly closed: boolean;
-  /** `destroy` was called, or all that ran when `close` was has ended. */
+  /** `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
   /** Connections and requests to the pods, counted on demand. */
   readonly stats: DispatcherStats;
@@ -95,14 +95,14 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly hedging: Hedging | undefined;
   readonly propagation: Propagation;
   readonly #matcher: OriginMatcher;
-  /** What every request over TLS says, so that one with a Host header of its own does not tear the connection down. */
+  /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
   readonly #servername: string | undefined;
   readonly #key: DispatcherOptions['key'];
   readonly #priority: DispatcherOptions['priority'];
   readonly #deadlineOf: CallRules['deadlineOf'];
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
-  /** Undefined: none is asked for. */
+  /** Undefined if no reports are requested. */
   readonly #asking: ReportAsking | undefined;
   readonly #drainTimeoutMs: number;
   readonly #transport: PodTransport;
@@ -110,14 +110,14 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** The caller's dispatcher for requests to other origins. */
   readonly #fallbackDispatcher: Dispatcher | undefined;
   readonly #fallback: Fallback;
-  /** Where requests go while a mock stands in front of sockets: it knows the Service, and not its pods. */
+  /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */
   readonly #mocked: Fallback;
   readonly #webSocket: WebSocketOptions;
   readonly #openingWebSockets: OpeningWebSockets;
   readonly #placements: Placements;
   #destroyedBy: Error | undefined;
 
-  /** Throws EVENKEEL_OPTION for an option that does not fit. */
+  /** Throws EVENKEEL_OPTION for an invalid option. */
   constructor(origin: URL, options: DispatcherOptions) {
     super();
     const { fallbackDispatcher, key, priority, clusterDomain, tls, webSocket, pool } = options;
@@ -178,17 +178,17 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return this.#destroyedBy;
   }
 
-  /** Asked for by undici's WebSocket. */
+  /** Read by undici's WebSocket. */
   get webSocketOptions(): WebSocketLimits {
     return this.#openingWebSockets.limits;
   }
 
-  /** Asked for by undici's EventSource. */
+  /** Read by undici's EventSource. */
   get eventSourceOptions(): EventSourceOptions | undefined {
     return this.#fallback.eventSourceOptions;
   }
 
-  /** Asked for by undici's `fetch`. */
+  /** Read by undici's `fetch`. */
   get isMockActive(): boolean {
     return this.#fallback.isMockActive;
   }
@@ -197,7 +197,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return statsOf(this.#transport.pools, this.#waiting.count);
   }
 
-  /** False when the request has to wait for a pod; `drain` is emitted when none waits any more. */
+  /** False when the request has to wait for a pod; `drain` is emitted when none waits any longer. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
@@ -209,7 +209,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     } catch (error) {
       return refuse(handler, asError(error));
     }
-    // The first test is all a request for our own origin pays for.
+    // A request for our own origin pays only for the first test.
     if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
     if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
@@ -230,7 +230,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return call.begin();
   }
 
-  /** Interceptors hear where a request without an origin goes: caches, for one, keep nothing without. */
+  /** Adds the origin to requests without one: interceptors such as caches need it. */
   override compose(...given: Interceptor[] | [Interceptor[]]): Dispatcher.ComposedDispatcher {
     const interceptors = (Array.isArray(given[0]) ? given[0] : given) as Interceptor[];
     return super.compose([...interceptors, completedWith(this.origin)]);
@@ -248,7 +248,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     this.#destroyedBy ??= error ?? undefined;
     const cut = new AbortController();
     const ended = this.#end(this.balancer.close({ signal: cut.signal }));
-    // Only now: a balancer that is closing already looks for the abort to come.
+    // Only now: a balancer that is already closing listens for the abort.
     cut.abort();
     this.#fallback.destroy(error);
     this.#mocked.destroy(error);
@@ -275,7 +275,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return placeWebSocket(this.#placements, lease, socket, options, this.#webSocket);
   }
 
-  /** As undici's Client does it, but not in the midst of what goes on here. */
+  /** As undici's Client does, but not in the middle of other work. */
   handlerThrew(error: unknown): void {
     queueMicrotask(() => {
       if (!this.emit('error' as never, error as never)) throw error;

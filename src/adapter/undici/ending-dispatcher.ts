@@ -4,8 +4,8 @@ import { Dispatcher, errors } from 'undici';
 export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'drain';
 
 /**
- * The base of our dispatchers: it reduces undici's `close` and `destroy` in all their forms to `finish` and `cut`, and passes on the
- * events of the dispatchers it is made of. It is an AsyncDisposable.
+ * The base of our dispatchers. It maps all forms of undici's `close` and `destroy` to `finish` and `cut`, and forwards the events of
+ * the dispatchers it consists of. It is an AsyncDisposable.
  */
 export abstract class EndingDispatcher extends Dispatcher {
   #closing: Promise<void> | undefined;
@@ -22,7 +22,7 @@ export abstract class EndingDispatcher extends Dispatcher {
     return this.#closed;
   }
 
-  /** `destroy` was called, or all that ran when `close` was has ended. */
+  /** `destroy` was called, or everything that ran at `close` has ended. */
   get destroyed(): boolean {
     return this.#destroyed;
   }
@@ -32,7 +32,7 @@ export abstract class EndingDispatcher extends Dispatcher {
     return this.#closing !== undefined;
   }
 
-  /** Takes no new request; resolves when all running ones have ended. Never rejects. */
+  /** Accepts no new requests; resolves when all running ones have ended. Never rejects. */
   protected abstract finish(): Promise<void>;
 
   /** Ends running requests with `error`, even while it finishes; resolves when they have ended. Never rejects. */
@@ -66,11 +66,11 @@ export abstract class EndingDispatcher extends Dispatcher {
     await this.close();
   }
 
-  /** Emits what `from` does, as one more dispatcher on the way. */
+  /** Emits the events of `from`, with this dispatcher added to their targets. */
   protected forward(from: Dispatcher, events: readonly ForwardedEvent[]): void {
     for (const event of events) {
       from.on(event as 'disconnect', (origin, targets, error) => {
-        // `drain` of some dispatchers names no targets.
+        // Some dispatchers emit `drain` without targets.
         const way = targets === undefined ? (undefined as never) : [this, ...targets];
         this.emit(event as 'disconnect', origin, way, error);
       });

@@ -7,7 +7,7 @@ import { refuse } from './handler.js';
 import { asHandlerV2 } from './handler-v1.js';
 import { withoutDispatcher } from './request-options.js';
 
-/** What it takes. */
+/** Options of `Fallback`. */
 export interface FallbackOptions {
   /** The user's dispatcher, which this never closes. */
   readonly fallbackDispatcher: Dispatcher | undefined;
@@ -20,19 +20,19 @@ export interface FallbackOptions {
   readonly opened?: ((agent: Agent) => void) | undefined;
 }
 
-/** Of undici's EventSource: the largest event, in bytes. */
+/** Options of undici's EventSource. */
 export interface EventSourceOptions {
   readonly maxEventSize?: number | undefined;
 }
 
-/** How many pools our Agent has before its closed ones are dropped. */
+/** When our Agent has this many pools, closed ones are dropped. */
 const SWEEP_AT = 64;
 
 /** Where requests for other origins go: the dispatcher that was passed, or our own Agent, created on first use. */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: Agent | undefined;
-  /** The pools of our Agent, which forgets them when it is closed and could then not cut them. */
+  /** The pools of our Agent. It forgets them when it is closed, and could then not cut them. */
   readonly #pools = new Set<Pool>();
   #sweepAt = SWEEP_AT;
   #closed = false;
@@ -43,7 +43,7 @@ export class Fallback {
   }
 
   /**
-   * Whether a mock answers: undici's `fetch` then passes bodies on as they were given, so that the mock can match them.
+   * Whether a mock answers. undici's `fetch` then passes bodies on unchanged, so that the mock can match them.
    */
   get isMockActive(): boolean {
     const { fallbackDispatcher } = this.#options;
@@ -56,14 +56,14 @@ export class Fallback {
     return (fallbackDispatcher as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;
   }
 
-  /** Those of our Agent, by origin; a dispatcher that is not ours has none here. */
+  /** The stats of our Agent, by origin; empty for a dispatcher that was passed in. */
   get stats(): Readonly<Record<string, unknown>> {
     return this.#agent?.stats ?? {};
   }
 
   dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.#closed) {
-      // A request that was held when it was destroyed comes this late.
+      // A request that was waiting when this was destroyed.
       const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
       return refuse(handler, this.#destroyedBy ?? closed);
     }
@@ -79,7 +79,7 @@ export class Fallback {
     if (agent === undefined || agent.destroyed) return;
     const { clock, drainTimeoutMs } = this.#options;
     const timer = Number.isFinite(drainTimeoutMs) ? clock.timer(() => this.destroy(null), drainTimeoutMs) : undefined;
-    // Rejects only if it was destroyed meanwhile, which was intended then.
+    // Rejects only if it was destroyed meanwhile, which was intended.
     await agent.close().catch(() => {});
     timer?.cancel();
   }

@@ -19,7 +19,7 @@ export interface HandlerV1 {
   onRequestSent?(): void;
 }
 
-/** Lets a handler of the older form be served by an undici that knows only the newer one. */
+/** Adapts a handler of the older form to an undici that only takes the newer one. */
 export class HandlerV1AsV2 implements HandlerV2 {
   readonly #handler: HandlerV1;
 
@@ -77,8 +77,8 @@ export class HandlerV1AsV2 implements HandlerV2 {
 }
 
 /**
- * The caller's side of a request where both the caller and undici speak the older form, with undici 7: nothing is translated, and
- * the headers are not parsed twice. What `Caller` is for the newer form.
+ * The caller's side of a request if both the caller and undici (7) use the older form: nothing is translated, and headers are not
+ * parsed twice. `Caller` is the same for the newer form.
  */
 export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   readonly #handler: HandlerV1;
@@ -178,7 +178,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   }
 }
 
-/** A handler of either form as one of the newer. */
+/** Converts a handler of either form to the newer one. */
 export function asHandlerV2(handler: Dispatcher.DispatchHandler): HandlerV2 {
   return typeof handler.onRequestStart === 'function'
     ? (handler as HandlerV2)

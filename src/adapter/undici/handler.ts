@@ -21,8 +21,8 @@ export interface HandlerV2 {
 }
 
 /**
- * The handler undici is given for each attempt of a call. It tells the call what happens, and passes the response on in the form
- * the caller's handler has.
+ * The handler undici gets for each attempt of a call. It tells the call what happens, and passes the response on in the form of the
+ * caller's handler.
  */
 export interface AttemptHandler {
   /** Tells the caller that its request begins. The caller may abort it from within. */
@@ -38,8 +38,8 @@ export interface AttemptHandler {
 }
 
 /**
- * Checks the arguments of `dispatch` as undici's own dispatchers do. They only see our handler, which has every method, and not the
- * caller's. Returns the error the handler is to be told of; throws if there is no handler.
+ * Checks the arguments of `dispatch` as undici's own dispatchers do, because they only see our handler, which has every method.
+ * Returns the error to pass to the handler; throws if there is no handler.
  */
 export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Error | undefined {
   if (typeof handler !== 'object' || handler === null) {
@@ -62,7 +62,7 @@ function missingInV2(handler: Dispatcher.DispatchHandler, upgrades: unknown): st
     const missing = wrongOf(handler, 'onBodySent') ?? wrongOf(handler, 'onRequestSent');
     if (missing !== undefined) return missing;
   }
-  // A connection that is upgraded for a handler that does not take it would belong to nobody, and stay open.
+  // A connection upgraded for a handler that does not accept it would have no owner, and stay open.
   if (upgrades) return typeof handler.onRequestUpgrade === 'function' ? undefined : 'onRequestUpgrade';
   if (coreTakesHandlerV1) return undefined;
   if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';

@@ -11,7 +11,7 @@ import type { PodClient, PodRequest } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
 
-/** What the attempts of a hedged call have in common. */
+/** What the attempts of a hedged call share. */
 export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly owner: CallOwner;
   readonly options: Dispatcher.DispatchOptions;
@@ -20,9 +20,9 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly caller: Caller;
   readonly deadline: RequestDeadline | undefined;
   readonly priority: Priority | undefined;
-  /** Whether no other attempt is under way. */
+  /** Whether no other attempt is running. */
   isAlone(attempt: HedgedAttempt): boolean;
-  /** The head of a final response came. True: the caller gets it. False: it is thrown away. */
+  /** The headers of a final response arrived. True if the caller gets it, false if it is discarded. */
   takes(attempt: HedgedAttempt, answer: Answer): boolean;
   /** The caller's response is complete. */
   ended(): void;
@@ -30,28 +30,28 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   failed(attempt: HedgedAttempt, error: Error): void;
 }
 
-/** The head of a response, and what it means for its pod. */
+/** The headers of a response, and what they mean for its pod. */
 export interface Answer {
   readonly status: number;
   readonly header: (name: string) => unknown;
   readonly verdict: Outcome;
 }
 
-/** How much of an unwanted response is read, and for how long, so that its connection can be used again; in bytes and ms. */
+/** How much of a discarded response is read, and for how long, so that its connection can be reused; in bytes and ms. */
 const DISCARDED_BYTES = 65_536;
 const DISCARDED_MS = 1_000;
 
 /**
- * One of the calls that run side by side for a request. Like any call it moves to another pod if it got no response. Its response
- * goes to the caller, or is thrown away.
+ * One of the concurrent calls of a request. Like any call it moves to another pod if it got no response. Its response goes to the
+ * caller, or is discarded.
  */
 export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
   readonly isHedge: boolean;
-  /** The controller of the attempt under way. */
+  /** The controller of the running attempt. */
   controller: Controller | undefined;
   readonly #of: HedgedAttemptOwner;
   readonly #call: Call;
-  /** Bytes of the response that were thrown away; undefined while it is the caller's, or none. */
+  /** Bytes of the response that were discarded; undefined while the caller gets it, or there is none. */
   #discarded: number | undefined;
   #discarding: SharedTimer | undefined;
 
@@ -162,7 +162,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
       this.#call.attemptFailed(error);
       return;
     }
-    // What happened to the rest adds nothing to what the head said about the pod.
+    // The rest of the response says nothing more about the pod than its headers did.
     this.#discarding?.cancel();
     this.#call.completed(true);
   }
@@ -179,7 +179,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
     this.#call.client = client;
   }
 
-  /** If the rest is short it is read, which keeps the connection; if it is long or slow, it is cut. */
+  /** Reads the rest if it is short, which keeps the connection; cuts it if it is long or slow. */
   #discard(length: number): void {
     this.#discarded = 0;
     if (length > DISCARDED_BYTES) {

@@ -21,13 +21,13 @@ export interface Asked {
   readonly handler: HandlerV2;
 }
 
-/** How many pods that asked for a pause are passed over in search of one that did not. */
+/** How many pods that asked for a pause are skipped in search of one that did not. */
 const MAX_PASSED_OVER = 4;
 
 /**
- * One request that may have several responses, of which the caller gets one: one response can be given up for that of another pod
- * (`retry.statuses`, `retry.when`), and a hedge may answer sooner. Each of its attempts is a call of its own; they share the list of
- * pods that were tried.
+ * A request that may get several responses, of which the caller gets one: a response can be discarded in favor of another pod's
+ * (`retry.statuses`, `retry.when`), and a hedge may answer sooner. Each attempt is a call of its own; they share the list of pods that
+ * were tried.
  *
  * The choice is made at the head of a response, before anything was passed on. From then on it streams.
  */
@@ -42,9 +42,9 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
   made = 0;
   moves = 0;
-  /** The ones that may still answer. */
+  /** The attempts that may still answer. */
   #attempts: readonly HedgedAttempt[] = [];
-  /** The one whose response the caller gets. */
+  /** The attempt whose response the caller gets. */
   #winner: HedgedAttempt | undefined;
   #hedges = 0;
   #hedgeTimer: SharedTimer | undefined;
@@ -59,7 +59,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     this.caller = new Caller(handler, this);
   }
 
-  /** Sets its deadline; before it begins. */
+  /** Sets its deadline. Must be called before `begin`. */
   limit(deadline: RequestDeadline): void {
     this.deadline = deadline;
   }
@@ -77,7 +77,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     return this.#attempt(false);
   }
 
-  /** Gives up; only the first time counts, and not after the end. */
+  /** Gives up. Calls after the first, or after the end, do nothing. */
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     const given = reason ?? new errors.RequestAbortedError();
@@ -97,7 +97,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     this.abort(deadlineError({ origin: owner.origin, method, limitMs, running: this.#attempts, tried }));
   }
 
-  // What its attempts ask and report.
+  // What its attempts ask for and report.
 
   get timers(): SharedTimers {
     return this.owner.timers;
@@ -117,7 +117,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     const losers = this.#attempts.filter((other) => other !== attempt);
     this.#attempts = [attempt];
     for (const loser of losers) {
-      // It would have taken at least this long; leaving it out would make the usual times look shorter and shorter.
+      // It would have taken at least this long. Leaving it out would make the usual time shrink steadily.
       this.#measure(loser);
       loser.abort(new errors.RequestAbortedError('another pod answered first'));
     }
@@ -134,19 +134,19 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     const isWinner = attempt === this.#winner;
     this.#attempts = this.#attempts.filter((other) => other !== attempt);
     if (isWinner && this.done) {
-      // The caller's own code threw this when it was told of the end.
+      // The caller's handler threw this when it was told of the end.
       this.#deliver(error);
     } else if (isWinner || (this.#winner === undefined && this.#attempts.length === 0)) this.#finish(error);
   }
 
-  /** Begins another attempt; on `lease`, if there is one already. */
+  /** Starts another attempt, on `lease` if it already has one. */
   #attempt(isHedge: boolean, lease?: Lease<Pool>): boolean {
     const attempt = new HedgedAttempt(this, isHedge);
     this.#attempts = [...this.#attempts, attempt];
     return attempt.start(lease);
   }
 
-  /** Whether a response is given up: another attempt is under way, or can be made at once on another pod. */
+  /** Whether to discard a response: another attempt is running, or can be made on another pod immediately. */
   #isGivenUp(attempt: HedgedAttempt, { status, header, verdict }: Answer): boolean {
     const { retries } = this.owner.balancer;
     const isNotBegun = verdict.kind === 'not-started';
@@ -198,7 +198,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   }
 
   /**
-   * No pod has answered in time: another is asked as well, if there is one and the retry budget allows it. If not, this is tried
+   * No pod has answered in time: another one is asked as well, if there is one and the retry budget allows it. Otherwise this is tried
    * again after the same delay.
    */
   #hedge(): void {
@@ -212,7 +212,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   #leaseForHedge(): Lease<Pool> | undefined {
     const { retries } = this.owner.balancer;
     const leases = this.#attempts.flatMap(({ lease }) => lease ?? []);
-    // A request that waits for a pod would not get two.
+    // If one attempt is waiting for a pod, there is none for a second.
     if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
     for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
     const other = this.#pickOther();
@@ -241,9 +241,9 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   }
 }
 
-/** This many responses determine the usual time. */
+/** How many responses it takes to know the usual time. */
 const MIN_MEASURED = 100;
-/** The quantile is computed again after this many more: it costs as much as counting ten requests. */
+/** The quantile is recomputed after this many more responses. It costs as much as counting ten requests. */
 const LOOK_UP_AFTER = 64;
 
 /** When the requests of one dispatcher are hedged. */
@@ -266,7 +266,7 @@ export class Hedging {
     return this.#delayMs;
   }
 
-  /** An attempt had no response for this long; or would have had none. */
+  /** An attempt took at least this long without a response. */
   took(ms: number): void {
     if (this.#quantile === undefined) return;
     this.#latency.add(ms);

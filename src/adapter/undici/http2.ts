@@ -11,7 +11,7 @@ export function isHttp2(socket: Socket): boolean {
 }
 
 /**
- * The Pool of a pod that speaks HTTP/2. It knows its sockets: when one has ended, and whether anything is received on them.
+ * The Pool of a pod that speaks HTTP/2. It watches its sockets: whether one has ended, and whether anything is received on them.
  *
  * What HTTP/2 must not carry (`allowH2: false` in its options) goes to `http1`, as with undici's Agent. undici asks for that when the
  * server does not open a WebSocket over HTTP/2, and for everything that comes from Node's own fetch.
@@ -20,9 +20,9 @@ export class SessionPool extends Pool {
   readonly http1: Pool;
   /** Sockets in use. */
   readonly #sockets = new Set<Socket>();
-  /** Bytes received on those that are closed by now. */
+  /** Bytes received on sockets that are closed by now. */
   #receivedBefore = 0;
-  /** Ends that have come and that undici has not been told of. */
+  /** Sockets that ended without undici having been told yet. */
   #untoldEnds = 0;
 
   constructor(origin: URL | string, options: Pool.Options, http1: Pool) {
@@ -30,7 +30,7 @@ export class SessionPool extends Pool {
     this.http1 = http1;
   }
 
-  /** A request is kept back while the end of the session is known but not told yet: nobody would read it. */
+  /** A request waits while the session has ended but undici has not been told: nobody would read it. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if ((options as { readonly allowH2?: unknown }).allowH2 === false) return this.http1.dispatch(options, handler);
     if (this.#untoldEnds === 0) return super.dispatch(options, handler);
@@ -51,7 +51,7 @@ export class SessionPool extends Pool {
     });
   }
 
-  /** Ends connections on which nobody answers, and tells of it. Returns what ends the watch. */
+  /** Closes connections that no longer respond, and reports it. Call the result to stop watching. */
   watchSilence(clock: Clock, ended: () => void): () => void {
     return watchSilence(
       clock,
@@ -72,20 +72,20 @@ export class SessionPool extends Pool {
 }
 
 /**
- * Has the socket of an HTTP/2 session tell of the other side's end only when everything that came before it has been passed on.
+ * Delays the end of an HTTP/2 session's socket until everything received before it has been passed on.
  * undici destroys a session as soon as it hears of the end (`onHttp2SocketEnd`). The last frames may have been read in the same
  * turn, and their content reaches the streams some ticks later: complete responses would be lost if the pod hangs up after sending
- * them. Seen in undici 8.12 on Node 22 and 24, whenever the client was busy as they came.
+ * them. Seen in undici 8.12 on Node 22 and 24 if the client is busy when they arrive.
  *
- * The close of the socket waits for that too: Node ends the streams in good order when it hears of it, and a response that was cut
- * off would pass for a complete one if undici had not heard of the end before.
+ * The close of the socket waits too. Node ends the streams in good order when the socket closes, so a response that was cut off would
+ * look complete if undici had not been told of the end before.
  *
- * @param untold Called with 1 when an end has come, with -1 when it is told.
+ * @param untold Called with 1 when the socket has ended, with -1 when undici is told.
  */
 export function delayEnd(socket: Socket, untold: (ends: 1 | -1) => void = () => {}): void {
   const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
   let isUntold = false;
-  /** Tells of a close that came meanwhile. */
+  /** Passes on a close that came meanwhile. */
   let tellClose: (() => boolean) | undefined;
   socket.emit = (event: string, ...values: unknown[]): boolean => {
     if (event === 'close' && isUntold) {
@@ -100,7 +100,7 @@ export function delayEnd(socket: Socket, untold: (ends: 1 | -1) => void = () => 
       untold(-1);
       emit(event);
       if (tellClose === undefined) return;
-      // undici destroys the socket with this as it hears of the end, and so fails what runs; Node was first.
+      // undici destroys the socket with this error when it is told of the end, which fails running requests. Node was first.
       if (socket.listenerCount('error') > 0) emit('error', new errors.SocketError('other side closed'));
       tellClose();
     });
@@ -117,16 +117,15 @@ export const PING_MS = 4_000;
 const SILENT_CHECKS = 3;
 
 /**
- * Finds HTTP/2 connections on which nobody answers: the pod's machine is gone, its process is frozen, or Node did not notice the end
- * of the socket (nodejs/node#61304). undici sends PINGs but does not act when no answer comes, so requests on such a connection
- * would hang.
+ * Finds HTTP/2 connections that no longer respond: the pod's machine is gone, its process is frozen, or Node did not notice the end
+ * of the socket (nodejs/node#61304). undici sends PINGs but ignores missing answers, so requests on such a connection would hang.
  *
- * It counts checks, not time: after our own event loop stalled one check comes late, and whatever arrived meanwhile is read before
- * the next.
+ * It counts checks, not time: after a stall of our own event loop one check is late, and whatever arrived meanwhile is read before the
+ * next.
  *
  * @param received Bytes received so far; undefined while there is no connection that sends PINGs.
- * @param dead The connection is of no use. The watch goes on: another may follow.
- * @returns What ends the watch.
+ * @param dead Called when the connection is dead. Watching continues, because another may follow.
+ * @returns Stops watching.
  */
 export function watchSilence(
   clock: Clock,
@@ -150,16 +149,16 @@ export function watchSilence(
 
 /** The error code REFUSED_STREAM (RFC 9113, 7). */
 const REFUSED_STREAM = 7;
-/** What undici fails a request with that a GOAWAY without an error left out. */
+/** The error of a request that a GOAWAY without an error code left unprocessed. */
 const GOAWAY = 'HTTP/2: "GOAWAY" frame received with code 0';
 
 /**
  * Whether `error` says that the pod did nothing of an HTTP/2 request that was sent: it refused the stream (RFC 9113, 8.7),
- * or its GOAWAY names an earlier stream as the last it looked at (6.8). It may then be sent again, whatever its method.
- * undici 8 does that itself, once; it fails with this what is refused again, or has a body that is there no more.
+ * or its GOAWAY names an earlier stream as the last one it processed (6.8). It may then be sent again, whatever its method.
+ * undici 8 does that itself, once. Requests that are refused again, or whose body is used up, fail with this error.
  *
- * To the letter, since a POST depends on it. From 8.10 on (seen to 8.12) requests that fail with UND_ERR_INFO are only the
- * ones that were left out.
+ * The message is compared exactly, because a POST depends on it. From 8.10 on (checked up to 8.12) only requests that were left
+ * unprocessed fail with UND_ERR_INFO.
  */
 export function isRefusedError(error: Error): boolean {
   const { code, message, http2ErrorCode } = error as Error & { code?: unknown; http2ErrorCode?: unknown };

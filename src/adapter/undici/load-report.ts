@@ -3,13 +3,13 @@ import type { OwnOptions } from './request-options.js';
 
 const TEXT = 'TEXT';
 
-/** Has a request for a pod ask how busy the pod is, unless its caller asks already. Its headers are ours to change. */
+/** Makes a request ask its pod for a load report, unless its caller does. The headers are a copy and may be changed. */
 export function askForReport(own: OwnOptions): void {
   if (own.upgrade || own.method === 'CONNECT') return;
   const headers: unknown = own.headers;
   if (headers === undefined || headers === null) own.headers = { 'endpoint-load-metrics-format': TEXT };
   else if (Array.isArray(headers)) {
-    // What undici refuses it shall refuse as it is.
+    // Invalid headers are left for undici to refuse.
     if (headers.length % 2 !== 0) return;
     for (let index = 0; index < headers.length; index += 2) if (isName(headers[index])) return;
     headers.push(loadReportFormatHeader, TEXT);

@@ -41,8 +41,8 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   /** Limits for WebSockets to the Service, and how they leave their pod. @defaultValue {}, see `WebSocketOptions` */
   readonly webSocket?: WebSocketOptions | undefined;
   /**
-   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: all of them while pods say
-   * it, otherwise one in 64. Pods that do not know it ignore it. @defaultValue true
+   * Whether requests ask pods how busy they are, with the header `endpoint-load-metrics-format: TEXT`: every request while pods
+   * report, otherwise one in 64. Pods that do not know it ignore it. @defaultValue true
    */
   readonly askForReports?: boolean | undefined;
   /** What goes along with a request: its deadline, its priority. @defaultValue {}, see `PropagateOptions` */
@@ -84,7 +84,7 @@ export interface CallRules {
   readonly hedging: Hedging | undefined;
 }
 
-/** Throws EVENKEEL_OPTION for what does not fit. */
+/** Throws EVENKEEL_OPTION for invalid values. */
 export function callRules({ deadlineMs, hedge }: CallOptions): CallRules {
   return {
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
@@ -110,7 +110,7 @@ export interface HedgeOptions {
 
 export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });
 
-/** Throws EVENKEEL_OPTION for what does not fit. */
+/** Throws EVENKEEL_OPTION for invalid values. */
 export function hedgingOf(options: HedgeOptions): Hedging {
   checkKeys('hedge', options, ['afterMs', 'afterQuantile', 'max']);
   const { afterMs, afterQuantile } = options;
@@ -124,15 +124,15 @@ export function hedgingOf(options: HedgeOptions): Hedging {
 }
 
 /**
- * Limits for WebSockets, and how they leave their pod. One that receives more than it may is closed with 1006; the limits are
- * effective in undici versions that have them.
+ * Limits for WebSockets, and how they leave their pod. A WebSocket that exceeds a limit is closed with 1006, in undici versions that
+ * have these limits.
  */
 export interface WebSocketOptions extends PlacingOptions<Duplex> {
   /** Largest message, decompressed, in bytes; 0 = no limit. @defaultValue 134217728 (128 MiB), undici's own */
   readonly maxPayloadSize?: number | undefined;
   /** Fragments per message; 0 = no limit. @defaultValue 131072, undici's own */
   readonly maxFragments?: number | undefined;
-  /** The code with which one is closed that should leave. @defaultValue 4012: applications may not send 1012 there */
+  /** The close code of a WebSocket that should leave. @defaultValue 4012, because undici does not let applications send 1012 */
   readonly leaveCode?: number | undefined;
 }
 
@@ -145,7 +145,7 @@ export const webSocketDefaults: WebSocketLimits & { readonly leaveCode: number }
   leaveCode: 4012,
 });
 
-/** Fills in the limits. Throws EVENKEEL_OPTION for any option that does not fit. */
+/** Fills in the limits. Throws EVENKEEL_OPTION for invalid values. */
 export function webSocketLimits(options: WebSocketOptions = {}): WebSocketLimits {
   checkKeys('webSocket', options, ['maxPayloadSize', 'maxFragments', 'leaveCode', ...placingOptionNames]);
   const count = { min: 0, max: 2 ** 31 - 1, integer: true };
@@ -163,7 +163,7 @@ export type RequestKey = (options: Dispatcher.DispatchOptions) => string | null 
 
 /**
  * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
- * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for what is no name.
+ * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
  */
 export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
 
@@ -186,7 +186,7 @@ export const cookieKey = (name: string): RequestKey => keyOfCookie(name, headerO
 export const prefixKey = (options: PrefixKeyOptions = {}): PrefixKey<Dispatcher.DispatchOptions> =>
   prefixKeyOf(options, headerOf, ({ body }) => body);
 
-/** One header, in whatever form the request brings them. */
+/** The value of a header, whatever form the request's headers have. */
 function headerOf({ headers }: Dispatcher.DispatchOptions, name: string): unknown {
   if (typeof headers !== 'object' || headers === null) return undefined;
   const found: unknown[] = [];

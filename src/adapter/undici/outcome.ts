@@ -33,7 +33,7 @@ const byCode: Readonly<Record<string, Outcome>> = {
   UND_ERR_REQ_CONTENT_LENGTH_MISMATCH: outcomes.cancelled,
 };
 
-/** Errors of a request that was never sent, and that every pod would cause: the request is wrong. */
+/** Errors of an invalid request, which no pod would get. */
 const wrongRequest: ReadonlySet<string> = new Set([
   'UND_ERR_ABORTED',
   'UND_ERR_INVALID_ARG',
@@ -46,13 +46,13 @@ const wrongRequest: ReadonlySet<string> = new Set([
  * body stream, its reason for an abort) and says nothing about the pod.
  */
 export function outcomeOfError(error: Error, sent: boolean): Outcome {
-  // This can follow after a request was begun: undici 8 takes back requests that a GOAWAY says were not processed (RFC 9113, 6.8), and
+  // This can happen after a request was begun: undici 8 takes back requests that a GOAWAY says were not processed (RFC 9113, 6.8), and
   // opens a new connection for them. A request that was lost with its connection fails with the error that ended the connection.
   if (isDialError(error)) return outcomes.notConnected;
   if (isPodLeftError(error) || isRefusedError(error)) return outcomes.notStarted;
   const code = codeOf(error);
   if (!sent) return code === '' || wrongRequest.has(code) ? outcomes.cancelled : outcomes.notStarted;
-  // The caller has to ask differently, as undici's WebSocket does. Nothing was sent, and nothing is wrong with the pod.
+  // The caller has to try another way, as undici's WebSocket does. Nothing was sent, and nothing is wrong with the pod.
   if (code === 'UND_ERR_INFO' && error.message === NO_EXTENDED_CONNECT) return outcomes.cancelled;
   const known = byCode[code] ?? outcomeOfSystemError(code);
   if (known !== undefined) return known;

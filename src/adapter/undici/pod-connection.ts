@@ -8,15 +8,15 @@ import type { PodLink } from '../http/pod-link.js';
 import { delayEnd, isHttp2, SessionPool } from './http2.js';
 import { PodClient, PodPool } from './pod-pool.js';
 
-/** What the connection of one pod is made of. */
+/** The parts of a pod's connection. */
 export interface PodConnectionParts extends CommonParts {
-  /** Options of undici's pool, as they are. */
+  /** Options for undici's pool, passed on unchanged. */
   readonly pool: Pool.Options;
-  /** Requests at once over HTTP/2, all on one socket. */
+  /** Concurrent requests over HTTP/2, all on one socket. */
   readonly maxConcurrentStreams: number;
 }
 
-/** Opens the first socket to an endpoint and wraps it. Rejects with what went wrong; after an abort nothing is open. */
+/** Opens the first socket to an endpoint and wraps it. Rejects with the reason; after an abort nothing stays open. */
 export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal): Promise<PodConnection<Pool>> {
   return open(
     parts,
@@ -28,14 +28,14 @@ export function openPodConnection(parts: PodConnectionParts, signal: AbortSignal
   );
 }
 
-/** A pod as undici knows it: a Pool whose origin is the Service, and whose sockets go to the pod's address. */
+/** A pod for undici: a Pool whose origin is the Service, and whose sockets go to the pod's address. */
 function http1User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial } = parts;
   const connect = connectorOf(link, (socket) => (isHttp2(socket) ? delayEnd(socket) : holdEnd(socket)));
   return poolUser(parts, link, [new PodPool(dial.origin, { ...pool, connect, connections })]);
 }
 
-/** The same over HTTP/2: one connection, and a Pool beside it for what HTTP/2 must not carry. */
+/** The same over HTTP/2: one connection, and a Pool for requests that must not use HTTP/2. */
 function http2User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
   const { connections, pool, dial, endpoint } = parts;
   const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
@@ -49,12 +49,12 @@ function http2User(parts: PodConnectionParts, link: PodLink): PodUser<Pool> {
   const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
   const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
   const sessions = new SessionPool(dial.origin, options, http1);
-  // undici's PINGs keep real time, whatever clock a test moves.
+  // undici's PINGs follow real time, whatever clock a test uses.
   const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
   return poolUser(parts, link, [sessions, http1], stopWatch);
 }
 
-/** @param pools The pod's pool, and what it hands some requests on to. */
+/** @param pools The pod's pool, and the one it passes some requests on to. */
 function poolUser(
   { dial: { origin } }: PodConnectionParts,
   link: PodLink,
@@ -74,7 +74,7 @@ function poolUser(
       return statusCode;
     },
     async finish() {
-      // undici never tells the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
+      // undici never reports the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
       // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
       await Promise.race([Promise.all(pools.map((pool) => pool.close().catch(() => {}))), wasCut]);
       // Upgraded connections no longer belong to the pool, but they still belong to us.
@@ -90,7 +90,7 @@ function poolUser(
   };
 }
 
-/** Gives a pool the spare socket, or a new one; `opened` gets it first. A pool must not be called back before it has returned. */
+/** Gives a pool the spare socket, or a new one; `opened` gets it first. The callback must not run before the connector has returned. */
 function connectorOf(link: PodLink, opened: (socket: Socket) => void): buildConnector.connector {
   return (_options, supplied) => {
     if (!link.sockets.hasSpare) {
@@ -124,7 +124,7 @@ function dialFor(
 }
 
 /**
- * Has an HTTP/1.1 socket tell of the other side's end only when undici has taken everything that came before it. undici stops its
+ * Delays the end of an HTTP/1.1 socket until undici has processed everything received before it. undici stops its
  * parser while a body is read slowly, even if only the end of the response is left to parse. If the pod hangs up then, undici fails a
  * response it has in full ("other side closed"): seen in 7.30 on Node 20, 24 and 26, and in 8.12 on Node 26. If the response lasts
  * until the pod hangs up, 7.30 throws an assertion that ends the process. The parser is found by the name of its symbol; in a version
@@ -137,7 +137,7 @@ export function holdEnd(socket: Socket): void {
   const tell = (): void => {
     if (!isHeld || isParserPaused(socket)) return;
     isHeld = false;
-    // Given up meanwhile: undici has let go of it and no longer accepts an end.
+    // undici has released it meanwhile and no longer accepts an end.
     if (socket.destroyed) return;
     emit('end');
     socket.end();
@@ -145,11 +145,11 @@ export function holdEnd(socket: Socket): void {
   socket.emit = (event: string, ...values: unknown[]): boolean => {
     if (event !== 'end' || !isParserPaused(socket)) return emit(event, ...values);
     isHeld = true;
-    // Node would now end our side too, and then close the socket, and undici would continue without a response.
+    // Node would now end our side too and close the socket, and undici would continue without a response.
     socket.allowHalfOpen = true;
     return true;
   };
-  // The parser asks for more when it continues.
+  // The parser asks for more data when it resumes.
   socket.read = (size?: number): unknown => {
     if (isHeld) queueMicrotask(tell);
     return read(size);

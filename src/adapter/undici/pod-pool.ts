@@ -9,7 +9,7 @@ const getterNamed = (name: string): symbol | undefined =>
 const busySymbol = getterNamed('busy');
 const connectedSymbol = getterNamed('connected');
 
-/** The other side ended the connection without saying that it would. */
+/** The other side closed the connection unannounced. */
 const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECONNRESET', 'EPIPE']);
 
 const onNewConnection = Symbol('onNewConnection');
@@ -19,22 +19,22 @@ interface OnNewConnection {
 }
 
 /**
- * The options of a request that must not be lost to a server that hung up unseen: it goes out on a connection that had none before.
- * They say so themselves, because undici may hand on another handler than it was given.
+ * The options of a request that must not be lost to a server that closed its connection unseen: it goes out on a new connection. The
+ * options carry this, because undici may pass on another handler than it was given.
  */
 export function needingNewConnection(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   return { ...options, [onNewConnection]: true } as Dispatcher.DispatchOptions;
 }
 
-/** Told what happens to a `PodClient`. */
+/** Receives the events of a `PodClient`. */
 export interface PodClientOwner {
-  /** A request is about to be given to it. */
+  /** It is about to get a request. */
   dispatching(): void;
-  /** The server hung up after a response, without saying so, when a request had followed at once or was about to. */
+  /** The server closed the connection unannounced after a response, when another request had followed or was about to. */
   hungUp(): void;
-  /** A response on `client` is complete; it can be used again once undici has returned from telling so. */
+  /** A response on `client` is complete; it can be reused once undici's callback has returned. */
   answered(client: PodClient): void;
-  /** Its drain came, and it is connected: `client` is free for undici too. */
+  /** It is connected and emitted `drain`: `client` is free for undici too. */
   rested(client: PodClient): void;
 }
 
@@ -47,11 +47,11 @@ export interface PodRequest {
 export class PodClient extends Client {
   readonly #owner: PodClientOwner | undefined;
   #awaitsDrain = false;
-  /** It got a request before its Pool knew that the last one was over, and had no rest since. */
+  /** It got a request before its Pool knew that the last one was over, and was never idle since. */
   #hurried = false;
-  /** What it is connected by, or was last. */
+  /** Its current or last socket. */
   readonly #socket: { current: Socket | undefined };
-  /** Whether it is in the list of its Pool of those that answered; of those that rest. The Pool writes both. */
+  /** Whether it is in its Pool's list of answered clients, or of idle ones. The Pool writes both. */
   isListedAnswered = false;
   isListedRested = false;
 
@@ -71,7 +71,7 @@ export class PodClient extends Client {
     });
   }
 
-  /** Sends a request before the drain of the last. */
+  /** Sends a request before the `drain` of the last one. */
   hurry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     this.#hurried = true;
     this.dispatch(options, handler);
@@ -99,12 +99,12 @@ export class PodClient extends Client {
     return this.#awaitsDrain && this.#canWrite;
   }
 
-  /** Whether it could write a request now, and its Pool knows. */
+  /** Whether it could write a request now, and its Pool knows that. */
   get isFree(): boolean {
     return !this.#awaitsDrain && this.#canWrite;
   }
 
-  /** The response to a request that was sent on it is complete. */
+  /** The response to a request on it is complete. */
   answered(): void {
     this.#owner?.answered(this);
   }
@@ -128,7 +128,7 @@ export class PodClient extends Client {
   }
 }
 
-/** The connector of one client, which remembers what it connected. */
+/** The connector of one client, which remembers its socket. */
 function keepingIn(
   kept: { current: Socket | undefined },
   connect: Client.Options['connect'],
@@ -143,13 +143,13 @@ function keepingIn(
 /**
  * undici's Pool with a shortcut, `dispatchRepeatable`. A Pool learns at the end of the turn that a response is complete. A caller
  * usually sends its next request before that. A Pool then opens another connection, or queues the request if it has the maximum.
- * With the shortcut the request goes out at once on the connection that has just become free: fewer connections are open, and there
- * is no queueing, waking or searching. If none has become free, the one used last is taken, also without a search: in strict
+ * With the shortcut the request goes out on the connection that has just become free: fewer connections are open, and there is
+ * no queueing, waking or searching. If none has become free, the one used last is taken, also without a search: in strict
  * rotation the next request goes to another pod, whose responses come at other times, and its Pool would search all busy clients.
  *
- * A server that hangs up after its responses without saying so loses every such request. So only requests that are repeated when
- * lost take the shortcut, and the first loss ends it for the lifetime of the Pool. All others (`dispatch`) get a connection that has
- * rested since its last response, as in any Pool of undici.
+ * With a server that closes connections unannounced after its responses, every such request is lost. So only requests that are retried
+ * when lost take the shortcut, and the first loss ends it for the lifetime of the Pool. All others (`dispatch`) get a connection that
+ * has been idle since its last response, as in any Pool of undici.
  */
 export class PodPool extends Pool {
   /**
@@ -158,11 +158,11 @@ export class PodPool extends Pool {
    */
   readonly #answered: PodClient[] = [];
   readonly #rested: PodClient[] = [];
-  /** How undici's Pool marks a client that waits for its drain. Undefined in a version that does it differently. */
+  /** How undici's Pool marks a client that has to drain. Undefined in versions that do it differently. */
   readonly #needDrain: symbol | undefined;
-  /** A request is on its way through the Pool; no client has got it yet. */
+  /** A request is passing through the Pool; no client has it yet. */
   #entering = false;
-  /** Requests that wait in the Pool, and go first. */
+  /** Requests queued in the Pool, which go first. */
   #queued = 0;
   #hurries = true;
 
@@ -180,20 +180,20 @@ export class PodPool extends Pool {
       factory: (own, clientOptions) => new PodClient(own, clientOptions as Pool.Options, owner),
     });
     this.#needDrain = Object.getOwnPropertySymbols(this).find(({ description }) => description === 'needDrain');
-    // A Pool drops a client that could not connect, and makes others.
+    // A Pool drops a client that could not connect, and creates others.
     this.on('connectionError', (_origin, targets) => {
       drop(this.#answered, targets);
       drop(this.#rested, targets);
     });
-    // Emitted when nothing waits. A request that was refused on its way in is no longer counted then, either.
+    // Emitted when nothing is queued. A request that was refused on its way in is not counted any longer either.
     this.on('drain', () => {
       this.#queued = 0;
     });
   }
 
-  /** Sends a request that is repeated if it is lost. */
+  /** Sends a request that is retried if it is lost. */
   dispatchRepeatable(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    // The Pool, for whose drain a caller would wait, is asked only if there is none: the next request may find it full.
+    // The Pool, for whose `drain` a caller would wait, is used only if there is none.
     if (this.#queued === 0) {
       const answered = this.#hurries ? this.#takeAnswered() : undefined;
       if (answered !== undefined) {
@@ -245,7 +245,7 @@ export class PodPool extends Pool {
     return undefined;
   }
 
-  /** What a Pool does with the client it has found. */
+  /** How a Pool uses the client it has found. */
   #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     if (client.dispatch(options, handler)) this.#listRested(client);
     else (client as unknown as Record<symbol, unknown>)[this.#needDrain as symbol] = true;
@@ -263,7 +263,7 @@ function drop(clients: PodClient[], targets: readonly Dispatcher[]): void {
   if (index !== -1) clients.splice(index, 1);
 }
 
-/** Sends a request to a pod; by the shortcut, if the request is repeated when it is lost. */
+/** Sends a request to a pod, by the shortcut if the request is retried when lost. */
 export function dispatchTo(
   pool: Pool,
   options: Dispatcher.DispatchOptions,

@@ -10,8 +10,8 @@ export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefin
 }
 
 /**
- * Tells when the body fails of a request that undici does not have yet: undici watches it only while it has the request. Returns
- * what ends that.
+ * Calls back if the body of a waiting request fails; undici watches it only once it has the request. Call the result to stop
+ * watching.
  */
 export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: Error) => void): () => void {
   const body = bodyOf(options);
@@ -19,15 +19,15 @@ export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: E
   return () => body?.off('error', failed);
 }
 
-/** Whether the request may be sent twice, and can be: its body is still there after it was sent. */
+/** Whether the request may be sent twice, and can be: sending does not use its body up. */
 export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
   const { method, upgrade, idempotent } = options;
-  // An upgraded connection belongs to the caller; another cannot take its place.
+  // An upgraded connection belongs to the caller, and cannot be replaced.
   if (upgrade || method === 'CONNECT') return false;
   return retries.allowsMethod(method) && idempotent !== false && hasLastingBody(options);
 }
 
-/** Whether the body is still there after it was sent. */
+/** Whether sending does not use the body up. */
 export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
   return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
@@ -58,8 +58,8 @@ export function withGivenBody(options: Dispatcher.DispatchOptions): Dispatcher.D
 const thrown = new WeakSet<object>();
 
 /**
- * Watches a body that is iterated over, and is no stream, for what it throws. undici passes that on unchanged, and if the body comes
- * from another connection (in a proxy) it looks like an error of ours. A stream remembers its own error.
+ * Records what an iterable body (not a stream) throws. undici passes such an error on unchanged, and if the body comes from another
+ * connection (in a proxy) it looks like an error of the request. A stream remembers its own error.
  */
 export function withWatchedBody(options: Dispatcher.DispatchOptions): Dispatcher.DispatchOptions {
   const body = options.body as Partial<AsyncIterable<unknown>> | null | undefined;
@@ -69,7 +69,7 @@ export function withWatchedBody(options: Dispatcher.DispatchOptions): Dispatcher
   return { ...options, body: { [Symbol.asyncIterator]: () => watched(parts) } as never };
 }
 
-/** Whether `error` came from the body of a request, and so says nothing about the pod. */
+/** Whether `error` came from a request's body, and so says nothing about the pod. */
 export function isBodyError(error: Error): boolean {
   return thrown.has(error);
 }

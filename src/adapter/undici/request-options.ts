@@ -5,9 +5,9 @@ import { asError } from '../kit/index.js';
 import { bodyOf } from './request-body.js';
 
 /**
- * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here they may be
- * read much later, because the request waits or is sent a second time. Callers reuse one object for many requests: another user's
- * credentials would be sent.
+ * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here they may be read
+ * much later, because the request waits or is sent again. Callers reuse one object for many requests, so another user's credentials
+ * could be sent.
  *
  * Bodies are not copied, as in undici.
  */
@@ -19,15 +19,15 @@ export function ownOptions(options: Dispatcher.DispatchOptions): OwnOptions {
   return own;
 }
 
-/** Options that are ours to change. */
+/** A copy of the options, which evenkeel may change. */
 export type OwnOptions = { -readonly [Name in keyof Dispatcher.DispatchOptions]: Dispatcher.DispatchOptions[Name] } & {
   /** The name for TLS; not in undici's types. */
   servername?: string;
 };
 
 /**
- * Headers in a form that undici reads like the one that was passed: a list of names and values in turn, or an object. What undici
- * refuses it still refuses. Throws what iterating over them throws.
+ * Headers in a form that undici reads like the original: a list of alternating names and values, or an object. undici still refuses
+ * invalid ones. Throws what iterating over them throws.
  */
 function ownHeaders(headers: unknown): unknown {
   if (Array.isArray(headers)) return headers.map(ownValue);
@@ -42,7 +42,7 @@ function ownPairs(headers: Iterable<unknown>): unknown {
     if (Array.isArray(pair) && pair.length === 2) list.push(ownValue(pair[0]), ownValue(pair[1]));
     else others.push(pair);
   }
-  // undici refuses these; a list it would read as names and values.
+  // undici refuses these; it would read a list as names and values.
   return others.length === 0 ? list : new Set(others);
 }
 
@@ -50,7 +50,7 @@ function ownRecord(record: unknown): unknown {
   if (typeof record !== 'object' || record === null) return record;
   const own: Record<string, unknown> = { ...record };
   for (const name in own) {
-    // Nearly every value is a string. What somebody added to Object.prototype is not a header.
+    // Nearly every value is a string. Properties added to Object.prototype are not headers.
     if (typeof own[name] === 'object' && Object.hasOwn(own, name)) own[name] = ownValue(own[name]);
   }
   return own;
@@ -61,8 +61,8 @@ function ownValue(value: unknown): unknown {
 }
 
 /**
- * Whether undici iterates over headers of this form, rather than reading their properties. An iterator that somebody added to
- * Object.prototype makes no difference.
+ * Whether undici iterates over headers of this form rather than reading their properties. An iterator added to Object.prototype does
+ * not count.
  */
 function isIterated(headers: object): headers is Iterable<unknown> {
   if (isPlain(headers) && !Object.hasOwn(headers, Symbol.iterator)) return false;
@@ -97,7 +97,7 @@ const names = [
   'signal',
 ] as const;
 
-/** With options from a prototype, such as defaults or the getters of a class: undici reads those too. */
+/** Includes options from a prototype, such as defaults or getters of a class: undici reads those too. */
 function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
   const from = options as unknown as Readonly<Record<string, unknown>>;
   const own: Record<string, unknown> = { ...from };
@@ -109,8 +109,8 @@ function allOf(options: Dispatcher.DispatchOptions): OwnOptions {
 const SLASH = 47;
 
 /**
- * The request a dispatcher is asked for, as its options are now: a form is encoded, and a path that is a URL resolved. Throws the
- * error the request is refused with.
+ * The request of a dispatcher, copied now: a form is encoded, and a path that is a URL is resolved. Throws the error the request is
+ * refused with.
  */
 export function requestOf(
   options: Dispatcher.DispatchOptions,
@@ -122,17 +122,17 @@ export function requestOf(
   const own = copy.body == null || typeof handler.onRequestStart === 'function' ? copy : withOneLength(copy);
   const { origin, path } = own;
   if (typeof path !== 'string' || path.charCodeAt(0) === SLASH) return own;
-  // Without an origin it is for the dispatcher's Service.
+  // A request without an origin is for the dispatcher's Service.
   return resolvePath({ ...own, origin: origin ?? matcher.origin }, (given, named) =>
     matcher.matches(given) ? matcher.matches(named) : isSameOrigin(given, named),
   );
 }
 
 /**
- * A path that is an absolute URL names an origin. It must be the one that was given: credentials meant for that origin must not
- * reach a host that somebody else wrote into the path. Throws undici's error if the two differ.
+ * A path that is an absolute URL names an origin. It must be the origin of the request: its credentials must not reach a host that
+ * somebody else wrote into the path. Throws undici's error if the two differ.
  *
- * @param isOne Whether two origins are one.
+ * @param isOne Whether two origins are the same.
  */
 export function resolvePath(
   options: Dispatcher.DispatchOptions,
@@ -187,7 +187,7 @@ export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatch
   return rest as Dispatcher.DispatchOptions;
 }
 
-/** With a Host header, unless the caller has set one. Headers in a form that undici refuses stay as they are. */
+/** Adds a Host header, unless the caller has set one. Headers in a form that undici refuses stay unchanged. */
 export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
   const headers = options.headers as unknown;
   if (headers === undefined || headers === null) return { ...options, headers: { host } };
@@ -201,7 +201,7 @@ export function withHost(options: Dispatcher.DispatchOptions, host: string): Dis
     // undici refuses these. The iterator may be used up.
     if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
       return { ...options, headers: new Set(pairs) } as never;
-    // undici reads an array as names and values in turn.
+    // undici reads an array as alternating names and values.
     return withHost({ ...options, headers: (pairs as [string, string][]).flat() }, host);
   }
   return Object.keys(headers).some(isHost) ? options : ({ ...options, headers: { host, ...headers } } as never);
@@ -219,15 +219,15 @@ export function completedWith(origin: string): Dispatcher.DispatcherComposeInter
   };
 }
 
-/** Never connects, and so accepts no request. */
+/** A Client that never connects, and so never sends a request. */
 let judge: Client | undefined;
 /** undici's message for a handler without methods, which it checks last. */
 const ofHandler = /^invalid on\w+ method$/;
 
-/** The error undici would refuse a request with at `dispatch`. For requests that do not reach undici at once, because they wait. */
+/** The error undici would refuse a request with at `dispatch`. For requests that wait and so do not reach undici yet. */
 export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
   judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
-  // It would add listeners to a stream.
+  // undici would add listeners to a stream.
   const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
   try {
     judge.dispatch(asked, {});

@@ -28,7 +28,7 @@ export interface UndiciConnectionOptions {
   readonly credentialsRefreshMs?: number | undefined;
   /**
    * Whether HTTP/2 is offered over TLS. Needs undici 8.10; with earlier versions it is refused (EVENKEEL_OPTION), because they lose
-   * requests when a pod sends GOAWAY, as in every rolling update, or send them without end. @defaultValue false
+   * requests when a pod sends GOAWAY, as in every rolling update, or resend them endlessly. @defaultValue false
    */
   readonly allowH2?: boolean | undefined;
   /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
@@ -97,20 +97,20 @@ const MAX_KEEP_ALIVE_MS = 600_000;
  * Opens one undici Pool per pod: its origin is the Service, its sockets go to the pod's address. The first socket is
  * opened ahead of the first request.
  *
- * @param options Throws EVENKEEL_OPTION for what does not fit.
+ * @param options Throws EVENKEEL_OPTION if invalid.
  */
 export function undiciTransport(options: UndiciTransportOptions): Transport<Pool> {
   return new PodTransport(options, () => {});
 }
 
-/** The same for the dispatcher, which learns more of its pools than a transport need say. */
+/** The same for the dispatcher, which needs more of its pools. */
 export class PodTransport implements Transport<Pool> {
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
-  /** Those that are open. */
+  /** The open pools. */
   readonly #connections = new Map<Pool, PodConnection<Pool>>();
 
-  /** `opened` is told of every pool, so that its events can be passed on. */
+  /** @param opened Called with every pool, so that its events can be forwarded. */
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
     this.#parts = connectionParts(options);
     this.#opened = opened;
@@ -129,7 +129,7 @@ export class PodTransport implements Transport<Pool> {
     return connection;
   }
 
-  /** Of the connections that are open. */
+  /** The pools of open connections. */
   get pools(): Iterable<Pool> {
     return [...this.#connections.keys()].flatMap(poolsOf);
   }
@@ -140,7 +140,7 @@ export class PodTransport implements Transport<Pool> {
   }
 }
 
-/** A pod's pool and what it hands some requests on to. */
+/** A pod's pool, and the one it passes some requests on to. */
 function poolsOf(handle: Pool): Pool[] {
   return handle instanceof SessionPool ? [handle, handle.http1] : [handle];
 }
@@ -157,7 +157,7 @@ function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionPar
   return { ...common, pool: { ...poolOptions(options), ...http2, allowH2 }, maxConcurrentStreams };
 }
 
-/** What of the options undici's pool sees to itself. */
+/** The options that go to undici's pool. */
 function poolOptions(options: UndiciTransportOptions): Pool.Options {
   const time = { min: 0, max: MAX_TIME_MS, integer: true };
   const size = { min: 1, max: 2 ** 31 - 1, integer: true };
@@ -179,19 +179,19 @@ function poolOptions(options: UndiciTransportOptions): Pool.Options {
 export interface DispatcherStats {
   /** Connections. */
   readonly connected: number;
-  /** Of those, on which nothing runs. */
+  /** Connections without a running request. */
   readonly free: number;
-  /** Requests that were not sent yet. */
+  /** Requests not sent yet. */
   readonly pending: number;
-  /** Of those, for which there is no connection. */
+  /** Requests not sent yet, for which there is no connection. */
   readonly queued: number;
-  /** Requests that were sent and not answered in full. */
+  /** Requests sent, without a complete response. */
   readonly running: number;
-  /** Requests in all. */
+  /** All requests. */
   readonly size: number;
 }
 
-/** Those of `pools` together, beside `waiting` requests that have none yet. */
+/** The sums over `pools`, plus `waiting` requests without a pod. */
 export function statsOf(pools: Iterable<Pool>, waiting: number): DispatcherStats {
   const sum = { connected: 0, free: 0, pending: waiting, queued: waiting, running: 0, size: waiting };
   for (const { stats } of pools) {

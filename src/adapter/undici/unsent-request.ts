@@ -8,8 +8,8 @@ const failed = channel('undici:request:error');
 
 /**
  * Publishes a request that fails before undici gets it, because there was no pod, on undici's diagnostics channels: otherwise tracing
- * would not show it. It is published when it fails, in the async context of this call; any earlier, and a request that does get a pod
- * would be published twice. Undefined if nobody listens.
+ * would not show it. It is published when it fails, in the async context of this call; earlier, a request that does get a pod would
+ * be published twice. Undefined if nobody listens.
  */
 export function unsentTeller(
   origin: string,
@@ -33,7 +33,7 @@ interface PublishedRequest {
   readonly body: unknown;
   readonly upgrade: string | null;
   readonly idempotent: boolean;
-  /** Names and values in turn. */
+  /** Alternating names and values. */
   readonly headers: (string | string[])[];
   host: string | null;
   contentLength: number | null;

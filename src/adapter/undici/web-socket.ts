@@ -5,16 +5,16 @@ import { afterPendingIo, closeFrame, type Placements } from '../kit/index.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 import { type WebSocketLimits, type WebSocketOptions, webSocketDefaults } from './options.js';
 
-/** The limits a dispatcher of any kind has, if it has any. */
+/** The limits of any dispatcher, if it has them. */
 export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
   const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: Partial<WebSocketLimits> };
   return { ...webSocketDefaults, ...webSocketOptions };
 }
 
 /**
- * The limits of a dispatcher in front of others. A WebSocket asks its dispatcher for them as it opens, in the turn in which its upgrade
- * was answered, and does not say where it goes. So the limits are those of the connection that was upgraded in this turn; of several,
- * the smaller ones.
+ * The limits of a dispatcher in front of others. A WebSocket reads its dispatcher's limits when it opens, in the turn in which its
+ * upgrade was answered, and does not say where it goes. So the limits are those of the connection upgraded in this turn; of several,
+ * the smallest.
  */
 export class OpeningWebSockets {
   readonly #own: WebSocketLimits;
@@ -28,7 +28,7 @@ export class OpeningWebSockets {
     return this.#opening ?? this.#own;
   }
 
-  /** `handler`, for a request that may become a WebSocket with `limits`. */
+  /** Wraps `handler`, for a request that may become a WebSocket with `limits`. */
   watched(handler: HandlerV2, limits: () => WebSocketLimits): HandlerV2 {
     return tellingUpgrade(handler, () => this.#opens(limits()));
   }
@@ -43,7 +43,7 @@ export class OpeningWebSockets {
   }
 }
 
-/** Passes everything on to `handler`, and tells first of the upgrade. */
+/** Passes everything on to `handler`, and reports the upgrade first. */
 function tellingUpgrade(handler: HandlerV2, upgraded: () => void): HandlerV2 {
   return {
     onRequestStart: (controller, context) => handler.onRequestStart(controller, context),
@@ -71,14 +71,14 @@ function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimit
   };
 }
 
-/** The smaller of two limits, where 0 means none. */
+/** The smaller of two limits; 0 means none. */
 function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
 }
 
 /**
- * Holds the place of a WebSocket, which leaves its pod as the options say: those of its request, or else of the dispatcher. Here
- * only its connection is known. Returns what to call when it is closed.
+ * Places a WebSocket, which leaves its pod as the options of its request, or of the dispatcher, say. Only its connection is known here.
+ * Call the result when it is closed.
  */
 export function placeWebSocket(
   placements: Placements,

@@ -9,7 +9,7 @@ import { closeFrame, type HeldSocket, type SocketPlacer } from '../kit/index.js'
 
 type Created = (error: Error | null, stream: Duplex) => void;
 
-/** What opens connections for WebSockets. */
+/** Opens connections for WebSockets. */
 export interface AgentParts {
   readonly placer: SocketPlacer;
   readonly origin: OriginMatcher;
@@ -20,7 +20,7 @@ export interface AgentParts {
 export class PlacingAgent extends Agent {
   readonly #parts: AgentParts;
   readonly #held: HeldSocket;
-  /** What pods answered that opened no WebSocket. */
+  /** Outcomes of responses that did not open a WebSocket. */
   readonly #answers = new WeakMap<object, Outcome>();
 
   constructor(parts: AgentParts, held: HeldSocket) {
@@ -32,7 +32,7 @@ export class PlacingAgent extends Agent {
     }
   }
 
-  // What Node calls for every request; its types leave it out.
+  // Node calls this for every request; its types omit it.
   addRequest(request: ClientRequest, ...more: unknown[]): void {
     if (request.getHeader('upgrade') !== undefined) {
       request.prependOnceListener('response', (answer) => {
@@ -41,7 +41,7 @@ export class PlacingAgent extends Agent {
           socket,
           outcomeOfAnswer(statusCode, (name) => headers[name], undefined),
         );
-        // With a listener Node no longer discards an answer that nobody reads.
+        // With a listener, Node no longer discards a response that nobody reads.
         if (request.listenerCount('response') === 0) answer.resume();
       });
     }
@@ -59,12 +59,12 @@ export class PlacingAgent extends Agent {
       (socket) => created?.(null, socket),
       (error: Error) => created?.(error, undefined as never),
     );
-    // Nothing yet: the callback brings it.
+    // The socket is passed to the callback.
     return undefined;
   }
 }
 
-/** Whose library keeps its WebSockets to itself. */
+/** Connections of libraries that do not expose their WebSockets. */
 export class SharedAgent extends PlacingAgent {
   /** Connections that became WebSockets. */
   readonly #upgraded: WeakSet<object>;
@@ -74,7 +74,7 @@ export class SharedAgent extends PlacingAgent {
     super(parts, {
       leave,
       finish: (socket) => {
-        // The library sees that its WebSocket is closed by the other side, which answers this.
+        // The other side answers this, so the library sees its WebSocket closed by the other side.
         if (upgraded.has(socket)) socket.write(closeFrame(code, reason));
         else socket.end();
       },

@@ -10,8 +10,7 @@ export interface WebSocketsOptions
     PlacingOptions<WebSocket | Socket>,
     Pick<SocketPlacerOptions, 'tls'> {
   /**
-   * The code with which a WebSocket is closed that should leave. Servers see it, and so does the application, in its `close`
-   * event. @defaultValue 1012, "Service Restart"
+   * The close code of a WebSocket that should leave. Servers see it, and the application in its `close` event. @defaultValue 1012, "Service Restart"
    */
   readonly leaveCode?: number | undefined;
 }
@@ -22,20 +21,20 @@ export interface ServiceWebSockets extends AsyncDisposable {
   readonly balancer: Balancer<unknown>;
   /**
    * The class `WebSocket` of `ws`, whose instances go to the pod with the fewest. One that should leave emits `leaving` with a
-   * `ConnectionLeaving`. URLs of other servers are left alone.
+   * `ConnectionLeaving`. URLs of other servers bypass evenkeel.
    */
   readonly WebSocket: typeof WebSocket;
   /**
-   * For libraries that make their WebSockets by themselves and take an `http.Agent` (`socket.io-client`). Requests to other
-   * servers are left alone.
+   * For libraries that create WebSockets by themselves and take an `http.Agent` (`socket.io-client`). Requests to other servers bypass
+   * evenkeel.
    */
   readonly agent: Agent;
   /**
-   * Opens no new connection. Those that are open are told and may stay for `pool.drainTimeoutMs`, or until `signal` aborts.
+   * Opens no new connection. Open ones are told to leave and may stay for `pool.drainTimeoutMs`, or until `signal` aborts.
    */
   close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
 }
 
-/** What a WebSocket that should leave is closed with, unless told otherwise. */
+/** The default close code of a WebSocket that should leave. */
 export const LEAVE_CODE = 1012;
 export const LEAVE_REASON = 'Service Restart';

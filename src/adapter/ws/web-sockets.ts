@@ -7,10 +7,10 @@ import { type AgentParts, PlacingAgent, SharedAgent } from './agent.js';
 import { LEAVE_CODE, LEAVE_REASON, type ServiceWebSockets, type WebSocketsOptions } from './options.js';
 
 /**
- * Makes WebSockets to the pods of a Service, over the package `ws`. Must be closed.
+ * Creates WebSockets to the pods of a Service, with the package `ws`. Must be closed.
  *
  * @param url Such as `ws://chat.shop:8080`, or `wss:`.
- * @throws EVENKEEL_OPTION for a URL or option that does not fit.
+ * @throws EVENKEEL_OPTION for an invalid URL or option.
  * @example
  * const chat = createWebSockets('ws://chat.shop:8080');
  * const socket = new chat.WebSocket('ws://chat.shop:8080/rooms/7');
@@ -19,7 +19,7 @@ export function createWebSockets(url: string | URL, options: WebSocketsOptions =
   return new BalancedWebSockets(httpOrigin(url), options);
 }
 
-/** The same origin as HTTP names it: that is how a WebSocket begins. */
+/** The same origin with the scheme of HTTP, with which a WebSocket begins. */
 function httpOrigin(url: unknown): URL {
   const text = String(url);
   if (!/^wss?:\/\//i.test(text)) throw optionError('url', 'a URL of a Service such as ws://chat.shop:8080', url);

@@ -231,7 +231,7 @@ function gunzip(response: IncomingMessage): Readable {
   return response.pipe(body);
 }
 
-/** A promise that somebody else's code may leave open for ever: a token function, an exec plug-in. */
+/** A promise that somebody else's code may leave open forever: a token function, an exec plug-in. */
 function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);

@@ -55,7 +55,7 @@ export class Attempt {
     this.#timers.clear();
   }
 
-  /** Nobody wants it any more. */
+  /** Nobody wants it any longer. */
   cancel(): void {
     this.end();
     this.#controller.abort(new Error('closed'));

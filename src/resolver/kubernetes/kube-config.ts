@@ -191,7 +191,7 @@ function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, serve
       { permanent: true },
     );
   }
-  // What @kubernetes/client-node did not understand is not in its object any more.
+  // What @kubernetes/client-node did not understand is not in its object any longer.
   if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
   throw new ResolveError(
     `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node ignores what it does not know, ` +

@@ -12,7 +12,7 @@ const PAGE_LIMIT = '500';
 const MAX_LIST_BYTES = 20 * 1024 * 1024;
 /** Objects and arrays in all pages; an endpoint has ten at most. */
 const MAX_LIST_CONTAINERS = 1_000_000;
-/** A continue token that leads nowhere must not be followed for ever. */
+/** A continue token that leads nowhere must not be followed forever. */
 const MAX_PAGES = 1_000;
 const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_ERROR_CONTAINERS = 10_000;

@@ -16,7 +16,7 @@ export type Fault =
   | { readonly kind: 'hang' }
   /** TCP RST in place of an answer. */
   | { readonly kind: 'reset' }
-  /** Status 200 and headers, then nothing, for ever. */
+  /** Status 200 and headers, then nothing, forever. */
   | { readonly kind: 'silent' }
   /** Status 200 and a clean end without a line. */
   | { readonly kind: 'empty' }

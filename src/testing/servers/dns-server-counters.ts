@@ -48,7 +48,7 @@ export class QueryCounters {
     };
   }
 
-  /** What ran will not be answered any more. */
+  /** What ran will not be answered any longer. */
   forgetRunning(): void {
     this.#running.clear();
   }

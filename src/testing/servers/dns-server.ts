@@ -41,7 +41,7 @@ const MAX_TCP = 65_535;
 /**
  * A real DNS server over UDP and TCP on one port, for tests and demos: plain records, Services as CoreDNS answers for
  * them, and faults on demand. Point a client at `address`, for example with `Resolver.setServers([server.address])`.
- * Throws EVENKEEL_OPTION for options that do not fit.
+ * Throws EVENKEEL_OPTION for invalid options.
  *
  * @example
  * const server = await createDnsServer();

@@ -251,7 +251,7 @@ function servicesOf(options: PoolClusterOptions): Readonly<Record<string, Servic
  * and picks one for each statement. A connection that is checked out stays with its caller until it is released. Must be
  * ended.
  *
- * @throws EVENKEEL_OPTION for options that do not fit. No secret is in any message.
+ * @throws EVENKEEL_OPTION for invalid options. No secret is in any message.
  * @example
  * const replicas = createPoolCluster({ target: 'mysql-read.shop:3306', user: 'app', password, database: 'shop' });
  * const [rows] = await replicas.query('SELECT * FROM orders WHERE id = ?', [42]);

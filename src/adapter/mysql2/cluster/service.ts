@@ -76,7 +76,7 @@ export interface Service {
   readonly draw: () => number;
 }
 
-/** Throws EVENKEEL_OPTION for options that do not fit. */
+/** Throws EVENKEEL_OPTION for invalid options. */
 export function createService(name: string, given: ServiceOptions, events: ServiceEvents): Service {
   checkNames(name === '' ? 'options' : `services.${name}`, given, [
     ...serviceOptionNames,

@@ -41,7 +41,7 @@ export class ConnectionCap {
   /** A connection was refused. `open`: those that are open; others may still be connecting. */
   refused(open: number): void {
     this.#isCapped = true;
-    // A refusal does not restart the timer: pings and checks would put off the next try for ever.
+    // A refusal does not restart the timer: pings and checks would put off the next try forever.
     this.#timer ??= this.#clock.timer(() => {
       this.#timer = undefined;
       this.#set(this.#capacity + 1);

@@ -21,7 +21,7 @@ export interface ConnectionStatementsParts {
   readonly failed: (error: Error) => void;
   /** An answer that is read by events stopped arriving. */
   readonly stalled: (error: Error) => void;
-  /** None is running any more. */
+  /** None is running any longer. */
   readonly ended: () => void;
 }
 

@@ -174,7 +174,7 @@ export class ServerConnection implements Connection<Pool> {
     if (this.#closing.hasBegun) return error;
     const meaning = meaningOf(cause);
     if (this.#pool.size === 0 && (meaning !== 'full' || this.#pool.open === 0)) {
-      // Those being opened now would hardly do better, and callers with nowhere else to go would open more for ever.
+      // Those being opened now would hardly do better, and callers with nowhere else to go would open more forever.
       this.#gone(error);
       return error;
     }

@@ -173,7 +173,7 @@ export class Session {
       (BaseConnection.prototype.end as (this: PoolConnection) => void).call(this.connection);
       this.#methods.destroy.call(this.connection);
     };
-    // mysql2 reports an error before its command has ended: a QUIT sent from there would wait behind that command for ever.
+    // mysql2 reports an error before its command has ended: a QUIT sent from there would wait behind that command forever.
     if (wasBusy) this.#owner.clock.defer(hangUp);
     else hangUp();
     this.#cutUnless(() => this.#socket.destroyed, 'did not hang up');

@@ -36,7 +36,7 @@ export interface Mysql2TransportOptions extends Mysql2ConnectionOptions {
  * A balancer with this transport should be told `pool: { maxConnectionAgeMs: Infinity }`: the pool sees to the age of its
  * connections, one by one.
  *
- * @param options Throws EVENKEEL_OPTION for what does not fit.
+ * @param options Throws EVENKEEL_OPTION for invalid values.
  * @example
  * const transport = mysql2Transport({ user: 'app', password, database: 'shop' });
  * const balancer = createBalancer({ resolver, transport, pool: { maxConnectionAgeMs: Infinity } });
@@ -114,7 +114,7 @@ export class ServerTransport implements Transport<Pool> {
   }
 }
 
-/** Opens the first connection to a server. Rejects with what went wrong; after an abort nothing is open. */
+/** Opens the first connection to a server. Rejects with the reason; after an abort nothing stays open. */
 function openServer(parts: ServerConnectionParts, signal: AbortSignal): Promise<ServerConnection> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();

@@ -22,7 +22,7 @@ export interface BalancedServicesOwner {
   readonly options: ResolvedServiceOptions;
   /** A dispatcher was created. */
   opened(dispatcher: ServiceDispatcher): void;
-  /** A Service that was not used for long is being closed. */
+  /** A Service that was unused for long is being closed. */
   left(service: BalancedService): void;
 }
 
@@ -36,7 +36,7 @@ export class BalancedServices {
   readonly #timers = new Map<BalancedService, Timer>();
   /** Idle ones that are closing. */
   readonly #closing = new Set<Promise<void>>();
-  /** How often each was used at the last check, and when that was. */
+  /** How many requests each had at the last check, and when that was. */
   #usesThen = new Map<BalancedService, number>();
   #lookedMs = Number.NEGATIVE_INFINITY;
   /** Services without a request between the last two checks, the most used first. */
@@ -55,7 +55,7 @@ export class BalancedServices {
 
   /**
    * The Service of `key`, with a dispatcher for `origin` if it is new. Undefined if the maximum is reached and all are in use. Throws
-   * what the user's options throw, and EVENKEEL_OPTION for those that do not fit.
+   * what the user's options throw, and EVENKEEL_OPTION for invalid ones.
    */
   get(key: string, origin: URL): BalancedService | undefined {
     const existing = this.#services.get(key);
@@ -115,8 +115,8 @@ export class BalancedServices {
   }
 
   /**
-   * Closes an idle one, the least used first: names that somebody else made up must not keep out those that are needed. Goes through
-   * all of them only once in a while, however many requests come.
+   * Closes an idle Service, the least used first: invented names must not displace Services that are needed. It checks all of them only
+   * once in a while, regardless of the number of requests.
    */
   #makeRoom(): boolean {
     const nowMs = this.#owner.options.clock.now();

@@ -23,7 +23,7 @@ export class PendingRequest implements CallersRequest {
   #unwatchBody: (() => void) | undefined;
   #isHeld = true;
 
-  /** `left` is called once, when the request is no longer held. */
+  /** @param left Called once, when the request no longer waits. */
   constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
     this.#options = options;
     this.#caller = new Caller(handler, this);
@@ -41,7 +41,7 @@ export class PendingRequest implements CallersRequest {
     }
   }
 
-  /** Hands the request on, unless it has ended meanwhile. */
+  /** Passes the request on, unless it has ended meanwhile. */
   release(onward: Onward): void {
     if (!this.#leave()) return;
     this.#tellUnsent = undefined;

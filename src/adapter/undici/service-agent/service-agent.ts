@@ -25,7 +25,7 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
   snapshot(): ServiceAgentSnapshot;
   /** `close` was called. */
   readonly closed: boolean;
-  /** `destroy` was called, or all that ran when `close` was has ended. */
+  /** `destroy` was called, or everything that ran at `close` has ended. */
   readonly destroyed: boolean;
   /** Connections and requests by origin, counted on demand; without those of `fallbackDispatcher`. */
   readonly stats: Readonly<Record<string, unknown>>;
@@ -38,7 +38,7 @@ export interface ServiceAgent extends Dispatcher, AsyncDisposable {
  *
  * @throws EVENKEEL_OPTION for an invalid option.
  * @example setGlobalDispatcher(createServiceAgent()); await fetch('http://orders.shop:8080/v1/orders/42'); // one of the pods
- * await fetch('https://example.com/'); // as ever
+ * await fetch('https://example.com/'); // unchanged
  */
 export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAgent {
   checkRuntime('createServiceAgent');
@@ -51,7 +51,7 @@ export function createServiceAgent(options: ServiceAgentOptions = {}): ServiceAg
   return new RoutingAgent({ ...own, optionsOf }, fallbackDispatcher, limits);
 }
 
-/** An interceptor for `compose`, with what there is to see and to close. */
+/** An interceptor for `compose` that can be inspected and closed. */
 export interface ServiceInterceptor extends AsyncDisposable {
   (dispatch: Dispatcher.Dispatch): Dispatcher.Dispatch;
   /** The balancers of the Services in use, by the origin each was first called by. */
@@ -69,7 +69,7 @@ export interface ServiceInterceptor extends AsyncDisposable {
  * everything else passes to the wrapped dispatcher. Compose it first, so that the other interceptors lie over both. One
  * interceptor may be composed with several dispatchers, which then share its Services.
  *
- * @throws EVENKEEL_OPTION for an option that does not fit.
+ * @throws EVENKEEL_OPTION for an invalid option.
  * @example
  * const services = serviceInterceptor();
  * const agent = new Agent({ keepAliveTimeout: 10_000 }).compose(services, interceptors.retry());
@@ -152,7 +152,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
     return this.#router.snapshot();
   }
 
-  /** False when the request waits for its pod, or to hear whether its host is a Service; `drain` follows. */
+  /** False when the request waits for a pod, or until it is known whether its host is a Service; `drain` follows. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (!this.isEnding) return this.#router.dispatch(options, handler, this.#onward);
     return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
@@ -165,13 +165,13 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   protected override async finish(): Promise<void> {
     const released = this.#router.released();
-    // Those that are held go on to either.
+    // Waiting requests go on to either.
     if (released !== undefined) await released;
     await Promise.all([this.#router.close(), this.#fallback.close()]);
   }
 
   protected override async cut(error: Error | null): Promise<void> {
-    // First, so that requests the router lets go of are refused and not sent.
+    // First, so that requests the router releases are refused rather than sent.
     this.#fallback.destroy(error);
     await Promise.all([this.#router.destroy(error), this.#fallback.close()]);
   }

@@ -91,7 +91,7 @@ export const serviceInterceptorOptionNames: readonly (keyof ServiceInterceptorOp
 /** The same, complete and checked; `services` is checked by what it is for. */
 export interface ResolvedServiceOptions {
   readonly services: ServiceRule | undefined;
-  /** May throw, for a function of the user's or what it returns. */
+  /** May throw what a function of the user throws, or an error about its result. */
   readonly optionsOf: (origin: URL) => ServiceOptions;
   readonly discovery: TargetOptions | undefined;
   readonly idleTimeoutMs: number;
@@ -105,7 +105,7 @@ export function resolveServiceOptions(options: ServiceInterceptorOptions): Resol
   checkKeys('options', options, serviceInterceptorOptionNames);
   const { services, discovery, clock = systemClock } = options;
   checkFunction('clock.timer', clock?.timer);
-  // It says what is wrong with them.
+  // This reports what is wrong with them.
   if (discovery !== undefined) resolverFrom('service.namespace:80', discovery);
   const ms = { min: 1, max: 86_400_000 };
   const { idleTimeoutMs, maxServices, lookupTimeoutMs } = serviceAgentDefaults;
@@ -127,7 +127,7 @@ function resolveOptionsOf(options: ServiceInterceptorOptions['options']): (origi
   if (typeof options === 'function') {
     return (origin) => {
       const own = options(new URL(origin)) ?? {};
-      // It has no keys of its own, and would pass for the defaults.
+      // It has no keys of its own, and would be taken for the defaults.
       if (own instanceof Promise) throw optionError('options()', 'options, not a promise of them', own);
       checkServiceKeys('options()', own);
       return own;

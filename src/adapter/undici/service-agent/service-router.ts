@@ -11,7 +11,7 @@ import { type BalancedService, BalancedServices } from './balanced-services.js';
 import { type Onward, PendingRequest } from './pending-request.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 
-/** The state of an agent for people: plain JSON, made on demand. */
+/** The state of an agent: plain JSON, created on demand. */
 export interface ServiceAgentSnapshot {
   /** Services being balanced. */
   readonly services: readonly BalancedServiceSnapshot[];
@@ -19,7 +19,7 @@ export interface ServiceAgentSnapshot {
   readonly hosts: readonly ServiceHostSnapshot[];
   /** Requests that wait until it is known whether their host is a Service. */
   readonly held: number;
-  /** Requests to Services that were not balanced because `maxServices` already are. */
+  /** Requests to Services that were not balanced because `maxServices` was reached. */
   readonly overflow: number;
 }
 
@@ -32,30 +32,30 @@ export interface BalancedServiceSnapshot {
 }
 
 export interface ServiceRouterOwner {
-  /** A Service's dispatcher was made. */
+  /** A Service's dispatcher was created. */
   opened(dispatcher: ServiceDispatcher): void;
   /** A request that may become a WebSocket goes to the Service of `dispatcher`. */
   upgrading(handler: Dispatcher.DispatchHandler, dispatcher: ServiceDispatcher): Dispatcher.DispatchHandler;
-  /** No request is held any longer; the last was for `origin`. */
+  /** No request is waiting any longer; the last one was for `origin`. */
   drained(origin: URL): void;
 }
 
-/** Where requests that name an origin go, determined once per spelling. */
+/** Where requests for an origin go, determined once per spelling. */
 interface Route {
   readonly service: BalancedService;
-  /** The origin of the dispatcher, where it is another text. */
+  /** The origin of the dispatcher, if it is spelled differently. */
   readonly origin: string | undefined;
-  /** The Host header, where the dispatcher would say another. */
+  /** The Host header, if the dispatcher would send another. */
   readonly host: string | undefined;
 }
 
-/** How many spellings of origins are remembered; the one known longest is forgotten first. */
+/** How many spellings of origins are remembered; the oldest is forgotten first. */
 const MAX_ROUTES = 2_000;
 /** How many requests may wait until it is known where they go; further ones are not balanced. */
 const MAX_HELD = 1_000;
 const SLASH = 47;
 
-/** Sends requests to Services to their dispatchers, and all others onward. What is closed lets everything pass. */
+/** Routes requests for Services to their dispatchers, and passes all others on. After `close` everything is passed on. */
 export class ServiceRouter {
   readonly #owner: ServiceRouterOwner;
   readonly #hosts: ServiceHosts;
@@ -64,7 +64,7 @@ export class ServiceRouter {
   /** Whether only DNS decides which hosts are Services. */
   readonly #asksDns: boolean;
   #held = 0;
-  /** Called when no request is held any longer. */
+  /** Called when no request is waiting any longer. */
   readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
   #destroyed = false;
@@ -89,7 +89,7 @@ export class ServiceRouter {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
     const { origin, path } = options;
-    // A request with a plain path to a known Service needs no more than this.
+    // The common case: a request with a plain path to a known Service.
     if (typeof origin === 'string' && typeof path === 'string' && path.charCodeAt(0) === SLASH) {
       const route = this.#routes.get(origin);
       if (route !== undefined) return this.#send(route, options, handler);
@@ -103,7 +103,7 @@ export class ServiceRouter {
     if (verdict instanceof Error) return refuse(handler, verdict);
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
-    // DNS is asked in any case, for later requests. A mock only needs the name, which DNS need not know.
+    // DNS is queried in any case, for later requests. A mock only needs the name, which DNS need not know.
     if (this.#held >= MAX_HELD || (this.#asksDns && socketsAreMocked())) return onward(resolved, handler);
     const held = attempt(() => ownOptions(resolved));
     const refusal = held instanceof Error ? held : refusalOf(held);
@@ -133,7 +133,7 @@ export class ServiceRouter {
   }
 
   /**
-   * Lets new requests pass. Resolves when those that wait to be routed are on their way; undefined if there are none.
+   * Passes new requests on. Resolves when waiting requests have been routed; undefined if there are none.
    */
   released(): Promise<void> | undefined {
     this.#closed = true;
@@ -152,11 +152,11 @@ export class ServiceRouter {
     await this.#services.close();
   }
 
-  /** Cuts running requests, and lets waiting ones pass. */
+  /** Cuts running requests, and passes waiting ones on. */
   async destroy(error: Error | null): Promise<void> {
     this.#destroyed = true;
     const released = this.released();
-    // For requests that wait, the host is then not a Service.
+    // For waiting requests the host then counts as no Service.
     this.#hosts.close();
     await Promise.all([released, this.#services.destroy(error)]);
   }
@@ -177,7 +177,7 @@ export class ServiceRouter {
       origin: text === service.origin.origin ? undefined : service.origin.origin,
       host: same ? undefined : url.host,
     };
-    // A request that was held may come after the router was closed.
+    // A request that was waiting may arrive after the router was closed.
     if (!this.#closed) this.#remember(text, route);
     return this.#send(route, options, handler);
   }
