@@ -20,10 +20,20 @@ export interface DoctorCommand {
   readonly json: boolean;
 }
 
+/** `evenkeel top`, understood. */
+export interface TopCommand {
+  readonly name: 'top';
+  /** Of the admin page, with a final slash. */
+  readonly url: URL;
+  /** Print once and end. */
+  readonly once: boolean;
+}
+
 /** What was asked for on the command line. */
-export type Command = DoctorCommand | { readonly name: 'help' | 'version' };
+export type Command = DoctorCommand | TopCommand | { readonly name: 'help' | 'version' };
 
 export const help = `Usage: evenkeel doctor <target> [options]
+       evenkeel top <url> [--once]
 
 Says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
 kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
@@ -34,7 +44,7 @@ Targets
   dns:orders.shop:8080          DNS only
   static:10.0.0.1:80            just these addresses
 
-Options
+Options of doctor
   --watch                       go on and say what changes, until Ctrl-C
   --json                        for programs: one JSON object per line
   --timeout <seconds>           time for everything that is asked (default 10)
@@ -51,6 +61,8 @@ Options
   --service-account <folder>    where the pod's service account is (default /var/run/secrets/kubernetes.io/serviceaccount)
   --help, --version
 
+top shows live what the balancers of a process do; <url> is that of its admin page, such as http://127.0.0.1:9901/.
+
 Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
 70 evenkeel itself failed.
 `;
@@ -61,7 +73,9 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (values.version) return { name: 'version' };
   if (values.help || positionals.length === 0) return { name: 'help' };
   const [name, target, ...more] = positionals;
-  if (name !== 'doctor') throw usageError(`there is no command ${quoted(name ?? '', 80)}; there is doctor`);
+  if (name === 'top') return topCommand(target, more, values.once);
+  if (name !== 'doctor') throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor and top`);
+  if (values.once) throw usageError('--once is for top');
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
   if (more.length > 0)
     throw usageError(`doctor takes one target, got also ${more.map((each) => quoted(each, 80)).join(' ')}`);
@@ -87,6 +101,16 @@ export function parseCommandLine(args: readonly string[]): Command {
     watch: values.watch,
     json: values.json,
   };
+}
+
+function topCommand(url: string | undefined, more: readonly string[], once: boolean): TopCommand {
+  if (url === undefined || more.length > 0) throw usageError('top needs one URL, such as http://127.0.0.1:9901/');
+  const page = url.endsWith('/') ? url : `${url}/`;
+  const parsed = URL.canParse(page) ? new URL(page) : undefined;
+  if (parsed === undefined || !/^https?:$/.test(parsed.protocol)) {
+    throw usageError(`top needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
+  }
+  return { name: 'top', url: parsed, once };
 }
 
 type Values = ReturnType<typeof parse>['values'];
@@ -116,6 +140,7 @@ function parse(args: readonly string[]) {
       options: {
         watch: { type: 'boolean', default: false },
         json: { type: 'boolean', default: false },
+        once: { type: 'boolean', default: false },
         timeout: { type: 'string', default: '10' },
         'no-connect': { type: 'boolean', default: false },
         'allow-address': { type: 'string', multiple: true },

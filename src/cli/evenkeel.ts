@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { asError, isEvenkeelError } from '../errors.js';
 import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
+import { top } from './top.js';
 
 // As sysexits(3) has them: 1 and 2 say something about the Service.
 const WRONG_USAGE = 64;
@@ -30,6 +31,8 @@ async function main(args: readonly string[]): Promise<number> {
         return 0;
       case 'doctor':
         return await doctor(command, { write, signal: stopped.signal });
+      case 'top':
+        return await top(command, { write, isTerminal: process.stdout.isTTY === true, signal: stopped.signal });
     }
   } catch (error) {
     if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) {

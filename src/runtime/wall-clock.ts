@@ -9,3 +9,8 @@ export function dateIn(delayMs: number): number {
 export function untilDate(date: number): number {
   return date - Date.now();
 }
+
+/** The time of day, in ISO 8601 and UTC: for people, never for decisions. */
+export function timeOfDay(): string {
+  return new Date().toISOString();
+}

@@ -1,0 +1,189 @@
+import { randomBytes } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { liveBalancers } from '../balancer/live-balancers.js';
+import type { BalancerSnapshot } from '../balancer/snapshot.js';
+import { prometheusText } from '../metrics/index.js';
+import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { timeOfDay } from '../runtime/wall-clock.js';
+import { pageOf } from './page.js';
+import { type RecentEvent, RecentEvents } from './recent-events.js';
+import { withoutSecrets } from './secrets.js';
+
+export type { RecentEvent };
+
+/** Options of `createAdminHandler`. */
+export interface AdminOptions {
+  /**
+   * Names this may be asked for by, beside IP addresses and `localhost`: a page of another site that has its name resolve to this
+   * address (DNS rebinding) is refused. Without port. @defaultValue []
+   */
+  readonly hosts?: readonly string[] | undefined;
+  /** How many endpoints of each balancer get series of their own in `/metrics`, at most 10,000. @defaultValue 0 */
+  readonly perEndpoint?: number | undefined;
+}
+
+/** A balancer as `/balancers` shows it. */
+export interface AdminBalancer extends BalancerSnapshot {
+  /** Tells balancers of one target apart while the process lives. */
+  readonly id: number;
+}
+
+/** A handler of `node:http`, and a middleware of Express: it passes on what it does not know if there is a `next`. */
+export interface AdminHandler {
+  (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void;
+  /** Ends its event streams and forgets the events. */
+  close(): void;
+}
+
+/** Event streams at once; more are refused. */
+const MAX_STREAMS = 10;
+/** A stream whose reader falls this far behind is ended, in bytes. */
+const MAX_UNREAD = 256 * 1024;
+
+/**
+ * What the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`), Prometheus' text
+ * (`/metrics`), events as they happen (`/events`, server-sent). It changes nothing and shows no credentials, but addresses and
+ * names: serve it on loopback or a debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
+ *
+ * @example createServer(createAdminHandler()).listen(9901, '127.0.0.1');
+ */
+export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
+  checkKeys('options', options, ['hosts', 'perEndpoint']);
+  const hosts = checkHosts(options.hosts);
+  const perEndpoint = checkNumber('perEndpoint', options.perEndpoint, 0, { min: 0, max: 10_000, integer: true });
+  const events = new RecentEvents(timeOfDay);
+  const streams = new Set<ServerResponse>();
+  const handler = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
+    const { path, name } = pathOf(request);
+    const known = answers[name];
+    if (known === undefined) {
+      if (next === undefined) refuse(response, 404, 'not found');
+      else next();
+      return;
+    }
+    if (!isAllowedHost(request.headers.host, hosts)) {
+      refuse(response, 403, 'this host name is not allowed');
+      return;
+    }
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      response.setHeader('allow', 'GET, HEAD');
+      refuse(response, 405, 'only GET');
+      return;
+    }
+    // Relative addresses on the page need it.
+    if (name === '' && !path.endsWith('/')) {
+      response.setHeader('location', `./${encodeURIComponent(path.slice(path.lastIndexOf('/') + 1))}/`);
+      refuse(response, 302, 'see the address with a final slash');
+      return;
+    }
+    known(request, response);
+  };
+  const answers: Readonly<Record<string, (request: IncomingMessage, response: ServerResponse) => void>> = {
+    '': (_request, response) => {
+      const nonce = randomBytes(16).toString('base64');
+      const own = `'nonce-${nonce}'`;
+      response.setHeader(
+        'content-security-policy',
+        `default-src 'none'; style-src ${own}; script-src ${own}; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'`,
+      );
+      send(response, 'text/html; charset=utf-8', pageOf(nonce));
+    },
+    balancers: (_request, response) => send(response, 'application/json', balancersText()),
+    metrics: (_request, response) => send(response, 'text/plain; version=0.0.4', prometheusText({ perEndpoint })),
+    events: (request, response) => stream(request, response, events, streams),
+  };
+  return Object.assign(handler, {
+    close: () => {
+      events.close();
+      for (const response of streams) response.end();
+    },
+  });
+}
+
+/** The last part of the path it is mounted under; and the whole path, as the browser sees it. */
+function pathOf(request: IncomingMessage): { readonly path: string; readonly name: string } {
+  // Express takes the path it is mounted under off `url`.
+  const { originalUrl } = request as { readonly originalUrl?: unknown };
+  const url = request.url ?? '/';
+  const withoutQuery = (text: string): string => text.split('?', 1)[0] as string;
+  const path = withoutQuery(typeof originalUrl === 'string' ? originalUrl : url);
+  const own = withoutQuery(url);
+  return { path, name: own.slice(own.lastIndexOf('/') + 1) };
+}
+
+function send(response: ServerResponse, type: string, text: string): void {
+  common(response);
+  response.setHeader('content-type', type);
+  response.end(text);
+}
+
+function refuse(response: ServerResponse, status: number, text: string): void {
+  response.statusCode = status;
+  send(response, 'text/plain; charset=utf-8', `${text}\n`);
+}
+
+function common(response: ServerResponse): void {
+  response.setHeader('cache-control', 'no-store');
+  response.setHeader('x-content-type-options', 'nosniff');
+  response.setHeader('referrer-policy', 'no-referrer');
+}
+
+const ids = new WeakMap<object, number>();
+let lastId = 0;
+
+function balancersText(): string {
+  const balancers = [...liveBalancers].map((balancer): AdminBalancer => {
+    let id = ids.get(balancer);
+    if (id === undefined) {
+      id = ++lastId;
+      ids.set(balancer, id);
+    }
+    return { id, ...balancer.snapshot() };
+  });
+  return JSON.stringify({ balancers }, (_key, value) => (typeof value === 'string' ? withoutSecrets(value) : value));
+}
+
+function stream(
+  request: IncomingMessage,
+  response: ServerResponse,
+  events: RecentEvents,
+  streams: Set<ServerResponse>,
+): void {
+  if (streams.size >= MAX_STREAMS) {
+    refuse(response, 503, 'too many streams');
+    return;
+  }
+  common(response);
+  response.setHeader('content-type', 'text/event-stream');
+  if (request.method === 'HEAD') {
+    response.end();
+    return;
+  }
+  const tell = (event: RecentEvent): void => {
+    if (response.writableLength > MAX_UNREAD) response.destroy();
+    else response.write(`id: ${event.id}\ndata: ${JSON.stringify(event)}\n\n`);
+  };
+  response.flushHeaders();
+  for (const event of events.kept) tell(event);
+  const stop = events.listen(tell);
+  streams.add(response);
+  response.once('close', () => {
+    stop();
+    streams.delete(response);
+  });
+}
+
+/** Names may be anybody's; an address is what the browser connected to. */
+function isAllowedHost(header: string | undefined, hosts: ReadonlySet<string>): boolean {
+  if (header === undefined) return false;
+  const name = header.replace(/:\d+$/, '').toLowerCase();
+  if (name === 'localhost' || hosts.has(name)) return true;
+  return /^\[[\da-f:.]+\]$/.test(name) || /^\d{1,3}(\.\d{1,3}){3}$/.test(name);
+}
+
+function checkHosts(hosts: unknown = []): ReadonlySet<string> {
+  if (!Array.isArray(hosts) || hosts.some((host) => typeof host !== 'string' || host === '')) {
+    throw optionError('hosts', 'a list of host names', hosts);
+  }
+  return new Set(hosts.map((host: string) => host.toLowerCase()));
+}

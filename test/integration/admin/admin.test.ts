@@ -1,0 +1,189 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createBalancer, EvenkeelError, inFlight, outcomes, ResolveError } from 'evenkeel';
+import { createAdminHandler } from 'evenkeel/admin';
+import { FakeResolver, FakeTransport } from 'evenkeel/testing';
+import express from 'express';
+import Fastify from 'fastify';
+import { request } from 'undici';
+import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
+import { until } from '../../support/until.js';
+
+const open: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of open.splice(0).reverse()) await close();
+});
+
+let handler: ReturnType<typeof createAdminHandler>;
+let base: string;
+
+async function serve(listener: Parameters<typeof createServer>[1]): Promise<string> {
+  const server: Server = createServer(listener);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  open.push(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
+beforeEach(async () => {
+  handler = createAdminHandler({ hosts: ['debug.shop'] });
+  open.push(() => handler.close());
+  base = await serve(handler);
+});
+
+let balancers = 0;
+/** A balancer of three pods, one of which was ejected; and its target. */
+async function balancer() {
+  const target = `orders-${++balancers}`;
+  const resolver = new FakeResolver();
+  const one = createBalancer({
+    resolver: { name: target, watch: (listener) => resolver.watch(listener) },
+    transport: new FakeTransport(),
+    // The default load would avoid a failing pod before it is ejected.
+    load: inFlight(),
+  });
+  open.push(() => one.close({ signal: AbortSignal.abort() }));
+  resolver.update(
+    { address: '10.0.0.1', port: 80, name: 'orders-a', zone: 'eu-1' },
+    { address: '10.0.0.2', port: 80, name: 'orders-b' },
+    { address: '10.0.0.3', port: 80, name: '<img src=x onerror=alert(1)>' },
+  );
+  await until('all are ready', () => one.snapshot().endpoints.filter(({ state }) => state === 'ready').length === 3);
+  return { one, target, resolver };
+}
+
+const text = async (path: string, headers: Record<string, string> = {}, method: 'GET' | 'POST' | 'HEAD' = 'GET') => {
+  const { statusCode, headers: got, body } = await request(`${base}${path}`, { headers, method });
+  return { statusCode, headers: got, text: await body.text() };
+};
+const shown = async (target: string) => {
+  const { balancers: all } = JSON.parse((await text('/balancers')).text) as { balancers: { resolver: string }[] };
+  return all.find(({ resolver }) => resolver === target);
+};
+
+describe('the admin handler', () => {
+  it('shows every balancer as JSON, with why an endpoint is out, and its metrics', async () => {
+    const { one, target } = await balancer();
+    for (let call = 0; call < 60; call++) {
+      const lease = one.pick();
+      lease?.end(lease.endpoint.name === 'orders-b' ? outcomes.reset : outcomes.success);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect(await shown(target)).toMatchObject({
+      id: expect.any(Number),
+      resolver: target,
+      endpoints: expect.arrayContaining([
+        expect.objectContaining({
+          name: 'orders-b',
+          suspect: true,
+          ejectedBecause: '5 failures in a row (last: reset)',
+        }),
+      ]),
+      counts: { ejections: { consecutive: 1 } },
+    });
+    expect((await text('/metrics')).text).toContain(`evenkeel_picks_total{evenkeel_target="${target}"}`);
+    const streamed = await request(`${base}/events`);
+    let told = '';
+    for await (const chunk of streamed.body) {
+      told += String(chunk);
+      if (told.includes('5 failures in a row')) break;
+    }
+    expect(told).toContain('orders-b (10.0.0.2:80) is out for');
+  });
+
+  it('masks what looks like a credential', async () => {
+    const { target, resolver } = await balancer();
+    resolver.fail(new ResolveError('https://user:hunter2@api answered 401 to Bearer abc.def, token=s3cret'));
+    await until('it fails', async () => JSON.stringify(await shown(target)).includes('resolveError'));
+    const all = (await text('/balancers')).text;
+    expect(all).not.toMatch(/hunter2|abc\.def|s3cret/);
+    expect(all).toContain('https://***@api answered 401 to Bearer ***, token=***');
+  });
+
+  it('answers addresses, localhost and the names it was given, and no other name', async () => {
+    for (const host of ['127.0.0.1:9901', 'localhost', '[::1]:80', 'debug.shop', 'DEBUG.shop:1']) {
+      expect((await text('/balancers', { host })).statusCode, host).toBe(200);
+    }
+    for (const host of ['evil.example', '127.0.0.1.evil.example', 'localhost.evil.example:80', 'a@127.0.0.1']) {
+      for (const path of ['/', '/balancers', '/metrics', '/events']) {
+        expect((await text(path, { host })).statusCode, host + path).toBe(403);
+      }
+    }
+  });
+
+  it('changes nothing, and can be framed or cached by nobody', async () => {
+    expect((await text('/balancers', {}, 'POST')).statusCode).toBe(405);
+    expect((await text('/nothing')).statusCode).toBe(404);
+    const page = await text('/');
+    expect(page.headers).toMatchObject({ 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
+    expect(page.headers['content-security-policy']).toMatch(
+      /^default-src 'none'; style-src 'nonce-[^']+'; script-src 'nonce-/,
+    );
+    expect(page.text).not.toMatch(/https?:\/\//);
+    expect((await text('/', {}, 'HEAD')).text).toBe('');
+  });
+
+  it('ends streams at close, and refuses more than ten', async () => {
+    const streams = await Promise.all(Array.from({ length: 10 }, () => request(`${base}/events`)));
+    expect((await text('/events')).statusCode).toBe(503);
+    handler.close();
+    await Promise.all(streams.map(({ body }) => body.dump()));
+  });
+
+  it('refuses options it cannot use', () => {
+    expect(() => createAdminHandler({ hosts: 'debug.shop' } as never)).toThrow(EvenkeelError);
+    expect(() => createAdminHandler({ host: [] } as never)).toThrow('hosts');
+  });
+
+  it('is a middleware of Express, under a path, and passes on what it does not know', async () => {
+    const app = express();
+    app.use('/debug/evenkeel', handler);
+    app.use((_request, response) => void response.status(418).end());
+    base = await serve(app);
+    const bare = await text('/debug/evenkeel');
+    expect(bare).toMatchObject({ statusCode: 302, headers: { location: './evenkeel/' } });
+    expect((await text('/debug/evenkeel/')).text).toContain('<!doctype html>');
+    expect((await text('/debug/evenkeel/balancers')).statusCode).toBe(200);
+    expect((await text('/debug/evenkeel/nothing')).statusCode).toBe(418);
+  });
+
+  it('works in Fastify', async () => {
+    const app = Fastify();
+    app.all('/debug/*', (incoming, reply) => {
+      reply.hijack();
+      handler(incoming.raw, reply.raw);
+    });
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    open.push(() => app.close());
+    base = `http://127.0.0.1:${(app.server.address() as AddressInfo).port}`;
+    expect((await text('/debug/')).text).toContain('<!doctype html>');
+    expect((await text('/debug/balancers')).statusCode).toBe(200);
+  });
+
+  it.skipIf(chromiumPath === undefined)(
+    `is a page that shows them live in a browser, on a phone too${chromiumPath === undefined ? ` (not run: ${chromiumHint})` : ''}`,
+    async () => {
+      const { one, target } = await balancer();
+      const { context, close } = await openChromium({ viewport: { width: 390, height: 800 } });
+      open.push(close);
+      const page = await context.newPage();
+      const wrong: string[] = [];
+      page.on('pageerror', (error) => wrong.push(error.message));
+      page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
+      await page.goto(`${base}/`);
+      await page.getByRole('heading', { name: target, exact: true }).waitFor();
+      await page.getByText('<img src=x onerror=alert(1)>').first().waitFor();
+      for (let call = 0; call < 30; call++) {
+        const lease = one.pick();
+        lease?.end(lease.endpoint.name === 'orders-b' ? outcomes.reset : outcomes.success);
+      }
+      await page.getByText('out: 5 failures in a row (last: reset)').waitFor();
+      await page.locator('#events li', { hasText: 'is out for' }).first().waitFor();
+      expect(await page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')).toBe(true);
+      expect(wrong).toEqual([]);
+    },
+  );
+});
