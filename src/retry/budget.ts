@@ -24,14 +24,16 @@ export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<R
 
 /** Deposits expire after about this long, in ms. */
 const KEPT_MS = 10_000;
-/** It holds at least this many retries, so that one lost connection with many calls does not use it up. */
-const MIN_LIMIT = 100;
+/** Time alone adds retries for at most this long, in ms: a calm must not save up for a storm. */
+const SAVED_MS = 2_000;
+/** So many calls are counted without a look at the clock. */
+const UNTIMED_CALLS = 128;
 
 /**
  * Limits retries to a share of the traffic: without it, a struggling Service gets several times its load at the worst moment. A
  * token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond`, a retry withdraws one. It holds what ten
- * seconds of recent traffic deposit, plus 100: enough for all calls of a dying pod, but an hour of calm does not save up for a
- * storm.
+ * seconds of recent traffic deposit, and two seconds of `minPerSecond`: enough for all calls of a dying pod, but a calm saves up
+ * nothing for a storm.
  * Source: the retry budgets of Finagle and Tower.
  */
 export class RetryBudget {
@@ -39,14 +41,14 @@ export class RetryBudget {
   readonly #perMs: number;
   readonly #clock: Clock;
   #tokens: number;
-  #limit: number;
   /** Calls since `#updatedMs`: depositing must be cheap, so it only counts. */
   #calls = 0;
   /** Calls before that. */
   #callsBefore = 0;
   #updatedMs: number;
-  /** To compute the call rate: a period of at least `KEPT_MS`. */
+  /** To know the recent calls: those of this period of `KEPT_MS`, and of the one before it. */
   #spanCalls = 0;
+  #spanCallsBefore = 0;
   #spanSinceMs: number;
 
   constructor(options: RetryBudgetOptions, clock: Clock) {
@@ -55,7 +57,6 @@ export class RetryBudget {
     this.#perMs = minPerSecond / 1_000;
     this.#clock = clock;
     this.#tokens = minPerSecond;
-    this.#limit = MIN_LIMIT + this.#perMs * KEPT_MS;
     this.#updatedMs = clock.now();
     this.#spanSinceMs = this.#updatedMs;
   }
@@ -73,7 +74,8 @@ export class RetryBudget {
 
   /** A call started. */
   deposit(): void {
-    this.#calls++;
+    // Now and then it looks at the clock: of calls counted long ago nobody could say later when they were.
+    if (++this.#calls === UNTIMED_CALLS) this.#settle();
   }
 
   /** Whether a retry is allowed; if so, withdraws its token. */
@@ -86,7 +88,7 @@ export class RetryBudget {
 
   /** The retry paid for last could not be made: returns its token. */
   refund(): void {
-    this.#tokens = Math.min(this.#limit, this.#tokens + 1);
+    this.#tokens++;
   }
 
   #settle(): void {
@@ -94,15 +96,18 @@ export class RetryBudget {
     const calls = this.#calls;
     this.#calls = 0;
     this.#callsBefore += calls;
-    this.#spanCalls += calls;
     const spanMs = nowMs - this.#spanSinceMs;
     if (spanMs >= KEPT_MS) {
-      this.#limit = MIN_LIMIT + (this.#perMs + (this.#ratio * this.#spanCalls) / spanMs) * KEPT_MS;
+      const isNext = spanMs < 2 * KEPT_MS;
+      this.#spanCallsBefore = isNext ? this.#spanCalls : 0;
       this.#spanCalls = 0;
-      this.#spanSinceMs = nowMs;
+      this.#spanSinceMs = isNext ? this.#spanSinceMs + KEPT_MS : nowMs;
     }
+    this.#spanCalls += calls;
+    const recent = this.#spanCalls + this.#spanCallsBefore * (1 - (nowMs - this.#spanSinceMs) / KEPT_MS);
+    const limit = this.#ratio * recent + this.#perMs * SAVED_MS;
     const deposited = calls * this.#ratio + (nowMs - this.#updatedMs) * this.#perMs;
-    this.#tokens = Math.min(this.#limit, this.#tokens + deposited);
+    this.#tokens = Math.min(limit, this.#tokens + deposited);
     this.#updatedMs = nowMs;
   }
 }

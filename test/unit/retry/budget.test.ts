@@ -45,7 +45,7 @@ describe('the retry budget', () => {
   );
 
   it.each([1, 100, 5_000])(
-    'after an hour of calm at %d calls/s: the same, plus ten seconds of it and 100',
+    'after an hour of calm at %d calls/s: the same, plus ten seconds of it and two of minPerSecond',
     (perSecond) => {
       const { clock, budget } = make();
       for (let second = 0; second < 3_600; second++) {
@@ -54,7 +54,7 @@ describe('the retry budget', () => {
         if (second % 30 === 0) budget.withdraw();
       }
       const { calls, retries } = outage(budget, clock, perSecond, 60);
-      expect(retries).toBeLessThanOrEqual(0.2 * calls + 10 * 60 + (0.2 * perSecond * 10 + 10 * 10 + 100));
+      expect(retries).toBeLessThanOrEqual(0.2 * calls + 10 * 60 + (0.2 * perSecond * 11 + 10 * 2 + 0.2 * 128));
     },
   );
 
@@ -81,10 +81,31 @@ describe('the retry budget', () => {
     expect(drain(budget)).toBeLessThanOrEqual(200);
   });
 
-  it('holds 100 and ten seconds of minPerSecond before it knows the traffic, however long it was calm', () => {
+  it('saves nothing in a calm but two seconds of minPerSecond, however long that is and whatever was before', () => {
     const { clock, budget } = make();
     clock.advance(86_400_000);
-    expect(drain(budget)).toBe(200);
+    expect(drain(budget)).toBe(20);
+    for (let second = 0; second < 30; second++) {
+      clock.advance(1_000);
+      for (let call = 0; call < 5_000; call++) budget.deposit();
+    }
+    clock.advance(20_000);
+    // The last 127 calls may not have been timed.
+    expect(drain(budget)).toBeLessThanOrEqual(20 + 0.2 * 127);
+    // And then no more than the calls that follow, and time, allow.
+    for (let call = 0; call < 100; call++) budget.deposit();
+    expect(drain(budget)).toBe(20);
+  });
+
+  it('holds what the traffic adds from its first second on: 100 calls of a pod that dies then', () => {
+    const { clock, budget } = make();
+    clock.advance(3_600_000);
+    for (let second = 0; second < 2; second++) {
+      clock.advance(1_000);
+      for (let call = 0; call < 300; call++) budget.deposit();
+      budget.withdraw();
+    }
+    expect(drain(budget)).toBeGreaterThanOrEqual(100);
   });
 
   it('always allows minPerSecond, and nothing with 0 and 0', () => {
