@@ -1,15 +1,13 @@
 import type { Clock, Timer } from '../../../src/runtime/clock.js';
-import { Heap } from './heap.js';
+import { type Event, EventQueue } from './event-queue.js';
 
 /**
- * Virtual time for millions of events: a binary heap of moments. Events of the simulated world are plain calls; timers
+ * Virtual time for millions of events. Events of the simulated world are plain calls; timers
  * of the balancers may set promises going, so those are let settle after each (`settle` in `run`).
  */
 export class VirtualClock implements Clock {
   #nowMs = 0;
-  #order = 0;
-  /** By time and, among equal ones, in the order they were asked for. */
-  readonly #events = new Heap<Event>(isBefore);
+  readonly #events = new EventQueue();
   #deferred: (() => void)[] = [];
   /** Whether something happened that may have resolved promises. */
   #unsettled = true;
@@ -19,14 +17,9 @@ export class VirtualClock implements Clock {
   }
 
   timer(fn: () => void, delayMs: number): Timer {
-    const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), order: this.#order++, fn, world: false };
-    this.#events.push(event);
-    return {
-      cancel: () => {
-        event.fn = undefined;
-      },
-      ref() {},
-    };
+    const event: Event = { atMs: this.#nowMs + Math.max(0, delayMs), fn, world: false };
+    this.#events.add(event);
+    return { cancel: () => this.#events.cancel(event), ref() {} };
   }
 
   defer(fn: () => void): void {
@@ -36,7 +29,7 @@ export class VirtualClock implements Clock {
 
   /** An event of the simulated world: `fn` is called and nothing else happens. */
   at(atMs: number, fn: () => void): void {
-    this.#events.push({ atMs: Math.max(atMs, this.#nowMs), order: this.#order++, fn, world: true });
+    this.#events.add({ atMs: Math.max(atMs, this.#nowMs), fn, world: true });
   }
 
   /** Says that promises may be settling: they are let do so before time goes on. */
@@ -51,9 +44,11 @@ export class VirtualClock implements Clock {
       const next = this.#events.first;
       if (next === undefined || next.atMs > untilMs) break;
       this.#events.shift();
-      if (next.fn === undefined) continue;
+      const { fn } = next;
+      if (fn === undefined) continue;
+      next.fn = undefined;
       this.#nowMs = next.atMs;
-      next.fn();
+      fn();
       if (!next.world) this.#unsettled = true;
     }
     this.#nowMs = untilMs;
@@ -74,16 +69,4 @@ export class VirtualClock implements Clock {
       for (const fn of batch) fn();
     }
   }
-}
-
-interface Event {
-  readonly atMs: number;
-  readonly order: number;
-  /** Undefined once it is cancelled. */
-  fn: (() => void) | undefined;
-  readonly world: boolean;
-}
-
-function isBefore(a: Event, b: Event): boolean {
-  return a.atMs < b.atMs || (a.atMs === b.atMs && a.order < b.order);
 }
