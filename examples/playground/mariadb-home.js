@@ -1,15 +1,11 @@
 // @ts-check
-/** A folder for the data of MariaDB servers, made once; and the process that leaves nothing of it, however this one ends. */
-import { fork } from 'node:child_process';
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+/** A folder for the data of MariaDB servers. It is removed when this process ends, however it does. */
+import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { KeptFolder } from '../../test/support/kept-folder.mjs';
 import { bootstrap, dataFolders, unprivileged } from '../../test/support/mariadb/program.mjs';
 import { admin } from '../../test/support/mariadb/server.mjs';
 import { access } from './clients/mysql.js';
-
-const KEEPER = fileURLToPath(new URL('../../test/support/mariadb/keeper.mjs', import.meta.url));
 
 /** Statements every server runs when it starts, one a line. Each client has a user of its own, by whom its connections are counted. */
 const statements = [
@@ -29,13 +25,8 @@ const statements = [
 
 export async function createMariadbHome() {
   const who = unprivileged();
-  const folder = mkdtempSync(join(tmpdir(), 'evenkeel-playground-'));
-  // A group of its own: what ends ours leaves it the time to tidy up.
-  const keeper = fork(KEEPER, [folder], { execArgv: [], detached: true, stdio: 'ignore' });
-  keeper.on('error', () => {});
-  keeper.unref();
-  keeper.channel?.unref();
-
+  const kept = new KeptFolder('evenkeel-playground-');
+  const folder = kept.path;
   const template = join(folder, 'template');
   const initFile = join(folder, 'init.sql');
   const folders = dataFolders(template);
@@ -45,27 +36,18 @@ export async function createMariadbHome() {
     for (const path of [folder, ...folders, initFile]) chownSync(path, who.uid, who.gid);
   }
   chmodSync(folder, 0o700);
-  /** Ends what still runs and removes the data. */
-  async function close() {
-    if (keeper.exitCode !== null || keeper.signalCode !== null) return;
-    const gone = new Promise((resolve) => keeper.once('exit', resolve));
-    keeper.ref();
-    if (keeper.connected) keeper.disconnect();
-    await gone;
-  }
   try {
     await bootstrap(template, who);
   } catch (error) {
-    await close();
+    await kept.close();
     throw error;
   }
   return {
     /** @type {MariadbHome} */
     home: { folder, template, initFile },
-    /** A server began or ended. @param {number} pid @param {'started' | 'ended'} what */
-    note: (pid, what) => {
-      if (keeper.connected) keeper.send({ [what]: pid });
-    },
-    close,
+    /** A server started or ended. @param {number} pid @param {'started' | 'ended'} what */
+    note: (pid, what) => kept.tell(pid, what),
+    /** Ends whatever still runs and removes the data. */
+    close: () => kept.close(),
   };
 }

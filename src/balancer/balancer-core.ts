@@ -13,6 +13,7 @@ import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import { checkPriority } from '../runtime/priority.js';
+import type { StageContext } from '../stage/stage.js';
 import { type AcquireOptions, acquireOptionNames, type PickOptions } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
@@ -25,18 +26,18 @@ import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { closedError, notStartedError, overloadError, Refusals, tooLateError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
-import { type BalancerSnapshot, eventCounts, snapshotEndpoints, snapshotFeed } from './snapshot.js';
+import { type BalancerSnapshot, snapshotBalancer } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 import { WaitingRoom } from './waiting-room.js';
 
-/** What `ready` and `close` take. */
 const signalOnly = ['signal'] as const;
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
 export class BalancerCore<C> implements LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
+  readonly name: string;
   readonly clock: Clock;
   readonly limit: CallLimit | undefined;
   /** Set while metrics are on. */
@@ -56,7 +57,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #refusals: Refusals<C>;
   /** Calls that got no endpoint. */
   #refused = 0;
-  /** Cuts the calls that `close` is waiting for. */
   readonly #cut = new AbortController();
   readonly #closing = new Closing(
     () => this.#shutDown(),
@@ -71,6 +71,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const warnings = new Warnings(observer, clock);
     this.#warnings = warnings;
     this.observer = observer;
+    this.name = resolver.name;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
     this.#times = new CallTimes(clock, options.stalledAfterMs, this.limit);
@@ -92,18 +93,15 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       tryPick: (key, avoid) => this.#pick(key, avoid),
       timedOut: (timeoutMs) => this.#refusals.after(timeoutMs),
     });
-    this.#stages = new StageChain(
-      options.stages,
-      {
-        clock,
-        rng,
-        observer,
-        resolver: resolver.name,
-        invalidate: () => this.#rebuilds.request('stages'),
-        probe: (endpoint, signal) => this.#pool.ping(endpoint.key, signal),
-      },
-      warnings,
-    );
+    const context: StageContext = {
+      clock,
+      rng,
+      observer,
+      resolver: resolver.name,
+      invalidate: () => this.#rebuilds.request('stages'),
+      probe: (endpoint, signal) => this.#pool.ping(endpoint.key, signal),
+    };
+    this.#stages = new StageChain(options.stages, context, warnings);
     this.#pool = new Pool<C>({
       transport: options.transport,
       clock,
@@ -164,12 +162,10 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     try {
       const refusal = this.#closing.hasBegun ? closedError() : this.#refusals.atOnce;
       if (refusal !== undefined) throw refusal;
-      const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, this.#options.waitTimeoutMs, {
-        min: 0,
-        infinite: true,
-      });
-      // Counted by the waiting room from now on, no longer as a missed pick.
+      const { waitTimeoutMs } = this.#options;
+      const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, waitTimeoutMs, { min: 0, infinite: true });
       const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
+      // Counted by the waiting room from now on, no longer as a missed pick.
       this.#first.joined();
       sinceMs = this.clock.now();
       const served = await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
@@ -189,33 +185,24 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return runCall(this, use, options);
   }
 
-  get name(): string {
-    return this.#feed.name;
-  }
-
   async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkKeys('ready', options, signalOnly);
     return this.#start.wait(options.signal);
   }
 
   snapshot(): BalancerSnapshot {
-    return {
-      ...snapshotFeed(this.#feed),
-      state: this.#state(),
-      ...(this.#events.discovery !== undefined && { discovery: this.#events.discovery }),
-      panicking: this.#events.isPanicking,
-      waiting: this.#room.size,
-      ...(this.limit !== undefined && { limit: { max: this.limit.max, running: this.limit.running } }),
-      retryBudget: this.retries.budgetLeft,
-      endpoints: snapshotEndpoints(this.#pool, this.#events, this.clock.now()),
-      counts: {
-        ...this.retries.counts,
-        picks: this.#pool.started,
-        refused: this.#refused,
-        shed: this.#room.shed,
-        ...eventCounts(this.#events),
-      },
-    };
+    return snapshotBalancer({
+      isClosed: this.#closing.hasBegun,
+      isFilled: this.#slot.isFilled,
+      isEmpty: this.#refusals.isEmpty,
+      feed: this.#feed,
+      events: this.#events,
+      pool: this.#pool,
+      limit: this.limit,
+      retries: this.retries,
+      callers: { waiting: this.#room.size, refused: this.#refused, shed: this.#room.shed },
+      nowMs: this.clock.now(),
+    });
   }
 
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
@@ -232,9 +219,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   leaseAnswered(lease: Lease<C>): number {
-    const limit = this.limit;
-    if (limit !== undefined && lease.outcome === undefined) {
-      limit.freed();
+    if (this.limit !== undefined && lease.outcome === undefined) {
+      this.limit.freed();
       if (this.#room.size > 0) this.#room.wake();
     }
     return this.clock.now();
@@ -268,10 +254,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const subchannel = this.#slot.pick(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
-    if (subchannel === undefined || connection === undefined) {
-      this.#slot.unusable(subchannel);
-      return undefined;
-    }
+    if (subchannel === undefined || connection === undefined) return this.#slot.unusable(subchannel);
     subchannel.start(nowMs);
     this.#times.began();
     return new Lease(this, subchannel, connection.handle, nowMs);
@@ -299,13 +282,6 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return costMs;
   }
 
-  #state(): BalancerSnapshot['state'] {
-    if (this.#closing.hasBegun) return 'closed';
-    if (!this.#slot.isFilled) return 'starting';
-    if (this.#refusals.isEmpty) return 'empty';
-    return this.#pool.hasReady ? 'ready' : 'not-ready';
-  }
-
   async #shutDown(): Promise<void> {
     liveBalancers.remove(this);
     this.#slot.clear();
@@ -316,9 +292,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#room.fail(error);
     this.#start.fail(error);
     this.#stages.close();
-    const { drainTimeoutMs } = this.#options.pool;
-    const cut = (): void => this.#cut.abort();
-    const timer = Number.isFinite(drainTimeoutMs) ? this.clock.timer(cut, drainTimeoutMs) : undefined;
+    const { drainTimeoutMs: limitMs } = this.#options.pool;
+    const timer = Number.isFinite(limitMs) ? this.clock.timer(() => this.#cut.abort(), limitMs) : undefined;
     timer?.ref();
     await this.#pool.close(this.#cut.signal);
     timer?.cancel();

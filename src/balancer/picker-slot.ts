@@ -88,9 +88,10 @@ export class PickerSlot<C> {
   }
 
   /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
-  unusable(picked: unknown): void {
+  unusable(picked: unknown): undefined {
     if (picked && !(picked instanceof Subchannel))
       this.#warnings.warn('the picker picked what is no subchannel', picked);
+    return undefined;
   }
 
   /** A call on `subchannel` ended. */

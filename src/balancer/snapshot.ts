@@ -9,6 +9,7 @@ import type { SubchannelState } from '../observe/observer.js';
 import type { Pool } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { RetryCounter, type RetryCounts } from '../retry/retry-counts.js';
+import type { RetryPolicy } from '../retry/retry-policy.js';
 import type { EndpointFeed } from './endpoint-feed.js';
 
 /** The state of a balancer for people: plain JSON, created on demand. */
@@ -91,7 +92,7 @@ export interface EndpointSnapshot {
 }
 
 /** Those of the counts that come from events. */
-export function eventCounts({
+function eventCounts({
   ejections,
   connections,
   resolveFailures,
@@ -99,18 +100,50 @@ export function eventCounts({
   return { ejections: { ...ejections }, connections: { ...connections }, resolveFailures };
 }
 
-/** What is known about the set. */
-export function snapshotFeed({
-  name: resolver,
-  version,
-  staleForMs,
-  error,
-}: EndpointFeed): Pick<BalancerSnapshot, 'resolver' | 'version' | 'staleForMs' | 'resolveError'> {
-  return { resolver, version, staleForMs, ...(error !== undefined && { resolveError: error.message }) };
+/** What a snapshot is made of. */
+interface SnapshotParts<C> {
+  readonly isClosed: boolean;
+  /** Whether there was a set. */
+  readonly isFilled: boolean;
+  readonly isEmpty: boolean;
+  readonly feed: EndpointFeed;
+  readonly events: EventCounts;
+  readonly pool: Pool<C>;
+  readonly limit: { readonly max: number; readonly running: number } | undefined;
+  readonly retries: RetryPolicy;
+  readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
+  readonly nowMs: number;
+}
+
+export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
+  const { feed, events, pool, limit, retries, callers, nowMs } = parts;
+  const { name: resolver, version, staleForMs, error } = feed;
+  const { waiting, refused, shed } = callers;
+  return {
+    resolver,
+    state: stateOf(parts),
+    version,
+    staleForMs,
+    ...(error !== undefined && { resolveError: error.message }),
+    ...(events.discovery !== undefined && { discovery: events.discovery }),
+    panicking: events.isPanicking,
+    waiting,
+    ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
+    retryBudget: retries.budgetLeft,
+    endpoints: snapshotEndpoints(pool, events, nowMs),
+    counts: { ...retries.counts, picks: pool.started, refused, shed, ...eventCounts(events) },
+  };
+}
+
+function stateOf<C>({ isClosed, isFilled, isEmpty, pool }: SnapshotParts<C>): BalancerSnapshot['state'] {
+  if (isClosed) return 'closed';
+  if (!isFilled) return 'starting';
+  if (isEmpty) return 'empty';
+  return pool.hasReady ? 'ready' : 'not-ready';
 }
 
 /** Members of the set first, then draining endpoints. */
-export function snapshotEndpoints<C>(pool: Pool<C>, events: EventCounts, nowMs: number): EndpointSnapshot[] {
+function snapshotEndpoints<C>(pool: Pool<C>, events: EventCounts, nowMs: number): EndpointSnapshot[] {
   const members = new Set<Subchannel<C>>();
   const result: EndpointSnapshot[] = [];
   for (const { subchannel, weight, suspect } of pool.members) {

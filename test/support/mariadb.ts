@@ -1,8 +1,9 @@
 /** The real MySQL servers of the tests, with types; what they are: `mariadb/servers.mjs`. */
 
+import type { ServerProcess } from './server-process.js';
+
 /** One MariaDB server: a process of its own with its own data. */
-export interface Mariadb {
-  readonly name: string;
+export interface Mariadb extends ServerProcess {
   /** Its `@@server_id`: 1 for the first, and so on. */
   readonly id: number;
   readonly address: string;
@@ -10,18 +11,6 @@ export interface Mariadb {
   readonly endpoint: { readonly address: string; readonly port: number };
   /** Undefined while it does not run. */
   readonly pid: number | undefined;
-  readonly running: boolean;
-  /** What it logged since it was started last. */
-  readonly log: string;
-  /** Brings back one that was killed or stopped, on its old port. Resolves once it takes connections. */
-  start(): Promise<void>;
-  /** SIGKILL. */
-  kill(): Promise<void>;
-  /** SIGTERM: it ends its connections, then itself. */
-  stop(): Promise<void>;
-  /** SIGSTOP: its kernel still accepts, it answers nothing. */
-  freeze(): void;
-  thaw(): void;
   setReadOnly(readOnly: boolean): Promise<void>;
   /** Runs a statement as administrator. */
   // biome-ignore lint/suspicious/noExplicitAny: rows are what the statement makes them.

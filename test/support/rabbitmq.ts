@@ -1,21 +1,10 @@
 /** The real RabbitMQ brokers of the tests, with types; what they are: `rabbitmq/brokers.mjs`. */
 
+import type { ServerProcess } from './server-process.js';
+
 /** One node. */
-export interface Broker {
-  readonly name: string;
+export interface Broker extends ServerProcess {
   readonly endpoint: { readonly name: string; readonly address: string; readonly port: number };
-  readonly running: boolean;
-  /** What it logged since it was started last. */
-  readonly log: string;
-  /** Brings back one that was killed or stopped, on its old port. Resolves once it takes connections. */
-  start(): Promise<void>;
-  /** SIGKILL. */
-  kill(): Promise<void>;
-  /** SIGTERM: it closes its connections, then itself. */
-  stop(): Promise<void>;
-  /** SIGSTOP: its kernel still accepts, it answers nothing. */
-  freeze(): void;
-  thaw(): void;
   /** Runs rabbitmqctl against it. */
   control(...args: string[]): Promise<string>;
   /** Hands its queue leaders to others and closes what is connected, as the `preStop` hook of RabbitMQ's operator has it do. */

@@ -1,5 +1,6 @@
 import { reportAttempt } from '../../balancer/attempt-report.js';
-import { type AttemptedCall, Attempts } from '../../balancer/attempts.js';
+import type { AttemptedCall } from '../../balancer/attempted-call.js';
+import { Attempts } from '../../balancer/attempts.js';
 import type { Balancer } from '../../balancer/balancer.js';
 import type { Lease } from '../../balancer/lease.js';
 import type { PlacedConnection, Placements } from '../../balancer/placements.js';

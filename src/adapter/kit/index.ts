@@ -2,14 +2,8 @@
  * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
 export { type AttemptReport, reportAttempt } from '../../balancer/attempt-report.js';
-export {
-  type AttemptEnd,
-  type AttemptedCall,
-  type AttemptSource,
-  Attempts,
-  type AttemptTally,
-  type FailedAttempt,
-} from '../../balancer/attempts.js';
+export type { AttemptedCall, AttemptSource, AttemptTally, FailedAttempt } from '../../balancer/attempted-call.js';
+export { type AttemptEnd, Attempts } from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
 export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
 export { LatencyQuantile } from '../../balancer/latency-quantile.js';

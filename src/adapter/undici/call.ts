@@ -20,7 +20,7 @@ import { isRefusedError } from './http2.js';
 import { isUntried, outcomeOfError, podLeftError } from './outcome.js';
 import { sayDeadline } from './own-headers.js';
 import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
-import { bodyOf, hasLastingBody, isBodyError, isRepeatable, watchBody } from './request-body.js';
+import { bodyOf, canBeSent, isBodyError, isRepeatable, watchBody } from './request-body.js';
 import { type OwnOptions, refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
 
@@ -271,11 +271,8 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   /** Whether the request can still be sent. */
   #mayRepeat(sent: boolean): boolean {
-    const options = this.#options;
     if (this.#handler.mayRepeat === false || this.abortReason !== undefined) return false;
-    if (bodyOf(options)?.destroyed === true) return false;
-    // Even if the pod processed nothing, a body that was sent may be used up.
-    return !sent || hasLastingBody(options);
+    return canBeSent(this.#options, sent);
   }
 
   send(lease: Lease<Pool>): void {

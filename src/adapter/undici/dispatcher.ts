@@ -54,20 +54,9 @@ import {
 import { sayPriority } from './own-headers.js';
 import { isRepeatable, withGivenBody, withWatchedBody } from './request-body.js';
 import { completedWith, type OwnOptions, requestOf, withoutDispatcher } from './request-options.js';
+import type { ServiceDispatcher } from './service-dispatcher.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
 import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
-
-/** An undici Dispatcher that spreads the requests of one Service over its pods. */
-export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
-  /** State and control: `ready()`, `snapshot()`. */
-  readonly balancer: Balancer<Pool>;
-  /** `close` was called. */
-  readonly closed: boolean;
-  /** `destroy` was called, or everything that ran at `close` has ended. */
-  readonly destroyed: boolean;
-  /** Connections and requests to the pods, counted on demand. */
-  readonly stats: DispatcherStats;
-}
 
 /**
  * Creates a dispatcher for one Service: pass it to `fetch`, `undici.request` or anything else that takes one. It finds the
@@ -107,7 +96,6 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #drainTimeoutMs: number;
   readonly #transport: PodTransport;
   readonly #waiting = new WaitingRequests();
-  /** The caller's dispatcher for requests to other origins. */
   readonly #fallbackDispatcher: Dispatcher | undefined;
   readonly #fallback: Fallback;
   /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */

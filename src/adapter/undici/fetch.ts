@@ -1,9 +1,10 @@
 import type { Pool } from 'undici';
 import type { Balancer } from '../../index.js';
 import { checkRuntime } from './compatibility.js';
-import { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
+import { createDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
 import { dispatcherKnowing, hasLastingBody } from './request-body.js';
+import type { ServiceDispatcher } from './service-dispatcher.js';
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {

@@ -8,7 +8,7 @@ export {
   promptDefaults,
   promptKey,
 } from '../http/prompt.js';
-export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
+export { createDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {
   type CallOptions,
@@ -36,6 +36,7 @@ export {
   serviceAgentDefaults,
 } from './service-agent/service-options.js';
 export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-agent/service-router.js';
+export type { ServiceDispatcher } from './service-dispatcher.js';
 export {
   type DispatcherStats,
   type UndiciConnectionOptions,

@@ -54,6 +54,11 @@ export function withGivenBody(options: Dispatcher.DispatchOptions): Dispatcher.D
   return body === undefined ? options : { ...options, body: body as never };
 }
 
+/** Whether a request's body can be sent (again). Even if the pod processed nothing, a body that was sent may be used up. */
+export function canBeSent(options: Dispatcher.DispatchOptions, wasSent: boolean): boolean {
+  return bodyOf(options)?.destroyed !== true && (!wasSent || hasLastingBody(options));
+}
+
 /** Errors that callers' bodies threw while they were sent. */
 const thrown = new WeakSet<object>();
 

@@ -1,9 +1,9 @@
 /** One MariaDB server: a process of its own with its own data folder. */
-import { spawn } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
-import { foldersOf, lastLines, mariadbPath, smallServer } from './program.mjs';
+import { LoggedProcess } from '../logged-process.mjs';
+import { foldersOf, mariadbPath, smallServer } from './program.mjs';
 
 /** Who may do anything, from loopback only. */
 export const admin = { user: 'admin', password: 'admin-secret' };
@@ -24,13 +24,14 @@ export const admin = { user: 'admin', password: 'admin-secret' };
 export class MariadbServer {
   /** @type {ServerSetting} */
   #setting;
-  /** @type {import('node:child_process').ChildProcess | undefined} */
-  #child;
-  #log = '';
+  /** @type {LoggedProcess} */
+  #process;
 
   /** @param {ServerSetting} setting */
   constructor(setting) {
+    const { name, onProcess } = setting;
     this.#setting = setting;
+    this.#process = new LoggedProcess({ name, onProcess, ready: 'ready for connections' });
   }
 
   get name() {
@@ -55,23 +56,21 @@ export class MariadbServer {
 
   /** Undefined while it does not run. */
   get pid() {
-    return this.#child?.pid;
+    return this.#process.pid;
   }
 
   get running() {
-    return this.#child !== undefined;
+    return this.#process.running;
   }
 
   /** What it logged since it was started last. */
   get log() {
-    return this.#log;
+    return this.#process.log;
   }
 
   /** Resolves once it takes connections. Also brings back one that was killed or stopped, on its old port. */
   async start() {
-    if (this.#child !== undefined) throw new Error(`${this.name} runs already`);
-    const { id, address, port, folder, initFile, args, who, onProcess } = this.#setting;
-    this.#log = '';
+    const { id, address, port, folder, initFile, args, who } = this.#setting;
     const options = [
       '--no-defaults',
       ...foldersOf(folder),
@@ -86,43 +85,28 @@ export class MariadbServer {
       ...smallServer,
       ...args,
     ];
-    const child = spawn(/** @type {string} */ (mariadbPath), options, { ...who, stdio: ['ignore', 'ignore', 'pipe'] });
-    this.#child = child;
-    if (child.pid !== undefined) onProcess(child.pid, 'started');
-    child.once('exit', () => {
-      this.#child = undefined;
-      if (child.pid !== undefined) onProcess(child.pid, 'ended');
-    });
-    await new Promise((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', (code) => {
-        reject(new Error(`${this.name} ended with ${code} before it was ready:\n${lastLines(this.#log)}`));
-      });
-      child.stderr?.on('data', (chunk) => {
-        this.#log = `${this.#log}${chunk}`.slice(-100_000);
-        if (this.#log.includes('ready for connections')) resolve(undefined);
-      });
-    });
+    await this.#process.start(/** @type {string} */ (mariadbPath), options, who);
   }
 
   /** SIGKILL: no goodbye to anybody. Resolves when the process is gone. */
   async kill() {
-    await this.#end('SIGKILL');
+    await this.#process.end('SIGKILL');
   }
 
   /** SIGTERM, as a pod gets it: the server ends its connections, then itself. */
   async stop() {
-    await this.#end('SIGTERM');
+    await this.#process.end('SIGTERM');
   }
 
   /** The kernel accepts connections and takes bytes for it, it answers nothing. Returns once it stands still. */
   freeze() {
-    const child = this.#child;
-    if (child?.kill('SIGSTOP')) waitUntilStopped(Number(child.pid));
+    const { pid } = this.#process;
+    this.#process.signal('SIGSTOP');
+    if (pid !== undefined) waitUntilStopped(pid);
   }
 
   thaw() {
-    this.#child?.kill('SIGCONT');
+    this.#process.signal('SIGCONT');
   }
 
   /** @param {boolean} readOnly */
@@ -152,17 +136,6 @@ export class MariadbServer {
     const query = 'SELECT COUNT(*) AS n FROM information_schema.processlist WHERE user NOT IN (?, ?, ?)';
     const [{ n }] = await this.sql(query, [admin.user, 'event_scheduler', 'system user']);
     return Number(n);
-  }
-
-  /** @param {'SIGKILL' | 'SIGTERM'} signal */
-  async #end(signal) {
-    const child = this.#child;
-    if (child === undefined) return;
-    const gone = new Promise((resolve) => child.once('exit', resolve));
-    child.kill(signal);
-    // A frozen process does not hear SIGTERM.
-    child.kill('SIGCONT');
-    await gone;
   }
 }
 

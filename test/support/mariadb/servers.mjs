@@ -2,12 +2,10 @@
  * Real MariaDB servers on loopback, each a process with its own data folder, run by an unprivileged user. They end with
  * the process that started them, also when that is killed. For tests, benchmarks and examples.
  */
-import { fork } from 'node:child_process';
-import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { chmodSync, chownSync, cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { freePort } from '../free-port.mjs';
+import { KeptFolder } from '../kept-folder.mjs';
 import { bootstrapOnce, dataFolders, unprivileged } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
 
@@ -28,10 +26,8 @@ export const application = { user: 'shop', password: 'shop-secret', database: 's
 
 /** A Service's worth of servers. `@@server_id` is 1, 2 … in the order they were added. */
 export class MariadbServers {
-  /** @type {string} */
-  #folder;
-  /** @type {import('node:child_process').ChildProcess} */
-  #keeper;
+  #kept = new KeptFolder('evenkeel-db-');
+  #folder = this.#kept.path;
   /** @type {ServersOptions} */
   #options;
   #who = unprivileged();
@@ -46,13 +42,6 @@ export class MariadbServers {
   /** @param {ServersOptions} options */
   constructor(options) {
     this.#options = options;
-    this.#folder = mkdtempSync(join(tmpdir(), 'evenkeel-db-'));
-    const keeper = fileURLToPath(new URL('keeper.mjs', import.meta.url));
-    // A group of its own, so that what ends ours leaves it the time to tidy up.
-    this.#keeper = fork(keeper, [this.#folder], { execArgv: [], detached: true, stdio: 'ignore' });
-    this.#keeper.on('error', () => {});
-    this.#keeper.unref();
-    this.#keeper.channel?.unref();
   }
 
   /** Starts `count` servers. @param {number} count @param {ServersOptions} [options] */
@@ -106,7 +95,7 @@ export class MariadbServers {
       initFile: this.#initFile,
       args: this.#args,
       who: this.#who,
-      onProcess: (pid, what) => this.#keeper.connected && this.#keeper.send({ [what]: pid }),
+      onProcess: (pid, what) => this.#kept.tell(pid, what),
     });
     this.#all = [...this.#all, server].sort((a, b) => a.id - b.id);
     await server.start();
@@ -122,11 +111,7 @@ export class MariadbServers {
   /** Ends all of them and removes their data. Idempotent. */
   async close() {
     await Promise.all(this.#all.map((server) => server.kill()));
-    if (this.#keeper.exitCode !== null || this.#keeper.signalCode !== null) return;
-    const gone = new Promise((resolve) => this.#keeper.once('exit', resolve));
-    this.#keeper.ref();
-    if (this.#keeper.connected) this.#keeper.disconnect();
-    await gone;
+    await this.#kept.close();
   }
 
   async [Symbol.asyncDispose]() {

@@ -1,9 +1,10 @@
 /** One RabbitMQ node: processes of their own with their own data folder. */
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { findCommand } from '../../../scripts/system-packages.mjs';
+import { LoggedProcess } from '../logged-process.mjs';
 
 /** Debian's commands of these names are wrappers for the user `rabbitmq` alone; these are what they wrap. */
 export const scripts = '/usr/lib/rabbitmq/bin';
@@ -24,13 +25,15 @@ const run = promisify(execFile);
 export class Broker {
   /** @type {BrokerSetting} */
   #setting;
-  /** @type {import('node:child_process').ChildProcess | undefined} */
-  #child;
-  #log = '';
+  /** @type {LoggedProcess} */
+  #process;
 
   /** @param {BrokerSetting} setting */
   constructor(setting) {
+    const { name, onProcess } = setting;
     this.#setting = setting;
+    // A group of its own: the node has helpers.
+    this.#process = new LoggedProcess({ name, onProcess, group: true, ready: 'Server startup complete' });
   }
 
   get name() {
@@ -47,65 +50,37 @@ export class Broker {
   }
 
   get running() {
-    return this.#child !== undefined;
+    return this.#process.running;
   }
 
   /** What it logged since it was started last. */
   get log() {
-    return this.#log;
+    return this.#process.log;
   }
 
   /** Resolves once it takes connections. Also brings back one that was killed or stopped, on its old port. */
   async start() {
-    if (this.#child !== undefined) throw new Error(`${this.name} runs already`);
-    const { folder, env, who, onProcess } = this.#setting;
-    this.#log = '';
-    // A group of its own: the node has helpers.
-    const child = spawn(join(scripts, 'rabbitmq-server'), [], {
-      ...who,
-      cwd: folder,
-      env,
-      detached: true,
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
-    this.#child = child;
-    const { pid } = child;
-    if (pid !== undefined) onProcess(-pid, 'started');
-    child.once('exit', () => {
-      this.#child = undefined;
-      if (pid !== undefined) onProcess(-pid, 'ended');
-    });
-    for (const stream of [child.stdout, child.stderr]) {
-      stream?.on('data', (chunk) => {
-        this.#log = `${this.#log}${chunk}`.slice(-100_000);
-      });
-    }
-    await new Promise((resolve, reject) => {
-      child.once('error', reject);
-      child.once('close', (code) => reject(new Error(`${this.name} ended with ${code}:\n${this.#log.slice(-2_000)}`)));
-      child.stdout?.on('data', () => {
-        if (this.#log.includes('Server startup complete')) resolve(undefined);
-      });
-    });
+    const { folder, env, who } = this.#setting;
+    await this.#process.start(join(scripts, 'rabbitmq-server'), [], { ...who, cwd: folder, env });
   }
 
   /** SIGKILL: no goodbye to anybody. Resolves when the process is gone. */
   async kill() {
-    await this.#end('SIGKILL');
+    await this.#process.end('SIGKILL');
   }
 
   /** SIGTERM, as a pod gets it: it closes its connections, then itself. */
   async stop() {
-    await this.#end('SIGTERM');
+    await this.#process.end('SIGTERM');
   }
 
   /** Its kernel accepts connections and takes bytes for it, it answers nothing. */
   freeze() {
-    this.#signal('SIGSTOP');
+    this.#process.signal('SIGSTOP');
   }
 
   thaw() {
-    this.#signal('SIGCONT');
+    this.#process.signal('SIGCONT');
   }
 
   /** Runs rabbitmqctl against it. @param {readonly string[]} args @returns {Promise<string>} */
@@ -142,26 +117,6 @@ export class Broker {
     const all = ['--quiet', '--node', this.node, ...args];
     const { stdout } = await run(join(scripts, script), all, { ...who, cwd: folder, env });
     return stdout.trim();
-  }
-
-  /** @param {NodeJS.Signals} signal */
-  async #end(signal) {
-    const child = this.#child;
-    if (child === undefined) return;
-    const exited = new Promise((resolve) => child.once('exit', resolve));
-    this.#signal(signal);
-    await exited;
-  }
-
-  /** @param {NodeJS.Signals} signal */
-  #signal(signal) {
-    const pid = this.#child?.pid;
-    if (pid === undefined) return;
-    try {
-      process.kill(-pid, signal);
-    } catch {
-      // It is gone.
-    }
   }
 }
 

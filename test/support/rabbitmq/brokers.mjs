@@ -3,14 +3,13 @@
  * server of Erlang that is started for them, end with the process that started them, also when that is killed. For tests and
  * examples.
  */
-import { fork, spawn } from 'node:child_process';
-import { chownSync, mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
 import { freePort } from '../free-port.mjs';
+import { KeptFolder } from '../kept-folder.mjs';
 import { unprivileged } from '../mariadb/program.mjs';
 import { Broker, rabbitmqPath } from './broker.mjs';
 
@@ -26,25 +25,13 @@ const erlang = ['-kernel', 'inet_dist_use_interface', '{127,0,0,1}'];
 
 /** A Service's worth of brokers: one cluster, one port on addresses of their own, as pods have them. */
 export class RabbitBrokers {
-  /** @type {string} */
-  #folder;
-  /** @type {import('node:child_process').ChildProcess} */
-  #keeper;
+  #kept = new KeptFolder('evenkeel-mq-');
+  #folder = this.#kept.path;
   #who = unprivileged();
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #names;
   /** @type {Broker[]} */
   #all = [];
-
-  constructor() {
-    this.#folder = mkdtempSync(join(tmpdir(), 'evenkeel-mq-'));
-    const keeper = fileURLToPath(new URL('../mariadb/keeper.mjs', import.meta.url));
-    // A group of its own, so that what ends ours leaves it the time to tidy up.
-    this.#keeper = fork(keeper, [this.#folder], { execArgv: [], detached: true, stdio: 'ignore' });
-    this.#keeper.on('error', () => {});
-    this.#keeper.unref();
-    this.#keeper.channel?.unref();
-  }
 
   /** Starts `count` nodes as one cluster. @param {number} count */
   static async start(count) {
@@ -78,11 +65,7 @@ export class RabbitBrokers {
   async close() {
     await Promise.all(this.#all.map((broker) => broker.kill()));
     this.#names?.kill('SIGKILL');
-    if (this.#keeper.exitCode !== null || this.#keeper.signalCode !== null) return;
-    const gone = new Promise((resolve) => this.#keeper.once('exit', resolve));
-    this.#keeper.ref();
-    if (this.#keeper.connected) this.#keeper.disconnect();
-    await gone;
+    await this.#kept.close();
   }
 
   async [Symbol.asyncDispose]() {
@@ -141,7 +124,7 @@ export class RabbitBrokers {
         RABBITMQ_CTL_ERL_ARGS: [...erlang, '+S', '1:1'].join(' '),
       };
       const onProcess = (/** @type {number} */ pid, /** @type {'started' | 'ended'} */ what) =>
-        this.#keeper.connected && this.#keeper.send({ [what]: pid });
+        this.#kept.tell(pid, what);
       this.#all.push(new Broker({ name, address, port, folder, env, who: this.#who, onProcess }));
     }
     await Promise.all(this.#all.map((broker) => broker.start()));
@@ -153,7 +136,7 @@ export class RabbitBrokers {
     if (epmd === undefined) throw new Error('epmd of Erlang is not installed');
     const child = spawn(epmd, ['-port', String(port), '-address', '127.0.0.1'], { ...this.#who, env, stdio: 'ignore' });
     this.#names = child;
-    if (child.pid !== undefined) this.#keeper.send({ started: child.pid });
+    if (child.pid !== undefined) this.#kept.tell(child.pid, 'started');
     for (;;) {
       if (child.exitCode !== null) throw new Error(`epmd ended with ${child.exitCode}`);
       const listens = await new Promise((resolve) => {

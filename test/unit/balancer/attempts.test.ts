@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { type AttemptedCall, Attempts, type AttemptTally, type FailedAttempt } from '../../../src/balancer/attempts.js';
+import type { AttemptedCall, AttemptTally, FailedAttempt } from '../../../src/balancer/attempted-call.js';
+import { Attempts } from '../../../src/balancer/attempts.js';
 import type { Lease } from '../../../src/balancer/lease.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import type { ObserverEvents } from '../../../src/observe/observer.js';

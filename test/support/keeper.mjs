@@ -1,6 +1,6 @@
 /**
- * Outlives the process that started MariaDB servers, however that one ends, and leaves nothing of them: ends those that
- * still run and removes their folder. Told over IPC: `{ started: pid }`, `{ ended: pid }`; the end of IPC is the sign.
+ * The keeper process of a `KeptFolder`. It outlives the process that started it, then kills the servers that are still running and
+ * removes their folder. It is told over IPC: `{ started: pid }`, `{ ended: pid }`; the end of IPC is the signal.
  */
 import { rmSync } from 'node:fs';
 
@@ -11,7 +11,7 @@ process.on('message', (/** @type {{ started?: number, ended?: number }} */ { sta
   if (started !== undefined) pids.add(started);
   if (ended !== undefined) pids.delete(ended);
 });
-// Ctrl-C reaches the whole group; the servers' owner decides.
+// Ctrl-C reaches the whole group; the owner of the servers decides.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
 
 process.on('disconnect', () => {

@@ -1,0 +1,64 @@
+import type { Outcome } from '../endpoint/outcome.js';
+import type { RetryPolicy } from '../retry/retry-policy.js';
+import type { TriedEndpoints } from '../retry/tried-endpoints.js';
+import type { Priority } from '../runtime/priority.js';
+import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import type { Lease } from './lease.js';
+
+/** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
+export interface AttemptSource<C> {
+  pick(options?: PickOptions<C>): Lease<C> | undefined;
+  acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
+  /** The retry budget that a new call adds to. Undefined: that of the first endpoint it goes to. */
+  readonly retries: RetryPolicy | undefined;
+}
+
+/** What a protocol brings to a call: how an attempt is sent, and what to do when none succeeds. */
+export interface AttemptedCall<C> {
+  /** Sends an attempt, which must then end by `end`, `fail` or `giveBack` of the call's `Attempts`. An exception ends the call. */
+  send(lease: Lease<C>): void;
+  /** No attempt is running, and none follows. Also called after `stop`. */
+  fail(error: unknown): void;
+  /** The call started, or stopped, waiting for an endpoint. */
+  waitBegan?(): void;
+  waitEnded?(): void;
+  /** Ends the waiting, as `stop` does. */
+  readonly signal?: AbortSignal | undefined;
+  /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
+  readonly waitTimeoutMs?: number | undefined;
+  /** @defaultValue 'default' */
+  readonly priority?: Priority | undefined;
+  /** What is left of its time, in ms. @defaultValue it has no deadline */
+  readonly deadlineMs?: number | undefined;
+}
+
+/** What the attempts of one call have in common, those that run side by side (hedges) included. */
+export interface AttemptTally<C> {
+  /** Attempts made. */
+  made: number;
+  /** Attempts that moved to another endpoint because nothing was sent. */
+  moves: number;
+  /** Endpoints the call was tried on. Undefined before the first failure. */
+  tried: TriedEndpoints<C> | undefined;
+}
+
+/** How an attempt failed, and whether another is safe. */
+export interface FailedAttempt {
+  /** For the endpoint's load and stages, and for the observer. */
+  readonly outcome: Outcome;
+  readonly error: unknown;
+  /** The outcome that decides about a retry, if it is a different one. @defaultValue `outcome` */
+  readonly repeatAs?: Outcome;
+  /** Whether the call may safely be sent twice. */
+  readonly idempotent: boolean;
+  /** Whether the caller received any part of a response. */
+  readonly answered: boolean;
+  /** Whether the call can still be sent: its body is not used up, for example. @defaultValue true */
+  readonly repeatable?: boolean;
+  /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
+  readonly untried?: boolean;
+  /** The endpoint refused it unprocessed: it may get the call once more if there is no other. @defaultValue false */
+  readonly refused?: boolean;
+  /** The HTTP method, if any. */
+  readonly method?: string;
+}
