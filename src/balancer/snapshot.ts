@@ -163,7 +163,7 @@ function snapshotOf<C>(
   events: EventCounts,
   nowMs: number,
 ): EndpointSnapshot {
-  const { endpoint, capacity } = subchannel;
+  const { endpoint } = subchannel;
   const ejectedBecause = events.ejectedBecause(endpoint.key);
   return {
     key: endpoint.key,
@@ -175,15 +175,20 @@ function snapshotOf<C>(
     suspect,
     ...(ejectedBecause !== undefined && { ejectedBecause }),
     inFlight: subchannel.inFlight,
-    capacity: finite(capacity),
-    load: finite(subchannel.cost(nowMs)),
+    capacity: finite(() => subchannel.capacity),
+    load: finite(() => subchannel.cost(nowMs)),
     started: subchannel.started,
     failed: subchannel.failed,
     ...(subchannel.lastError !== undefined && { lastError: subchannel.lastError.message }),
   };
 }
 
-/** JSON has no Infinity. */
-function finite(value: number): number {
-  return Number.isFinite(value) ? value : -1;
+/** -1 for what JSON does not have, and for what a transport or load that was plugged in throws. */
+function finite(ask: () => number): number {
+  try {
+    const value = ask();
+    return Number.isFinite(value) ? value : -1;
+  } catch {
+    return -1;
+  }
 }

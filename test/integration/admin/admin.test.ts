@@ -8,6 +8,8 @@ import Fastify from 'fastify';
 import { request } from 'undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { chromiumHint, chromiumPath, openChromium } from '../../support/chromium.js';
+import { runProgram } from '../../support/consumer.js';
+import { buildPackage, root } from '../../support/programs.js';
 import { until } from '../../support/until.js';
 
 const open: (() => unknown)[] = [];
@@ -186,4 +188,19 @@ describe('the admin handler', () => {
       expect(wrong).toEqual([]);
     },
   );
+});
+
+describe('evenkeel top', () => {
+  it('reads the page, and says what is wrong with one that is none', async () => {
+    const { target } = await balancer();
+    const run = (url: string) => runProgram(process.execPath, ['dist/cli/evenkeel.js', 'top', url, '--once'], root);
+    await buildPackage();
+    const { code, stdout } = await run(base);
+    expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining(target) });
+    expect(stdout).toMatch(/^ {2}orders-b +ready +0\.0 /m);
+    const nobody = await run('http://127.0.0.1:9/');
+    expect(nobody).toMatchObject({ code: 2, stdout: expect.stringContaining('http://127.0.0.1:9/') });
+    base = await serve((_request, response) => response.end('{}'));
+    expect(await run(base)).toMatchObject({ code: 2, stdout: expect.stringContaining('no admin page of evenkeel') });
+  });
 });

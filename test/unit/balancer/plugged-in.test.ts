@@ -405,4 +405,12 @@ describe('the background of a balancer', () => {
     expect(seen).toEqual([undefined, undefined]);
     await balancer.close();
   });
+
+  it('a connection whose capacity throws, or a load, leaves the snapshot whole', async () => {
+    const load = () => ({ decays: false, start: () => {}, end: () => {}, value: broken });
+    const fixture = new BalancerFixture({ load });
+    await fixture.publish('10.0.0.1');
+    Object.defineProperty(fixture.transport.connections[0], 'capacity', { get: broken });
+    expect(fixture.balancer.snapshot().endpoints).toMatchObject([{ address: '10.0.0.1:80', capacity: -1, load: -1 }]);
+  });
 });

@@ -1,18 +1,8 @@
-import { createServer, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
-import { afterEach, expect, it } from 'vitest';
-import { createAdminHandler } from '../../../src/admin/index.js';
+import { expect, it } from 'vitest';
 import { parseCommandLine } from '../../../src/cli/command-line.js';
-import { printTop, top } from '../../../src/cli/top.js';
+import { printTop } from '../../../src/cli/top.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { BalancerFixture } from '../../support/balancer-fixture.js';
-
-let server: Server | undefined;
-afterEach(async () => {
-  server?.closeAllConnections();
-  await new Promise((resolve) => (server === undefined ? resolve(undefined) : server.close(resolve)));
-  server = undefined;
-});
 
 it('understands an address with and without the final slash', () => {
   for (const url of ['http://127.0.0.1:9901', 'http://127.0.0.1:9901/']) {
@@ -38,29 +28,5 @@ it('prints a line per pod, with rates since the look before, and nothing that co
   expect(lines[0]).toMatch(/^fake {2}ready, 2 of 2 ready, 0 waiting, 0 retries \(budget \d+\), 0 refused$/);
   expect(lines[1]).toMatch(/^ {2}POD +STATE +CALLS\/S +IN FLIGHT +COST +FAILED$/);
   expect(lines[2]).toMatch(/^ {2}orders- \[31ma +ready +5\.0 +0 +\d+\.\d\d +0$/);
-  await fixture.balancer.close();
-});
-
-it('reads an admin page, and says what is wrong with one that is none', async () => {
-  server = createServer(createAdminHandler());
-  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve));
-  const url = new URL(`http://127.0.0.1:${(server.address() as AddressInfo).port}/`);
-  let written = '';
-  const output = {
-    write: (text: string) => {
-      written += text;
-    },
-    isTerminal: false,
-    signal: new AbortController().signal,
-  };
-  const fixture = new BalancerFixture();
-  await fixture.publish('10.0.0.9');
-  expect(await top({ name: 'top', url, once: true }, output)).toBe(0);
-  expect(written).toContain('10.0.0.9:80');
-  written = '';
-  expect(await top({ name: 'top', url: new URL('nothing/here/', url), once: true }, output)).toBe(0);
-  written = '';
-  expect(await top({ name: 'top', url: new URL('http://127.0.0.1:9/'), once: true }, output)).toBe(2);
-  expect(written).toContain('http://127.0.0.1:9/');
   await fixture.balancer.close();
 });
