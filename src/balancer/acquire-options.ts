@@ -33,3 +33,6 @@ export const acquireOptionNames: readonly (keyof AcquireOptions<unknown>)[] = [
   'priority',
   'deadlineMs',
 ];
+
+/** The options of `ready` and `close`. */
+export const signalOnly = ['signal'] as const;

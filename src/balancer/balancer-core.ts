@@ -14,7 +14,7 @@ import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import { checkPriority } from '../runtime/priority.js';
 import type { StageContext } from '../stage/stage.js';
-import { type AcquireOptions, acquireOptionNames, type PickOptions } from './acquire-options.js';
+import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
 import { CallTimes } from './call-times.js';
@@ -30,8 +30,6 @@ import { type BalancerSnapshot, snapshotBalancer } from './snapshot.js';
 import { StageChain } from './stage-chain.js';
 import { StartGate } from './start-gate.js';
 import { WaitingRoom } from './waiting-room.js';
-
-const signalOnly = ['signal'] as const;
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
 export class BalancerCore<C> implements LeaseOwner<C> {
