@@ -5,7 +5,10 @@ import type { Priority } from '../runtime/priority.js';
 export interface PickOptions<C> {
   /** For hash pickers: calls with the same key go to the same endpoint. @defaultValue none */
   readonly key?: string | undefined;
-  /** Subchannels this call was tried on: one of them is returned only if no other can take the call. @defaultValue none */
+  /**
+   * Subchannels this call was tried on: `pick` returns one of them only if no other can take the call, and `acquire` only if no
+   * other is connected; for one that is full it waits. @defaultValue none
+   */
   readonly avoid?: ReadonlySet<Subchannel<C>> | undefined;
 }
 

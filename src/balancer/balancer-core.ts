@@ -88,7 +88,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       overload: (waitedMs) => overloadError(this.#feed, this.limit as CallLimit, waitedMs),
       tooLate: (leftMs) => tooLateError(this.#feed, this.limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
-      tryPick: (key, avoid) => this.#pick(key, avoid),
+      tryPick: (key, avoid) => this.#pick(key, avoid, true),
       timedOut: (timeoutMs) => this.#refusals.after(timeoutMs),
     });
     const context: StageContext = {
@@ -154,7 +154,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const { key, avoid, signal } = options;
     const priority = checkPriority(options.priority);
     signal?.throwIfAborted();
-    const lease = this.#pickInTurn(options);
+    const lease = this.#pickInTurn(options, true);
     if (lease !== undefined) return lease;
     let sinceMs: number | undefined;
     try {
@@ -240,19 +240,25 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return outcomes.cancelled;
   }
 
-  #pickInTurn(options: PickOptions<C> | undefined): Lease<C> | undefined {
+  #pickInTurn(options: PickOptions<C> | undefined, mayWait = false): Lease<C> | undefined {
     // Callers that are already waiting go first.
     if (this.#room.size > 0) this.#room.wake();
-    return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid);
+    return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid, mayWait);
   }
 
-  #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): Lease<C> | undefined {
+  /** @param mayWait Whether a call that was tried before can wait for another endpoint that is full now. */
+  #pick(
+    key: string | undefined,
+    avoid: ReadonlySet<Subchannel<C>> | undefined,
+    mayWait = false,
+  ): Lease<C> | undefined {
     if (!this.#slot.isFilled || this.limit?.hasRoom === false) return undefined;
     const nowMs = this.clock.now();
     const subchannel = this.#slot.pick(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
     if (subchannel === undefined || connection === undefined) return this.#slot.unusable(subchannel);
+    if (mayWait && avoid?.has(subchannel) === true && this.#pool.hasReadyBut(avoid)) return undefined;
     subchannel.start(nowMs);
     this.#times.began();
     return new Lease(this, subchannel, connection.handle, nowMs);

@@ -89,6 +89,13 @@ export class Pool<C> {
     return this.#members.some(({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready');
   }
 
+  /** The same of members other than these. */
+  hasReadyBut(avoid: ReadonlySet<Subchannel<C>>): boolean {
+    return this.#members.some(
+      ({ subchannel, weight }) => weight > 0 && subchannel.state === 'ready' && !avoid.has(subchannel),
+    );
+  }
+
   /** Members and draining subchannels. */
   get subchannels(): Iterable<Subchannel<C>> {
     return this.#subchannels.values();
