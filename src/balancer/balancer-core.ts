@@ -247,11 +247,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   }
 
   /** @param mayWait Whether a call that was tried before can wait for another endpoint that is full now. */
-  #pick(
-    key: string | undefined,
-    avoid: ReadonlySet<Subchannel<C>> | undefined,
-    mayWait = false,
-  ): Lease<C> | undefined {
+  #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, mayWait = false): Lease<C> | undefined {
     if (!this.#slot.isFilled || this.limit?.hasRoom === false) return undefined;
     const nowMs = this.clock.now();
     const subchannel = this.#slot.pick(nowMs, key, avoid);
