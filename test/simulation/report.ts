@@ -1,10 +1,8 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { standardStages } from '../../src/stage/standard-stages.js';
 import { allServersFail, coldServerJoins, oneServerAtATenth, oneServerBad, oneServerSlow } from './lib/scenarios.js';
 import { exponential, lognormal, pareto, type ServiceTime } from './lib/server.js';
 import { allStrategies, strategies, withStages } from './lib/strategies.js';
-import { type Chart, type Series, svgChart } from './lib/svg.js';
+import { latencyChart, type Series, writeChart } from './lib/svg.js';
 import { markdownTable } from './lib/table.js';
 import type { Tally } from './lib/tally.js';
 import { type Strategy, World } from './lib/world.js';
@@ -28,7 +26,7 @@ async function textbook(images: string | undefined, clients: number): Promise<vo
   console.log(
     `\n${servers} servers that work on one call at a time, exponential, 90 % loaded, ${clients} client(s); in service times\n`,
   );
-  const series: Series[] = [];
+  const tallies: { name: string; tally: Tally }[] = [];
   const rows: string[][] = [];
   for (const strategy of [
     strategies.random,
@@ -52,22 +50,12 @@ async function textbook(images: string | undefined, clients: number): Promise<vo
     const tally = await world.run(4_000);
     await world.close();
     rows.push([strategy.name, tally.meanMs.toFixed(2), ...quantiles(tally), tally.maxOverMean(servers).toFixed(3)]);
-    series.push({
-      name: strategy.name,
-      points: [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999].map((share) => [-Math.log10(1 - share), tally.quantileMs(share)]),
-    });
+    tallies.push({ name: strategy.name, tally });
   }
   console.log(markdownTable(['picker', 'mean', 'p50', 'p90', 'p99', 'p99.9', 'max / mean'], rows));
-  write(images, `latency-${clients === 1 ? 'one-client' : 'many-clients'}`, {
-    title: `100 servers at 90 %, ${clients === 1 ? 'one client' : `${clients} clients`}`,
-    x: 'share of calls that are quicker',
-    y: 'time to answer, in service times',
-    yLogarithmic: true,
-    xTicks: [0.5, 0.9, 0.99, 0.999, 0.9999].map(
-      (share) => [-Math.log10(1 - share), percent(share, share > 0.99 ? (share > 0.999 ? 2 : 1) : 0)] as const,
-    ),
-    series,
-  });
+  const who = clients === 1 ? 'one client' : `${clients} clients`;
+  const chart = latencyChart(`100 servers at 90 %, ${who}`, 'time to answer, in service times', tallies);
+  writeChart(images, `latency-${clients === 1 ? 'one-client' : 'many-clients'}`, chart);
 }
 
 /** Ten servers of four workers at 70 %, by how long calls take. */
@@ -163,7 +151,7 @@ async function slowServer(images: string | undefined): Promise<void> {
     }
     series.push({ name: strategy.name, points: perSecond.map((count, second) => [second, count]) });
   }
-  write(images, 'one-slow-server', {
+  writeChart(images, 'one-slow-server', {
     title: 'One of 11 servers takes 2 s from second 15 to 45; deadline 1 s',
     x: 'second in which the call began',
     y: 'calls that failed, per second',
@@ -178,10 +166,4 @@ function quantiles(tally: Tally): string[] {
 
 function ratio(value: number): string {
   return value > 100 ? '> 100' : value.toFixed(2);
-}
-
-function write(images: string | undefined, name: string, chart: Chart): void {
-  if (images === undefined) return;
-  mkdirSync(images, { recursive: true });
-  writeFileSync(join(images, `simulation-${name}.svg`), svgChart(chart));
 }

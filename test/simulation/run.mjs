@@ -1,9 +1,12 @@
 /**
  * The simulator by hand.
  *
- *   node test/simulation/run.mjs            prints tables and draws docs/images/simulation-*.svg
- *   node test/simulation/run.mjs --proof    the tests at full counts: five seeds, a few minutes
- *   node test/simulation/run.mjs --scale    1,000 clients and 1,000 servers, and how long that takes
+ *   node test/simulation/run.mjs                        prints all tables and draws docs/images/simulation-*.svg
+ *   node test/simulation/run.mjs balance [scenario …]   only how ways to balance compare, in all scenarios or those that are named
+ *     --rows=Prequal,default                            only the rows whose names contain one of these
+ *   node test/simulation/run.mjs pickers                all tables but those
+ *   node test/simulation/run.mjs --proof                the tests at full counts: five seeds, a few minutes
+ *   node test/simulation/run.mjs --scale                1,000 clients and 1,000 servers, and how long that takes
  */
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
@@ -11,25 +14,29 @@ import { fileURLToPath } from 'node:url';
 
 const root = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 
-const [option, ...others] = process.argv.slice(2);
-if (![undefined, '--proof', '--scale'].includes(option) || others.length > 0) {
-  console.error(
-    'There are two options: --proof and --scale. Without one, tables are printed and the pictures in docs/images are drawn.',
-  );
+const given = process.argv.slice(2);
+const isProof = given.length === 1 && given[0] === '--proof';
+const isScale = given.length === 1 && given[0] === '--scale';
+const rows = given.find((value) => value.startsWith('--rows='))?.slice('--rows='.length);
+const [what, ...scenarios] = given.filter((value) => !value.startsWith('--'));
+const isKnown = what === undefined || what === 'balance' || (what === 'pickers' && scenarios.length === 0);
+const isUnknownOption = given.some((value) => value.startsWith('--') && !value.startsWith('--rows='));
+if (!isKnown || (isUnknownOption && !isProof && !isScale)) {
+  console.error('Usage: run.mjs [--proof | --scale | pickers | balance [scenario …] [--rows=name,…]]');
   process.exit(2);
 }
-if (option === '--proof') {
+if (isProof) {
   const vitest = join(root, 'node_modules/vitest/vitest.mjs');
   const args = [vitest, 'run', '--project=simulation', '--testTimeout=600000'];
   const env = { ...process.env, EVENKEEL_PROOF: '1' };
   spawn(process.execPath, args, { cwd: root, stdio: 'inherit', env }).on('close', (code) => {
     process.exitCode = code ?? 1;
   });
-} else if (option === '--scale' && process.execArgv.length === 0) {
+} else if (isScale && process.execArgv.length === 0) {
   // A million connections take 4 GiB; with V8's small space for new objects it would copy a part of them again and again.
   const memory = ['--max-old-space-size=8192', '--max-semi-space-size=128'];
   const self = fileURLToPath(import.meta.url);
-  spawn(process.execPath, [...memory, self, option], { cwd: root, stdio: 'inherit' }).on('close', (code) => {
+  spawn(process.execPath, [...memory, self, '--scale'], { cwd: root, stdio: 'inherit' }).on('close', (code) => {
     process.exitCode = code ?? 1;
   });
 } else {
@@ -44,10 +51,16 @@ if (option === '--proof') {
     optimizeDeps: { noDiscovery: true },
   });
   try {
-    if (option === '--scale') await (await server.ssrLoadModule('/test/simulation/scale.ts')).scale();
-    else {
+    if (isScale) await (await server.ssrLoadModule('/test/simulation/scale.ts')).scale();
+    if (!isScale && what !== 'balance') {
       const { report } = await server.ssrLoadModule('/test/simulation/report.ts');
       await report(join(root, 'docs/images'));
+    }
+    if (!isScale && what !== 'pickers') {
+      const { reportBalance } = await server.ssrLoadModule('/test/simulation/balance-report.ts');
+      const isAll = scenarios.length === 0 && rows === undefined;
+      const images = isAll ? join(root, 'docs/images') : undefined;
+      await reportBalance({ scenarios, contenders: rows === undefined ? [] : rows.split(','), images });
     }
   } finally {
     await server.close();

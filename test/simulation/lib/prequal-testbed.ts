@@ -33,6 +33,7 @@ export const prequalTestbed: Pick<
   networkMs: 0.25,
   serviceTime: truncatedNormal(WORK_MS, WORK_MS),
   machine: (index) => ({
+    allocated: CORES,
     speed: index % 2 === 0 ? 1 : 0.5,
     cores: index % 5 === 0 ? (rng) => CORES * (0.75 + 0.25 * rng.next()) : (rng) => CORES + 2 * rng.next(),
     coresForMs: exponential(3_000),

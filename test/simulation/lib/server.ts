@@ -37,6 +37,9 @@ export type Behaviour =
 
 export type Answer = 'ok' | 'error';
 
+/** Stands for the cores of a server without limit, where a utilization is asked for. */
+const UNBOUNDED_CORES = 100;
+
 interface Job {
   readonly reply: (answer: Answer) => void;
   /** The caller gave up while it was waiting. */
@@ -49,6 +52,12 @@ export interface SimulatedServer {
   /** Requests begun, served or waiting now. */
   taken: number;
   readonly present: number;
+  /** Requests it can work on at once at full speed. */
+  readonly cores: number;
+  /** Work done so far, in ms of one core. */
+  readonly usedMs: number;
+  /** Whether it answers nobody, probes included. */
+  readonly isSilent: boolean;
   /** @returns Tells that the caller gave up. */
   take(reply: (answer: Answer) => void): () => void;
 }
@@ -68,6 +77,8 @@ export class Server implements SimulatedServer {
   readonly #queue: Job[] = [];
   #next = 0;
   #busy = 0;
+  #usedMs = 0;
+  #usedAtMs = 0;
 
   constructor(address: string, clock: VirtualClock, rng: Rng, serviceTime: ServiceTime, workers: number) {
     this.address = address;
@@ -75,6 +86,21 @@ export class Server implements SimulatedServer {
     this.#rng = rng;
     this.#serviceTime = serviceTime;
     this.#workers = workers;
+  }
+
+  get cores(): number {
+    return Math.min(this.#workers, UNBOUNDED_CORES);
+  }
+
+  get usedMs(): number {
+    const nowMs = this.#clock.now();
+    this.#usedMs += this.#busy * (nowMs - this.#usedAtMs);
+    this.#usedAtMs = nowMs;
+    return this.#usedMs;
+  }
+
+  get isSilent(): boolean {
+    return this.behaviour(this.#clock.now()).kind === 'hang';
   }
 
   /** @returns Tells that the caller gave up: what waits is dropped, what is being served goes on. */
@@ -95,9 +121,12 @@ export class Server implements SimulatedServer {
       // Never answers. It holds no worker: a black hole, not a slow server.
       return;
     }
+    // Up to here, before what changes now.
+    void this.usedMs;
     this.#busy++;
     const ms = behaviour.kind === 'fail' ? behaviour.afterMs : this.#serviceTime(this.#rng) * (behaviour.slower ?? 1);
     this.#clock.at(this.#clock.now() + ms, () => {
+      void this.usedMs;
       this.#busy--;
       this.present--;
       this.#takeNext();

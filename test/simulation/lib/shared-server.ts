@@ -5,6 +5,8 @@ import type { VirtualClock } from './virtual-clock.js';
 
 /** What a `SharedServer` can do. */
 export interface Machine {
+  /** Cores it has been given, whatever it finds at a time. */
+  readonly allocated: number;
   /** Work per ms of one core: 1 does 1 ms of work in 1 ms. */
   readonly speed: number;
   /** How many cores it has now, fractions included; asked again every so often. */
@@ -33,6 +35,8 @@ export class SharedServer implements SimulatedServer {
   readonly #workMs: (rng: Rng) => number;
   readonly #machine: Machine;
   #cores: number;
+  #usedMs = 0;
+  readonly isSilent = false;
   /** Work that a job has got which is here since the beginning. */
   #attained = 0;
   #attainedAtMs = 0;
@@ -67,6 +71,15 @@ export class SharedServer implements SimulatedServer {
     };
   }
 
+  get cores(): number {
+    return this.#machine.allocated;
+  }
+
+  get usedMs(): number {
+    this.#advance();
+    return this.#usedMs;
+  }
+
   /** Work per ms that each of its jobs gets. */
   get #rate(): number {
     return this.#machine.speed * Math.min(1, this.#cores / Math.max(1, this.present));
@@ -75,6 +88,7 @@ export class SharedServer implements SimulatedServer {
   #advance(): void {
     const nowMs = this.#clock.now();
     this.#attained += (nowMs - this.#attainedAtMs) * this.#rate;
+    this.#usedMs += (nowMs - this.#attainedAtMs) * Math.min(this.present, this.#cores);
     this.#attainedAtMs = nowMs;
   }
 

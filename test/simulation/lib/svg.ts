@@ -1,3 +1,7 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Tally } from './tally.js';
+
 /** One line of a chart. */
 export interface Series {
   readonly name: string;
@@ -67,6 +71,36 @@ export function svgChart({ title, x, y, series, xTicks, yLogarithmic = false }: 
     '</svg>',
   ];
   return `${lines.join('\n')}\n`;
+}
+
+/** Latency by the share of calls that are quicker, the slowest ones wide apart. */
+export function latencyChart(
+  title: string,
+  y: string,
+  tallies: readonly { readonly name: string; readonly tally: Tally }[],
+): Chart {
+  return {
+    title,
+    x: 'share of calls that are quicker',
+    y,
+    yLogarithmic: true,
+    xTicks: [0.5, 0.9, 0.99, 0.999, 0.9999].map(
+      (share) => [nines(share), `${Number((share * 100).toFixed(2))} %`] as const,
+    ),
+    series: tallies.map(({ name, tally }) => ({
+      name,
+      points: [0.5, 0.75, 0.9, 0.99, 0.999, 0.9999].map((share) => [nines(share), tally.quantileMs(share)] as const),
+    })),
+  };
+}
+
+const nines = (share: number): number => -Math.log10(1 - share);
+
+/** Writes a chart as `simulation-<name>.svg`; with no folder, nothing. */
+export function writeChart(images: string | undefined, name: string, chart: Chart): void {
+  if (images === undefined) return;
+  mkdirSync(images, { recursive: true });
+  writeFileSync(join(images, `simulation-${name}.svg`), svgChart(chart));
 }
 
 function number(value: number): string {

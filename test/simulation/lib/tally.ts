@@ -7,6 +7,8 @@ export class Tally {
   #sorted = true;
   /** When failed calls began. */
   readonly failures: number[] = [];
+  /** Questions to servers apart from calls. */
+  probes = 0;
   /** Calls begun per server, and failed per server. */
   readonly perServer: Map<string, number> = new Map();
   readonly failedPerServer: Map<string, number> = new Map();

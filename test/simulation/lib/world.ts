@@ -1,7 +1,8 @@
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
+import type { BalancingOptions } from '../../../src/balancer/balancer-options.js';
 import type { Lease } from '../../../src/balancer/lease.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
-import { type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
+import { type LoadReport, type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import type { LimitFactory } from '../../../src/limit/limit.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import type { LoadFactory } from '../../../src/load/load.js';
@@ -13,6 +14,7 @@ import type { StageFactory } from '../../../src/stage/stage.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 import { type Answer, Server, type ServiceTime, type SimulatedServer } from './server.js';
+import { ServerStats } from './server-stats.js';
 import { type Machine, SharedServer } from './shared-server.js';
 import { Tally } from './tally.js';
 import { VirtualClock } from './virtual-clock.js';
@@ -26,6 +28,22 @@ export interface Strategy {
   readonly stages?: readonly StageFactory[];
   /** Calls carry one of `KEYS` keys, all alike in demand. @defaultValue false */
   readonly keyed?: boolean;
+  /** What differs from one client to another. */
+  readonly ofClient?: (client: number, clients: number) => { readonly picker: PickerFactory };
+  /** What servers say with each answer, and to those that ask. @defaultValue as `WorldOptions.reports` */
+  readonly says?: (state: SaidBy) => LoadReport | undefined;
+  /** @defaultValue 'off' */
+  readonly probes?: BalancingOptions['probes'];
+}
+
+/** Who says how busy it is. */
+export interface SaidBy {
+  /** Requests in flight, the one that is answered included. */
+  readonly inFlight: number;
+  readonly stats: ServerStats;
+  readonly nowMs: number;
+  /** It was asked, apart from any call. */
+  readonly isAsked: boolean;
 }
 
 /** So many that the keys of a server are within a few per cent of its share of them. */
@@ -76,6 +94,7 @@ export class World {
   readonly #options: WorldOptions;
   readonly #byAddress = new Map<string, SimulatedServer>();
   readonly #indexes = new Map<string, number>();
+  readonly #stats = new Map<SimulatedServer, ServerStats>();
   readonly #resolvers: FakeResolver[] = [];
   readonly #balancers: Balancer<SimulatedServer>[] = [];
   /** Draws the keys of calls. */
@@ -98,12 +117,12 @@ export class World {
     const machine = this.#options.machine?.(index);
     this.servers.push(server);
     this.#indexes.set(address, index);
-    this.#byAddress.set(
-      address,
+    const simulated =
       machine === undefined
         ? server
-        : new SharedServer(address, this.clock, this.#stream(1_000 + index), serviceTime, machine),
-    );
+        : new SharedServer(address, this.clock, this.#stream(1_000 + index), serviceTime, machine);
+    this.#byAddress.set(address, simulated);
+    this.#stats.set(simulated, new ServerStats(simulated));
     return server;
   }
 
@@ -152,8 +171,9 @@ export class World {
       createBalancer<SimulatedServer>({
         resolver,
         transport: this.#transport(),
-        picker: strategy.picker,
+        picker: strategy.ofClient?.(index, this.#options.clients ?? 1).picker ?? strategy.picker,
         load: strategy.load ?? inFlight(),
+        probes: strategy.probes ?? 'off',
         limit: this.#options.limit,
         stages: strategy.stages ?? [],
         pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
@@ -180,6 +200,7 @@ export class World {
           capacity: Number.POSITIVE_INFINITY,
           closed,
           close: async () => close(undefined),
+          askForReport: (signal) => this.#ask(server, signal),
         };
       },
     };
@@ -253,7 +274,10 @@ export class World {
     const onNetwork = (then: () => void): void =>
       networkMs === 0 ? then() : this.clock.at(this.clock.now() + networkMs, then);
     onNetwork(() => {
+      const cameMs = this.clock.now();
+      const met = lease.handle.present + 1;
       giveUp = lease.handle.take((answer: Answer) => {
+        this.#statsOf(lease.handle).answered(met, this.clock.now() - cameMs, answer);
         const outcome = this.#outcomeOf(lease.handle, answer);
         onNetwork(() => {
           if (ended) return;
@@ -282,10 +306,39 @@ export class World {
 
   #outcomeOf(server: SimulatedServer, answer: Answer): Outcome {
     const outcome = answer === 'ok' ? outcomes.success : outcomes.status;
-    const { reports } = this.#options;
     // The one that is answered is still in flight when the server writes its report.
-    const said = reports?.(server.present + 1, this.#indexes.get(server.address) as number);
-    return said === undefined ? outcome : { ...outcome, report: { namedMetrics: { evenkeel_in_flight: said } } };
+    const report = this.#reportOf(server, server.present + 1, false);
+    return report === undefined ? outcome : { ...outcome, report };
+  }
+
+  #reportOf(server: SimulatedServer, inFlight: number, isAsked: boolean): LoadReport | undefined {
+    const { reports, strategy } = this.#options;
+    if (strategy.says !== undefined) {
+      return strategy.says({ inFlight, stats: this.#statsOf(server), nowMs: this.clock.now(), isAsked });
+    }
+    const said = reports?.(inFlight, this.#indexes.get(server.address) as number);
+    return said === undefined ? undefined : { namedMetrics: { evenkeel_in_flight: said } };
+  }
+
+  /** Somebody asks a server how busy it is: there and back on the network, and no work for the server. */
+  #ask(server: SimulatedServer, signal: AbortSignal): Promise<LoadReport | undefined> {
+    const { networkMs = 0 } = this.#options;
+    this.tally.probes++;
+    return new Promise((resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+      this.clock.at(this.clock.now() + networkMs, () => {
+        if (server.isSilent) return;
+        const report = this.#reportOf(server, server.present, true);
+        this.clock.at(this.clock.now() + networkMs, () => {
+          resolve(report);
+          this.clock.disturb();
+        });
+      });
+    });
+  }
+
+  #statsOf(server: SimulatedServer): ServerStats {
+    return this.#stats.get(server) as ServerStats;
   }
 
   /** Chance for one purpose: how often one thing draws changes nothing for another. */

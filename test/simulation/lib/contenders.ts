@@ -1,0 +1,73 @@
+import type { LoadReport } from '../../../src/endpoint/outcome.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import { inFlightMetric } from '../../../src/load/orca.js';
+import { peakEwma } from '../../../src/load/peak-ewma.js';
+import { relativeLatency } from '../../../src/load/relative-latency.js';
+import { reported } from '../../../src/load/reported.js';
+import { p2c } from '../../../src/picker/p2c.js';
+import { weightedRoundRobin } from '../../../src/picker/weighted-round-robin.js';
+import { slowStart } from '../../../src/stage/slow-start.js';
+import { envoyLeastRequest } from './envoy.js';
+import { aperture, plainPeakEwma, twoChoices } from './finagle.js';
+import { prequal, prequalMetrics } from './prequal.js';
+import type { SaidBy, Strategy } from './world.js';
+
+const inFlightReport = ({ inFlight }: SaidBy): LoadReport => ({ namedMetrics: { [inFlightMetric]: inFlight } });
+const ours = { picker: p2c(), load: relativeLatency() };
+
+/** Our default load, by what servers say. */
+export const withoutReports: Strategy = { ...ours, name: 'default, no reports' };
+export const withReports: Strategy = { ...ours, name: 'default, reports', says: inFlightReport };
+export const withProbes: Strategy = { ...withReports, name: 'default, reports and probes', probes: 'auto' };
+
+export const callsInFlight: Strategy = { name: 'p2c of two, inFlight', picker: p2c({ choices: 2 }), load: inFlight() };
+export const byPeakEwma: Strategy = { name: 'p2c of two, peakEwma', picker: p2c({ choices: 2 }), load: peakEwma() };
+
+export const prequalOfPaper: Strategy = {
+  name: 'Prequal, 3 probes',
+  picker: prequal(),
+  load: inFlight(),
+  says: ({ inFlight, stats, isAsked }) =>
+    isAsked
+      ? {
+          namedMetrics: {
+            [prequalMetrics.inFlight]: inFlight,
+            [prequalMetrics.latencyMs]: stats.latencyMs(inFlight + 1),
+          },
+        }
+      : undefined,
+};
+
+const envoy: Strategy = { name: 'Envoy, least request', picker: envoyLeastRequest(), load: inFlight() };
+
+/** Every way to balance that the tables compare. The file of each picker names its source. */
+export const contenders: readonly Strategy[] = [
+  withProbes,
+  withReports,
+  withoutReports,
+  prequalOfPaper,
+  callsInFlight,
+  byPeakEwma,
+  envoy,
+  {
+    ...envoy,
+    name: 'Envoy, with slow start',
+    // The window has no default there; 30 s is what its documentation shows.
+    stages: [slowStart({ windowMs: 30_000, calls: Number.POSITIVE_INFINITY, minRatio: 0.1, aggression: 1 })],
+  },
+  {
+    name: 'Finagle, aperture',
+    picker: twoChoices(),
+    load: inFlight(),
+    ofClient: (client, clients) => ({ picker: aperture(client, clients) }),
+  },
+  { name: 'Finagle, peak EWMA', picker: twoChoices(), load: plainPeakEwma({}) },
+  { name: 'Linkerd, peak EWMA', picker: twoChoices(), load: plainPeakEwma({ initialMs: 30 }) },
+  {
+    // gRFC A58: a static stride schedule over calls per second / utilization.
+    name: 'gRPC, weighted_round_robin',
+    picker: weightedRoundRobin(),
+    load: reported(),
+    says: ({ stats, nowMs, isAsked }) => (isAsked ? undefined : stats.utilization(nowMs)),
+  },
+];
