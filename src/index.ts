@@ -10,6 +10,7 @@ export {
 export { type BalancerOptions, type BalancingOptions, balancerDefaults } from './balancer/balancer-options.js';
 export { classifyError } from './balancer/classify.js';
 export type { Lease } from './balancer/lease.js';
+export { type ProbeOptions, probeDefaults } from './balancer/probe-options.js';
 export type { BalancerCounts, BalancerSnapshot, EndpointSnapshot } from './balancer/snapshot.js';
 export { type AttributeKey, Attributes, attributeKey } from './endpoint/attributes.js';
 export {

@@ -22,6 +22,7 @@ import { EndpointFeed } from './endpoint-feed.js';
 import { FirstCalls } from './first-calls.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { liveBalancers } from './live-balancers.js';
+import { LoadProbes } from './load-probes.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { closedError, notStartedError, overloadError, Refusals, tooLateError } from './refusals.js';
@@ -50,6 +51,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #rebuilds: RebuildScheduler;
   readonly #room: WaitingRoom<C>;
   readonly #first: FirstCalls<C>;
+  readonly #probes: LoadProbes<C> | undefined;
   readonly #start: StartGate;
   readonly #times: CallTimes;
   readonly #refusals: Refusals<C>;
@@ -74,6 +76,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
     this.#times = new CallTimes(clock, options.stalledAfterMs, this.limit);
     this.#slot = new PickerSlot(options.picker, rng, warnings);
+    const { probes } = options;
+    const { informed } = this.#slot;
+    const compared = (): readonly Subchannel<C>[] => this.#slot.compared;
+    this.#probes =
+      probes === undefined ? undefined : new LoadProbes({ clock, rng, options: probes, compared, informed });
     this.#rebuilds = new RebuildScheduler({
       clock,
       work: (what) => this.#work(what),
@@ -199,6 +206,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       limit: this.limit,
       retries: this.retries,
       callers: { waiting: this.#room.size, refused: this.#refused, shed: this.#room.shed },
+      probes: this.#probes?.sent ?? 0,
       nowMs: this.clock.now(),
     });
   }
@@ -257,6 +265,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (mayWait && avoid?.has(subchannel) === true && this.#pool.hasReadyBut(avoid)) return undefined;
     subchannel.start(nowMs);
     this.#times.began();
+    if (this.#probes !== undefined && connection.askForReport !== undefined && subchannel.usesReports) {
+      this.#probes.called(nowMs);
+    }
     return new Lease(this, subchannel, connection.handle, nowMs);
   }
 
@@ -287,6 +298,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#slot.clear();
     this.#rebuilds.close();
     this.#times.close();
+    this.#probes?.close();
     this.#feed.close();
     const error = closedError();
     this.#room.fail(error);

@@ -15,6 +15,7 @@ import { type Rng, systemRng } from '../runtime/rng.js';
 import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
+import { type ProbeOptions, type ResolvedProbeOptions, resolveProbeOptions } from './probe-options.js';
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
@@ -27,6 +28,12 @@ export interface BalancingOptions {
   readonly picker?: PickerFactory | undefined;
   /** How load is measured. @defaultValue relativeLatency() */
   readonly load?: LoadFactory | undefined;
+  /**
+   * Whether a few random endpoints per call are asked how busy they are, beside what their answers say: `'auto'` while it helps,
+   * which needs a load that goes by reports, servers that send them, and HTTP or gRPC. `'off'`, or an object that bounds it.
+   * @defaultValue 'auto'
+   */
+  readonly probes?: 'auto' | 'off' | ProbeOptions | undefined;
   /**
    * How many calls may run at once; the others wait, and are shed when they wait long: `adaptive()`, or `fixed(n)`.
    * @defaultValue no limit
@@ -75,6 +82,8 @@ export interface ResolvedBalancerOptions<C> {
   readonly transport: Transport<C>;
   readonly picker: PickerFactory;
   readonly load: LoadFactory;
+  /** Undefined: nothing is asked. */
+  readonly probes: ResolvedProbeOptions | undefined;
   readonly limit: LimitFactory | undefined;
   readonly stages: readonly StageFactory[];
   readonly retry: RetryOptions;
@@ -109,6 +118,7 @@ export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.
   'resolver',
   'picker',
   'load',
+  'probes',
   'limit',
   'stages',
   'retry',
@@ -157,6 +167,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
     transport,
     picker,
     load,
+    probes: resolveProbeOptions(options.probes),
     limit,
     stages,
     retry: resolveRetryOptions(options.retry),

@@ -12,6 +12,8 @@ import { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import { pickSetOf } from './pick-set.js';
 
+const none: readonly never[] = [];
+
 /**
  * Holds the current picker. One that throws, when built or when picking, is reported and replaced by `p2c` until the next is
  * built, so that it does not fail all calls.
@@ -27,6 +29,9 @@ export class PickerSlot<C> {
   #members: readonly Member<C>[] = [];
   /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
   #firstLeft = -1;
+
+  /** As `PickRequest.informed`; emptied when the set changes. */
+  readonly informed: Subchannel<C>[] = [];
 
   constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
     this.#factory = factory;
@@ -44,12 +49,18 @@ export class PickerSlot<C> {
     return this.#set !== undefined && this.#set.subchannels.length > 0;
   }
 
+  /** What the picker compares by load: all it was built with, or nothing. The same list until the next is built. */
+  get compared(): readonly Subchannel<C>[] {
+    return this.#picker?.comparesLoad === true ? (this.#set as PickSet<C>).subchannels : none;
+  }
+
   /**
    * O(n), and whatever the picker needs.
    * @param first The next picks go to these, one each; then it is rebuilt for all.
    */
   rebuild(members: readonly Member<C>[], first: readonly Subchannel<C>[] = []): void {
     this.#members = members;
+    this.informed.length = 0;
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
     this.#firstLeft = first.length > 0 ? first.length : -1;
     if (set.subchannels.length === 0 && first.length > 0) {
@@ -75,6 +86,7 @@ export class PickerSlot<C> {
     request.nowMs = nowMs;
     request.key = key;
     request.avoid = avoid;
+    request.informed = this.informed;
     let picked: Subchannel<C> | undefined;
     try {
       picked = this.#picker?.pick(request);
@@ -108,6 +120,7 @@ export class PickerSlot<C> {
     this.#picker = undefined;
     this.#set = undefined;
     this.#members = [];
+    this.informed.length = 0;
     this.#firstLeft = -1;
   }
 

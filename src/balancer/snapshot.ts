@@ -49,6 +49,8 @@ export interface BalancerCounts extends RetryCounts {
   readonly refused: number;
   /** Of those, the ones shed because of the limit on running calls (EVENKEEL_OVERLOAD). */
   readonly shed: number;
+  /** How often endpoints were asked how busy they are, apart from calls. */
+  readonly probes: number;
   /** Endpoints taken out of use because of how calls or probes on them ended, by cause. */
   readonly ejections: Readonly<Record<EjectionCause, number>>;
   readonly connections: ConnectionCounts;
@@ -61,6 +63,7 @@ export const noCounts: BalancerCounts = Object.freeze({
   picks: 0,
   refused: 0,
   shed: 0,
+  probes: 0,
   calls: 0,
   retries: Object.freeze({ ...new RetryCounter().retries }),
   hedges: 0,
@@ -112,11 +115,13 @@ interface SnapshotParts<C> {
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   readonly retries: RetryPolicy;
   readonly callers: { readonly waiting: number; readonly refused: number; readonly shed: number };
+  /** Questions sent. */
+  readonly probes: number;
   readonly nowMs: number;
 }
 
 export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
-  const { feed, events, pool, limit, retries, callers, nowMs } = parts;
+  const { feed, events, pool, limit, retries, callers, probes, nowMs } = parts;
   const { name: resolver, version, staleForMs, error } = feed;
   const { waiting, refused, shed } = callers;
   return {
@@ -131,7 +136,7 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
     retryBudget: retries.budgetLeft,
     endpoints: snapshotEndpoints(pool, events, nowMs),
-    counts: { ...retries.counts, picks: pool.started, refused, shed, ...eventCounts(events) },
+    counts: { ...retries.counts, picks: pool.started, refused, shed, probes, ...eventCounts(events) },
   };
 }
 

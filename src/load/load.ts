@@ -12,10 +12,16 @@ export interface Load {
    */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * The endpoint said how busy it is, on a response to a call that runs. The report is part of that call's outcome too.
+   * The endpoint said how busy it is: on a response to a call that runs, whose outcome the report is part of too, or because it was
+   * asked.
    * @param inFlight Our calls on the endpoint at this moment, the one it came with included.
    */
   reported?(report: LoadReport, inFlight: number, nowMs: number): void;
+  /**
+   * Whether it would help to ask the endpoint how busy it is now. Asked for a few random endpoints with each call, where the
+   * transport can ask. Absent: never.
+   */
+  wantsReport?(nowMs: number): boolean;
   /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Preferably an integer. */
   value(nowMs: number): number;
   /**

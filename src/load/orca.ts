@@ -9,6 +9,10 @@ export const loadReportHeader = 'endpoint-load-metrics';
  */
 export const loadReportFormatHeader = 'endpoint-load-metrics-format';
 
+/** Where `evenkeel/server` answers a GET that asks for a report with nothing but that; and its gRPC method. */
+export const loadReportPath = '/.well-known/evenkeel-load';
+export const loadReportMethod = '/evenkeel.Load/Report';
+
 /** Named metric of `evenkeel/server`: requests in flight on the whole server, the one that is answered included. */
 export const inFlightMetric = 'evenkeel_in_flight';
 

@@ -3,6 +3,7 @@ import { checkNoOptions } from '../runtime/check.js';
 import { Cells } from './cells.js';
 import type { LoadFactory, LoadSet } from './load.js';
 import { DEFAULT_CHOICES, type LoadRule, RuledLoad } from './load-rule.js';
+import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
 
 /** An endpoint is slow beyond this multiple of the median latency … */
@@ -74,6 +75,14 @@ const MOST_AT_FIRST = 16;
 const REPORTS_END_MS = 5_000;
 /** How many endpoints are compared for a call while servers report. More of them are known well enough to be worth it. */
 const CHOICES_WITH_REPORTS = 8;
+/** And while endpoints are asked as well, besides the last that answered. */
+const CHOICES_WITH_PROBES = 12;
+/** An endpoint whose report is younger than this need not be asked, in ms … */
+const FRESH_MS = 50;
+/** … and none need be while this share of them has such a report. */
+const FRESH_SHARE = 1 / 2;
+/** How much one endpoint that was drawn changes what is thought of that share. */
+const FRESH_STEP = 1 / 64;
 
 // Offsets in an endpoint's cell.
 /** What a pick reads: the cost of a call, in units. 0 = `UNITS`, since nothing is known. */
@@ -94,7 +103,9 @@ const OTHERS = 6;
 const REPORTED_AT = 7;
 /** Latency of the first call, in ms. */
 const FIRST = 8;
-const FIELDS = 9;
+/** Whether it counts its requests in flight: 1. Then it can be asked. */
+const COUNTS = 9;
+const FIELDS = 10;
 
 /**
  * Calls in flight, more expensive on an endpoint that stands out: one that takes more than twice as long as the median endpoint
@@ -109,7 +120,7 @@ const FIELDS = 9;
  *
  * While servers report how many requests they have in flight (`evenkeel/server`, or any that sends ORCA with such a count), the
  * calls of other clients count like our own. A report fades towards the median of all within 100 ms; an endpoint without one
- * counts as the median. A report is only a hint: it is bounded by the median, and latency and failures count as ever.
+ * counts as the median. Where calls are too rare to know by them, the balancer asks a few endpoints per call. A report is only a hint: it is bounded by the median, and latency and failures count as ever.
  *
  * Latency is the time to the first byte of the response, where the protocol has one. A call its caller abandoned raises the
  * latency if it lasted longer, and never lowers it. One long call among short ones changes little. Nothing is learned from a call
@@ -151,6 +162,16 @@ class RelativeLatencyRule implements LoadRule {
   /** Whether there are reports. */
   #hasReports = false;
   #reportedAtMs = 0;
+  /** Share of endpoints with a fresh report, as seen on those drawn to be asked. */
+  #fresh = 0;
+  /** Whether some have answered a call without counting their requests: then those that have not answered one yet may not either. */
+  #isMixed = true;
+  /** When the last one was to be asked. */
+  #askedAtMs = Number.NEGATIVE_INFINITY;
+
+  /** What medians are taken of, kept for the next time. */
+  #values = new Float64Array(16);
+  #firsts = new Float64Array(16);
 
   constructor(set: LoadSet) {
     this.#set = set;
@@ -201,26 +222,39 @@ class RelativeLatencyRule implements LoadRule {
       this.#usualOthers = Math.min(others, MOST_AT_FIRST);
       this.#mostOthers = MOST_OF_USUAL * (this.#usualOthers + 1);
     }
+    numbers[at + COUNTS] = said === undefined ? 0 : 1;
     numbers[at + OTHERS] = Math.min(others, this.#mostOthers) + 1;
     numbers[at + REPORTED_AT] = nowMs;
     this.#reportedAtMs = nowMs;
   }
 
-  /** Takes the median anew and prices every endpoint by it. O(n log n), at the end of a call at most every `SURVEY_MS`. */
+  get usesReports(): boolean {
+    return this.#hasReports;
+  }
+
+  wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
+    const isFresh = numbers[at + OTHERS] !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) < FRESH_MS;
+    this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
+    if (isFresh || this.#fresh >= FRESH_SHARE || this.#usualOthers === 0) return false;
+    this.#askedAtMs = nowMs;
+    this.choices = CHOICES_WITH_PROBES;
+    return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
+  }
+
+  /** Takes the median anew and prices every endpoint by it. O(n), at the end of a call at most every `SURVEY_MS`. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
     if (this.#hasReports) this.#surveyReports(nowMs);
-    const latencies: number[] = [];
-    const firsts: number[] = [];
+    let measured = 0;
     let failing = 0;
     let size = 0;
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
       const { numbers, at } = load;
-      size++;
+      if (++size > this.#values.length) this.#grow();
       if ((numbers[at + SAMPLES] as number) > 0) {
-        latencies.push(this.#latencyMs(numbers, at, nowMs));
-        firsts.push(numbers[at + FIRST] as number);
+        this.#values[measured] = this.#latencyMs(numbers, at, nowMs);
+        this.#firsts[measured++] = numbers[at + FIRST] as number;
       }
       if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
     }
@@ -228,11 +262,11 @@ class RelativeLatencyRule implements LoadRule {
     this.#evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
     this.#mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
     const wasOutage = this.#isOutage;
-    this.#isOutage = 2 * failing > latencies.length;
-    if (latencies.length === 0) return;
+    this.#isOutage = 2 * failing > measured;
+    if (measured === 0) return;
     // The lower of the two middle ones: of two endpoints the faster, or the slow one would set the limit.
-    this.#medianMs = lowerMedian(latencies);
-    this.#firstMedianMs = lowerMedian(firsts);
+    this.#medianMs = lowerMedian(this.#values, measured);
+    this.#firstMedianMs = lowerMedian(this.#firsts, measured);
     this.#limitMs = Math.max(SLOW_RATIO * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
@@ -249,16 +283,31 @@ class RelativeLatencyRule implements LoadRule {
       this.choices = DEFAULT_CHOICES;
       return;
     }
-    const reports: number[] = [];
+    if (nowMs - this.#askedAtMs > REPORTS_END_MS) this.choices = CHOICES_WITH_REPORTS;
+    let reports = 0;
+    this.#isMixed = false;
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
       const { numbers, at } = load;
       const others = numbers[at + OTHERS] as number;
-      if (others !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) <= REPORTS_END_MS) reports.push(others - 1);
+      if (numbers[at + COUNTS] !== 1 && (numbers[at + SAMPLES] as number) > 0) this.#isMixed = true;
+      if (others !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) <= REPORTS_END_MS) {
+        if (reports === this.#values.length) this.#grow();
+        this.#values[reports++] = others - 1;
+      }
     }
-    if (reports.length === 0) return;
-    this.#usualOthers = lowerMedian(reports);
+    if (reports === 0) return;
+    this.#usualOthers = lowerMedian(this.#values, reports);
     this.#mostOthers = Math.min(MOST_OF_USUAL * (this.#usualOthers + 1), MOST_OTHERS);
+  }
+
+  #grow(): void {
+    const values = new Float64Array(2 * this.#values.length);
+    values.set(this.#values);
+    this.#values = values;
+    const firsts = new Float64Array(values.length);
+    firsts.set(this.#firsts);
+    this.#firsts = firsts;
   }
 
   /** The latency of an endpoint, nearer to the median the longer it had no call. */
@@ -287,11 +336,6 @@ class RelativeLatencyRule implements LoadRule {
     }
     numbers[at + COST] = Math.min(cost, MOST_UNITS) | 0;
   }
-}
-
-/** Of an even number the lower of the two middle ones. At least one. */
-function lowerMedian(values: readonly number[]): number {
-  return Float64Array.from(values).sort()[(values.length - 1) >> 1] as number;
 }
 
 function learn(numbers: Float64Array, at: number, sampleMs: number, nowMs: number): void {

@@ -24,6 +24,7 @@ const SPARE_DRAWS = 4;
  * nothing in flight the first draw wins and shares are the weights.
  */
 export class DrawPicker<C> implements Picker<C> {
+  readonly comparesLoad: boolean = true;
   readonly #rule: CostRule;
   readonly #set: PickSet<C>;
   readonly #random: Random32;
@@ -78,6 +79,17 @@ export class DrawPicker<C> implements Picker<C> {
       best = subchannel;
       bestIndex = index;
       bestCost = cost;
+    }
+    const { informed } = request;
+    if (informed !== undefined && rule === 'share' && this.#weighted === undefined) {
+      for (let at = 0; at < informed.length; at++) {
+        const subchannel = informed[at] as Subchannel<C>;
+        if (!fits(subchannel, request)) continue;
+        const value = subchannel.cost(nowMs);
+        if (best !== undefined && value >= bestCost) continue;
+        best = subchannel;
+        bestCost = value;
+      }
     }
     // A new random start: continuing from a draw would double its neighbor's share.
     return best ?? firstFitting(this.#set, request, random.index(length));

@@ -24,6 +24,7 @@ const IDLE_FIRST = -1e13;
  * per pick.
  */
 export class HeapPicker<C> implements Picker<C> {
+  readonly comparesLoad: boolean = true;
   readonly set: PickSet<C>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;

@@ -7,7 +7,7 @@ import { ScanPicker } from './scan-picker.js';
 export interface P2cOptions {
   /**
    * How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. Without it 8 with `relativeLatency` while
-   * servers report their load. @defaultValue 3
+   * servers report their load, and 12 while they are asked for it too, and the last 16 that answered. @defaultValue 3
    */
   readonly choices?: number | undefined;
 }

@@ -11,6 +11,8 @@ export interface Picker<C> {
    * it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
    */
   pick(request: PickRequest<C>): Subchannel<C> | undefined;
+  /** Whether it compares endpoints by `Subchannel.cost`. Only then are they asked how busy they are. @defaultValue false */
+  readonly comparesLoad?: boolean;
   /** A call on `subchannel` ended: for pickers that keep an order. */
   ended?(subchannel: Subchannel<C>): void;
 }
@@ -22,6 +24,8 @@ export interface PickRequest<C> {
   key: string | undefined;
   /** Subchannels that failed this call before. */
   avoid: ReadonlySet<Subchannel<C>> | undefined;
+  /** Some of the set that said lately how busy they are, because they were asked: worth comparing, besides those drawn. */
+  informed?: readonly Subchannel<C>[] | undefined;
 }
 
 /**
@@ -29,7 +33,7 @@ export interface PickRequest<C> {
  * that on, where a field of numbers would be boxed anew for every load that is asked.
  */
 export function createPickRequest<C>(): PickRequest<C> {
-  const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined };
+  const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined, informed: undefined };
   request.nowMs = 0;
   return request;
 }

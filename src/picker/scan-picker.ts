@@ -13,6 +13,7 @@ import { VirtualTime } from './virtual-time.js';
  * best is idle.
  */
 export class ScanPicker<C> implements Picker<C> {
+  readonly comparesLoad: boolean = true;
   readonly set: PickSet<C>;
   readonly time: VirtualTime;
   // The rules as one formula.

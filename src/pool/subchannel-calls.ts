@@ -137,7 +137,22 @@ export abstract class SubchannelCalls<C> {
     return this.#rule?.choices ?? DEFAULT_CHOICES;
   }
 
-  /** The endpoint said how busy it is, on a response to a call that is still counted here. Never throws. */
+  /** Whether its load goes by reports, so that `wantsReport` is worth asking. */
+  get usesReports(): boolean {
+    return this.#rule?.usesReports === true;
+  }
+
+  /** Whether its load would learn from asking the endpoint now. Never throws. */
+  wantsReport(nowMs: number): boolean {
+    try {
+      return this.#rule?.wantsReport?.(this.#numbers, this.#at, nowMs) === true;
+    } catch (error) {
+      this.#warnings.warn('a load threw', error);
+      return false;
+    }
+  }
+
+  /** The endpoint said how busy it is, on a response to a call that is still counted here, or since it was asked. Never throws. */
   reported(report: LoadReport, nowMs: number): void {
     const rule = this.#rule;
     if (rule?.reported === undefined) return;

@@ -1,4 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
+import type { LoadReport } from '../endpoint/outcome.js';
 
 /** How an adapter opens connections: the interface for every protocol. `C` is what callers use. */
 export interface Transport<C> {
@@ -44,6 +45,12 @@ export interface Connection<C> {
   returned?(): void;
   /** Checks whether the other side is alive. */
   ping?(signal: AbortSignal): Promise<void>;
+  /**
+   * Asks the other side how busy it is, apart from any call, over what is open already. Resolves with `'busy'` if a call would have to
+   * wait for that, and with undefined if the other side does not know the question; it is not asked again then. Rejects if no
+   * answer came, or when `signal` aborts. Absent: it cannot be asked.
+   */
+  askForReport?(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined>;
   /** Lets running calls finish, then closes; cuts them when `signal` aborts. Never rejects. Idempotent. */
   close(signal?: AbortSignal): Promise<void>;
 }

@@ -1,3 +1,4 @@
+import { loadReportPath } from '../load/orca.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
 interface FastifyRequest {
@@ -8,6 +9,7 @@ interface FastifyReply {
   readonly raw: HttpResponse;
   /** Fastify leaves the answer to others. */
   hijack(): unknown;
+  callNotFound(): unknown;
 }
 
 type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => void) => void;
@@ -15,6 +17,11 @@ type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => vo
 /** What of Fastify is used, which is not imported. */
 interface FastifyInstance {
   addHook(name: 'onRequest' | 'preValidation', hook: FastifyHook): unknown;
+  get(
+    path: string,
+    options: { readonly logLevel: 'silent'; readonly schema: { readonly hide: true } },
+    handler: (request: FastifyRequest, reply: FastifyReply) => void,
+  ): unknown;
 }
 
 /** A plugin as `register` takes it. */
@@ -31,6 +38,11 @@ export function fastifyPlugin({ begin, resume }: FastifyListener): FastifyPlugin
   const plugin: FastifyPlugin = (instance, _options, done) => {
     instance.addHook('onRequest', (request, reply, next) => {
       begin(request.raw, reply.raw, next, () => void reply.hijack());
+    });
+    // Fastify logs every request, those without a route as not found. This one has a route for the sake of its log level.
+    const quiet = { logLevel: 'silent', schema: { hide: true } } as const;
+    instance.get(loadReportPath, quiet, (_request, reply) => {
+      reply.callNotFound();
     });
     if (resume !== undefined) {
       instance.addHook('preValidation', (_request, reply, next) => resume(reply.raw, next));

@@ -28,7 +28,9 @@ export function reportOn(response: HttpResponse, format: ReportFormat, reporter:
   (response as { writeHead: WriteHead }).writeHead = reporting;
 }
 
-const nameOf = (format: ReportFormat): string => (format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader);
+/** The header a report of this form is sent in. */
+export const nameOf = (format: ReportFormat): string =>
+  format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
 
 /** Sets the header, unless the application has. */
 function setReport(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {

@@ -20,7 +20,9 @@ export async function reportBalance(options: BalanceOptions): Promise<void> {
   const { scenarios, contenders: named } = options;
   const unknown = scenarios.filter((asked) => balanceScenarios.every(({ name }) => name !== asked));
   if (unknown.length > 0) {
-    throw new Error(`no scenario ${unknown.join(', ')}; there are ${balanceScenarios.map(({ name }) => name).join(', ')}`);
+    throw new Error(
+      `no scenario ${unknown.join(', ')}; there are ${balanceScenarios.map(({ name }) => name).join(', ')}`,
+    );
   }
   const rows = contenders.filter(({ name }) => named.length === 0 || named.some((asked) => name.includes(asked)));
   for (const scenario of balanceScenarios) {

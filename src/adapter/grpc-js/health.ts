@@ -1,12 +1,5 @@
-import {
-  type ChannelInterface,
-  Client,
-  credentials,
-  type experimental,
-  Metadata,
-  type ServiceError,
-  status,
-} from '@grpc/grpc-js';
+import { status } from '@grpc/grpc-js';
+import { type Askable, askOver } from './own-call.js';
 import { readVarintField } from './wire.js';
 
 const CHECK = '/grpc.health.v1.Health/Check';
@@ -15,42 +8,21 @@ const CHECK = '/grpc.health.v1.Health/Check';
 const SERVING_STATUS = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
 const SERVING = 1;
 
-/** A connection for health checks. */
-export interface Checkable {
-  readonly subchannel: experimental.SubchannelInterface;
-  /** Created for the first check, kept for the next. */
-  healthChannel?: ChannelInterface | undefined;
-}
-
 /**
  * Checks `service` by grpc.health.v1, over this very connection. Resolves if it serves, or if the server does not have the health
  * service; otherwise rejects with its answer, or with the signal's reason. The two messages are encoded by hand: one string in, one
  * number out.
  */
-export function checkHealth(connection: Checkable, service: string, signal: AbortSignal): Promise<void> {
-  signal.throwIfAborted();
-  connection.healthChannel ??= connection.subchannel.getChannel();
-  const channelOverride = connection.healthChannel;
-  // The address is not used: the channel already exists, with its credentials.
-  const client = new Client('unused', credentials.createInsecure(), { channelOverride });
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => {
-      reject(signal.reason);
-      call.cancel();
-    };
-    const done = (error: ServiceError | null, answer?: number): void => {
-      signal.removeEventListener('abort', onAbort);
-      if (error === null && answer === SERVING) resolve();
-      else if (error === null)
-        reject(new Error(`its health service answered ${SERVING_STATUS[answer ?? 0] ?? answer}`));
-      else if (error.code === status.UNIMPLEMENTED) resolve();
-      else if (error.code === status.NOT_FOUND) reject(new Error(`its health service knows no service "${service}"`));
-      else reject(new Error(`its health service failed: ${error.message}`, { cause: error }));
-    };
-    // No deadline of grpc-js, whose timer outlives the call on such a channel. The signal ends it.
-    const call = client.makeUnaryRequest(CHECK, encodeRequest, decodeResponse, service, new Metadata(), {}, done);
-    signal.addEventListener('abort', onAbort, { once: true });
-  });
+export async function checkHealth(connection: Askable, service: string, signal: AbortSignal): Promise<void> {
+  const question = { method: CHECK, encode: encodeRequest, decode: decodeResponse };
+  const { error, answer } = await askOver(connection, question, service, signal);
+  if (error === undefined) {
+    if (answer === SERVING) return;
+    throw new Error(`its health service answered ${SERVING_STATUS[answer] ?? answer}`);
+  }
+  if (error.code === status.UNIMPLEMENTED) return;
+  if (error.code === status.NOT_FOUND) throw new Error(`its health service knows no service "${service}"`);
+  throw new Error(`its health service failed: ${error.message}`, { cause: error });
 }
 
 /** `HealthCheckRequest { string service = 1 }`. */

@@ -30,8 +30,8 @@ export class Leaf {
   streams = 0;
   /** When it became ready, in ms; written by its user. */
   readyAtMs: number = Number.POSITIVE_INFINITY;
-  /** The client for health checks, once there was one. */
-  healthChannel: ChannelInterface | undefined;
+  /** Over which its server is asked, once it was. */
+  ownChannel: ChannelInterface | undefined;
   readonly #endpoint: Endpoint;
   readonly #context: LeafContext;
   readonly #number: number;
@@ -73,7 +73,7 @@ export class Leaf {
     const { helper, numbers } = this.#context;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
     // Otherwise it stays listed in channelz forever.
-    this.healthChannel?.close();
+    this.ownChannel?.close();
     if (this.subchannel.getConnectivityState() === connectivityState.CONNECTING) {
       // A dial cannot be canceled. Its number stays taken, so that the next attempt dials again instead of waiting for it.
       this.subchannel.unref();

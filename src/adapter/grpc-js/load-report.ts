@@ -1,6 +1,7 @@
-import type { Metadata } from '@grpc/grpc-js';
+import { type Metadata, status } from '@grpc/grpc-js';
 import type { LoadReport } from '../../index.js';
-import { loadReportHeader, parseLoadReport } from '../kit/index.js';
+import { loadReportHeader, loadReportMethod, parseLoadReport } from '../kit/index.js';
+import { type Askable, askOver, type OwnMethod } from './own-call.js';
 import { readFields } from './wire.js';
 
 /** The trailer with a server's load report (ORCA, gRFC A51). */
@@ -27,6 +28,21 @@ export function loadReportOf(metadata: Metadata): LoadReport | undefined {
   if (typeof binary === 'object') return decodeLoadReport(binary);
   const [text] = metadata.get(loadReportHeader);
   return typeof text === 'string' ? parseLoadReport(text) : undefined;
+}
+
+const nothing = Buffer.alloc(0);
+const reportQuestion: OwnMethod<undefined, LoadReport | undefined> = {
+  method: loadReportMethod,
+  encode: () => nothing,
+  decode: decodeLoadReport,
+};
+
+/** Asks the server behind this connection for a report. Resolves with undefined if it knows none; rejects if it did not answer. */
+export async function askForReport(connection: Askable, signal: AbortSignal): Promise<LoadReport | undefined> {
+  const { error, answer } = await askOver(connection, reportQuestion, undefined, signal);
+  if (error === undefined) return answer;
+  if (error.code === status.UNAVAILABLE) throw error;
+  return undefined;
 }
 
 /** Reads an `OrcaLoadReport`; negative values and values that are not numbers are left out. */

@@ -1,7 +1,16 @@
-import { type Clock, type Connection, type Endpoint, EvenkeelError, type Rng, type Timer } from '../../index.js';
+import {
+  type Clock,
+  type Connection,
+  type Endpoint,
+  EvenkeelError,
+  type LoadReport,
+  type Rng,
+  type Timer,
+} from '../../index.js';
 import { jittered } from '../kit/index.js';
 import { checkHealth } from './health.js';
 import { Leaf, type LeafContext } from './leaf.js';
+import { askForReport } from './load-report.js';
 
 /** The parts of a `PodConnection`. */
 export interface PodConnectionParts {
@@ -102,6 +111,13 @@ export class PodConnection implements Connection<PodConnection> {
     const leaf = this.leastBusy();
     if (leaf === undefined) throw new Error('the connection was just lost');
     await checkHealth(leaf, this.#parts.healthService, signal);
+  }
+
+  /** Asks over a connection calls use. */
+  async askForReport(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined> {
+    const leaf = this.leastBusy();
+    if (leaf === undefined || leaf.streams >= this.#parts.maxStreams) return 'busy';
+    return askForReport(leaf, signal);
   }
 
   /** Gives its connections up. Running calls finish; only their servers and deadlines can cut them. */

@@ -29,7 +29,13 @@ export { endpointConnectionAgeMs } from '../../endpoint/connection-age.js';
 export { isSameIdentity } from '../../endpoint/identity.js';
 export { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 export { asError } from '../../errors.js';
-export { loadReportFormatHeader, loadReportHeader, parseLoadReport } from '../../load/orca.js';
+export {
+  loadReportFormatHeader,
+  loadReportHeader,
+  loadReportMethod,
+  loadReportPath,
+  parseLoadReport,
+} from '../../load/orca.js';
 export { notify, observes } from '../../observe/observer.js';
 export { markLasting } from '../../pool/lasting-error.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';

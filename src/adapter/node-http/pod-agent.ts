@@ -77,6 +77,11 @@ export class PodAgent extends Agent {
     return this.#cut;
   }
 
+  /** Whether a socket is open on which nothing runs. */
+  get hasIdle(): boolean {
+    return (this.freeSockets[this.#name]?.length ?? 0) > 0;
+  }
+
   /** Whether the socket belongs to its caller since an upgrade. */
   isDetached(socket: Duplex): boolean {
     return this.#detached.has(socket as Socket);

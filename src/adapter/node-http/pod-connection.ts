@@ -1,6 +1,6 @@
-import { get } from 'node:http';
-import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
-import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
+import { get, type IncomingMessage } from 'node:http';
+import type { PodConnectionParts as CommonParts, PodUser, Question } from '../http/pod-connection.js';
+import { MOST_OF_ANSWER, openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { PodAgent } from './pod-agent.js';
 
@@ -26,12 +26,38 @@ class AgentUser implements PodUser<PodAgent> {
     this.handle = new PodAgent({ endpoint, origin: dial.origin, link, connections, keepAliveTimeoutMs, clock });
   }
 
-  ask(path: string, signal: AbortSignal): Promise<number | undefined> {
+  async ask(path: string, signal: AbortSignal): Promise<number | undefined> {
+    return (await this.#get(path, {}, signal)).statusCode;
+  }
+
+  get hasIdle(): boolean {
+    return this.handle.hasIdle || this.#link.sockets.hasSpare;
+  }
+
+  async put(
+    { path, headers: own, wanted }: Question,
+    signal: AbortSignal,
+  ): Promise<{ readonly status: number | undefined; readonly header: unknown }> {
+    const { statusCode, headers } = await this.#get(path, own, signal, MOST_OF_ANSWER);
+    return { status: statusCode, header: headers[wanted] };
+  }
+
+  /** Resolves with the answer once it is complete; what its body says is of no interest. */
+  #get(
+    path: string,
+    own: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    mostBytes = Number.POSITIVE_INFINITY,
+  ): Promise<IncomingMessage> {
     const { protocol, host } = this.#origin;
     return new Promise((resolve, reject) => {
-      const request = get({ agent: this.handle, protocol, path, headers: { host }, signal }, (response) => {
-        response.resume();
-        response.once('end', () => resolve(response.statusCode)).once('error', reject);
+      const request = get({ agent: this.handle, protocol, path, headers: { host, ...own }, signal }, (response) => {
+        let left = mostBytes;
+        response.on('data', (chunk: Buffer) => {
+          left -= chunk.length;
+          if (left < 0) response.destroy(new Error('the answer is too long'));
+        });
+        response.once('end', () => resolve(response)).once('error', reject);
       });
       request.once('error', (error) => reject(signal.aborted ? signal.reason : error));
     });

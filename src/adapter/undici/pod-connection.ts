@@ -2,8 +2,8 @@ import type { Socket } from 'node:net';
 import { type buildConnector, errors, type Pool } from 'undici';
 import { systemClock } from '../../index.js';
 import { type Dialled, dialler } from '../http/dial.js';
-import type { PodConnectionParts as CommonParts, PodUser } from '../http/pod-connection.js';
-import { openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
+import type { PodConnectionParts as CommonParts, PodUser, Question } from '../http/pod-connection.js';
+import { MOST_OF_ANSWER, openPodConnection as open, type PodConnection } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { delayEnd, isHttp2, SessionPool } from './http2.js';
 import { PodClient, PodPool } from './pod-pool.js';
@@ -72,6 +72,14 @@ function poolUser(
       const { statusCode, body } = await handle.request({ origin, path, method: 'GET', signal });
       await body.dump();
       return statusCode;
+    },
+    get hasIdle() {
+      return handle.stats.free > 0 || link.sockets.hasSpare;
+    },
+    async put({ path, headers, wanted }: Question, signal) {
+      const answer = await handle.request({ origin, path, method: 'GET', headers, signal });
+      await answer.body.dump({ limit: MOST_OF_ANSWER, signal });
+      return { status: answer.statusCode, header: answer.headers[wanted] };
     },
     async finish() {
       // undici never reports the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does

@@ -49,7 +49,7 @@ async function serve(
     call.write(call.request);
     call.end();
   },
-): Promise<{ readonly pod: Pod; readonly port: number; readonly metadata: Metadata[] }> {
+): Promise<{ readonly pod: Pod; readonly port: number; readonly metadata: Metadata[]; readonly server: Server }> {
   const pod = createPod();
   const metadata: Metadata[] = [];
   const server = new Server({ interceptors: [pod.grpc] });
@@ -70,7 +70,7 @@ async function serve(
     server.forceShutdown();
     await until('no call is in flight', () => pod.inFlight === 0);
   });
-  return { pod, port, metadata };
+  return { pod, port, metadata, server };
 }
 
 function stock(port: number): Client {
@@ -200,5 +200,19 @@ describe('reports of a grpc-js server', () => {
       expect((await call(client, ask === undefined ? {} : { ask })).code).toBe(status.OK);
     }
     expect(metadata.map((sent) => sent.get(ASK))).toEqual([[], ['TEXT']]);
+  });
+
+  it('are answered apart from any call, and uncounted, by a server that was told to', async () => {
+    const { port, pod, server } = await serve();
+    const ask = (client: Client): Promise<unknown> =>
+      new Promise((resolve) => {
+        client.makeUnaryRequest('/evenkeel.Load/Report', bytes, bytes, Buffer.alloc(0), (error, answer) =>
+          resolve(error?.code ?? decodeLoadReport(answer as Buffer)),
+        );
+      });
+    expect(await ask(stock(port))).toBe(status.UNIMPLEMENTED);
+    pod.addToServer(server);
+    expect(await ask(stock(port))).toMatchObject({ namedMetrics: { evenkeel_in_flight: 0 } });
+    expect(() => pod.addToServer({} as never)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   });
 });

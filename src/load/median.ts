@@ -1,0 +1,27 @@
+/**
+ * The median of the first `count` numbers, which it reorders; of an even number the lower of the two middle ones. At least one.
+ * O(n) on average: sorting thousands of endpoints several times a second would be felt.
+ * Source: Hoare, Algorithm 65: Find, CACM 4(7), 1961.
+ */
+export function lowerMedian(values: Float64Array, count: number): number {
+  const wanted = (count - 1) >> 1;
+  let from = 0;
+  let to = count - 1;
+  while (from < to) {
+    const pivot = values[(from + to) >> 1] as number;
+    let low = from;
+    let high = to;
+    while (low <= high) {
+      while ((values[low] as number) < pivot) low++;
+      while ((values[high] as number) > pivot) high--;
+      if (low > high) break;
+      const value = values[low] as number;
+      values[low++] = values[high] as number;
+      values[high--] = value;
+    }
+    if (wanted <= high) to = high;
+    else if (wanted >= low) from = low;
+    else break;
+  }
+  return values[wanted] as number;
+}
