@@ -153,7 +153,8 @@ class AdaptiveLimit implements Limit {
 
   #adapt(latencyMs: number): void {
     const { tolerance } = this.#settings;
-    this.#learn(latencyMs, tolerance);
+    const isFull = this.#mostInFlight >= REACHED * this.max;
+    this.#learn(latencyMs, tolerance, isFull && this.#held === 0);
     const gradient = Math.max(LOWEST_GRADIENT, Math.min(1, (tolerance * this.#usualMs) / latencyMs));
     // One slow window is no evidence where it has few calls.
     const isSlow = gradient < 1 && this.#wasSlow;
@@ -166,18 +167,22 @@ class AdaptiveLimit implements Limit {
       return;
     } else if (this.#wasNotTheCause(limit, latencyMs)) return;
     if (gradient === 1) this.#heldFor = 0;
-    const isReached = this.#mostInFlight >= REACHED * this.max && !this.#wasOverloaded;
+    const isReached = isFull && !this.#wasOverloaded;
     if (isSlow) {
       const growth = isReached ? GROWTH_WHEN_SLOW : 0;
       this.#set(limit * (1 + STEP * (gradient + growth - 1)));
     } else if (isReached && gradient === 1) this.#set(limit + Math.max(MIN_STEP, limit * STEP * GROWTH));
   }
 
-  #learn(latencyMs: number, tolerance: number): void {
+  /**
+   * @param isOurs The limit is reached, so calls may be slow because of us: what is usual does not follow them. Otherwise an overload
+   * that lasts would raise it by a few per cent in each window that is just not too slow, until the limit is none.
+   */
+  #learn(latencyMs: number, tolerance: number, isOurs: boolean): void {
     const usual = this.#usualMs;
     if (usual === 0) this.#usualMs = latencyMs;
     else if (latencyMs < usual) this.#usualMs += FASTER * (latencyMs - usual);
-    else this.#usualMs += (latencyMs < tolerance * usual ? SLOWER : TOO_SLOW) * (latencyMs - usual);
+    else if (!isOurs) this.#usualMs += (latencyMs < tolerance * usual ? SLOWER : TOO_SLOW) * (latencyMs - usual);
   }
 
   /** Whether the limit has fallen far enough to show that calls are no faster for it. Then it is as before. */

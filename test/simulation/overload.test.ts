@@ -81,7 +81,48 @@ describe.each(SEEDS)('an overload that ends (seed %i)', (seed) => {
     await world.close();
   });
 
+  it('is served no worse with a limit in the servers too, and hardly any work is done for nobody', async () => {
+    const world = overloadedWorld(seed, { ...limited, serverLimit: fixed(4) });
+    world.demand = 0.7;
+    await world.start(10_000);
+    const shares: number[] = [];
+    for (const load of [0.7, 1.4, 0.7, 0.7]) {
+      world.demand = load;
+      shares.push((await world.run(5_000)).successRatio);
+    }
+    const [before, during, after, later] = shares as [number, number, number, number];
+    const done = world.servers.reduce((sum, server) => sum + server.done, 0);
+    const forNobody = world.servers.reduce((sum, server) => sum + server.doneForNobody, 0);
+    await world.close();
+    expect(before).toBeGreaterThanOrEqual(0.98);
+    expect(during).toBeGreaterThanOrEqual(0.9 / 1.4);
+    expect(after).toBeGreaterThanOrEqual(0.97);
+    expect(later).toBeGreaterThanOrEqual(0.98);
+    expect(forNobody / done).toBeLessThanOrEqual(0.03);
+  });
+
   it('sheds nobody where there is no overload', async () => {
     for (const share of await answered(seed, [0.3, 0.6, 0.8], limited)) expect(share).toBeGreaterThanOrEqual(0.999);
   });
+});
+
+describe('an overload of callers that retry', () => {
+  it.each([
+    ['in the client', {}],
+    ['at both ends', { serverLimit: fixed(4) }],
+  ])(
+    '1,000 callers that retry at once, three times the load for 60 s: with a limit %s all is well 5 s later',
+    async (_where, more) => {
+      const world = overloadedWorld(1, { ...limited, ...more, callers: { count: 1_000, tries: 4 } });
+      world.demand = 0.7;
+      await world.start(10_000);
+      world.demand = 3;
+      await world.run(60_000);
+      world.demand = 0.7;
+      await world.run(5_000);
+      const { successRatio } = await world.run(10_000);
+      await world.close();
+      expect(successRatio).toBeGreaterThanOrEqual(0.99);
+    },
+  );
 });

@@ -6,6 +6,7 @@ import { latencyChart, type Series, writeChart } from './lib/svg.js';
 import { markdownTable } from './lib/table.js';
 import type { Tally } from './lib/tally.js';
 import { type Strategy, World } from './lib/world.js';
+import { overloadCharts } from './overload-report.js';
 
 const SEED = 1;
 const QUANTILES = [0.5, 0.9, 0.99, 0.999];
@@ -18,6 +19,7 @@ export async function report(images: string | undefined): Promise<void> {
   await profiles();
   await faults();
   await slowServer(images);
+  for (const [name, chart] of Object.entries(await overloadCharts())) writeChart(images, name, chart);
 }
 
 /** 100 single workers at 90 %: the supermarket. */

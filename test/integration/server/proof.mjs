@@ -4,7 +4,8 @@
  * Ten pods are replaced one by one, over and over. evenkeel (undici, node:http, gRPC) learns of it as from a watch; undici,
  * node:http, axios and grpc-js as they are go through a stand-in for kube-proxy, which picks a ready pod for each connection and
  * learns of a change 500 ms late. Half of the HTTP requests are POSTs; curl sends 30 on each connection. Printed: requests and
- * failures per client, and for each request whose connection its pod closed, when that was. Before that one pod gets SIGTERM while
+ * failures per client, and for each connection its pod closed after bytes of its caller that nothing followed, when that was (over
+ * gRPC, and after an early answer to a POST, that is usual). Before that one pod gets SIGTERM while
  * 1,000 requests run and 200 WebSockets are open.
  */
 import { fork, spawn } from 'node:child_process';
@@ -77,7 +78,7 @@ let proxied = pods;
 
 /** Requests under way when their pod closed the connection. */
 const cuts = [];
-function trace(caller, podOf, socketOf) {
+function trace(which, caller, podOf, socketOf) {
   let askedMs = 0;
   let answeredMs = 0;
   caller.on('data', () => {
@@ -92,6 +93,7 @@ function trace(caller, podOf, socketOf) {
       if (askedMs <= answeredMs) return;
       const nowMs = performance.now();
       cuts.push({
+        to: which,
         sinceSignalMs: podOf().leftMs === undefined ? undefined : Math.round(nowMs - podOf().leftMs),
         idleMs: Math.round(askedMs - answeredMs),
         sinceAskedMs: Math.round(nowMs - askedMs),
@@ -106,7 +108,7 @@ function trace(caller, podOf, socketOf) {
 /** @param {'port' | 'grpcPort'} which */
 async function standIn(which) {
   const server = createServer({ allowHalfOpen: true }, (caller) => {
-    trace(
+    trace(which,
       caller,
       () => pod,
       () => socket,

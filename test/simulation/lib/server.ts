@@ -1,3 +1,4 @@
+import type { Priority } from '../../../src/runtime/priority.js';
 import type { Rng } from '../../../src/runtime/rng.js';
 import type { VirtualClock } from './virtual-clock.js';
 
@@ -35,15 +36,25 @@ export type Behaviour =
   | { readonly kind: 'fail'; readonly afterMs: number }
   | { readonly kind: 'hang' };
 
-export type Answer = 'ok' | 'error';
+/** `refused`: it has not begun the request. */
+export type Answer = 'ok' | 'error' | 'refused';
+
+/** What a request says about itself. */
+export interface Asked {
+  /** How long its caller will wait, in ms. */
+  readonly deadlineMs?: number;
+  readonly priority?: Priority;
+}
 
 /** Stands for the cores of a server without limit, where a utilization is asked for. */
 const UNBOUNDED_CORES = 100;
 
 interface Job {
   readonly reply: (answer: Answer) => void;
-  /** The caller gave up while it was waiting. */
+  /** The caller gave up, and it shall not be begun. */
   dropped: boolean;
+  /** The caller gave up. */
+  gone: boolean;
 }
 
 /** What stands for a pod. */
@@ -59,7 +70,7 @@ export interface SimulatedServer {
   /** Whether it answers nobody, probes included. */
   readonly isSilent: boolean;
   /** @returns Tells that the caller gave up. */
-  take(reply: (answer: Answer) => void): () => void;
+  take(reply: (answer: Answer) => void, asked?: Asked): () => void;
 }
 
 /** A pod: so many requests at once, first come first served; the others wait. */
@@ -67,9 +78,14 @@ export class Server implements SimulatedServer {
   readonly address: string;
   /** What it does at a time; asked when a request begins to be served. */
   behaviour: (nowMs: number) => Behaviour = () => ({ kind: 'serve' });
+  /** Begins what waits also when its caller has left, as ordinary servers do. */
+  worksForGone = false;
   /** Requests begun, served or waiting now. */
   taken = 0;
   present = 0;
+  /** Requests worked on, and those that were done for callers who had left. */
+  done = 0;
+  doneForNobody = 0;
   readonly #clock: VirtualClock;
   readonly #rng: Rng;
   readonly #serviceTime: ServiceTime;
@@ -105,13 +121,14 @@ export class Server implements SimulatedServer {
 
   /** @returns Tells that the caller gave up: what waits is dropped, what is being served goes on. */
   take(reply: (answer: Answer) => void): () => void {
-    const job: Job = { reply, dropped: false };
+    const job: Job = { reply, dropped: false, gone: false };
     this.taken++;
     this.present++;
     if (this.#busy < this.#workers) this.#serve(job);
     else this.#queue.push(job);
     return () => {
-      job.dropped = true;
+      job.gone = true;
+      job.dropped = !this.worksForGone;
     };
   }
 
@@ -130,6 +147,8 @@ export class Server implements SimulatedServer {
       this.#busy--;
       this.present--;
       this.#takeNext();
+      this.done++;
+      if (job.gone) this.doneForNobody++;
       job.reply(behaviour.kind === 'fail' ? 'error' : 'ok');
     });
   }

@@ -13,6 +13,7 @@ import { drawIndex, type Rng } from '../../../src/runtime/rng.js';
 import type { StageFactory } from '../../../src/stage/stage.js';
 import { FakeResolver } from '../../../src/testing/fake-resolver.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
+import { RefusingServer } from './refusing-server.js';
 import { type Answer, Server, type ServiceTime, type SimulatedServer } from './server.js';
 import { ServerStats } from './server-stats.js';
 import { type Machine, SharedServer } from './shared-server.js';
@@ -77,7 +78,17 @@ export interface WorldOptions {
   readonly priority?: (rng: Rng) => Priority;
   /** Servers work on for callers who gave up, as ordinary servers do. @defaultValue false */
   readonly worksForGone?: boolean;
+  /** What a pod's own limit is (`createPod({ limit })`). @defaultValue none: they take everything */
+  readonly serverLimit?: LimitFactory;
+  /**
+   * A closed loop in place of the open one: so many callers, each of whom asks `callsPerSecond × demand / callers` times a second, a
+   * moment after its answer, and makes so many tries at once where it gets none. Needs `limit`. @defaultValue an open loop
+   */
+  readonly callers?: { readonly count: number; readonly tries: number };
 }
+
+/** What a pod says that has not begun a request. */
+const notBegun: Outcome = Object.freeze({ kind: 'not-started', cause: 'overload', retryAfterMs: 1_000 });
 
 /** Servers, clients and calls in virtual time, around the real balancer. */
 export class World {
@@ -114,13 +125,17 @@ export class World {
     const index = this.servers.length;
     const address = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`;
     const server = new Server(address, this.clock, this.#stream(1_000 + index), serviceTime, workers);
+    server.worksForGone = this.#options.worksForGone === true;
+    const { serverLimit } = this.#options;
     const machine = this.#options.machine?.(index);
     this.servers.push(server);
     this.#indexes.set(address, index);
     const simulated =
-      machine === undefined
-        ? server
-        : new SharedServer(address, this.clock, this.#stream(1_000 + index), serviceTime, machine);
+      serverLimit !== undefined
+        ? new RefusingServer(server, this.clock, serverLimit)
+        : machine === undefined
+          ? server
+          : new SharedServer(address, this.clock, this.#stream(1_000 + index), serviceTime, machine);
     this.#byAddress.set(address, simulated);
     this.#stats.set(simulated, new ServerStats(simulated));
     return server;
@@ -139,7 +154,11 @@ export class World {
   async start(warmUpMs: number): Promise<void> {
     this.list();
     await this.clock.run(1);
-    for (let client = 0; client < this.#balancers.length; client++) this.#scheduleCall(client, this.#stream(client));
+    for (let client = 0; client < this.#balancers.length; client++) {
+      const { callers } = this.#options;
+      if (callers === undefined) this.#scheduleCall(client, this.#stream(client));
+      else this.#scheduleCallers(client, callers, this.#stream(client));
+    }
     await this.run(warmUpMs);
   }
 
@@ -218,6 +237,26 @@ export class World {
     next();
   }
 
+  #scheduleCallers(
+    client: number,
+    { count, tries }: { readonly count: number; readonly tries: number },
+    rng: Rng,
+  ): void {
+    const clients = this.#balancers.length;
+    const pause = (then: () => void): void => {
+      const perMs = (this.#options.callsPerSecond * this.demand) / 1_000 / count;
+      this.clock.at(this.clock.now() - Math.log(1 - rng.next()) / perMs, then);
+    };
+    const ask = (left: number): void => {
+      this.#waitAndCall(client, rng, (isAnswered) => {
+        // In the next turn, as a program would.
+        if (isAnswered || left === 1) pause(() => ask(tries));
+        else this.clock.at(this.clock.now() + 1, () => ask(left - 1));
+      });
+    };
+    for (let caller = client; caller < count; caller += clients) pause(() => ask(tries));
+  }
+
   #call(client: number): void {
     const balancer = this.#balancers[client] as Balancer<SimulatedServer>;
     const { tally } = this;
@@ -233,7 +272,7 @@ export class World {
   }
 
   /** As adapters do: picks, or waits until the caller gives up. */
-  #waitAndCall(client: number, rng: Rng): void {
+  #waitAndCall(client: number, rng: Rng, done: (isAnswered: boolean) => void = () => {}): void {
     const balancer = this.#balancers[client] as Balancer<SimulatedServer>;
     const { deadlineMs = 0, priority } = this.#options;
     const ofCall = priority?.(rng) ?? 'default';
@@ -243,7 +282,7 @@ export class World {
     const lease = balancer.pick();
     if (lease !== undefined) {
       tally.began(lease.handle.address);
-      this.#send(lease, tally, beganMs);
+      this.#send(lease, tally, beganMs, { priority: ofCall, done });
       return;
     }
     const gaveUp = new AbortController();
@@ -251,12 +290,15 @@ export class World {
       gaveUp.abort();
       this.clock.disturb();
     });
-    balancer.acquire({ signal: gaveUp.signal, priority: ofCall }).then(
+    balancer.acquire({ signal: gaveUp.signal, priority: ofCall, deadlineMs }).then(
       (late) => {
         tally.began(late.handle.address);
-        this.#send(late, tally, beganMs);
+        this.#send(late, tally, beganMs, { priority: ofCall, done });
       },
-      () => tally.refused(beganMs),
+      () => {
+        tally.refused(beganMs);
+        done(false);
+      },
     );
   }
 
@@ -267,7 +309,15 @@ export class World {
     return tally;
   }
 
-  #send(lease: Lease<SimulatedServer>, tally: Tally, beganMs: number): void {
+  #send(
+    lease: Lease<SimulatedServer>,
+    tally: Tally,
+    beganMs: number,
+    { priority, done }: { readonly priority: Priority; readonly done: (isAnswered: boolean) => void } = {
+      priority: 'default',
+      done: () => {},
+    },
+  ): void {
     const { deadlineMs, networkMs = 0 } = this.#options;
     let ended = false;
     let giveUp = (): void => {};
@@ -276,6 +326,8 @@ export class World {
     onNetwork(() => {
       const cameMs = this.clock.now();
       const met = lease.handle.present + 1;
+      const leftMs = deadlineMs === undefined ? undefined : beganMs + deadlineMs - this.clock.now();
+      const asked = leftMs === undefined ? { priority } : { priority, deadlineMs: leftMs };
       giveUp = lease.handle.take((answer: Answer) => {
         this.#statsOf(lease.handle).answered(met, this.clock.now() - cameMs, answer);
         const outcome = this.#outcomeOf(lease.handle, answer);
@@ -285,17 +337,19 @@ export class World {
           this.#disturbed();
           lease.end(outcome);
           tally.ended(lease.handle.address, beganMs, this.clock.now(), answer === 'ok');
+          done(answer === 'ok');
         });
-      });
+      }, asked);
     });
     if (deadlineMs === undefined) return;
     this.clock.at(beganMs + deadlineMs, () => {
       if (ended) return;
       ended = true;
       this.#disturbed();
-      if (this.#options.worksForGone !== true) giveUp();
+      giveUp();
       lease.end(outcomes.timeout);
       tally.ended(lease.handle.address, beganMs, this.clock.now(), false);
+      done(false);
     });
   }
 
@@ -305,7 +359,7 @@ export class World {
   }
 
   #outcomeOf(server: SimulatedServer, answer: Answer): Outcome {
-    const outcome = answer === 'ok' ? outcomes.success : outcomes.status;
+    const outcome = answer === 'ok' ? outcomes.success : answer === 'error' ? outcomes.status : notBegun;
     // The one that is answered is still in flight when the server writes its report.
     const report = this.#reportOf(server, server.present + 1, false);
     return report === undefined ? outcome : { ...outcome, report };

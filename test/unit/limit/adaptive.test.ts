@@ -38,10 +38,11 @@ describe('adaptive()', () => {
     const callers = new Callers();
     callers.call(service, 10, 5_000);
     expect(callers.call(service, 1_000, 5_000)).toBeLessThanOrEqual(3 * 16);
-    for (let second = 0; second < 60; second++) {
+    // However long it lasts: what is usual does not follow an overload.
+    for (let second = 0; second < 600; second++) {
       const max = callers.call(service, 1_000, 1_000);
       expect(max).toBeGreaterThanOrEqual(16);
-      expect(max).toBeLessThanOrEqual(5 * 16);
+      expect(max).toBeLessThanOrEqual(3 * 16);
     }
   });
 
