@@ -43,29 +43,30 @@ async function answered(options: Partial<WorldOptions>, demand: Demand): Promise
 }
 
 async function chart(title: string, demand: Demand, more: Partial<WorldOptions> = {}): Promise<Chart> {
+  console.log(`\n${title}: answered in time, % of each second\n`);
   const series: Series[] = [];
   for (const [name, options] of Object.entries(kinds)) {
-    series.push({ name, points: await answered({ ...options, ...more }, demand) });
+    const points = await answered({ ...options, ...more }, demand);
+    series.push({ name, points });
+    console.log(`${name}: ${points.map(([, share]) => share.toFixed(0)).join(' ')}`);
   }
   return { title, x: 'seconds', y: 'answered in time, %', series };
 }
 
-/** The pictures of "Surviving overload". */
-export async function overloadCharts(): Promise<Record<string, Chart>> {
-  return {
-    overload: await chart('5 s at 1.4 times what the servers can do, 0.7 before and after', [
-      [0.7, 5],
-      [1.4, 5],
-      [0.7, 15],
-    ]),
-    'overload-retries': await chart(
-      '1,000 callers that retry at once, 60 s at three times the load',
-      [
-        [0.7, 5],
-        [3, 60],
-        [0.7, 15],
-      ],
-      { callers: { count: 1_000, tries: 4 } },
-    ),
-  };
+/** The pictures of "Surviving overload", by name. */
+export async function* overloadCharts(): AsyncGenerator<[name: string, chart: Chart]> {
+  const profile: Demand = [
+    [0.7, 5],
+    [1.4, 5],
+    [0.7, 15],
+  ];
+  yield ['overload', await chart('5 s at 1.4 times what the servers can do, 0.7 before and after', profile)];
+  const storm: Demand = [
+    [0.7, 5],
+    [3, 60],
+    [0.7, 15],
+  ];
+  const callers = { count: 1_000, tries: 4 };
+  const title = '1,000 callers that retry at once, 60 s at three times the load';
+  yield ['overload-retries', await chart(title, storm, { callers })];
 }

@@ -19,7 +19,7 @@ export async function report(images: string | undefined): Promise<void> {
   await profiles();
   await faults();
   await slowServer(images);
-  for (const [name, chart] of Object.entries(await overloadCharts())) writeChart(images, name, chart);
+  for await (const [name, chart] of overloadCharts()) writeChart(images, name, chart);
 }
 
 /** 100 single workers at 90 %: the supermarket. */

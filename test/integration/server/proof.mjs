@@ -108,7 +108,8 @@ function trace(which, caller, podOf, socketOf) {
 /** @param {'port' | 'grpcPort'} which */
 async function standIn(which) {
   const server = createServer({ allowHalfOpen: true }, (caller) => {
-    trace(which,
+    trace(
+      which,
       caller,
       () => pod,
       () => socket,
