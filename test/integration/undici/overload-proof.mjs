@@ -176,7 +176,12 @@ if (wants('phases')) {
   const rows = PHASES.flatMap((load, at) =>
     Object.entries(shares).map(([name, values]) => {
       const value = mean(values.map((row) => row[at]));
-      return { label: `${5 * at} to ${5 * at + 5} s, load ${load}: ${name}`, value, note: percent(value), ours: name !== 'without a limit' };
+      return {
+        label: `${5 * at} to ${5 * at + 5} s, load ${load}: ${name}`,
+        value,
+        note: percent(value),
+        ours: name !== 'without a limit',
+      };
     }),
   );
   draw('overload-phases', {
@@ -292,7 +297,12 @@ if (wants('storm')) {
     const spans = { 'load 3, 60 s': [10, 70], 'the 5 s after it': [70, 75], '5 to 20 s after it': [75, 90] };
     for (const [span, [from, to]] of Object.entries(spans)) {
       const note = share(seconds.slice(from, to));
-      stormRows.push({ label: `${span}: ${name}`, value: Number.parseFloat(note), note, ours: name !== 'without a limit' });
+      stormRows.push({
+        label: `${span}: ${name}`,
+        value: Number.parseFloat(note),
+        note,
+        ours: name !== 'without a limit',
+      });
     }
     console.log(
       `| ${name} | ${share(seconds.slice(1, 10))} | ${share(seconds.slice(10, 70))} | ${after.join(' | ')} | ${share(seconds.slice(75, 90))} |`,
