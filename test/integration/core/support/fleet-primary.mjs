@@ -14,7 +14,8 @@ cluster.setupPrimary({
 });
 let isEnding = false;
 cluster.on('message', (_worker, message) => {
-  if (message.pid !== undefined) process.send?.(message);
+  // Whoever listened may be gone.
+  if (message.pid !== undefined) process.send?.(message, undefined, undefined, () => {});
 });
 cluster.on('exit', () => {
   if (!isEnding) cluster.fork();
