@@ -15,6 +15,12 @@ const CONVERSATIONS = 100;
 const PER_SECOND = 60;
 const SECONDS = 10;
 
+/**
+ * What a pod answers.
+ *
+ * @typedef {{ choices: [{ message: { role: string, content: string } }], usage: { prompt_tokens_details: { cached_tokens: number } } }} Completion
+ */
+
 /** @param {import('evenkeel/undici').DispatcherOptions} options */
 async function play(options) {
   const pods = Array.from({ length: PODS }, () => fork(new URL('pod.js', import.meta.url)));
@@ -37,7 +43,7 @@ async function play(options) {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'llama', messages }),
     });
-    const { choices, usage } = await response.json();
+    const { choices, usage } = /** @type {Completion} */ (await response.json());
     // The conversation goes on.
     messages.push(choices[0].message, { role: 'user', content: 'And the next one?' });
     if (!isCounted) return;

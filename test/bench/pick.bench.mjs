@@ -139,8 +139,10 @@ function pickLoop(
     chosen.start(now);
     if (asked !== undefined && chosen.usesReports) {
       for (let draw = 0; draw < 3; draw++) {
-        const one = /** @type {Subchannel} */ (asked[places[(3 * i + draw) & (places.length - 1)] % asked.length]);
-        if (one.wantsReport(now)) one.reported(said[(i + draw) & 63], now);
+        const answer = /** @type {import('evenkeel').LoadReport} */ (said[(i + draw) & 63]);
+        const place = /** @type {number} */ (places[(3 * i + draw) & (places.length - 1)]);
+        const one = /** @type {Subchannel} */ (asked[place % asked.length]);
+        if (one.wantsReport(now)) one.reported(answer, now);
       }
     }
     const ended = running[slot];

@@ -26,8 +26,9 @@ const of = (measures: Measures, column: string): number => measures[column] as n
 
 describe('reports and probes', () => {
   it.each([
-    ['testbed-90', 580, 800],
-    ['equal-100', 132, 180],
+    ['testbed-90', 580, 800] as const,
+    // Half a minute of computing.
+    ...(PROOF ? [['equal-100', 132, 180] as const] : []),
   ])('are ahead of Prequal in %s, with fewer probes', async (name, p99, p999) => {
     const ours = await measured(name, withProbes);
     const theirs = await measured(name, prequalOfPaper);

@@ -83,6 +83,7 @@ try {
       case 'EVENKEEL_NOT_READY':
       case 'EVENKEEL_QUEUE_FULL':
       case 'EVENKEEL_OVERLOAD':
+      case 'EVENKEEL_TOO_LATE':
       case 'EVENKEEL_DEADLINE':
       case 'EVENKEEL_CONNECT':
       case 'EVENKEEL_RESOLVE':
