@@ -61,7 +61,8 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
       else next();
       return;
     }
-    if (!isAllowedHost(request.headers.host, hosts)) {
+    // HTTP/2 has it under another name.
+    if (!isAllowedHost(request.headers.host ?? (request.headers[':authority'] as string | undefined), hosts)) {
       refuse(response, 403, 'this host name is not allowed');
       return;
     }

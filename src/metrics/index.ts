@@ -23,7 +23,7 @@ export interface InstrumentOptions extends MetricsOptions {
 
 /**
  * Measures every balancer of this thread, those made before included, and reports to OpenTelemetry. Returns `stop`, which ends the
- * reports. Throws EVENKEEL_OPTION for invalid values. Metrics: docs/reference/metrics.md.
+ * reports. A second call with the same meter changes nothing. Throws EVENKEEL_OPTION for invalid values. Metrics: docs/reference/metrics.md.
  *
  * @example instrument({ meter: metrics.getMeter('evenkeel') });
  */

@@ -28,8 +28,13 @@ interface BatchResult {
   observe(observable: object, value: number, attributes: SeriesAttributes): void;
 }
 
-/** Creates the instruments of the catalogue on `meter`. Returns what ends them. */
+/** What ends the reports to a meter. Two reports to the same one would count every duration twice. */
+const bound = new WeakMap<MeterLike, () => void>();
+
+/** Creates the instruments of the catalogue on `meter`, unless it has them. Returns what ends them. */
 export function bind(meter: MeterLike, perEndpoint: number): () => void {
+  const known = bound.get(meter);
+  if (known !== undefined) return known;
   const collector = theCollector();
   const histograms = new Map<MetricName, ReturnType<MeterLike['createHistogram']>>();
   const observables = new Map<MetricName, object>();
@@ -57,8 +62,11 @@ export function bind(meter: MeterLike, perEndpoint: number): () => void {
   };
   collector.recorders.add(record);
   meter.addBatchObservableCallback(observe, [...observables.values()]);
-  return () => {
+  const stop = (): void => {
+    bound.delete(meter);
     collector.recorders.delete(record);
     meter.removeBatchObservableCallback(observe, [...observables.values()]);
   };
+  bound.set(meter, stop);
+  return stop;
 }

@@ -119,7 +119,8 @@ export class PrimaryPlaces {
     if (workers === undefined) {
       if (isLeaving) return;
       const forked = Object.keys(this.#cluster.workers ?? {}).length;
-      workers = new WorkersOfService(service, Math.max(1, forked), this.#clock);
+      // Once nobody calls it any more, whoever comes next finds it as at the start: with a part for each worker.
+      workers = new WorkersOfService(service, Math.max(1, forked), this.#clock, () => this.#services.delete(service));
       this.#services.set(service, workers);
     }
     if (isLeaving) workers.left(worker, balancer);
@@ -156,12 +157,14 @@ class WorkersOfService {
   /** The balancers for which each worker asked. */
   readonly #asked = new Map<Worker, Set<number>>();
   readonly #told = new Map<Worker, ClientPlace>();
+  readonly #deserted: () => void;
   #timer: Timer | undefined;
   #unsettledSinceMs = 0;
 
-  constructor(service: string, count: number, clock: Clock) {
+  constructor(service: string, count: number, clock: Clock, deserted: () => void) {
     this.#service = service;
     this.#clock = clock;
+    this.#deserted = deserted;
     this.#parts = new Array<Worker | undefined>(count).fill(undefined);
     this.#unsettle();
   }
@@ -222,6 +225,10 @@ class WorkersOfService {
     for (let free = parts.indexOf(undefined); free !== -1; free = parts.indexOf(undefined)) {
       const last = parts.pop();
       if (free < parts.length) parts[free] = last;
+    }
+    if (parts.length === 0) {
+      this.#deserted();
+      return;
     }
     this.#parts = parts;
     this.#tell();

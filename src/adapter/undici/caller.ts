@@ -117,7 +117,10 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     withRawHeaders(controller, headers);
     if (status >= 500 || status === 429 || headers[loadReportHeader] !== undefined) {
       this.#isDiscarding = request.judged?.(status, (name) => headers[name]) === true;
-      if (this.#isDiscarding) return;
+      if (this.#isDiscarding) {
+        this.#endPause(controller);
+        return;
+      }
     }
     try {
       this.handler.onResponseStart?.(this, status, headers, statusText);
@@ -139,7 +142,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
 
   onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
     if (this.#isDiscarding) {
-      this.#request.moved?.();
+      this.#move();
       return;
     }
     this.#request.completed?.();
@@ -159,8 +162,14 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   }
 
   onResponseError(_controller: Controller, error: Error): void {
-    if (this.#isDiscarding) this.#request.moved?.(error);
+    if (this.#isDiscarding) this.#move(error);
     else this.#request.attemptFailed?.(error);
+  }
+
+  /** The next attempt may fail before undici tells that it begins. */
+  #move(error?: Error): void {
+    this.#isDiscarding = false;
+    this.#request.moved?.(error);
   }
 
   onBodySent(chunk: unknown): void {
@@ -211,13 +220,20 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   }
 
   pause(): void {
-    if (this.#answering === undefined) this.#pausedEarly = true;
+    if (this.#answering === undefined || this.#isDiscarding) this.#pausedEarly = true;
     else this.#answering.pause();
   }
 
   resume(): void {
     this.#pausedEarly = false;
     this.#answering?.resume();
+  }
+
+  /** A pause is for the response the caller gets: the one nobody wants has to come to its end. */
+  #endPause(controller: Controller): void {
+    if (!controller.paused) return;
+    this.#pausedEarly = true;
+    controller.resume();
   }
 }
 

@@ -148,7 +148,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
 
   onComplete(trailers: unknown): void {
     if (this.#isDiscarding) {
-      this.#call.moved();
+      this.#move();
       return;
     }
     this.#call.completed();
@@ -161,8 +161,14 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
   }
 
   onError(error: Error): void {
-    if (this.#isDiscarding) this.#call.moved(error);
+    if (this.#isDiscarding) this.#move(error);
     else this.#call.attemptFailed(error);
+  }
+
+  /** The next attempt may fail before undici tells that it begins. */
+  #move(error?: Error): void {
+    this.#isDiscarding = false;
+    this.#call.moved(error);
   }
 
   onBodySent(chunk: unknown): void {

@@ -7,7 +7,7 @@ import {
   type Http2ServerRequest,
   type Http2ServerResponse,
 } from 'node:http2';
-import type { AddressInfo } from 'node:net';
+import { type AddressInfo, createServer as createTcpServer, type Socket } from 'node:net';
 import { Readable } from 'node:stream';
 import axios from 'axios';
 import {
@@ -15,6 +15,7 @@ import {
   fixed,
   type ObserverEvents,
   type Outcome,
+  type PickerFactory,
   type Priority,
   roundRobin,
   staticEndpoints,
@@ -22,6 +23,7 @@ import {
 import { createAgent } from 'evenkeel/node-http';
 import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
+import type { Dispatcher } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { until } from '../../support/until.js';
 import { frameworks, type Work } from './support/frameworks.js';
@@ -379,6 +381,114 @@ describe('our clients, when a pod has not begun a request', () => {
       expect(refused.length).toBeGreaterThan(0);
       for (const outcome of refused) expect(outcome).toMatchObject({ kind: 'not-started', cause: 'overload' });
       expect(dispatcher.balancer.snapshot().endpoints.map(({ failed }) => failed)).toEqual([0, 0]);
+    },
+  );
+
+  it('undici: a handler that pauses before the response gets it when it resumes, not a refusal that never ends', async () => {
+    const { full, free } = await fullAndFree();
+    const dispatcher = open([full, free], { stages: [], picker: roundRobin() });
+    await until('both are ready', () =>
+      dispatcher.balancer.snapshot().endpoints.every(({ state }) => state === 'ready'),
+    );
+    // In turn: one of two begins at the pod that is full.
+    for (let time = 0; time < 2; time++) {
+      let controller: Dispatcher.DispatchController | undefined;
+      let isPaused: boolean | undefined;
+      const chunks: Buffer[] = [];
+      const ended = new Promise<void>((resolve, reject) => {
+        dispatcher.dispatch(
+          { path: `/${time}`, method: 'POST', body: 'an order' },
+          {
+            onRequestStart: (started) => {
+              controller = started;
+              started.pause();
+            },
+            onResponseStart: (answering) => {
+              isPaused = answering.paused;
+              answering.resume();
+            },
+            onResponseData: (_controller, chunk) => chunks.push(chunk),
+            onResponseEnd: () => resolve(),
+            onResponseError: (_controller, error) => reject(error),
+          },
+        );
+      });
+      await free.hasBegun(time + 1);
+      expect(controller?.paused).toBe(true);
+      free.begun[time]?.answer();
+      await ended;
+      expect([isPaused, Buffer.concat(chunks).toString()]).toEqual([true, `done /${time}`]);
+    }
+    expect(full.paths).toEqual(['/occupied']);
+  });
+
+  it.each(['request', 'dispatch in the older form'])(
+    'undici: %s moves on once more when the next pod cannot be connected to',
+    async (form) => {
+      const { full, free } = await fullAndFree();
+      // One connection, which is busy; whoever wants another is refused.
+      const sockets: Socket[] = [];
+      const busy = createTcpServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
+      await once(busy, 'listening');
+      const { port } = busy.address() as AddressInfo;
+      closing.push(() => {
+        for (const socket of sockets) socket.destroy();
+      });
+      /** The first one to begin with, while the connection of the second is to become busy; then the one that is full. */
+      let first = port;
+      const inOrder: PickerFactory = ({ subchannels }) => ({
+        pick: ({ avoid }) => {
+          const order = [first, full.port, port, free.port];
+          const rank = (subchannel: (typeof subchannels)[number]) =>
+            order.indexOf(subchannel.endpoint.port) + (avoid?.has(subchannel) ? order.length : 0);
+          return [...subchannels].sort((a, b) => rank(a) - rank(b))[0];
+        },
+      });
+      const dispatcher = createDispatcher(origin, {
+        resolver: staticEndpoints(
+          [full.port, port, free.port].map((number) => ({ address: '127.0.0.1', port: number })),
+        ),
+        stages: [],
+        picker: inOrder,
+      });
+      closing.push(() => dispatcher.destroy());
+      const states = () => dispatcher.balancer.snapshot().endpoints;
+      await until('all are ready', () => states().every(({ state }) => state === 'ready'));
+      const send = async (path: string) => {
+        if (form === 'request') {
+          const { statusCode, body } = await dispatcher.request({ path, method: 'POST', body: 'an order' });
+          return [statusCode, await body.text()];
+        }
+        return new Promise((resolve, reject) => {
+          let code = 0;
+          const chunks: Buffer[] = [];
+          dispatcher.dispatch({ path, method: 'POST', body: 'an order' }, {
+            onConnect: () => {},
+            onHeaders: (status: number) => {
+              code = status;
+              return true;
+            },
+            onData: (chunk: Buffer) => {
+              chunks.push(chunk);
+              return true;
+            },
+            onComplete: () => resolve([code, Buffer.concat(chunks).toString()]),
+            onError: reject,
+          } as Dispatcher.DispatchHandler);
+        });
+      };
+      void dispatcher.request({ path: '/', method: 'POST' }).catch(() => {});
+      await until('its connection is busy', () => states().some(({ inFlight }) => inFlight === 1));
+      busy.close();
+      first = full.port;
+      for (let asked = 0; asked < 6; asked++) {
+        const path = `/order-${asked}`;
+        const answered = send(path);
+        await until('it has begun', () => free.paths.includes(path));
+        free.begun.find((request) => request.path === path)?.answer();
+        expect(await answered).toEqual([200, `done ${path}`]);
+      }
+      expect(full.paths).toEqual(['/occupied']);
     },
   );
 

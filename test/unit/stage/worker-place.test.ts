@@ -142,6 +142,18 @@ describe('the places of the workers of a cluster', () => {
     expect(placesOf(users)).toEqual(['0/2', '1/2']);
   });
 
+  it('start again with a part for each worker once nobody calls the Service any more', () => {
+    const cluster = new FakeCluster();
+    new PrimaryPlaces(cluster.asCluster, cluster.clock);
+    const all = Array.from({ length: 3 }, () => cluster.fork());
+    const places = all.map((worker) => worker.call());
+    cluster.clock.advance(SETTLED_MS);
+    for (const place of places) place.close();
+    cluster.clock.advance(SETTLED_MS);
+    const again = all.map((worker) => worker.call());
+    expect(placesOf(again)).toEqual(['0/3', '1/3', '2/3']);
+  });
+
   it('are one per worker, however many balancers it has', () => {
     const cluster = new FakeCluster();
     new PrimaryPlaces(cluster.asCluster, cluster.clock);
