@@ -17,6 +17,13 @@ export class Histogram {
     this.sum += seconds;
   }
 
+  copy(): Histogram {
+    const copy = new Histogram();
+    copy.counts.set(this.counts);
+    copy.sum = this.sum;
+    return copy;
+  }
+
   get count(): number {
     return this.counts.reduce((sum, count) => sum + count, 0);
   }

@@ -1,0 +1,157 @@
+import { dateIn } from '../runtime/wall-clock.js';
+import { catalogue, type Metric, type MetricName } from './catalogue.js';
+import { type Collector, theCollector } from './collector.js';
+import { durationBounds, Histogram } from './histogram.js';
+import type { Series, SeriesAttributes } from './series.js';
+
+/** Seconds and nanoseconds since 1970. */
+type Time = [seconds: number, nanoseconds: number];
+
+/** `AggregationTemporality` of `@opentelemetry/sdk-metrics`: the same numbers in 1.x, 2.x and 3.x, as in all enums below. */
+const temporalities = { delta: 0, cumulative: 1 } as const;
+
+/** How values are reported: since the process began, or since the last report. */
+export type Temporality = keyof typeof temporalities;
+
+interface Point<Value> {
+  startTime: Time;
+  endTime: Time;
+  attributes: Record<string, string>;
+  value: Value;
+}
+
+interface Buckets {
+  buckets: { boundaries: number[]; counts: number[] };
+  sum: number;
+  count: number;
+}
+
+interface Descriptor {
+  name: string;
+  description: string;
+  unit: string;
+  /** 1 = DOUBLE. */
+  valueType: 1;
+  // biome-ignore lint/suspicious/noExplicitAny: 1.x has it, as an enum of strings, which no string fits.
+  type: any;
+}
+
+/** One metric with its series, as `@opentelemetry/sdk-metrics` passes it to exporters. */
+export type MetricDataLike = {
+  descriptor: Descriptor;
+  aggregationTemporality: 0 | 1;
+} & (
+  | { dataPointType: 0; dataPoints: Point<Buckets>[] }
+  | { dataPointType: 2; dataPoints: Point<number>[] }
+  | { dataPointType: 3; dataPoints: Point<number>[]; isMonotonic: true }
+);
+
+/** A `MetricProducer` of `@opentelemetry/sdk-metrics`. */
+export interface MetricProducerLike {
+  collect(): Promise<{
+    resourceMetrics: {
+      // biome-ignore lint/suspicious/noExplicitAny: readers put their own resource in its place.
+      resource: any;
+      scopeMetrics: { scope: { name: string }; metrics: MetricDataLike[] }[];
+    };
+    errors: unknown[];
+  }>;
+}
+
+/** What a series was at the last report. */
+type Before = ReadonlyMap<string, number | Histogram>;
+
+/** Reports what the collector has counted, without anything on the path of a call. One reader each if it reports differences. */
+export class Producer implements MetricProducerLike {
+  readonly #collector: Collector;
+  readonly #perEndpoint: number;
+  readonly #temporality: Temporality;
+  #startTime: Time;
+  #before: Before = new Map();
+
+  constructor(perEndpoint: number, temporality: Temporality, collector: Collector = theCollector()) {
+    this.#collector = collector;
+    this.#perEndpoint = perEndpoint;
+    this.#temporality = temporality;
+    this.#startTime = timeIn(-1_000 * process.uptime());
+  }
+
+  async collect(): ReturnType<MetricProducerLike['collect']> {
+    const endTime = timeIn(0);
+    const errors: unknown[] = [];
+    const metrics: MetricDataLike[] = [];
+    try {
+      this.#addMetrics(metrics, endTime);
+    } catch (error) {
+      errors.push(error);
+    }
+    return { resourceMetrics: { resource: {}, scopeMetrics: [{ scope: { name: 'evenkeel' }, metrics }] }, errors };
+  }
+
+  #addMetrics(metrics: MetricDataLike[], endTime: Time): void {
+    const set = this.#collector.collect(this.#perEndpoint);
+    const now = new Map<string, number | Histogram>();
+    const isDelta = this.#temporality === 'delta';
+    for (const name of Object.keys(catalogue) as MetricName[]) {
+      const series = set.of(name);
+      if (series.length === 0) continue;
+      const { kind, description, unit }: Metric = catalogue[name];
+      const common = {
+        descriptor: { name, description, unit, valueType: 1, type: instrumentTypes[kind] } as const,
+        aggregationTemporality: temporalities[this.#temporality],
+      };
+      const times = { startTime: this.#startTime, endTime };
+      if (kind === 'gauge') {
+        metrics.push({ ...common, dataPointType: 2, dataPoints: series.map((one) => numberPoint(one, times, 0)) });
+        continue;
+      }
+      const before = (one: Series): number | Histogram | undefined => {
+        if (!isDelta) return undefined;
+        const key = `${name}\n${JSON.stringify(one.attributes)}`;
+        now.set(key, one.value instanceof Histogram ? one.value.copy() : one.value);
+        return this.#before.get(key);
+      };
+      if (kind === 'counter') {
+        const dataPoints = series.map((one) => numberPoint(one, times, (before(one) as number | undefined) ?? 0));
+        metrics.push({ ...common, dataPointType: 3, dataPoints, isMonotonic: true });
+      } else {
+        const dataPoints = series.map((one) => histogramPoint(one, times, before(one) as Histogram | undefined));
+        metrics.push({ ...common, dataPointType: 0, dataPoints });
+      }
+    }
+    if (!isDelta) return;
+    this.#before = now;
+    this.#startTime = endTime;
+  }
+}
+
+const instrumentTypes = {
+  counter: 'OBSERVABLE_COUNTER',
+  gauge: 'OBSERVABLE_GAUGE',
+  histogram: 'HISTOGRAM',
+} as const;
+
+type Times = Pick<Point<never>, 'startTime' | 'endTime'>;
+
+function numberPoint({ attributes, value }: Series, times: Times, before: number): Point<number> {
+  const now = value as number;
+  // An endpoint that came back counts from 0 again.
+  return { ...times, attributes: copied(attributes), value: now >= before ? now - before : now };
+}
+
+function histogramPoint({ attributes, value }: Series, times: Times, before: Histogram | undefined): Point<Buckets> {
+  const { counts, sum } = value as Histogram;
+  const since = Array.from(counts, (count, bucket) => count - (before?.counts[bucket] ?? 0));
+  const count = since.reduce((total, one) => total + one, 0);
+  const buckets = { boundaries: [...durationBounds], counts: since };
+  return { ...times, attributes: copied(attributes), value: { buckets, sum: sum - (before?.sum ?? 0), count } };
+}
+
+/** Exporters may add to it. */
+const copied = (attributes: SeriesAttributes): Record<string, string> => ({ ...attributes });
+
+function timeIn(delayMs: number): Time {
+  const ms = dateIn(delayMs);
+  const seconds = Math.floor(ms / 1_000);
+  return [seconds, Math.round((ms - 1_000 * seconds) * 1e6)];
+}
