@@ -14,7 +14,7 @@ export function normalizeAddress(address: string): string {
     return mapped ? (mapped[1] as string) : canonical + zone;
   }
   if (isIP(text) === 0 && /^\d{1,3}(\.\d{1,3}){3}$/.test(text)) {
-    // "010.000.000.001" is what sloppy writers mean by 10.0.0.1; Go's parser for old objects reads it as decimal too.
+    // "010.000.000.001" usually means 10.0.0.1; Go's parser for old objects reads it as decimal too.
     const decimal = text.split('.').map(Number).join('.');
     return isIP(decimal) === 4 ? decimal : text;
   }

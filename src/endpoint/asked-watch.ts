@@ -2,26 +2,26 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { jittered, type Rng } from '../runtime/rng.js';
 import { isPromise } from './asked.js';
 
-/** The time between two questions is spread by this much either way, so that those for many connections do not come together. */
+/** Random variation of the interval, so that many connections do not ask at the same moment. */
 const JITTER_RATIO = 0.2;
 
-/** What an `AskedWatch` takes. */
+/** The parts of an `AskedWatch`. */
 export interface AskedWatchParts<T> {
   readonly clock: Clock;
   readonly rng: Rng;
-  /** How often the function is asked while the connection lives, in ms, ± 20 %. */
+  /** How often the function is called while the connection lives, in ms, ± 20 %. */
   readonly refreshMs: number;
   readonly ask: () => T | Promise<T>;
-  /** Whether a connection opened with the one would be as good as one opened with the other. Must not throw. */
+  /** Whether a connection opened with `before` is as good as one opened with `now`. Must not throw. */
   readonly isSame: (before: T, now: T) => boolean;
 }
 
 /**
- * Notices that a function answers otherwise than when a connection was opened: its answers to further connections are
- * compared, and from time to time it is asked for no other reason. What it throws is told to those who need the answer.
+ * Notices when a function's result has changed since a connection was opened: results for further connections are compared, and
+ * the function is also called from time to time. What it throws is reported only to callers that need the result.
  */
 export class AskedWatch<T> {
-  /** Settles when the answer is another, `refreshMs` after the first at the earliest: a function may never answer the same. */
+  /** Settles when the result has changed, after `refreshMs` at the earliest: a function may return something new each time. */
   readonly outdated: Promise<void>;
   readonly #parts: AskedWatchParts<T>;
   #first: { readonly answer: T; readonly atMs: number } | undefined;
@@ -36,7 +36,7 @@ export class AskedWatch<T> {
     });
   }
 
-  /** Asks, for a connection that is to be opened. Throws or rejects as the function does. */
+  /** Calls the function for a connection about to be opened. Throws or rejects as the function does. */
   ask(): T | Promise<T> {
     const answer = this.#parts.ask();
     if (isPromise(answer)) {
@@ -48,7 +48,7 @@ export class AskedWatch<T> {
     return answer;
   }
 
-  /** The connection is given up: nothing is asked any longer. */
+  /** The connection is closed: the function is no longer called. */
   close(): void {
     this.#isOver = true;
     this.#timer?.cancel();
@@ -72,12 +72,12 @@ export class AskedWatch<T> {
     const { clock, rng, refreshMs } = this.#parts;
     this.#timer = clock.timer(
       () => {
-        // First: the answer may end all this.
+        // Must come first: the result may close the watch.
         this.#schedule();
         try {
           void this.ask();
         } catch {
-          // Whoever opens the next connection hears of it.
+          // The next caller that opens a connection gets the error.
         }
       },
       jittered(rng, refreshMs, JITTER_RATIO),

@@ -9,12 +9,12 @@ export type Asked<T> = T | ((endpoint: Endpoint) => T | Promise<T>);
 
 const askedErrors = new WeakSet<Error>();
 
-/** Whether `error` comes from such a function, and so says nothing about an endpoint. */
+/** Whether `error` comes from such a function and so says nothing about an endpoint. */
 export function isAskedError(error: Error): boolean {
   return askedErrors.has(error);
 }
 
-/** What is wrong with the function given as the option `name`: EVENKEEL_OPTION. Messages contain no values. */
+/** The EVENKEEL_OPTION error for a faulty function passed as the option `name`. Messages contain no values. */
 export function askedError(name: string, endpoint: Endpoint, why: string, cause?: unknown): EvenkeelError {
   const error = new EvenkeelError('EVENKEEL_OPTION', `the function given as "${name}" ${why}`, {
     cause,

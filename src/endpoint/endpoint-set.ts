@@ -19,7 +19,7 @@ export interface EndpointEntry {
  */
 export class EndpointSet {
   static readonly empty: EndpointSet = new EndpointSet(0, []);
-  /** Counts up with every set a resolver publishes; stages keep it. */
+  /** Increases with every set a resolver publishes; stages keep it. */
   readonly version: number;
   readonly entries: readonly EndpointEntry[];
 
@@ -28,7 +28,7 @@ export class EndpointSet {
     this.entries = entries;
   }
 
-  /** A fresh set: weight as the endpoint says, nothing suspect. Of endpoints with one key the first is taken. */
+  /** A new set with the endpoints' own weights and no suspects. If several endpoints have the same key, the first is taken. */
   static of(version: number, endpoints: readonly Endpoint[]): EndpointSet {
     const seen = new Set<string>();
     const entries: EndpointEntry[] = [];
@@ -44,18 +44,18 @@ export class EndpointSet {
     return this.entries.length;
   }
 
-  /** The same moment with other entries; itself when they are the same array. */
+  /** The same version with other entries; itself if they are the same array. */
   withEntries(entries: readonly EndpointEntry[]): EndpointSet {
     return entries === this.entries ? this : new EndpointSet(this.version, entries);
   }
 
-  /** Keeps the entries `keep` says; itself when all are kept. */
+  /** Keeps the entries for which `keep` returns true; itself if all are kept. */
   filter(keep: (entry: EndpointEntry) => boolean): EndpointSet {
     const entries = this.entries.filter(keep);
     return entries.length === this.entries.length ? this : this.withEntries(entries);
   }
 
-  /** Replaces entries one by one; itself when `change` returns every entry as it was. */
+  /** Replaces entries one by one; itself if `change` returns every entry unchanged. */
   map(change: (entry: EndpointEntry) => EndpointEntry): EndpointSet {
     let changed = false;
     const entries = this.entries.map((entry) => {

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util';
 
-/** By what one side shows who it is, and knows the other: options of `tls.connect`, and of a log-in. */
+/** The options of `tls.connect` and of a login by which the two sides identify each other. */
 const NAMES = ['cert', 'key', 'ca', 'pfx', 'passphrase', 'crl', 'secureContext', 'user', 'password'] as const;
 
 type Named = Readonly<Partial<Record<(typeof NAMES)[number], unknown>>>;
 
 /**
- * Whether two answers of a function have the same certificates, keys, user and password. Their contents count: most functions
- * read files anew each time. What is no object is the same as anything: whoever opens a connection with it tells of that.
+ * Whether two results of a function have the same certificates, keys, user and password. Contents are compared, because most
+ * functions read the files again each time. A result that is not an object equals anything: opening a connection reports it.
  */
 export function isSameIdentity(before: object | undefined, now: object | undefined): boolean {
   if (before === now || typeof before !== 'object' || typeof now !== 'object') return true;
@@ -17,7 +17,7 @@ export function isSameIdentity(before: object | undefined, now: object | undefin
 
 function isSame(before: unknown, now: unknown): boolean {
   if (before === now) return true;
-  // The context of a key has an outside nobody can compare.
+  // The `context` of a SecureContext cannot be compared.
   return typeof before === typeof now && !isForeign(before) && isDeepStrictEqual(before, now);
 }
 

@@ -2,8 +2,8 @@
 export interface Outcome {
   /**
    * - `success`: the endpoint did its work (an application error is a success of the endpoint).
-   * - `failure`: the endpoint or the way to it failed; `cause` says how.
-   * - `cancelled`: the caller gave up; says nothing about the endpoint.
+   * - `failure`: the endpoint or the connection to it failed; `cause` says how.
+   * - `cancelled`: the caller gave up, which says nothing about the endpoint.
    * - `not-started`: nothing was sent, or the endpoint says it has not begun it; always safe to retry on another endpoint.
    */
   readonly kind: 'success' | 'failure' | 'cancelled' | 'not-started';

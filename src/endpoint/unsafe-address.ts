@@ -3,9 +3,9 @@ import { optionError } from '../runtime/check.js';
 import { normalizeAddress } from './address.js';
 
 /**
- * Addresses no pod has. A name or a slice that points there would send requests, with their credentials, to the caller's
- * own machine, to the metadata service of the cloud (`link-local` as 169.254.169.254, or `metadata`), or nowhere. The API
- * server refuses most such endpoints too; DNS refuses nothing.
+ * Addresses no pod has. A name or slice that points there would send requests, with their credentials, to the caller's own
+ * machine, to the cloud's metadata service (`link-local` as 169.254.169.254, or `metadata`), or nowhere. The API server refuses
+ * most such endpoints too; DNS refuses none.
  */
 export type UnsafeAddressClass = 'loopback' | 'link-local' | 'multicast' | 'unspecified' | 'metadata';
 
@@ -18,7 +18,7 @@ const unsafeAddressClasses: readonly UnsafeAddressClass[] = Object.freeze([
   'metadata',
 ]);
 
-/** Services of clouds for their machines, credentials among them, that are not link-local. */
+/** Cloud services for machines, such as credentials, on addresses that are not link-local. */
 const metadataAddresses: ReadonlySet<string> = new Set([
   // Alibaba Cloud
   '100.100.100.200',
@@ -32,12 +32,12 @@ const metadataAddresses: ReadonlySet<string> = new Set([
   'fd00:42::42',
 ]);
 
-/** What `allowAddresses` takes: the classes a resolver may publish although no pod lives there. */
+/** The classes a resolver may publish although no pod has such an address. */
 export type AllowAddresses = readonly UnsafeAddressClass[];
 
 /**
- * Which unsafe class an address belongs to; `undefined` for an address a pod may have, and for a host name. An IPv6
- * address that leads to an IPv4 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`, `2002:7f00:1::1`) counts as that.
+ * The unsafe class of an address; `undefined` for a host name and for an address a pod may have. An IPv6 address that leads to an
+ * IPv4 one (`::ffff:127.0.0.1`, `64:ff9b::7f00:1`, `2002:7f00:1::1`) counts as the IPv4 one.
  */
 export function classifyAddress(address: string): UnsafeAddressClass | undefined {
   const text = normalizeAddress(address.replace(/%.*$/, ''));
@@ -51,24 +51,24 @@ export function classifyAddress(address: string): UnsafeAddressClass | undefined
   }
 }
 
-// By text, not by net.BlockList: a big Service has thousands of addresses, and this is ten times as fast.
+// By text, not with net.BlockList: a large Service has thousands of addresses, and this is ten times as fast.
 function classifyIPv4(text: string): UnsafeAddressClass | undefined {
   const first = Number.parseInt(text, 10);
   if (first === 127) return 'loopback';
   if (first === 169 && text.startsWith('169.254.')) return 'link-local';
   if (first >= 224 && first <= 239) return 'multicast';
   if (metadataAddresses.has(text)) return 'metadata';
-  // All of 0.0.0.0/8: Linux takes 0.x as "this host" in some calls. Broadcast reaches nobody in particular.
+  // All of 0.0.0.0/8: some Linux calls take 0.x as "this host". A broadcast address is no single host.
   return first === 0 || text === '255.255.255.255' ? 'unspecified' : undefined;
 }
 
-/** Takes the canonical text: a first group of four digits is not one of three with a zero in front. */
+/** Takes canonical text, so a first group of four digits never starts with a zero. */
 function classifyIPv6(text: string): UnsafeAddressClass | undefined {
   if (text === '::1') return 'loopback';
   if (text === '::') return 'unspecified';
   if (/^fe[89ab][0-9a-f]:/.test(text)) return 'link-local';
   if (/^ff[0-9a-f]{2}:/.test(text)) return 'multicast';
-  // fd00:ec2::/32 is what EC2 keeps for its local services, credentials of machines and pods among them.
+  // EC2 uses fd00:ec2::/32 for its local services, including credentials of machines and pods.
   return metadataAddresses.has(text) || text.startsWith('fd00:ec2:') ? 'metadata' : undefined;
 }
 
@@ -96,28 +96,28 @@ function groupsOf(text: string): readonly number[] {
   return [...first, ...Array.from({ length: 8 - first.length - last.length }, () => 0), ...last];
 }
 
-/** Every IPv4 address that a machine on the way, or this one, may make of an IPv6 address. */
+/** Every IPv4 address that this machine, or one on the way, may derive from an IPv6 address. */
 function embeddedIPv4(groups: readonly number[]): readonly string[] {
   const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groups;
   const found: string[] = [];
   const zeroes = (a | b | c | d) === 0;
   // IPv4-compatible, and mapped in the two ways of SIIT (RFC 2765).
   if (zeroes && ((e === 0 && (f === 0 || f === 0xffff)) || (e === 0xffff && f === 0))) found.push(dotted(g, h));
-  // NAT64 (RFC 6052), and the prefix for local use (RFC 8215), in which the address has a place of its own by prefix length.
+  // NAT64 (RFC 6052), and the prefix for local use (RFC 8215), where the position of the address depends on the prefix length.
   if (a === 0x64 && b === 0xff9b) {
     if (c !== 1) found.push(dotted(g, h));
     else found.push(...localNat64(d, e, f, g, h));
   }
   // 6to4 (RFC 3056).
   if (a === 0x2002) found.push(dotted(b, c));
-  // Teredo (RFC 4380): a server, and a client whose bits are turned.
+  // Teredo (RFC 4380): a server, and a client with inverted bits.
   if (a === 0x2001 && b === 0) found.push(dotted(c, d), dotted(g ^ 0xffff, h ^ 0xffff));
   // ISATAP (RFC 5214), under any prefix.
   if (f === 0x5efe && (e & 0xfcff) === 0) found.push(dotted(g, h));
   return found;
 }
 
-/** By prefix length: 96, 48, 56, 64. Zeroes at its beginning only say that the prefix is another. */
+/** By prefix length: 96, 48, 56, 64. Leading zeroes mean that the prefix is a different one. */
 function localNat64(d: number, e: number, f: number, g: number, h: number): readonly string[] {
   if ((g & 255) !== 0 || h !== 0) return [dotted(g, h)];
   const [low, high] = [e & 255, f >> 8];
@@ -154,7 +154,7 @@ export function filterUnsafe<T>(
   return { allowed, refused };
 }
 
-/** One sentence for an observer or an error: what was refused, why, and the option that allows it. */
+/** One sentence for an observer or error: which addresses were refused, why, and the option that allows them. */
 export function describeRefused(source: string, refused: SafeAddresses<unknown>['refused']): string {
   const [first] = refused;
   if (first === undefined) return '';

@@ -4,7 +4,7 @@ import { shedAfterMsOf } from './shed-after.js';
 
 /** Options of `adaptive`. */
 export interface AdaptiveOptions {
-  /** How many calls may run at once before anything is known. @defaultValue 100 */
+  /** How many calls may run at once before anything is measured. @defaultValue 100 */
   readonly initial?: number | undefined;
   /** The limit never falls below this. @defaultValue 1 */
   readonly min?: number | undefined;
@@ -27,45 +27,45 @@ interface Settings {
 /** The shortest window, in ms, and the fewest calls in it. A window also lasts as long as its calls take. */
 const WINDOW_MS = 100;
 const WINDOW_CALLS = 10;
-/** A window that lasts longer than this is of the past, in ms. */
+/** The measurements of a longer window are discarded, in ms. */
 const STALE_MS = 10_000;
-/** How much of the way to where it should be the limit goes in one window. */
+/** The share of the distance to its target that the limit moves in one window. */
 const STEP = 0.2;
-/** The limit falls no further than to this share in one go. */
+/** The gradient is never lower than this. */
 const LOWEST_GRADIENT = 0.5;
-/** What it would grow by while it is reached, as a share: while answers take no longer than they may, and while they do. */
+/** Target growth while the limit is reached, as a share: while latency is within tolerance, and while it is not. */
 const GROWTH = 0.5;
 const GROWTH_WHEN_SLOW = 0.1;
-/** The least it grows by in a window while answers take no longer than they may, in calls. */
+/** Minimum growth per window while latency is within tolerance, in calls. */
 const MIN_STEP = 1;
-/** How fast the usual latency follows a faster window, and a slower one that is not too slow. */
+/** How fast the usual latency follows a faster window, and a slower one within tolerance. */
 const FASTER = 0.1;
 const SLOWER = 0.05;
-/** And one that is too slow, which is rarely usual: at ten windows a second it doubles in about a minute of overload. */
+/** How fast it follows a window beyond tolerance: at ten windows a second it doubles in about a minute of overload. */
 const TOO_SLOW = 0.001;
 /** The limit counts as reached from this share on. */
 const REACHED = 0.9;
-/** If it falls to this share and latency does not to that share, our calls are not what makes it slow. */
+/** If the limit falls to this share and latency does not, our calls are not the cause. */
 const FELL_TO = 0.5;
 const SAME_LATENCY = 0.85;
-/** An answer rarely takes less than this share of what is usual. */
+/** A response rarely takes less than this share of the usual latency. */
 const LEAST = 0.5;
-/** For how many slow windows it then stays there, the first time and at most; twice as long each time. */
+/** For how many slow windows the limit then stays put: the first time, and at most. Doubles each time. */
 const HELD_FOR = 8;
 const MOST_HELD = 128;
-/** What is left of the limit when an endpoint says it has too much to do, once in a window. */
+/** What is left of the limit when an endpoint says it is overloaded; once per window. */
 const BACKED_OFF = 0.9;
 
 /**
- * A limit that follows what the Service can do in good time: it falls while answers take longer than they may, and rises while
- * they do not and it is reached.
+ * A limit that follows what the Service can do in good time: it falls while calls take too long, and rises while they do not and
+ * the limit is reached.
  *
  * After two windows that are too slow: min(limit, calls running) × (1 + 0.2 × (gradient − 1)), where gradient = tolerance ×
- * usual latency ÷ latency, at least 0.5; a tenth of a fifth back if it was reached. Otherwise a tenth more, or one call. An
- * overload answer takes a tenth. If half the limit leaves latency as it was, calls are slow for another reason, and the limit
- * is as before; the usual latency then follows in a minute or so.
+ * usual latency ÷ latency, at least 0.5; if the limit was reached, it regains 2 %. Otherwise it grows by a tenth, or one call. An
+ * overload answer takes a tenth. If half the limit leaves latency unchanged, calls are slow for another reason: the limit is
+ * restored, and the usual latency follows in a minute or so.
  *
- * Clients know nothing of one another: each begins from what it has running, so that all of them together follow the Service.
+ * Clients know nothing about one another: each starts from its own running calls, so that together they follow the Service.
  *
  * Sources: Gradient2 of Netflix's concurrency-limits; Envoy's adaptive concurrency filter; what half the limit shows is our own.
  * @throws EVENKEEL_OPTION for invalid options.
@@ -92,17 +92,17 @@ class AdaptiveLimit implements Limit {
   readonly #settings: Settings;
   /** The limit before rounding. */
   #limit: number;
-  /** What a call takes while none queues, in ms; 0 until known. */
+  /** Latency without queueing, in ms; 0 until known. */
   #usualMs = 0;
-  /** The limit when it began to fall, and the longest latency since; 0 while it does not fall. */
+  /** The limit when it began to fall, and the longest latency since; 0 while it is not falling. */
   #fellFrom = 0;
   #latencyThen = 0;
-  /** For how many more slow windows the limit stays where it is, and how many that were. */
+  /** For how many more slow windows the limit stays put, and how many it was last time. */
   #held = 0;
   #heldFor = 0;
   /** Whether the last window was too slow. */
   #wasSlow = false;
-  // The window.
+  // The current window.
   #sinceMs = 0;
   #calls = 0;
   #sumMs = 0;
@@ -132,7 +132,7 @@ class AdaptiveLimit implements Limit {
   }
 
   gaveUp(waitedMs: number, inFlight: number, nowMs: number): void {
-    // A caller that leaves early says nothing.
+    // A caller that gives up earlier than usual tells us nothing.
     if (waitedMs > this.#usualMs) this.answered(waitedMs, inFlight, nowMs);
   }
 
@@ -156,10 +156,10 @@ class AdaptiveLimit implements Limit {
     const isFull = this.#mostInFlight >= REACHED * this.max;
     this.#learn(latencyMs, tolerance, isFull && this.#held === 0);
     const gradient = Math.max(LOWEST_GRADIENT, Math.min(1, (tolerance * this.#usualMs) / latencyMs));
-    // One slow window is no evidence where it has few calls.
+    // One slow window proves nothing when it contains few calls.
     const isSlow = gradient < 1 && this.#wasSlow;
     this.#wasSlow = gradient < 1;
-    // Calls of other clients may be what makes it slow; each of them has to do its part, from what it has running.
+    // Other clients' calls may be the cause; every client has to do its part, starting from its own running calls.
     const limit = isSlow ? Math.min(this.#limit, this.#mostInFlight) : this.#limit;
     if (!isSlow) this.#fellFrom = 0;
     else if (this.#held > 0) {
@@ -175,8 +175,8 @@ class AdaptiveLimit implements Limit {
   }
 
   /**
-   * @param isOurs The limit is reached, so calls may be slow because of us: what is usual does not follow them. Otherwise an overload
-   * that lasts would raise it by a few per cent in each window that is just not too slow, until the limit is none.
+   * @param isOurs The limit is reached, so our own calls may make it slow, and the usual latency does not follow. Otherwise
+   * a long overload would raise it by a few percent in each window just within tolerance, until there was no limit left.
    */
   #learn(latencyMs: number, tolerance: number, isOurs: boolean): void {
     const usual = this.#usualMs;
@@ -185,14 +185,14 @@ class AdaptiveLimit implements Limit {
     else if (!isOurs) this.#usualMs += (latencyMs < tolerance * usual ? SLOWER : TOO_SLOW) * (latencyMs - usual);
   }
 
-  /** Whether the limit has fallen far enough to show that calls are no faster for it. Then it is as before. */
+  /** Whether the limit has fallen far enough to show that calls are no faster for it. If so, restores it. */
   #wasNotTheCause(limit: number, latencyMs: number): boolean {
     if (this.#fellFrom === 0) {
       this.#fellFrom = limit;
       this.#latencyThen = latencyMs;
       return false;
     }
-    // Calls that began under a higher limit are still to come.
+    // Calls that started under a higher limit are still to end.
     if (latencyMs > this.#latencyThen) this.#latencyThen = latencyMs;
     if (limit > FELL_TO * this.#fellFrom) return false;
     const isNot = latencyMs >= SAME_LATENCY * this.#latencyThen;

@@ -9,9 +9,9 @@ export interface FixedOptions {
 }
 
 /**
- * A limit that stays as it is: Envoy's `max_requests`.
+ * A constant limit: Envoy's `max_requests`.
  *
- * @param max How many calls may run at once, from 1.
+ * @param max How many calls may run at once, at least 1.
  * @throws EVENKEEL_OPTION for an invalid number.
  */
 export function fixed(max: number, options: FixedOptions = {}): LimitFactory {

@@ -8,11 +8,11 @@ export interface Cell {
   readonly at: number;
 }
 
-/** For loads that know only what is in flight. */
+/** For loads that need no numbers beyond calls in flight. */
 export const noCell: Cell = { numbers: new Float64Array(0), at: 0 };
 
 /**
- * Storage for what a load knows about each endpoint. As fields of an object, fractions are separate heap objects, and with
+ * Storage for what a load knows about each endpoint. Stored as object fields, fractions would be separate heap objects, and with
  * thousands of endpoints a pick would mostly wait for memory. Here the numbers of one endpoint are adjacent. A cell is never
  * reused: its array is freed with the last of its endpoints.
  */

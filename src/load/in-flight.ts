@@ -9,7 +9,7 @@ export const inFlight = (...none: []): (() => Load) => {
   return () => new RuledLoad(inFlightRule, noCell);
 };
 
-/** Subchannels count this themselves and need not ask. */
+/** Subchannels count calls in flight themselves and use this rule directly. */
 export const inFlightRule: LoadRule = {
   decays: false,
   end() {},

@@ -2,12 +2,12 @@ import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js'
 import type { Cell } from './cells.js';
 import type { Load } from './load.js';
 
-/** How many endpoints `p2c` compares where nothing else is said. */
+/** How many endpoints `p2c` compares by default. */
 export const DEFAULT_CHOICES = 3;
 
 /**
- * How a load is computed, shared by all endpoints: the numbers of one endpoint are in `numbers` from `at` on, and its
- * subchannel counts its calls in flight. So a pick that compares thousands of endpoints reads only what it compares.
+ * How a load is computed, shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its subchannel
+ * counts its calls in flight, so a pick among thousands of endpoints reads only what it compares.
  */
 export interface LoadRule {
   /** As `Load.decays`. */
@@ -17,35 +17,35 @@ export interface LoadRule {
   /** As `Load.end`. */
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * Called instead of `end` if the call's duration means nothing because our own event loop was blocked; absent if there is
+   * Called instead of `end` if the call's duration is meaningless because our own event loop was blocked; absent if there is
    * nothing to do.
    */
   endUnmeasured?(startedMs: number, nowMs: number): void;
   /** As `Load.reported`. */
   reported?(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void;
-  /** Whether endpoints report, and the rule makes use of it. */
+  /** Whether endpoints report and the rule uses the reports. */
   readonly usesReports?: boolean;
-  /** As `Load.wantsReport`; asked only while `usesReports`. */
+  /** As `Load.wantsReport`; called only while `usesReports`. */
   wantsReport?(numbers: Float64Array, at: number, nowMs: number): boolean;
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
   /** As `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
   /**
-   * What each further call adds to the value, an integer; 0 or absent = value / (calls in flight + 1), so that the calls in
-   * flight here are all there is.
+   * What each further call adds to the value, an integer; 0 or absent = value / (calls in flight + 1), which is right if only our
+   * own calls count.
    */
   unit?(numbers: Float64Array, at: number): number;
   /** As `Load.choices`. */
   readonly choices?: number | undefined;
 }
 
-/** One endpoint's load by a rule. A subchannel connects it to its own count and then uses the rule directly. */
+/** One endpoint's load by a rule. A subchannel points it to its own count and then uses the rule directly. */
 export class RuledLoad implements Load {
   readonly rule: LoadRule;
   readonly numbers: Float64Array;
   readonly at: number;
-  /** What counts the calls in flight: this object, until something else does. */
+  /** Counts the calls in flight: this object, until `follow`. */
   #calls: { readonly inFlight: number } = this;
   inFlight = 0;
 
@@ -59,7 +59,7 @@ export class RuledLoad implements Load {
     return this.rule.decays;
   }
 
-  /** From now on `calls` counts what is in flight, and this object is not told of calls. */
+  /** From now on `calls` counts the calls in flight, and this object is not told about calls. */
   follow(calls: { readonly inFlight: number }): void {
     this.#calls = calls;
   }
@@ -131,7 +131,7 @@ export class PluggedInRule implements LoadRule {
     this.#load.end(startedMs, nowMs, outcome);
   }
 
-  /** It may count what is in flight, so it must be told of the end. */
+  /** The custom load may count calls in flight, so it must be told about the end. */
   endUnmeasured(startedMs: number, nowMs: number): void {
     this.#load.end(startedMs, nowMs, outcomes.notStarted);
   }

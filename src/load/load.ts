@@ -7,19 +7,19 @@ export interface Load {
   /** A call starts. */
   start(nowMs: number): void;
   /**
-   * A call that started at `startedMs` ended. If its duration means nothing because our own event loop was blocked, it ends as
+   * A call that started at `startedMs` ended. If its duration is meaningless because our own event loop was blocked, it ends as
    * `not-started`.
    */
   end(startedMs: number, nowMs: number, outcome: Outcome): void;
   /**
-   * The endpoint said how busy it is: on a response to a call that runs, whose outcome the report is part of too, or because it was
-   * asked.
-   * @param inFlight Our calls on the endpoint at this moment, the one it came with included.
+   * The endpoint said how busy it is: with the response to a running call (whose outcome includes the report too), or in answer
+   * to a probe.
+   * @param inFlight Our calls on the endpoint at this moment, including the one the report came with.
    */
   reported?(report: LoadReport, inFlight: number, nowMs: number): void;
   /**
-   * Whether it would help to ask the endpoint how busy it is now. Asked for a few random endpoints with each call, where the
-   * transport can ask. Absent: never.
+   * Whether a probe of the endpoint would help now. If the transport can probe, asked for a few random endpoints with each call.
+   * Absent: never.
    */
   wantsReport?(nowMs: number): boolean;
   /** The cost of one more call now, above 0; smaller is better. Pickers divide it by the weight. Preferably an integer. */
@@ -29,13 +29,13 @@ export interface Load {
    * `weightedRoundRobin` multiplies weights by it.
    */
   rate?(nowMs: number): number | undefined;
-  /** How many endpoints `p2c` compares for each call, unless its option `choices` says; may change. @defaultValue 3 */
+  /** How many endpoints `p2c` compares for each call, if its option `choices` is not set; may change. @defaultValue 3 */
   readonly choices?: number;
 }
 
-/** All loads of one balancer: for a load that compares an endpoint with the others. One object for as long as it lives. */
+/** All loads of one balancer, for a load that compares an endpoint with the others. Stays the same object. */
 export interface LoadSet {
-  /** One per endpoint, those that are draining included. */
+  /** One per endpoint, including those that are draining. */
   readonly loads: Iterable<Load>;
 }
 

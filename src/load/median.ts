@@ -1,6 +1,6 @@
 /**
- * The median of the first `count` numbers, which it reorders; of an even number the lower of the two middle ones. At least one.
- * O(n) on average: sorting thousands of endpoints several times a second would be felt.
+ * The median of the first `count` numbers (at least one), which it reorders. For an even number, the lower of the two middle ones.
+ * O(n) on average: sorting thousands of endpoints several times a second would be noticeable.
  * Source: Hoare, Algorithm 65: Find, CACM 4(7), 1961.
  */
 export function lowerMedian(values: Float64Array, count: number): number {

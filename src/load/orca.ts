@@ -4,28 +4,28 @@ import type { LoadReport } from '../endpoint/outcome.js';
 export const loadReportHeader = 'endpoint-load-metrics';
 
 /**
- * Request header, or gRPC metadata, that asks for a report: `TEXT`, `JSON` or `BIN`. vLLM's name and values, and the only such
+ * Request header, or gRPC metadata, that asks for a report: `TEXT`, `JSON` or `BIN`. Name and values are vLLM's, the only such
  * header known to be in use.
  */
 export const loadReportFormatHeader = 'endpoint-load-metrics-format';
 
-/** Where `evenkeel/server` answers a GET that asks for a report with nothing but that; and its gRPC method. */
+/** Where `evenkeel/server` answers probes: the path of a GET, and the gRPC method. */
 export const loadReportPath = '/.well-known/evenkeel-load';
 export const loadReportMethod = '/evenkeel.Load/Report';
 
-/** Named metric of `evenkeel/server`: requests in flight on the whole server, the one that is answered included. */
+/** Named metric of `evenkeel/server`: requests in flight on the whole server, including the one being answered. */
 export const inFlightMetric = 'evenkeel_in_flight';
 
-/** vLLM's name for requests that wait there for their turn. */
+/** vLLM's name for requests waiting for their turn. */
 const waitingMetric = 'num_requests_waiting';
 
-/** The number of requests a server says it has in flight; undefined if it says nothing of that, or nonsense. */
+/** The number of requests a server says it has in flight; undefined if it says nothing or nonsense. */
 export function requestsInFlight({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[inFlightMetric];
   return isMeasure(count) ? count : undefined;
 }
 
-/** The number of requests a server says wait there; undefined as above. */
+/** The number of requests a server says are waiting there; undefined as above. */
 export function requestsWaiting({ namedMetrics }: LoadReport): number | undefined {
   const count: unknown = namedMetrics?.[waitingMetric];
   return isMeasure(count) ? count : undefined;

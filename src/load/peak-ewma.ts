@@ -23,9 +23,9 @@ const UNITS_PER_MS = 100;
 const MAX_UNITS = 2 ** 31 - 1;
 /** Latencies below this are equal; idle endpoints fade to it. In units. */
 const FLOOR = 2;
-/** An endpoint that has never been tried is cheaper than any other, so that its first call can measure it. In units. */
+/** An endpoint that has never been tried is cheapest, so that its first call can measure it. In units. */
 const UNTRIED = 1;
-/** Stands for calls that took no time: 0 means that none has ended. */
+/** Replaces a latency of 0, because 0 means that no call has ended. */
 const MIN_LATENCY_MS = 1e-6;
 
 /**
@@ -33,9 +33,9 @@ const MIN_LATENCY_MS = 1e-6;
  * gradually, so an endpoint is avoided quickly and trusted again slowly. Without news the estimate fades, so that every
  * endpoint is tried again.
  *
- * A failure never improves the score, however fast it was: it raises the failure ratio, by which the score is multiplied (as 1
- * / (1 − ratio)², at most × 100). Pushback counts as any failure; `Retry-After` is honored by the stage `pushback`, which also
- * knows when too many endpoints ask. A call its caller abandoned raises the estimate if it lasted longer, and never lowers it.
+ * A failure never improves the score, however fast it was: it raises the failure ratio, and the score is multiplied by
+ * 1 / (1 − ratio)², at most by 100. Pushback counts as any failure; the stage `pushback` honors `Retry-After`, because it also
+ * knows when too many endpoints ask. A call the caller abandoned raises the estimate if it lasted longer, and never lowers it.
  * An endpoint that has never answered gets one call at a time: it is the cheapest while idle and costs `initialMs` per call
  * while busy.
  * Source: the Peak EWMA of Finagle.
@@ -50,7 +50,7 @@ export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
 };
 
 // Offsets in an endpoint's cell.
-/** Duration of a call, in ms; 0 = none has ended. */
+/** Estimated duration of a call, in ms; 0 = none has ended. */
 const LATENCY = 0;
 /** When the latency and the failure ratio were last updated. */
 const UPDATED = 1;
@@ -77,7 +77,7 @@ class PeakEwmaRule implements LoadRule {
     const latencyMs = numbers[at + LATENCY] as number;
     const kept = this.#kept(nowMs - (numbers[at + UPDATED] as number));
     if (latencyMs === 0) {
-      // An endpoint that was tried without a response is no longer the cheapest.
+      // An endpoint that was tried without an answer is no longer the cheapest.
       numbers[at + LATENCY] = kind === 'success' ? sampleMs : Math.max(sampleMs, this.#initialMs);
       numbers[at + UPDATED] = nowMs;
     } else if (kind === 'success') {
@@ -110,12 +110,12 @@ class PeakEwmaRule implements LoadRule {
   }
 
   #failed(numbers: Float64Array, at: number, nowMs: number): void {
-    // There was no success since the last update, so what was learned does not fade.
+    // There was no success since the last update, so the latency does not fade.
     numbers[at + UPDATED] = nowMs;
     const before = numbers[at + FAILING] as number;
     const failing = before + (1 - before) * FAILURE_STEP;
     numbers[at + FAILING] = failing;
-    // An endpoint that only fails counts as slow as an unknown one, so that endpoints which all fail look alike.
+    // An endpoint that only fails counts as slow as an untried one, so endpoints that all fail look alike.
     const latencyMs = numbers[at + LATENCY] as number;
     const missingMs = this.#initialMs - latencyMs;
     if (missingMs > 0) numbers[at + LATENCY] = latencyMs + missingMs * FAILURE_STEP * failing * failing;

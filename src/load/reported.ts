@@ -25,30 +25,30 @@ const UNKNOWN_UTILIZATION = 0.5;
 const MIN_UTILIZATION = 0.05;
 /** Values are integers: per mille of utilization. */
 const UNITS = 1_000;
-/** Up to here they are; above they may be boxed. */
+/** Values below this are integers; larger ones may be boxed. */
 const MAX_WHOLE = 2 ** 31;
 /** Large enough for any metric, small enough to compute with. */
 const MAX_COST = 1e300;
 /**
- * How far from the median a report may be. An endpoint that claims to be idle (by mistake or on purpose) must not attract all
- * calls: from a client that makes one call at a time, any endpoint would that costs less than two thirds of the others. A claim
- * to be busy harms only the endpoint itself.
+ * A report counts as at least this share of the median. An endpoint that claims to be idle (by mistake or on purpose) must not
+ * attract all calls: a client that makes one call at a time would send them all to an endpoint that costs less than two thirds
+ * of the others. A claim to be busy harms only the endpoint itself.
  */
 const LEAST_OF_USUAL = 0.7;
 const MOST_OF_USUAL = 10;
-/** The median is that of this many latest reporters. */
+/** The median covers at most this many of the latest reporters. */
 const MAX_REPORTERS = 1_024;
 /** How often the median is updated, in ms; at every new reporter while there are fewer than `FEW`. */
 const SURVEY_MS = 1_000;
 const FEW = 16;
 
 /**
- * The load servers report (ORCA), times calls in flight here: the report covers all clients, the calls react immediately. The
- * application's utilization is used, otherwise the CPU's. With `weightedRoundRobin`, an endpoint's rate is its calls per second
- * divided by its utilization.
+ * The load servers report (ORCA), times calls in flight here: the report covers all clients, the calls react immediately. Uses
+ * the application's utilization, or the CPU's if there is none. With `weightedRoundRobin`, an endpoint's rate is its calls per
+ * second divided by its utilization.
  *
- * A report is only a hint: no endpoint counts as less busy than 0.7 times the median of the endpoints, at most as many errors
- * as calls are believed, and values that are not finite are dropped. An endpoint without a report counts as the median. Reports
+ * A report is only a hint: no endpoint counts as less busy than 0.7 times the median of the endpoints, errors count up to the
+ * number of calls, and values that are not finite are ignored. An endpoint without a report counts as the median. Reports
  * arrive with outcomes; `parseLoadReport` reads the header.
  * Source: gRFC A58 (weighted_round_robin), its defaults included; ORCA (xds.data.orca.v3).
  */
@@ -64,7 +64,7 @@ export const reported = (options: ReportedOptions = {}): (() => Load) => {
   return () => new RuledLoad(rule, cells.take());
 };
 
-// The numbers of one endpoint, by their place in its cell.
+// Offsets in an endpoint's cell.
 const UTILIZATION = 0;
 /** Until when the last report is valid; 0 = there was none. */
 const VALID_UNTIL = 1;
@@ -92,7 +92,7 @@ class ReportedRule implements LoadRule {
   #least = UNKNOWN_UTILIZATION * LEAST_OF_USUAL;
   #most = Number.POSITIVE_INFINITY;
   readonly #reporters: Cell[] = [];
-  /** The position in `#reporters` that the next new reporter takes once all are taken. */
+  /** The position in `#reporters` that the next new reporter takes once the list is full. */
   #oldest = 0;
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -111,7 +111,7 @@ class ReportedRule implements LoadRule {
     const isValid = nowMs < (numbers[at + VALID_UNTIL] as number);
     const utilization = isValid ? (numbers[at + UTILIZATION] as number) : this.#usual;
     const cost = Math.min(Math.max(utilization, this.#least), this.#most) * UNITS * (inFlight + 1);
-    // A metric in bytes, say, may not fit: truncated to 32 bits it could become the smallest.
+    // A metric in bytes, say, may not fit: truncated to 32 bits, it could become the smallest value.
     return cost < MAX_WHOLE ? cost | 0 : Math.min(cost, MAX_COST);
   }
 
@@ -137,7 +137,7 @@ class ReportedRule implements LoadRule {
     if (nowMs - this.#surveyedAtMs >= SURVEY_MS || (isNew && this.#reporters.length < FEW)) this.#survey(nowMs);
   }
 
-  /** Its reported utilization; undefined if there is none. */
+  /** Its reported utilization; undefined if it reports none. */
   #said(report: LoadReport): number | undefined {
     const said: unknown =
       this.#metric === undefined
@@ -158,7 +158,7 @@ class ReportedRule implements LoadRule {
     numbers[at + PLACE] = place + 1;
   }
 
-  /** Each endpoint counts once, however many reports it sends. */
+  /** Each endpoint counts once, no matter how many reports it sends. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
     const said: number[] = [];
@@ -171,7 +171,7 @@ class ReportedRule implements LoadRule {
     const median = said.sort((a, b) => a - b)[said.length >> 1] as number;
     this.#usual = isKnown ? Math.max(median, MIN_UTILIZATION) : UNKNOWN_UTILIZATION;
     this.#least = this.#usual * LEAST_OF_USUAL;
-    // A metric's unit is unknown until several have reported.
+    // A metric's unit is unknown until several endpoints have reported.
     this.#most = isKnown ? this.#usual * MOST_OF_USUAL : Number.POSITIVE_INFINITY;
   }
 }

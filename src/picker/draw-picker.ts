@@ -7,28 +7,28 @@ import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /**
- * Maximum draws with unequal weights: a drawn idle endpoint of small weight beats a busy one of large weight, and with every
- * further draw more often than its share.
+ * Maximum draws with unequal weights. An idle endpoint with a small weight beats a busy one with a large weight, and each
+ * further draw lets it win more than its share.
  */
 export const MAX_WEIGHTED_CHOICES: number = 3;
-/** And with equal ones. */
+/** Maximum draws with equal weights. */
 const MAX_CHOICES = 16;
 /** Extra draws to replace endpoints that cannot take the call. */
 const SPARE_DRAWS = 4;
 
 /**
- * Draws a few subchannels at random and takes the cheapest of them; the first drawn among equals. O(1) per pick.
+ * Draws a few subchannels at random and takes the cheapest; on a tie, the first one drawn. O(1) per pick.
  *
- * Equal weights: each draw differs from the best so far. Unequal weights: draws are by weight and may repeat, so an
- * endpoint is among the candidates at most two or three times as often as its share says, however few there are; with
- * nothing in flight the first draw wins and shares are the weights.
+ * Equal weights: each draw differs from the best so far. Unequal weights: draws are by weight and may repeat, so even in a
+ * small set an endpoint is a candidate at most two or three times as often as its share. With nothing in flight the first
+ * draw wins, so shares follow the weights.
  */
 export class DrawPicker<C> implements Picker<C> {
   readonly comparesLoad: boolean = true;
   readonly #rule: CostRule;
   readonly #set: PickSet<C>;
   readonly #random: Random32;
-  /** Undefined: as many as the load wants. */
+  /** Undefined: the load's own number. */
   readonly #choices: number | undefined;
   readonly #mostChoices: number;
   readonly #weighted: WeightedDraw | undefined;
@@ -91,7 +91,7 @@ export class DrawPicker<C> implements Picker<C> {
         bestCost = value;
       }
     }
-    // A new random start: continuing from a draw would double its neighbor's share.
+    // Start at a new random index: continuing from a draw would double its neighbor's share.
     return best ?? firstFitting(this.#set, request, random.index(length));
   }
 }

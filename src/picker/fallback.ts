@@ -3,8 +3,8 @@ import type { PickRequest, PickSet } from './picker.js';
 import { fits } from './picker.js';
 
 /**
- * The fallback of every picker when its own choice cannot take the call: from index `from` on, the first subchannel with
- * capacity that is not avoided, otherwise the first with capacity, otherwise undefined. O(n), rarely used.
+ * What every picker falls back to when its choice cannot take the call: searching from index `from`, the first subchannel
+ * with capacity that is not avoided, otherwise the first with capacity, otherwise undefined. O(n), rarely used.
  */
 export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: number): Subchannel<C> | undefined {
   const { subchannels } = set;
@@ -19,8 +19,8 @@ export function firstFitting<C>(set: PickSet<C>, request: PickRequest<C>, from: 
 }
 
 /**
- * The same for pickers that keep an order: the index of the smallest key (turn, cost) among those with capacity that are not
- * avoided, otherwise among those with capacity; -1 = none. O(n).
+ * The same for pickers that keep an order: the index of the smallest key (turn, cost) among subchannels with capacity that
+ * are not avoided, otherwise among all with capacity; -1 = none. O(n).
  */
 export function leastFitting<C>(set: PickSet<C>, keys: Float64Array, request: PickRequest<C>): number {
   const { subchannels } = set;

@@ -11,42 +11,42 @@ import { Ring } from './ring.js';
 /** Options of `hash`. */
 export interface HashOptions {
   /**
-   * - `auto`: rendezvous to 16 endpoints, Maglev above. A Service that grows past 16 moves nearly all its keys once.
-   * - `maglev`: Maglev always: no such border, at the price of a few more keys moved when a small set changes.
+   * - `auto`: rendezvous up to 16 endpoints, Maglev above. When a Service grows past 16, nearly all its keys move once.
+   * - `maglev`: always Maglev: no such jump, but a few more keys move when a small set changes.
    * - `ring`: a ring of 160 points per endpoint.
    * @defaultValue 'auto'
    */
   readonly method?: 'auto' | 'maglev' | 'ring' | undefined;
   /**
    * How many times its fair share of the calls in flight an endpoint may have before calls go to the next one, at least 1.05;
-   * Infinity = no limit. Calls of this process count, and while servers report what they have in flight, those of all clients.
+   * Infinity = no limit. Counts the calls of this process, and those of all clients while servers report them.
    * @defaultValue Infinity
    */
   readonly maxLoadRatio?: number | undefined;
   /**
-   * With a `maxLoadRatio`: an endpoint with fewer calls in flight than this takes the calls of its keys in any case. With few calls,
-   * chance alone makes one have twice as many as another. @defaultValue 1
+   * With a `maxLoadRatio`: an endpoint with fewer calls in flight than this always takes the calls of its keys. With few calls,
+   * chance alone gives one endpoint twice as many as another. @defaultValue 1
    */
   readonly minInFlight?: number | undefined;
-  /** Picks for calls without a key. @defaultValue p2c() */
+  /** The picker for calls without a key. @defaultValue p2c() */
   readonly withoutKey?: PickerFactory | undefined;
 }
 
-/** Up to this many endpoints a score per endpoint is about as fast as a table, and moves the fewest keys. */
+/** Up to this many endpoints, scoring each one is about as fast as a table and moves the fewest keys. */
 const RENDEZVOUS_UP_TO = 16;
-/** How many table entries are tried for an endpoint that can take the call, before all are checked. */
+/** How many table entries to try for an endpoint that can take the call, before checking all endpoints. */
 const MAX_WALK = 64;
-/** The reports of more endpoints than this are added up at most this often, in ms. */
+/** With more endpoints than this, their reports are summed at most once per this many ms. */
 const MANY = 64;
 const ADD_MS = 10;
 
 /**
  * Calls with the same key go to the same endpoint (IPVS: sh, dh; mh is Maglev): for caches or state in the pods. When an
- * endpoint is added or removed about 1 / n of the keys move. Keys are mapped over all endpoints with weight, ready or not, and
- * a call continues from one that cannot take it, so a reconnect moves no key permanently. Endpoints are identified by address
- * and port, so that processes which find them in different ways agree.
+ * endpoint is added or removed about 1 / n of the keys move. Keys map to all endpoints with weight, ready or not, and a call
+ * moves on from an endpoint that cannot take it, so a reconnect moves no key permanently. Endpoints are identified by address
+ * and port, so processes that discover them in different ways agree.
  *
- * With `maxLoadRatio` a key with too much load spills over to the next endpoints in its own order.
+ * With `maxLoadRatio` an overloaded key spills over to the next endpoints in that key's order.
  * Sources: Thaler, Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM ToN 6(1), 1998 (rendezvous);
  * Schindelhauer, Schomaker, Weighted Distributed Hash Tables, SPAA 2005 (its weights); Eisenbud et al., NSDI 2016 (Maglev);
  * Mirrokni et al., Consistent Hashing with Bounded Loads, SODA 2018.
@@ -69,7 +69,7 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
   return (set, previous, context) => new HashPicker(set, previous, context, method, bound, withoutKey);
 };
 
-/** Maps a hash to places, and places to indexes of `all`. */
+/** Maps a hash to a place, and a place to an index of `all`. */
 interface Mapping {
   readonly names: readonly string[];
   readonly weights: readonly number[];
@@ -87,14 +87,14 @@ class HashPicker<C> implements Picker<C> {
   readonly #minInFlight: number;
   /** For calls without a key. */
   readonly #withoutKey: Picker<C>;
-  /** With a bound: each endpoint's share of the weight that is ready, who they are, and their calls in flight. */
+  /** With a bound: each endpoint's share of the ready weight, its index, and its calls in flight. */
   readonly #shares: Float64Array | undefined;
   readonly #members: ReadonlySet<Subchannel<C>> | undefined;
   #inFlight = 0;
-  /** While servers report what they have in flight: of all clients and endpoints, this call included. Otherwise 0. */
+  /** While servers report calls in flight: the total over all clients and endpoints, including this call. Otherwise 0. */
   #reported = 0;
   #reportedAtMs = Number.NEGATIVE_INFINITY;
-  /** With a bound: picked last and not yet counted, and how many calls it had begun: whether this one begins is seen only later. */
+  /** With a bound: the last pick, not yet counted, and its number of started calls then. Whether it starts is known only later. */
   #picked: Subchannel<C> | undefined;
   #startedBefore = 0;
 
@@ -114,7 +114,7 @@ class HashPicker<C> implements Picker<C> {
     this.#minInFlight = minInFlight;
     if (maxLoadRatio === Number.POSITIVE_INFINITY) return;
     const { all, allWeights } = set;
-    // Of those that can take calls: shares of all would leave a part of the calls without a place within the bound.
+    // Only ready endpoints: with shares of all, some calls would find no endpoint within the bound.
     const total = set.weights.reduce((sum, weight) => sum + weight, 0);
     this.#shares = Float64Array.from(allWeights, (weight) => weight / total);
     this.#members = new Set(all);
@@ -139,7 +139,7 @@ class HashPicker<C> implements Picker<C> {
     this.#withoutKey.ended?.(subchannel);
   }
 
-  /** Counts the last pick, if its call began. */
+  /** Counts the last pick, if its call started. */
   #settle(): void {
     const picked = this.#picked;
     if (picked === undefined) return;
@@ -163,8 +163,8 @@ class HashPicker<C> implements Picker<C> {
   }
 
   /**
-   * Rendezvous: the highest score of those that can take the call. O(n). With unequal weights scores are −weight / ln of
-   * themselves, which gives shares by weight and, with equal ones, the same order: keys move only as weights do.
+   * Rendezvous: the highest score among endpoints that can take the call. O(n). With unequal weights a score s becomes
+   * −weight / ln(s), which gives shares by weight. Equal weights keep the same order, so keys move only as weights change.
    */
   #scored(request: PickRequest<C>, hashed: number): Subchannel<C> | undefined {
     const { all } = this.#set;
@@ -186,20 +186,20 @@ class HashPicker<C> implements Picker<C> {
     const subchannel = this.#set.all[index] as Subchannel<C>;
     if (!fits(subchannel, request)) return false;
     if (this.#shares === undefined) return true;
-    // Its share of all calls including this one, rounded up: no endpoint is refused its first call.
+    // Its share of all calls including this one, rounded up, so every endpoint may take a first call.
     const share = this.#maxLoadRatio * (this.#shares[index] as number);
     const least = this.#minInFlight;
     if (this.#reported === 0) return subchannel.inFlight < Math.max(least, Math.ceil(share * (this.#inFlight + 1)));
     return callsThere(subchannel, request.nowMs) <= Math.max(least, Math.ceil(share * this.#reported));
   }
 
-  /** Of many endpoints only now and then: it asks each. */
+  /** Reads every endpoint, so with many endpoints it runs only now and then. */
   #addReports(nowMs: number): void {
     const { subchannels } = this.#set;
     if (subchannels.length > MANY && nowMs - this.#reportedAtMs < ADD_MS) return;
     this.#reportedAtMs = nowMs;
     this.#reported = 0;
-    // What one more call adds is known only while there are reports.
+    // `unit` is 0 without reports.
     if (subchannels.length === 0 || (subchannels[0] as Subchannel<C>).unit === 0) return;
     let sum = 1;
     for (let index = 0; index < subchannels.length; index++)
@@ -208,14 +208,14 @@ class HashPicker<C> implements Picker<C> {
   }
 }
 
-/** Calls in flight on an endpoint, of all clients, and one more; its latency and failures make no difference. */
+/** Calls in flight on an endpoint from all clients, plus one. Its latency and failures make no difference. */
 function callsThere<C>(subchannel: Subchannel<C>, nowMs: number): number {
   return subchannel.cost(nowMs) / (subchannel.unit || 1);
 }
 
 /**
- * Normalizes what users' functions return: a number becomes its digits; '', null and anything else that is not a key become
- * none.
+ * Normalizes what users' functions return: a number becomes its digits; '', null and anything else that is not a key mean no
+ * key.
  */
 function keyOf(key: unknown): string | undefined {
   if (typeof key === 'string') return key === '' ? undefined : key;
@@ -223,7 +223,7 @@ function keyOf(key: unknown): string | undefined {
   return undefined;
 }
 
-/** The mapping over a set's endpoints: that of `before` if they and their weights are the same. */
+/** The mapping for a set's endpoints; reuses `before` if endpoints and weights are the same. */
 function mappingOf<C>(
   set: PickSet<C>,
   method: NonNullable<HashOptions['method']>,

@@ -6,9 +6,9 @@ import { IndexHeap } from './index-heap.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
-/** After how much virtual time the turn of an endpoint at the top is brought up to date. */
+/** How far behind, in virtual time, the endpoint at the top may be before its turn is updated. */
 const STALE_AFTER = 1;
-/** How many calls a turn is worth: half a one by `share`; by the other rules it only breaks ties. */
+/** How many calls a turn is worth with `share`. With the other rules a turn only breaks ties. */
 const TURN_IN_SHARES = 0.5;
 const TURN_AS_TIE = 1e-6;
 /** Puts idle endpoints before all others. */
@@ -18,24 +18,24 @@ const IDLE_FIRST = -1e13;
  * Keeps subchannels ordered by load and takes the least loaded: exact, and O(log n) per pick and per end. Only for
  * loads that do not change with time alone.
  *
- * Keys are costs plus a part of the virtual time of the next turn, so they need no touch while nothing happens to an
- * endpoint. A turn long overdue would make its endpoint look less loaded than it is; it is brought up to date when it
- * reaches the top, so turns never outweigh a call. Each endpoint needs that at most once per round, which is one update
- * per pick.
+ * A key is the cost plus a fraction of the virtual time of the next turn, so it stays valid while nothing happens to the
+ * endpoint. A turn long overdue would make an endpoint look less loaded than it is, so it is updated when the endpoint
+ * reaches the top; turns therefore never outweigh a call. Each endpoint needs that at most once per round: one update per
+ * pick.
  */
 export class HeapPicker<C> implements Picker<C> {
   readonly comparesLoad: boolean = true;
   readonly set: PickSet<C>;
   readonly time: VirtualTime;
   readonly #rule: CostRule;
-  /** The heap's. */
+  /** Owned by the heap. */
   readonly #keys: Float64Array;
-  /** Calls in flight each key was made from. */
+  /** The calls in flight each key was computed from. */
   readonly #counted: Int32Array;
   readonly #heap: IndexHeap;
-  /** The cost of a call on an idle endpoint: what virtual time, counted in calls, is scaled by. */
+  /** The cost of a call on an idle endpoint. Converts virtual time, counted in calls, to a cost. */
   readonly #unit: number;
-  /** Picked, and not yet put in order: its call begins only after `pick` returned. -1: none. */
+  /** The last pick, not yet reordered because its call starts only after `pick` returns. -1: none. */
   #picked = -1;
 
   constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
@@ -93,7 +93,7 @@ export class HeapPicker<C> implements Picker<C> {
     this.#heap.moved(picked);
   }
 
-  /** Writes the key of `index` anew. */
+  /** Recomputes the key of `index`. */
   #rekey(index: number): void {
     const { load, inFlight } = this.set.subchannels[index] as Subchannel<C>;
     this.#counted[index] = inFlight;

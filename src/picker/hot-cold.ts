@@ -11,7 +11,7 @@ import { WeightedDraw } from './weighted-draw.js';
 export interface HotColdOptions {
   /** How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. @defaultValue 5 */
   readonly choices?: number | undefined;
-  /** The quantile of calls in flight, as seen on draws, up to which a subchannel counts as cold, 0 to 1. @defaultValue 0.8 */
+  /** Up to this quantile of the calls in flight seen in draws, a subchannel is cold, 0 to 1. @defaultValue 0.8 */
   readonly quantile?: number | undefined;
 }
 
@@ -19,12 +19,12 @@ export interface HotColdOptions {
 const STEP = 0.05;
 
 /**
- * Draws a few subchannels. Those with more calls in flight per weight than most are hot; of the cold ones it takes the
- * one with the least load, of hot ones only the one with the fewest calls. Meant for loads that measure latency
- * (`peakEwma`): latency decides only among those that are not busy, and since load grows with every call in flight, one
- * good measurement cannot draw everybody. O(1) per pick.
+ * Draws a few subchannels. Those with more calls in flight per weight than most are hot. It takes the cold one with the
+ * least load; if all are hot, the one with the fewest calls. Meant for loads that measure latency (`peakEwma`): latency
+ * decides only between subchannels that are not busy, and since load grows with every call in flight, one good measurement
+ * cannot attract all calls. O(1) per pick.
  * Source: the hot-cold lexicographic rule of Prequal (Wydrowski et al., Load is not what you should balance, NSDI 2024),
- * here over what this process counts itself instead of probes.
+ * with this process's own counts instead of probes.
  */
 export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   checkKeys('hotCold', options, ['choices', 'quantile']);
@@ -41,7 +41,7 @@ class HotColdPicker<C> implements Picker<C> {
   readonly #quantile: number;
   readonly #weighted: WeightedDraw | undefined;
   readonly #steps: Float64Array;
-  /** Calls in flight per weight above which a subchannel is hot: follows the quantile of what draws show. */
+  /** Calls in flight per weight above which a subchannel is hot. Follows the quantile of the draws. */
   #bound = 0;
 
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, choices: number, quantile: number, rng: Rng) {
@@ -71,7 +71,7 @@ class HotColdPicker<C> implements Picker<C> {
     const down = up - STEP;
     for (let draw = 0; draw < this.#choices; draw++) {
       let index: number;
-      // Equal weights: another than the best so far; unequal ones: by weight, repeats allowed, as in `DrawPicker`.
+      // As in `DrawPicker`. Equal weights: never the best so far; unequal weights: by weight, and draws may repeat.
       if (this.#weighted !== undefined) index = this.#weighted.draw(random);
       else index = bestIndex === -1 || length < 2 ? random.index(length) : random.otherIndex(length, bestIndex);
       const subchannel = subchannels[index] as Subchannel<C>;
@@ -79,11 +79,11 @@ class HotColdPicker<C> implements Picker<C> {
       const { inFlight } = subchannel;
       const calls = inFlight * (steps[index] as number);
       const hot = calls > bound;
-      // Up where more than its share of draws is hot, else down: a stochastic approximation of the quantile.
+      // Up after a hot draw, down after a cold one: a stochastic approximation of the quantile.
       bound += hot ? up : down;
       if (bound < 0) bound = 0;
       if (hot && !bestHot) continue;
-      // Cold: load with the call to come. Hot: calls, so that a quick but crowded endpoint gets no more.
+      // Cold: load including the next call. Hot: calls, so that a fast but busy endpoint gets no more.
       let cost = calls;
       if (!hot) cost = (subchannel.cost(nowMs) * (calls + 1)) / (inFlight + 1);
       if (best !== undefined && hot === bestHot && cost >= bestCost) continue;

@@ -1,6 +1,7 @@
 /**
- * A binary heap over the indexes 0 … n − 1, the smallest key on top. Keys live in a typed array and are changed there:
- * a number handed over would be boxed. Where an index stands is kept, so any key can change in O(log n).
+ * A binary heap over the indexes 0 … n − 1, the smallest key on top. Callers change keys in the typed array, because a
+ * number passed as an argument would be boxed. The heap tracks the position of each index, so any key can change in
+ * O(log n).
  */
 export class IndexHeap {
   /** One per index. After changing one, call `moved`. */
@@ -9,7 +10,7 @@ export class IndexHeap {
   readonly #indexAt: Uint32Array;
   readonly #placeOf: Uint32Array;
 
-  /** @param keys Taken over, not copied. O(n). */
+  /** @param keys Used as is, not copied. O(n). */
   constructor(keys: Float64Array) {
     this.keys = keys;
     this.#indexAt = Uint32Array.from(keys, (_, index) => index);

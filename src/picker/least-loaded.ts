@@ -5,22 +5,22 @@ import { HeapPicker } from './heap-picker.js';
 import type { PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
 
-/** Up to this many endpoints loads that decay with time are looked at one by one; beyond, `CHOICES` are drawn. */
+/** Loads that decay with time are scanned one by one up to this many endpoints; beyond, `CHOICES` are drawn. */
 const SCAN_UP_TO = 64;
 const CHOICES = 8;
 
 /**
  * The least loaded of all, per weight (IPVS: lc, wlc). O(log n) for loads that change only with calls, such as
- * `inFlight`. For loads that decay with time it looks at all of up to 64 endpoints and at 8 random ones beyond.
+ * `inFlight`. For loads that decay with time it compares all endpoints up to 64, and 8 random ones beyond.
  *
- * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good and
- * they do not all find the same endpoint least loaded.
+ * Best where one client sends most of the load. With many clients that see only their own calls, `p2c` is as good, and
+ * they do not all choose the same endpoint.
  */
 export const leastLoaded = (...none: []): PickerFactory => leastBy('share', 'leastLoaded', none);
 
 /**
- * The endpoint that would finish the call first if weight were speed: the least (load, with the call to come) / weight
- * (IPVS: sed). An idle client uses the heaviest endpoints only. O(log n), as `leastLoaded`.
+ * The endpoint that would finish the call first if weight were speed: the least (load including the next call) / weight
+ * (IPVS: sed). An idle client uses only the heaviest endpoints. O(log n), as `leastLoaded`.
  */
 export const shortestExpectedDelay = (...none: []): PickerFactory => leastBy('delay', 'shortestExpectedDelay', none);
 

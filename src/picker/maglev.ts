@@ -4,9 +4,9 @@ import { hash32 } from '../runtime/hash.js';
 const SIZE = 65_537;
 
 /**
- * A Maglev hash table: every endpoint walks the table in an order of its own and takes free places in turn, as often
- * as its weight says. Looking up is one array access; shares are within one place in 65,537 of the weights. When one of
- * n endpoints goes, about 1 / n of the keys move, and few others. Filling takes about 3 ms.
+ * A Maglev hash table: endpoints take turns, as often as their weights say, and each takes the next free place in its own
+ * order. A look-up is one array access; shares are within one place in 65,537 of the weights. When one of n endpoints
+ * leaves, its 1 / n of the keys move, and few others. Filling the table takes about 3 ms.
  * Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer, NSDI 2016, section 3.4.
  */
 export class MaglevTable {
@@ -20,11 +20,11 @@ export class MaglevTable {
     const places = new Int32Array(SIZE).fill(-1);
     const position = new Uint32Array(length);
     const skip = new Uint32Array(length);
-    // In each round an endpoint of the largest weight takes a place, one of a tenth of that in every tenth round.
+    // An endpoint with the largest weight takes a place in every round, one with a tenth of it in every tenth round.
     const largest = weights.reduce((most, weight) => Math.max(most, weight), 0);
     const share = new Float64Array(length);
     const taken = new Uint32Array(length);
-    // Each stands in the list of the round it is due in next: rounds cost nothing for those who sit them out.
+    // Each endpoint is in the list of the round in which it is next due, so a round costs nothing for the others.
     const first = new Int32Array(SIZE + 1).fill(-1);
     const last = new Int32Array(SIZE + 1);
     const following = new Int32Array(length);
@@ -49,7 +49,7 @@ export class MaglevTable {
       position[index] = place;
       const count = (taken[index] as number) + 1;
       taken[index] = count;
-      // There are fewer rounds than places: nobody comes to the last list.
+      // There are fewer rounds than places, so the last list is never reached.
       const due = Math.min(SIZE, Math.ceil(count / (share[index] as number)));
       following[index] = -1;
       if (first[due] === -1) first[due] = index;

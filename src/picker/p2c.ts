@@ -6,8 +6,8 @@ import { ScanPicker } from './scan-picker.js';
 /** Options of `p2c`. */
 export interface P2cOptions {
   /**
-   * How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. Without it 8 with `relativeLatency` while
-   * servers report their load, and 12 while they are asked for it too, and the last 16 that answered. @defaultValue 3
+   * How many subchannels are drawn per call, 2 to 16; at most 3 where weights differ. If not set, `relativeLatency` raises it to
+   * 8 while servers report their load, and to 12, plus the last 16 that answered, while it also probes them. @defaultValue 3
    */
   readonly choices?: number | undefined;
 }
@@ -16,9 +16,9 @@ export interface P2cOptions {
 const SCAN_BELOW = 8;
 
 /**
- * Power of two choices, with one more: draws three distinct subchannels and takes the one with the least load per weight; below
- * 8 endpoints it looks at all. O(1) per pick. The fullest server stays about ln ln n above the mean, with no coordination between
- * clients. The default picker.
+ * Power of two choices, plus one: draws three distinct subchannels and takes the one with the least load per weight; with fewer
+ * than 8 endpoints it compares all. O(1) per pick. The fullest server stays about ln ln n above the mean, without coordination
+ * between clients. The default picker.
  * Source: Mitzenmacher, The Power of Two Choices in Randomized Load Balancing, IEEE TPDS 12(10), 2001.
  */
 export const p2c = (options: P2cOptions = {}): PickerFactory => {

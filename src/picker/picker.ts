@@ -11,26 +11,26 @@ export interface Picker<C> {
    * it returns one of them. `undefined`: none can take it now. The caller starts the call or drops the pick.
    */
   pick(request: PickRequest<C>): Subchannel<C> | undefined;
-  /** Whether it compares endpoints by `Subchannel.cost`. Only then are they asked how busy they are. @defaultValue false */
+  /** Whether it compares endpoints by `Subchannel.cost`. Endpoints are probed only if it does. @defaultValue false */
   readonly comparesLoad?: boolean;
   /** A call on `subchannel` ended: for pickers that keep an order. */
   ended?(subchannel: Subchannel<C>): void;
 }
 
-/** The input of a pick. ONE object, reused by the balancer: a picker must not keep it. */
+/** The input of a pick. The balancer reuses ONE object: a picker must not keep it. */
 export interface PickRequest<C> {
   nowMs: number;
   /** What hash pickers hash; undefined = no affinity. */
   key: string | undefined;
   /** Subchannels that failed this call before. */
   avoid: ReadonlySet<Subchannel<C>> | undefined;
-  /** Some of the set that said lately how busy they are, because they were asked: worth comparing, besides those drawn. */
+  /** Subchannels of the set that recently answered a probe: worth comparing, in addition to those drawn. */
   informed?: readonly Subchannel<C>[] | undefined;
 }
 
 /**
- * A request to reuse. Its time begins as no number at all: V8 then keeps a pointer to the clock's number in it and hands
- * that on, where a field of numbers would be boxed anew for every load that is asked.
+ * A request to reuse. Its time starts as a value that is not a number: V8 then stores a pointer to the clock's number and
+ * passes that on. A field that always held a number would be boxed again for every load that reads it.
  */
 export function createPickRequest<C>(): PickRequest<C> {
   const request = { nowMs: undefined as unknown as number, key: undefined, avoid: undefined, informed: undefined };
@@ -54,10 +54,10 @@ export interface PickerContext {
   readonly rng: Rng;
 }
 
-/** A picker as an option. `previous` is the one being replaced, of any kind, so that a cursor can be continued. */
+/** A picker as an option. `previous` is the picker being replaced, of any kind, so that a cursor can carry on. */
 export type PickerFactory = <C>(set: PickSet<C>, previous: Picker<C> | undefined, context: PickerContext) => Picker<C>;
 
-/** True if `subchannel` can take one more call that does not avoid it. */
+/** Whether `subchannel` can take one more call and `request` does not avoid it. */
 export function fits<C>(subchannel: Subchannel<C>, request: PickRequest<C>): boolean {
   return subchannel.hasRoom && (request.avoid === undefined || !request.avoid.has(subchannel));
 }

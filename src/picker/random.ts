@@ -29,7 +29,7 @@ class RandomPicker<C> implements Picker<C> {
     const index =
       this.#weighted === undefined ? this.#random.index(subchannels.length) : this.#weighted.draw(this.#random);
     const subchannel = subchannels[index] as Subchannel<C>;
-    // A new random place to search from: walking on from `index` would double its neighbour's share.
+    // Start at a new random index: continuing from `index` would double its neighbor's share.
     return fits(subchannel, request)
       ? subchannel
       : firstFitting(this.#set, request, this.#random.index(subchannels.length));

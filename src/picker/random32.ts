@@ -1,8 +1,8 @@
 import type { Rng } from '../runtime/rng.js';
 
 /**
- * Chance for picks, on whole numbers: an `Rng` returns a fraction, which is boxed wherever the call is not inlined.
- * Seeded from the balancer's own chance, so it is repeatable where that is. Not for secrets.
+ * Random integers for picks: an `Rng` returns a fraction, which is boxed wherever the call is not inlined. Seeded from the
+ * balancer's `Rng`, so it is repeatable if that is. Not for secrets.
  * Source: the splitmix32 finaliser over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014); period 2^32.
  */
 export class Random32 {

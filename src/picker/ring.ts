@@ -2,12 +2,12 @@ import { hash32 } from '../runtime/hash.js';
 
 /** Points on the ring per endpoint of mean weight. */
 const POINTS = 160;
-/** And about this many in total at most: hashing and sorting them takes about 5 ms. */
+/** Maximum points in total, roughly: hashing and sorting them takes about 5 ms. */
 const MAX_POINTS = 65_536;
 
 /**
- * A hash ring: every endpoint has points on it, as many as its weight says; a key belongs to the next point. Shares differ by
- * about 1 / sqrt(160) = 8 %; O(log) per look-up. For agreement with other rings; otherwise Maglev is faster and more even.
+ * A hash ring: an endpoint has points on it in proportion to its weight; a key belongs to the next point. Shares differ by
+ * about 1 / sqrt(160) = 8 %; O(log) per look-up. Use it to agree with other rings; otherwise Maglev is faster and more even.
  * Source: Karger et al., Consistent Hashing and Random Trees, STOC 1997.
  */
 export class Ring {
@@ -59,7 +59,7 @@ export class Ring {
 const RADIX_BITS = 16;
 const RADIX = 2 ** RADIX_BITS;
 
-/** Points in ascending order with their owners; of equal points the first given comes first. A radix sort: O(n). */
+/** Points in ascending order with their owners; stable. A radix sort: O(n). */
 function sortedByPoint(points: Uint32Array, owners: Uint32Array): [Uint32Array, Uint32Array] {
   const { length } = points;
   let from = [points, owners] as [Uint32Array, Uint32Array];

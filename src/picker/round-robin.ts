@@ -6,9 +6,9 @@ import { StridePicker } from './stride-picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
- * One after the other; the most even spread there is when all calls cost the same (IPVS: rr, and wrr with weights).
- * O(1) per pick with equal weights, O(log n) otherwise: calls are then interleaved, never in bursts, and no endpoint
- * is ever more than one call ahead of or behind its share of them.
+ * One after the other: the most even spread when all calls cost the same (IPVS: rr, and wrr with weights). O(1) per pick
+ * with equal weights, O(log n) otherwise; calls are then interleaved, never in bursts, and no endpoint is ever more than
+ * one call ahead of or behind its share.
  */
 export const roundRobin = (...none: []): PickerFactory => {
   checkNoOptions('roundRobin', none);
@@ -24,13 +24,13 @@ class RoundRobinPicker<C> implements Picker<C> {
 
   constructor(set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
     this.#set = set;
-    // Clients that start together must not move in step: the first position is random, later pickers continue.
+    // Clients that start together must not move in step, so the first position is random. Later pickers continue from it.
     if (previous instanceof RoundRobinPicker && previous.#set.subchannels.length > 0) {
       this.#cursor = (previous as RoundRobinPicker<C>).#cursorIn(set.subchannels);
     } else this.#cursor = drawIndex(rng, Math.max(1, set.subchannels.length));
   }
 
-  /** The position of the subchannel that had the last turn; if it left, before the position it would have. */
+  /** The position of the subchannel that had the last turn; if it has left, the position before where it would be. */
   #cursorIn(subchannels: readonly Subchannel<C>[]): number {
     const index = subchannels.indexOf(this.#set.subchannels[this.#cursor] as Subchannel<C>);
     return index === -1 ? Math.max(-1, Math.min(this.#cursor, subchannels.length) - 1) : index;

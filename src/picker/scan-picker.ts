@@ -5,22 +5,21 @@ import type { Picker, PickRequest, PickSet } from './picker.js';
 import { VirtualTime } from './virtual-time.js';
 
 /**
- * Looks at every subchannel and takes the cheapest: exact, and O(n), so for small sets. Between equals the one whose
- * turn it is.
+ * Compares all subchannels and takes the cheapest: exact, but O(n), so for small sets. Turns break ties.
  *
- * By the `share` rule a turn is worth half a call: the cost of an idle endpoint is halved when its turn has come and is
- * full right after a pick. Equal ones alternate by weight, and one twice as slow as the best is left alone while the
- * best is idle.
+ * With the `share` rule a turn is worth half a call: an idle endpoint costs half when its turn has come, and the full cost
+ * right after a pick. Equal endpoints alternate by weight, and one twice as slow as the best gets no calls while the best
+ * is idle.
  */
 export class ScanPicker<C> implements Picker<C> {
   readonly comparesLoad: boolean = true;
   readonly set: PickSet<C>;
   readonly time: VirtualTime;
-  // The rules as one formula.
-  /** What the call to come counts for, per endpoint, and what the wait for its turn counts for. */
+  // The cost rules as one formula.
+  /** How much the next call counts, per endpoint, and how much the wait for its turn counts. */
   readonly #toCome: Float64Array;
   readonly #waiting: number;
-  /** What the cost of an idle endpoint is multiplied by. */
+  /** Factor on the cost of an idle endpoint. */
   readonly #whenIdle: number;
 
   constructor(rule: CostRule, set: PickSet<C>, previous: Picker<C> | undefined, rng: Rng) {
@@ -38,7 +37,7 @@ export class ScanPicker<C> implements Picker<C> {
     const toCome = this.#toCome;
     const waiting = this.#waiting;
     const whenIdle = this.#whenIdle;
-    // Index 0 while there is none: reading a typed array outside its bounds would box what is read from it.
+    // Starts at a valid index: reading a typed array outside its bounds would box the values read from it.
     let best = 0;
     let found = false;
     let bestCost = 0;

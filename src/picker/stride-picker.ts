@@ -15,7 +15,7 @@ export class StridePicker<C> implements Picker<C> {
   readonly #steps: Float64Array;
   readonly #heap: IndexHeap;
 
-  /** `steps`, in virtual time: 1 / weight, unless its owner knows better. It may change them between picks. */
+  /** `steps` in virtual time: 1 / weight by default. The owner may change them between picks. */
   constructor(set: PickSet<C>, time: VirtualTime, steps: Float64Array = time.step) {
     this.set = set;
     this.time = time;
@@ -31,7 +31,7 @@ export class StridePicker<C> implements Picker<C> {
       const subchannel = subchannels[index] as Subchannel<C>;
       if (fits(subchannel, request)) return subchannel;
     }
-    // One whose step is much shorter than the others' may have had all the tries.
+    // An endpoint with a much shorter step than the others may have used up all the tries.
     const index = leastFitting(this.set, this.time.due, request);
     if (index === -1) return undefined;
     this.#take(index);

@@ -2,13 +2,13 @@ import type { Rng } from '../runtime/rng.js';
 import type { Picker, PickSet } from './picker.js';
 
 /**
- * Whose turn it is: what tells apart endpoints that look equally loaded, so that with nothing in flight shares follow
- * the weights. Least-loaded rules without it send every call of an idle client to the heaviest endpoint (cost counts
- * the call to come) or ignore weights (cost counts only what runs).
+ * Whose turn it is. Breaks ties between equally loaded endpoints, so that with nothing in flight shares follow the weights.
+ * Without it, least-loaded rules send every call of an idle client to the heaviest endpoint (if the cost counts the next
+ * call) or ignore weights (if it counts only running calls).
  *
- * Time here is virtual: every pick moves it on by 1 / n, so that one unit is a round. An endpoint that was picked is
- * due again after 1 / (its weight against the mean) units. An endpoint neither saves up turns it did not take nor owes more than
- * one, so a turn only breaks ties; load decides.
+ * Time here is virtual: every pick advances it by 1 / n, so one unit is a round. After a pick an endpoint is due again in
+ * mean weight / weight units. An endpoint neither saves up turns it did not take nor owes more than one, so a turn only
+ * breaks ties; load decides.
  * Source: earliest deadline first over virtual time, as in fair queueing (Demers, Keshav, Shenker, SIGCOMM 1989;
  * Bennett, Zhang, WF2Q+, IEEE/ACM ToN 5(5), 1997).
  */
@@ -17,11 +17,11 @@ export class VirtualTime {
   now = 0;
   /** When each endpoint is due, in virtual time. */
   readonly due: Float64Array;
-  /** 1 / (weight against the mean weight), per endpoint. */
+  /** Mean weight / weight, per endpoint. */
   readonly step: Float64Array;
   readonly #perPick: number;
 
-  /** Newcomers get a random place in the first round: clients that start together must not march in step. */
+  /** New endpoints get a random place in the first round: clients that start together must not move in step. */
   constructor(set: PickSet<unknown>, previous: Picker<unknown> | undefined, rng: Rng) {
     const { subchannels, weights } = set;
     const { length } = subchannels;
@@ -46,13 +46,13 @@ export class VirtualTime {
   take(index: number): void {
     const now = this.now + this.#perPick;
     const due = this.due[index] as number;
-    // Due again one step after this turn was due, but neither in arrears nor further ahead than one step.
+    // Due again one step after this turn was due, but not in the past and at most one step ahead.
     this.due[index] = (due < now ? Math.max(due, now - this.#perPick) : now) + (this.step[index] as number);
     this.now = now;
   }
 }
 
-/** A picker over virtual time; the one that replaces it carries it on. */
+/** A picker that uses virtual time; its replacement carries on from it. */
 export interface TimeKeeper {
   readonly time: VirtualTime;
   readonly set: PickSet<unknown>;

@@ -1,8 +1,8 @@
 import type { Random32 } from './random32.js';
 
 /**
- * Draws an index with probability proportional to its weight, in O(1): a column is drawn, then one of the two
- * indexes that share it.
+ * Draws an index with probability proportional to its weight, in O(1): first a column, then one of the two indexes that
+ * share it.
  * Source: Vose, A Linear Algorithm for Generating Random Numbers with a Given Distribution, IEEE TSE 17(9), 1991.
  */
 export class WeightedDraw {
@@ -29,12 +29,12 @@ export class WeightedDraw {
       this.#share[over] = rest;
       if (rest < 1) small.push(large.pop() as number);
     }
-    // What rounding left over is a full column.
+    // Columns left over by rounding are full.
     for (const index of [...small, ...large]) this.#share[index] = 1;
   }
 
   draw(random: Random32): number {
-    // Two rolls: the fraction one leaves is coarse when there are many columns.
+    // Two random numbers: the fraction left over from one is coarse when there are many columns.
     const column = random.index(this.#share.length);
     return random.share() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
   }

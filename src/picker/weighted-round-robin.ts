@@ -12,19 +12,19 @@ export interface WeightedRoundRobinOptions {
 }
 
 /**
- * A rate is believed to be at most this many times the usual one, and at least this part of it. What a server says of itself
- * may be off, or a lie: one of four that claims anything gets half of the calls. Saying too little harms nobody else.
+ * A rate counts as at most this many times the usual one, and at least the inverse of that. A server's report may be wrong or a
+ * lie: with this bound, one of four servers gets at most half of the calls whatever it claims. Claiming too little harms no
+ * other server.
  */
 const MOST_OF_USUAL = 3;
 const LEAST_OF_USUAL = 1 / 10;
 
 /**
- * Round robin by weight, each weight times the rate its load knows of: how many calls per second the endpoint could
- * bear. Over `reported` loads that is what servers say of themselves; over loads that know no rate it is `roundRobin`.
- * Endpoints of unknown rate count as the median of the others; with fewer than two known, weights alone decide. No rate counts
- * as more than three times the median.
+ * Round robin by weight times rate: the calls per second the endpoint could handle, according to its load. With `reported`
+ * loads the servers say their rates; with loads that know no rate this is `roundRobin`. An unknown rate counts as the median
+ * of the others; with fewer than two known rates, weights alone decide. No rate counts as more than three times the median.
  * Calls are interleaved, never in bursts. O(log n) per pick.
- * Source: gRFC A58 for the rates; the order is that of `StridePicker`.
+ * Source: gRFC A58 for the rates; `StridePicker` for the order.
  */
 export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): PickerFactory => {
   checkKeys('weightedRoundRobin', options, ['updateMs']);
@@ -38,9 +38,9 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
   readonly #updateMs: number;
   /** 1 / (weight × rate). */
   readonly #steps: Float64Array;
-  /** As last read; 0: not known. */
+  /** As last read; 0 = unknown. */
   readonly #rates: Float64Array;
-  /** Those that are known, to be put in order. */
+  /** The known rates, for the median. */
   readonly #known: Float64Array;
   readonly #stride: StridePicker<C>;
   #updatedAtMs = Number.NEGATIVE_INFINITY;
@@ -69,12 +69,12 @@ class WeightedRoundRobinPicker<C> implements Picker<C> {
     let count = 0;
     for (let index = 0; index < subchannels.length; index++) {
       const rate = (subchannels[index] as Subchannel<C>).load.rate?.(nowMs);
-      // Also of loads that were plugged in: one that is no number would spoil the order for good.
+      // Custom loads too: a rate that is not a number would spoil the order permanently.
       const isRate = rate !== undefined && rate > 0 && rate < Number.POSITIVE_INFINITY;
       rates[index] = isRate ? rate : 0;
       if (isRate) known[count++] = rate;
     }
-    // Of an even number the smaller: of two, one that claims much must not say what is usual.
+    // For an even number the smaller of the two middle ones: of two, one that claims much must not set the median.
     const median = known.subarray(0, count).sort()[(count - 1) >> 1] as number;
     for (let index = 0; index < subchannels.length; index++) {
       const rate = rates[index] as number;

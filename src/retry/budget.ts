@@ -24,16 +24,16 @@ export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<R
 
 /** Deposits expire after about this long, in ms. */
 const KEPT_MS = 10_000;
-/** Time alone adds retries for at most this long, in ms: a calm must not save up for a storm. */
+/** Time alone adds retries for at most this long, in ms: a quiet period must not save up for a storm. */
 const SAVED_MS = 2_000;
-/** So many calls are counted without a look at the clock. */
+/** How many calls are counted before looking at the clock. */
 const UNTIMED_CALLS = 128;
 
 /**
- * Limits retries to a share of the traffic: without it, a struggling Service gets several times its load at the worst moment. A
- * token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond`, a retry withdraws one. It holds what ten
- * seconds of recent traffic deposit, and two seconds of `minPerSecond`: enough for all calls of a dying pod, but a calm saves up
- * nothing for a storm.
+ * Limits retries to a share of the traffic: without a budget, a struggling Service gets several times its load at the worst
+ * moment. A token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond` per second, a retry withdraws one. It
+ * holds what ten seconds of recent traffic deposit, plus two seconds of `minPerSecond`: enough for all calls of a dying pod, but a
+ * quiet period saves up nothing for a storm.
  * Source: the retry budgets of Finagle and Tower.
  */
 export class RetryBudget {
@@ -41,12 +41,12 @@ export class RetryBudget {
   readonly #perMs: number;
   readonly #clock: Clock;
   #tokens: number;
-  /** Calls since `#updatedMs`: depositing must be cheap, so it only counts. */
+  /** Calls since `#updatedMs`. Depositing must be cheap, so it only counts. */
   #calls = 0;
   /** Calls before that. */
   #callsBefore = 0;
   #updatedMs: number;
-  /** To know the recent calls: those of this period of `KEPT_MS`, and of the one before it. */
+  /** Recent calls: those of this period of `KEPT_MS` and of the previous one. */
   #spanCalls = 0;
   #spanCallsBefore = 0;
   #spanSinceMs: number;
@@ -66,7 +66,7 @@ export class RetryBudget {
     return this.#callsBefore + this.#calls;
   }
 
-  /** How many retries it would pay for now. */
+  /** How many retries the budget would pay for now. */
   get left(): number {
     this.#settle();
     return Math.floor(this.#tokens);
@@ -74,7 +74,7 @@ export class RetryBudget {
 
   /** A call started. */
   deposit(): void {
-    // Now and then it looks at the clock: of calls counted long ago nobody could say later when they were.
+    // Looks at the clock now and then: later, nobody could tell when these calls were made.
     if (++this.#calls === UNTIMED_CALLS) this.#settle();
   }
 
@@ -86,7 +86,7 @@ export class RetryBudget {
     return true;
   }
 
-  /** The retry paid for last could not be made: returns its token. */
+  /** The last retry paid for could not be made: returns its token. */
   refund(): void {
     this.#tokens++;
   }

@@ -11,27 +11,27 @@ export interface EndedAttempt {
   readonly tried: number;
   /** The HTTP method, if there is one. */
   readonly method?: string | undefined;
-  /** The status of the answer, if it ended with one. */
+  /** The status of the response, if there was one. */
   readonly status?: number | undefined;
-  /** The headers of that answer, by name in lower case. */
+  /** The headers of that response, by lower-case name. */
   readonly header?: ((name: string) => unknown) | undefined;
   /** The error, if there was no response. */
   readonly error?: unknown;
 }
 
-/** The argument of `retry.when`: an attempt that can be repeated, because nothing of it reached the caller. */
+/** The argument of `retry.when`: an attempt that can be repeated, because no part of its response reached the caller. */
 export interface RetryCandidate {
-  /** How it ended; `outcome.retryAfterMs` is the `Retry-After` of the answer. */
+  /** How it ended; `outcome.retryAfterMs` is the response's `Retry-After`. */
   readonly outcome: Outcome;
   /** The number of the attempt, from 1. */
   readonly attempt: number;
-  /** Whether the call may run twice. If not, nothing of it was sent. */
+  /** Whether the call may run twice. If not, no part of it was sent. */
   readonly idempotent: boolean;
   /** The HTTP method; undefined in calls that have none (`balancer.run`). */
   readonly method: string | undefined;
-  /** The status of the answer, 400 or above; undefined if there was none. */
+  /** The status of the response, 400 or above; undefined if there was none. */
   readonly status: number | undefined;
-  /** One header of the answer. */
+  /** A header of the response. */
   header(name: string): string | undefined;
   /** The error; undefined if there was a response. */
   readonly error: unknown;

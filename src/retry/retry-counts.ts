@@ -4,21 +4,21 @@ import type { EndedAttempt } from './ended-attempt.js';
 /** Why an attempt was followed by another: how it failed, or that it was never sent. */
 export type RetryReason = OutcomeCause | 'not-started';
 
-/** Retries and hedges of one balancer. All numbers only grow. */
+/** Retries and hedges of one balancer. The numbers only grow. */
 export interface RetryCounts {
   /** Calls started. */
   readonly calls: number;
-  /** Attempts that another was to follow on another endpoint (`retrying` of `attemptEnded`), by how they ended. */
+  /** Attempts to be followed by one on another endpoint (`retrying` of `attemptEnded`), by how they ended. */
   readonly retries: Readonly<Record<RetryReason, number>>;
-  /** Attempts started beside a slow one. */
+  /** Attempts started in addition to a slow one. */
   readonly hedges: number;
-  /** Those whose response the caller got. */
+  /** Hedges whose response the caller got. */
   readonly hedgesWon: number;
   /** How often the budget did not cover a retry or hedge. */
   readonly overBudget: number;
 }
 
-/** Each costs an addition, and only if a call does not simply succeed. */
+/** Each count costs one addition, and only if a call does not simply succeed. */
 export class RetryCounter {
   readonly retries: Record<RetryReason, number> = {
     'not-started': 0,

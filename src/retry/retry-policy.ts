@@ -13,7 +13,7 @@ import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } fro
  */
 export class RetryPolicy {
   readonly maxAttempts: number;
-  /** Whether a call that may be sent twice is sent again if its connection dies: no option forbids it. */
+  /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
   readonly repeatsLost: boolean;
   readonly #options: ResolvedRetryOptions;
   readonly #budget: RetryBudget;
@@ -21,7 +21,7 @@ export class RetryPolicy {
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
-  /** What was paid for last. */
+  /** What the budget last paid for. */
   #paid: RetryReason | 'hedge' = 'hedge';
 
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
@@ -60,13 +60,13 @@ export class RetryPolicy {
     return tried < this.maxAttempts && this.#pay('hedge');
   }
 
-  /** What was allowed last was not possible, because no other endpoint had capacity: refunds it. */
+  /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds it. */
   refund(): void {
     this.#budget.refund();
     this.#count(this.#paid, -1);
   }
 
-  /** A call moves to another endpoint without having been tried: this is not a retry by the rules, and costs nothing. */
+  /** A call moves to another endpoint without having been tried: not a retry, and free. */
   moved(): void {
     this.#counter.retries['not-started']++;
   }

@@ -8,12 +8,12 @@ export interface Attempt<C> {
 }
 
 /**
- * Where one call was tried. Made at its first failure; pass `avoid` to `pick` or `acquire` for the next attempt, then ask
+ * Where one call was tried. Created at its first failure. Pass `avoid` to `pick` or `acquire` for the next attempt, then ask
  * `allows`: an avoided endpoint is still picked if no other can take the call.
  */
 export class TriedEndpoints<C> {
   readonly #tried = new Set<Subchannel<C>>();
-  /** Endpoints that accepted no connection, each with the handle that was useless. */
+  /** Endpoints that accepted no connection, each with the handle that failed. */
   readonly #refusing = new Map<Subchannel<C>, C>();
   /** Endpoints that refused the call once without processing it. */
   readonly #refused = new Set<Subchannel<C>>();
@@ -24,7 +24,7 @@ export class TriedEndpoints<C> {
     return this.#tried;
   }
 
-  /** An attempt ended this way. */
+  /** Records how an attempt ended. */
   add({ subchannel, handle }: Attempt<C>, outcome: Outcome): void {
     this.#tried.add(subchannel);
     if (outcome.cause === 'connect') this.#refusing.set(subchannel, handle);
@@ -43,8 +43,8 @@ export class TriedEndpoints<C> {
   }
 
   /**
-   * Whether the call may go there. Not if the endpoint itself failed it, and not if no connection could be opened, because it
-   * would fail again immediately. But a reused connection that died says little about its endpoint, and an endpoint that was
+   * Whether the call may go there. Not if the endpoint itself failed it, and not if no connection could be opened, because that
+   * would fail again immediately. A reused connection that died says little about its endpoint, and an endpoint that was
    * reconnected deserves another try.
    */
   allows({ subchannel, handle }: Attempt<C>): boolean {

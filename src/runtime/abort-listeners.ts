@@ -1,9 +1,9 @@
-/** All that wait on a signal, in the order they came, behind the one listener the signal has for them. */
+/** The listeners of each signal in order of registration, and the one listener registered on the signal itself. */
 const waiting = new WeakMap<AbortSignal, { readonly listeners: Set<() => void>; readonly all: () => void }>();
 
 /**
- * Calls `listener` once when `signal` aborts, unless `offAbort` comes before. A signal that lives as long as the process may have
- * thousands of calls wait on it: with a listener for each Node 20 warns of a leak from the eleventh on.
+ * Calls `listener` once when `signal` aborts, unless `offAbort` comes first. Thousands of calls may wait on a signal that lives as
+ * long as the process; with one listener each, Node 20 would warn of a leak from the eleventh on.
  */
 export function onAbort(signal: AbortSignal | undefined, listener: () => void): void {
   if (signal === undefined) return;
@@ -14,7 +14,7 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   }
   const listeners = new Set([listener]);
   const all = (): void => {
-    // A listener that another one takes back is not called any longer.
+    // A listener removed by an earlier one is no longer called.
     for (const listen of listeners) listen();
     waiting.delete(signal);
   };
@@ -22,7 +22,7 @@ export function onAbort(signal: AbortSignal | undefined, listener: () => void): 
   signal.addEventListener('abort', all, { once: true });
 }
 
-/** Takes back `onAbort`. With the last listener nothing is left on the signal. */
+/** Undoes `onAbort`. Removing the last listener leaves nothing on the signal. */
 export function offAbort(signal: AbortSignal | undefined, listener: () => void): void {
   if (signal === undefined) return;
   const present = waiting.get(signal);

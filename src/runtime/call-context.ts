@@ -1,18 +1,18 @@
 import type { Priority } from './priority.js';
 
-/** What the calls made for a request that is being served inherit from it. */
+/** What outgoing calls inherit from the request being served. */
 export interface ServedRequest {
-  /** What is left of the time its caller gave it, in ms, 0 or less when it is over; undefined = no deadline. */
+  /** What is left of the caller's time, in ms; 0 or less if it is over; undefined = no deadline. */
   readonly remainingMs: number | undefined;
-  /** Undefined = it has none. */
+  /** Undefined = none. */
   readonly priority: Priority | undefined;
 }
 
 /**
- * Finds the request that is being served by the code that runs now. `createPod({ context: true }).context` is one, by
+ * Finds the request that the currently running code serves. `createPod({ context: true }).context` is one, based on
  * AsyncLocalStorage; an application that keeps its own context can pass its own.
  */
 export interface CallContext {
-  /** Undefined outside of a request. Called for every call. */
+  /** Undefined outside a request. Called for every call. */
   current(): ServedRequest | undefined;
 }

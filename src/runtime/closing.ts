@@ -12,7 +12,7 @@ export class Closing {
     this.#cut = cut;
   }
 
-  /** `close` was called. */
+  /** `close` has been called. */
   get hasBegun(): boolean {
     return this.#closed !== undefined;
   }

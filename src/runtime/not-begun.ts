@@ -1,18 +1,18 @@
 import { hash32 } from './hash.js';
 
 /**
- * The header of an answer, or the trailer of a gRPC call, that says the server has not begun the request: it may be sent elsewhere,
+ * The response header, or gRPC trailer, that says the server has not begun the request: it may be sent to another endpoint,
  * whatever its method. Its value names the address that says so.
  */
 export const notBegunHeader = 'evenkeel-not-begun';
 
-/** Values that were computed, by address; a server has few. */
+/** Computed values by address; a server has few. */
 const known = new Map<string, string>();
 const MAX_KNOWN = 256;
 
 /**
- * Names an address without showing it. A client compares it with the address it connected to: a gateway that passes on such an
- * answer of a server behind it has begun the request itself, and is not believed.
+ * Names an address without revealing it. A client compares it with the address it connected to: a gateway that passes on such a
+ * response from a server behind it has begun the request itself, and is not believed.
  */
 export function addressMark(address: string, port: number): string {
   const text = `${address.startsWith('::ffff:') ? address.slice(7) : address}|${port}`;

@@ -12,7 +12,7 @@ export interface SharedTimer {
   cancel(): void;
 }
 
-/** This many different delays are exact to the millisecond; further ones are rounded up by at most a sixteenth. */
+/** This many different delays are exact to the millisecond; others are rounded up by at most a sixteenth. */
 const EXACT_DELAYS = 64;
 const STEPS_PER_DOUBLING = 16;
 
@@ -42,7 +42,7 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** The same for delays that are different each time: up to a sixteenth later. They take no exact delay from others. */
+  /** The same for delays that differ each time: up to a sixteenth later. They do not use up exact delays. */
   startAbout(delayMs: number, timed: Timed): SharedTimer {
     const kept = roundUp(delayMs);
     let queue = this.#queues.get(kept);
@@ -50,7 +50,7 @@ export class SharedTimers {
     return queue.add(timed);
   }
 
-  /** How many are running, to detect leaks. Counts them one by one. */
+  /** How many are running, for leak checks. O(n). */
   get running(): number {
     let running = 0;
     for (const queue of this.#queues.values()) running += queue.length;
@@ -63,7 +63,7 @@ export class SharedTimers {
     return queue;
   }
 
-  /** No timer fires any longer. */
+  /** Stops all timers. */
   close(): void {
     for (const queue of this.#queues.values()) queue.close();
     this.#queues.clear();
@@ -75,13 +75,13 @@ function roundUp(delayMs: number): number {
   return Math.ceil(delayMs / step) * step;
 }
 
-/** Timers of one delay in the order they were started, which is the order they are due in: a ring with a head. */
+/** Timers of one delay in the order they were started, which is the order they fire in: a ring with a head. */
 class Queue {
   readonly delayMs: number;
   readonly #clock: Clock;
   readonly #emptied: () => void;
   readonly #head: Entry = new Entry(this, 0, undefined);
-  /** Runs while anything waits, and possibly longer: it is not worth stopping for a queue that is about to fill again. */
+  /** Runs while anything waits, and possibly longer: stopping it is not worthwhile, because the queue soon fills again. */
   #timer: Timer | undefined;
 
   constructor(clock: Clock, delayMs: number, emptied: () => void) {
@@ -136,7 +136,7 @@ class Queue {
 
 class Entry implements SharedTimer {
   readonly dueMs: number;
-  /** Undefined once it is over: keeping the entry must not keep the call. */
+  /** Undefined once it is over, so that keeping the entry does not keep the call. */
   timed: Timed | undefined;
   previous: Entry = this;
   next: Entry = this;

@@ -6,8 +6,8 @@ const TICK_MS = 250;
 const STALLED_MS = 100;
 
 /**
- * Detects stalls of our own event loop (a long computation, a throttled container). Calls that are slow because of a stall say
- * nothing about their endpoints. Checks only while calls are running.
+ * Detects stalls of our own event loop (a long computation, a throttled container). A call that is slow because of a stall says
+ * nothing about its endpoint. Checks only while calls are running.
  */
 export class StallWatch {
   readonly #clock: Clock;
@@ -21,7 +21,7 @@ export class StallWatch {
     this.#clock = clock;
   }
 
-  /** A call begins. */
+  /** A call starts. */
   began(): void {
     this.#running++;
     if (this.#timer === undefined) this.#look();

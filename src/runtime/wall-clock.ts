@@ -1,5 +1,5 @@
 /**
- * The date `delayMs` from now, in ms since 1970, for interfaces that take dates. Decisions of our own go by `Clock`.
+ * The date `delayMs` from now, in ms since 1970, for interfaces that take dates. Our own decisions use `Clock`.
  */
 export function dateIn(delayMs: number): number {
   return Date.now() + delayMs;

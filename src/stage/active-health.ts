@@ -35,8 +35,8 @@ const JITTER_RATIO = 0.2;
 /**
  * Probes every connected endpoint periodically, and marks those that do not respond as suspect. For connections with few calls,
  * where a failure would go unnoticed until the next one; with traffic, `outlierEjection` is faster and knows more. Endpoints
- * without a connection are not probed, because the pool is already trying to connect. Throws EVENKEEL_OPTION. A transport that
- * cannot ping is reported once, and no endpoint is suspect.
+ * without a connection are not probed, because the pool is already trying to connect. If the transport cannot ping, this is
+ * reported once and no endpoint becomes suspect. Throws EVENKEEL_OPTION.
  */
 export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory => {
   checkKeys('activeHealth', options, ['intervalMs', 'timeoutMs', 'unhealthyAfter', 'healthyAfter', 'check']);

@@ -1,30 +1,31 @@
 import { hash32, mix32 } from '../runtime/hash.js';
 
 /**
- * How even whole copies have to be: an endpoint's share of the load is off by about 1 / (endpoints per client × √copies), which must
- * not be more than one in this many.
+ * How even whole copies must be: an endpoint's share of the load deviates by about 1 / (endpoints per client × √copies), which may
+ * be at most one in this many.
  */
 const EVEN_ENOUGH = 50;
-/** How often an endpoint draws a client before it takes the next one that has room. */
+/** How many clients an endpoint draws before it takes the next one that has room. */
 const MAX_DRAWS = 64;
-/** Odd, so that numbers times this are all different: a Weyl sequence. */
+/** Odd, so that multiples of it all differ: a Weyl sequence. */
 const STEP = 0x9e3779b1;
 
 /**
- * Divides endpoints among clients: each client gets the same amount of them, and each endpoint goes to `copies` clients. Everybody
- * who knows the endpoints comes to the same result. Most copies stay where they are when an endpoint comes or goes, or the number of
- * clients changes.
+ * Divides endpoints among clients: each client gets the same amount of endpoints, and each endpoint goes to `copies` clients.
+ * Everyone who knows the endpoints computes the same result. When an endpoint comes or goes, or the number of clients changes, most
+ * copies stay where they are.
  *
- * In turn each endpoint draws clients, always the same ones, until one has room for a copy of it. Where so few copies would be
- * uneven, one that has room for a part takes that part, and the rest goes on: that costs up to one more connection per client.
+ * Endpoints take turns. Each draws clients, always in the same order, until one has room for a copy. If there are so few copies that
+ * whole ones would be uneven, a client with room for only a part takes that part and the rest moves on, which costs up to one more
+ * connection per client.
  *
- * Filling places in turn is Maglev's (Eisenbud et al., NSDI 2016, section 3.4); the draws are those of jump consistent hashing
+ * Taking turns is from Maglev (Eisenbud et al., NSDI 2016, section 3.4); the draws are those of jump consistent hashing
  * (Lamping, Veach, 2014), which moves 1 / n of them to client number n; parts of endpoints are from Finagle's deterministic
  * aperture.
  *
- * @param names Of the endpoints, at least one, in an order that is the same for everybody.
+ * @param names The endpoints' names, at least one, in the same order for everyone.
  * @param copies Below `clients`.
- * @returns The amount of each endpoint that client number `index` gets, by the endpoint's index; above 1 if it got it twice.
+ * @returns How much of each endpoint client number `index` gets, by the endpoint's index; above 1 if it got it twice.
  */
 export function endpointShares(
   names: readonly string[],
@@ -35,13 +36,13 @@ export function endpointShares(
   const { length } = names;
   const total = length * copies;
   const isWhole = (total / clients) * Math.sqrt(copies) >= EVEN_ENOUGH;
-  // In parts of 1 / clients of an endpoint, so that all amounts are whole numbers.
+  // Measured in units of 1 / clients of an endpoint, so that all amounts are integers.
   const copy = isWhole ? 1 : clients;
   const room = new Float64Array(clients).fill(isWhole ? Math.floor(total / clients) : total);
   if (isWhole) for (let client = 0; client < total % clients; client++) room[client] = (room[client] as number) + 1;
   const seeds = names.map((name) => hash32(name, 1));
   const drawn = new Uint32Array(length);
-  /** By endpoint and client: who has a copy of it already. */
+  /** Pairs of endpoint and client that already have a copy. */
   const has = new Set<number>();
   const shares = new Map<number, number>();
   for (let turn = 0; turn < copies; turn++) {
@@ -54,7 +55,7 @@ export function endpointShares(
             client = jump(mix32(seeds[endpoint] as number, Math.imul(drawn[endpoint] as number, STEP)), clients);
           } else client = (client + 1) % clients;
           if (room[client] === 0) continue;
-          // If nobody else has room for it: twice.
+          // Twice only if no other client has room.
           if (tried > MAX_DRAWS + clients || !has.has(endpoint * clients + client)) break;
         }
         has.add(endpoint * clients + client);
@@ -68,7 +69,7 @@ export function endpointShares(
   return shares;
 }
 
-/** A number below `buckets`, evenly; with one more bucket it changes in one of that many cases, to the new one. */
+/** A number below `buckets`, evenly distributed. One more bucket changes it in one of that many cases, to the new bucket. */
 function jump(hash: number, buckets: number): number {
   let state = hash;
   let bucket = 0;

@@ -6,29 +6,29 @@ import type { ClientPlace, PlaceSource } from './client-place.js';
 import { type ThreadChannel, ThreadPlace } from './thread-place.js';
 import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
 
-/** How long an unknown place is waited for, in ms. */
+/** How long to wait for an unknown place, in ms. */
 const UNKNOWN_MS = 5_000;
 
-/** Marks a cluster whose workers are told their places: evenkeel may be loaded several times (by Jest, once per test file). */
+/** Marks a cluster whose primary already tells workers their places: evenkeel may be loaded several times (by Jest, per test file). */
 const answers = Symbol.for('evenkeel.places');
-// A primary that only forks calls nothing of ours, and its workers can learn from nobody else who they are.
+// At import: a primary that only forks calls no function of evenkeel, and its workers have no other way to learn their places.
 if (cluster.isPrimary && isMainThread && typeof cluster.on === 'function' && !(answers in cluster)) {
   Object.defineProperty(cluster, answers, { value: new PrimaryPlaces(cluster, systemClock) });
 }
 
 /**
- * The place of this client, found out: among the pods, the processes PM2 keeps, the workers of a cluster and the threads of a
- * process, as many of these as there are.
+ * Finds this client's place among the pods, the processes PM2 keeps, the workers of a cluster and the threads of a process,
+ * whichever of these exist.
  */
 export class FoundPlace {
   readonly #sources: PlaceSource[] = [];
-  /** Undefined: the place was known at once. */
+  /** Undefined if the place was known immediately. */
   readonly #timer: Timer | undefined;
   #hasWaited = false;
 
   /**
-   * @param pods The place of this pod among all, where that is known.
-   * @param changed The place is another one now.
+   * @param pods The place of this pod among all pods, if known.
+   * @param changed Called when the place changes.
    */
   constructor(service: string, pods: ClientPlace | undefined, clock: Clock, changed: () => void) {
     for (const place of [pods, placeOfPm2(process.env)])
@@ -45,7 +45,7 @@ export class FoundPlace {
     }, UNKNOWN_MS);
   }
 
-  /** Undefined while it is not known. */
+  /** Undefined while unknown. */
   get place(): ClientPlace | undefined {
     let index = 0;
     let count = 1;
@@ -57,7 +57,7 @@ export class FoundPlace {
     return { index, count };
   }
 
-  /** It was waited for, and is not known. */
+  /** The wait for it is over and it is still unknown. */
   get isUnknown(): boolean {
     return this.#hasWaited && this.place === undefined;
   }
@@ -70,12 +70,12 @@ export class FoundPlace {
 
 type Env = Readonly<Record<string, string | undefined>>;
 
-/** Whether the primary of this worker is PM2 itself: it numbers its workers, and answers nobody. */
+/** Whether this worker's primary is PM2 itself, which numbers its workers but never answers them. */
 function isForkedByPm2(env: Env): boolean {
   return env.exec_mode === 'cluster_mode' && placeOfPm2(env) !== undefined;
 }
 
-/** The place of this process among those PM2 keeps of the app; undefined without PM2, or if it does not say. */
+/** The place of this process among those PM2 keeps of the app; undefined without PM2, or if PM2 does not say. */
 export function placeOfPm2({ pm_id: id, NODE_APP_INSTANCE: index, instances: count }: Env): ClientPlace | undefined {
   if (id === undefined || !isWhole(index) || !isWhole(count) || Number(index) >= Number(count)) return undefined;
   return { index: Number(index), count: Number(count) };
@@ -83,7 +83,7 @@ export function placeOfPm2({ pm_id: id, NODE_APP_INSTANCE: index, instances: cou
 
 const isWhole = (text: string | undefined): boolean => text !== undefined && /^\d{1,6}$/.test(text);
 
-/** The ordinal of a pod of a StatefulSet, which its host name ends with. */
+/** The ordinal of a StatefulSet's pod, from the end of its host name. */
 export function ordinalOf(host: string = hostname()): number | undefined {
   const [, digits] = /-(\d{1,6})$/.exec(host.split('.')[0] as string) ?? [];
   return digits === undefined ? undefined : Number(digits);

@@ -3,7 +3,7 @@ import type { StageContext } from './stage.js';
 
 /** This many verdicts take effect immediately, … */
 const BURST = 10;
-/** … and this many per second after that; others wait for the next, at most this long in ms. */
+/** … and this many per second after that; others wait for the next run, at most this long in ms. */
 const PER_SECOND = 20;
 const WAIT_MS = 1_000 / PER_SECOND;
 

@@ -14,11 +14,11 @@ export interface OutlierEjectionOptions {
   readonly consecutiveFailures?: number | undefined;
   /** Share of its latest calls that must fail to eject an endpoint, 0 to 1; Infinity = never. @defaultValue 0.2 */
   readonly failureRatio?: number | undefined;
-  /** And how many times the share of all others this must be. @defaultValue 3 */
+  /** How many times the share of all other endpoints this must also be. @defaultValue 3 */
   readonly timesWorse?: number | undefined;
   /** Finished calls before an endpoint's share counts; shares cover about twice as many. @defaultValue 50 */
   readonly minCalls?: number | undefined;
-  /** First ejection, in ms; each one soon after the last is twice as long. ± 10 %. @defaultValue 1000 */
+  /** First ejection, in ms; each one soon after the previous is twice as long. ± 10 %. @defaultValue 1000 */
   readonly baseEjectionMs?: number | undefined;
   /** Longest ejection, in ms. @defaultValue 60000 */
   readonly maxEjectionMs?: number | undefined;
@@ -45,16 +45,16 @@ const defaults = Object.freeze({
 });
 
 /**
- * Marks endpoints whose calls fail as suspect: 5 failures in a row, a timeout of one of 5 unanswered calls, or a failure ratio
- * that is high and several times that of the others. After the ejection time an endpoint is on probation: one call at a time,
+ * Marks endpoints whose calls fail as suspect: after 5 failures in a row, 5 unanswered calls of which one timed out, or a failure
+ * ratio that is high and several times that of the others. After the ejection time an endpoint is on probation: one call at a time,
  * the first success restores it, a failure ejects it for twice as long. A reestablished connection or an answered probe starts
  * probation early, once until the next success.
  *
- * At most half of the endpoints are suspect; one may always be while there is another, so this works from two pods on. `panic`,
+ * At most half of the endpoints are suspect. One may be suspect whenever there is another, so this works from two pods on. `panic`,
  * which must come last, decides what happens to suspects.
  * Throws EVENKEEL_OPTION for invalid options.
  *
- * Sources: the criteria and the doubling of Envoy's and gRPC's (A50) outlier detection; the trial of a circuit breaker.
+ * Sources: the criteria and the doubling from Envoy's and gRPC's (A50) outlier detection; probation from circuit breakers.
  */
 export const outlierEjection = (options: OutlierEjectionOptions = {}): StageFactory => {
   const rules = resolveRules(options);
@@ -102,7 +102,7 @@ class OutlierEjection implements Stage {
     for (const record of this.#records.values()) record.stop();
   }
 
-  /** Ejects endpoints that are over the limit, as far as the limit allows. */
+  /** Ejects endpoints over the limit, as far as the limit now allows. */
   #ejectWithin(set: EndpointSet, suspects: readonly OutlierRecord[]): void {
     const total = set.entries.filter(({ weight }) => weight > 0).length;
     let room = Math.max(1, Math.floor(total * this.#rules.maxEjectedRatio));

@@ -32,7 +32,7 @@ const FORGIVE_AFTER_MS = 10_000;
 const PROBATION_PATIENCE_MS = 10_000;
 
 /**
- * What is known about one endpoint, and what follows from it.
+ * What is known about one endpoint, and its state.
  *
  * ```
  * good → over-limit → ejected ⇄ probation → good
@@ -51,7 +51,7 @@ export class OutlierRecord implements Tracker {
   readonly #totals: { failing: number; records: number };
   readonly #forget: () => void;
   readonly #maxCalls: number;
-  /** Calls that count, up to `#maxCalls`, and the share that failed; beyond that the oldest fade. */
+  /** Calls that count, up to `#maxCalls`, and the share that failed; beyond that, old calls fade. */
   #calls = 0;
   #failing = 0;
   #consecutive = 0;
@@ -65,7 +65,7 @@ export class OutlierRecord implements Tracker {
   #restoredAtMs = Number.NEGATIVE_INFINITY;
   /** When probation after the last ejection began. */
   #probationSinceMs = 0;
-  /** Whether observers were told of an ejection but not yet of its end. */
+  /** Whether observers have been told of an ejection but not yet of its end. */
   #announced = false;
   /** The connection was lost with an error and not yet reestablished. */
   #lost = false;
@@ -89,13 +89,13 @@ export class OutlierRecord implements Tracker {
     totals.records++;
   }
 
-  /** It works, and no failure is remembered. */
+  /** It works, and no failures are remembered. */
   get ignoresSuccess(): boolean {
     return this.state === 'good' && this.#failing === 0 && this.#consecutive === 0;
   }
 
   completed(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void {
-    // No failure was remembered before them, so they change nothing else.
+    // No failure was remembered before these successes, so they change nothing else.
     if (unheard > 0) this.#calls = Math.min(this.#maxCalls, this.#calls + unheard);
     const { kind } = outcome;
     if (kind === 'success') {

@@ -15,11 +15,11 @@ export interface PushbackOptions {
 }
 
 /**
- * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until then. This
- * does not make it suspect: the endpoint works, and does not count towards panic.
+ * An endpoint that says "not now, come back in 5 s" (`Retry-After`, gRPC's pushback) gets a tenth of its share until then. That
+ * does not make it suspect: it works, and does not count towards panic.
  *
- * If more than half of the endpoints ask for a pause, none is spared, because moving the load of many to a few would only move
- * the problem. The same happens if the pause is not about the endpoint but a limit on individual callers.
+ * If more than half of the endpoints ask for a pause, all keep their weights, because moving the load of many to a few would only
+ * move the problem. The same applies if the pause is not about the endpoint but a limit on individual callers.
  */
 export const pushback = (options: PushbackOptions = {}): StageFactory => {
   checkKeys('pushback', options, ['ratio', 'maxMs']);
@@ -28,7 +28,7 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
   return (context) => new Pushback(ratio, maxMs, context);
 };
 
-/** Until when one endpoint asked for a pause. */
+/** Until when one endpoint wants a pause. */
 class Wish implements Tracker {
   readonly ignoresSuccess = true;
   untilMs = Number.NEGATIVE_INFINITY;

@@ -1,16 +1,16 @@
 import { hash32 } from '../runtime/hash.js';
 
 /**
- * Divides slots among endpoints, all the same number of them, or one more: each endpoint walks over the slots in an order of its
- * own and takes a free one in turn. Everybody who knows the endpoints comes to the same result. When an endpoint comes or goes, a
- * share of the slots changes hands that is little more than its own.
+ * Divides slots among endpoints evenly, give or take one: endpoints take turns, and each takes the next free slot in its own order.
+ * Everyone who knows the endpoints computes the same result. When an endpoint comes or goes, little more than its own share of the
+ * slots changes hands.
  * Source: Eisenbud et al., Maglev: A Fast and Reliable Software Network Load Balancer, NSDI 2016, section 3.4.
  *
- * @param names Of the endpoints, at least one, in an order that is the same for everybody.
+ * @param names The endpoints' names, at least one, in the same order for everyone.
  * @returns The index of the endpoint each slot belongs to.
  */
 export function divideSlots(names: readonly string[], slots: number): Int32Array {
-  // A walk whose length is a prime visits all, whatever its step; what lies behind the last slot is skipped.
+  // A walk over a prime number of places visits all, whatever its step; places behind the last slot are skipped.
   const length = primeFrom(slots);
   const place = names.map((name) => (hash32(name, 1) >>> 0) % length);
   const step = names.map((name) => ((hash32(name, 2) >>> 0) % Math.max(1, length - 1)) + 1);

@@ -9,11 +9,11 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 export interface SlowStartOptions {
   /** Time until a new endpoint has its full weight, in ms. @defaultValue 30000 */
   readonly windowMs?: number | undefined;
-  /** Number of calls after which it has it in any case: servers often warm up by calls, not by time. @defaultValue 1000 */
+  /** Number of calls after which it has its full weight anyway: servers often warm up by calls, not by time. @defaultValue 1000 */
   readonly calls?: number | undefined;
   /** The share of its weight it starts with, above 0 to 1. @defaultValue 0.1 */
   readonly minRatio?: number | undefined;
-  /** 1 = linear; 2 = with the square root of time: fast at first; 0.5 = with its square. @defaultValue 1 */
+  /** 1 = linear; 2 = with the square root of time, fast at first; 0.5 = with its square. @defaultValue 1 */
   readonly aggression?: number | undefined;
 }
 
@@ -33,9 +33,9 @@ const MIN_STEP_MS = 250;
  * when the first calls arrive. Age counts from when this process first had a connection to the pod, and advances with calls as
  * well as with time.
  *
- * Endpoints of the first set are not new: a starting client knows nothing about the age of its pods. If every endpoint is new
- * none is held back, because weights only determine shares. Off unless it is in `stages`.
- * Source: the slow start of Envoy, whose `aggression` this is.
+ * Endpoints of the first set are not new: a starting client knows nothing about the age of its pods. If every endpoint is new,
+ * none is held back, because weights only determine shares. Off unless included in `stages`.
+ * Source: Envoy's slow start, including `aggression`.
  */
 export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
   checkKeys('slowStart', options, ['windowMs', 'calls', 'minRatio', 'aggression']);
@@ -48,9 +48,9 @@ export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
   return (context) => new SlowStart(rules, context);
 };
 
-/** The progress of one endpoint. */
+/** The warm-up of one endpoint. */
 class Newcomer implements Tracker {
-  /** Never new: it was in the first set. */
+  /** It was in the first set, so it is never new. */
   old = false;
   readonly #clock: StageContext['clock'];
   readonly #owner: { forget(): void; ages(): void };
@@ -68,12 +68,12 @@ class Newcomer implements Tracker {
     if (!this.old) this.#owner.ages();
   }
 
-  /** Whether it grows by itself. */
+  /** Whether its weight grows with time. */
   get ages(): boolean {
     return !this.old && this.#connectedAtMs !== undefined;
   }
 
-  /** An old endpoint has nothing left to count. */
+  /** A warm endpoint has nothing left to count. */
   get ignoresSuccess(): boolean {
     return this.old;
   }
@@ -86,7 +86,7 @@ class Newcomer implements Tracker {
     this.#owner.forget();
   }
 
-  /** From 0, just connected or not yet, to 1, as any other. */
+  /** From 0 (not connected, or just now) to 1 (full weight). */
   progress({ windowMs, calls }: SlowStartRules): number {
     if (this.old) return 1;
     const ageMs = this.#connectedAtMs === undefined ? 0 : this.#clock.now() - this.#connectedAtMs;
@@ -100,7 +100,7 @@ class SlowStart implements Stage {
   readonly #rules: SlowStartRules;
   readonly #context: StageContext;
   readonly #newcomers = new Map<string, Newcomer>();
-  /** Keys of the first set that have not left since. */
+  /** Keys of the first set that have been present ever since. */
   #first: Set<string> | undefined;
   #timer: Timer | undefined;
 

@@ -12,13 +12,13 @@ import type { Rng } from '../runtime/rng.js';
 export interface Stage {
   /** Called at most once per turn of the event loop, when a set or a verdict changed. Keeps entries it does not understand. */
   apply(set: EndpointSet): EndpointSet;
-  /** Called once per subchannel; the tracker is told what happens to that endpoint's connection and calls. */
+  /** Called once per subchannel; the tracker learns what happens to that endpoint's connection and calls. */
   track?(endpoint: Endpoint): Tracker;
   /** Stops timers. Nothing is called afterwards. */
   close?(): void;
 }
 
-/** Told about one endpoint. Held by its subchannel, so that no request pays for a lookup. */
+/** Learns about one endpoint. Held by its subchannel, so that no request pays for a lookup. */
 export interface Tracker {
   connected?(): void;
   /** `error` is undefined when the connection ended cleanly. Also called when opening one failed. */
@@ -28,28 +28,28 @@ export interface Tracker {
    * @param latencyMs How long it lasted.
    * @param unanswered For a timeout: how many calls, including this one, have started since the endpoint was last heard from; 1
    * if that was recent compared with the duration of this call.
-   * @param unheard How many successes before this call it was not told of, because it ignored them.
+   * @param unheard How many successes before this call were only counted, because the tracker ignored them.
    */
   completed?(outcome: Outcome, latencyMs: number, unanswered: number, unheard: number): void;
   /**
-   * True while successes need only be counted: the next call it is told of then carries their number. Read after each call it
-   * is told of.
+   * True while successes need only be counted: the next call the tracker is told about then carries their number. Read after each
+   * call it is told about.
    */
   readonly ignoresSuccess?: boolean;
   /** The endpoint answered a `probe` of any stage. */
   probed?(): void;
-  /** The subchannel is gone for good: free what was kept for it. */
+  /** The subchannel is gone for good: free its state. */
   closed?(): void;
 }
 
-/** What a stage works with. */
+/** The environment of a stage. */
 export interface StageContext {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly observer: Observer;
-  /** What the endpoints are of: the name of their resolver. */
+  /** The name of the resolver that found the endpoints. */
   readonly resolver?: string | undefined;
-  /** Reports that `apply` would now return another result; it will be called at the end of this turn. */
+  /** Says that `apply` would now return another result; it will be called at the end of this turn. */
   invalidate(): void;
   /**
    * Checks whether the endpoint's connection is alive: resolves or rejects. Rejects with EVENKEEL_OPTION if the transport has

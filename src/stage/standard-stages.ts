@@ -6,7 +6,7 @@ import { pushback } from './pushback.js';
 import type { StageFactory } from './stage.js';
 
 /**
- * The recommended stages in their order: Kubernetes conditions, outlier ejection, pauses that endpoints ask for, panic last.
+ * The recommended stages in their order: Kubernetes conditions, outlier ejection, pauses that endpoints request, and panic last.
  */
 export function standardStages(...none: []): readonly StageFactory[] {
   checkNoOptions('standardStages', none);

@@ -14,53 +14,52 @@ export interface SubsetOptions {
   /** The minimum number of endpoints this client connects to. @defaultValue 12 */
   readonly size?: number | undefined;
   /**
-   * A name unique to this client, such as its pod name: each client takes the endpoints that score highest with its name. Or
-   * its place among all clients: endpoints are then divided evenly.
+   * A name unique to this client, such as its pod name: each client takes the endpoints that score highest with its name. Or its
+   * place among all clients: endpoints are then divided evenly.
    * @defaultValue its place among the workers of its cluster, the processes PM2 keeps of it, and the threads of its process
    */
   readonly client?: string | SubsetPlace | undefined;
 }
 
-/** The place of a client among all. */
+/** The place of a client among all clients. */
 export interface SubsetPlace {
   /**
    * From 0 to below `count`.
    * @defaultValue the ordinal of a StatefulSet's pod, from the host name, and the place of this process or thread in the pod
    */
   readonly index?: number | undefined;
-  /** How many clients there are; without `index`, how many pods. All must know the same number. */
+  /** How many clients there are; without `index`, how many pods. All clients must use the same number. */
   readonly count: number;
   /**
-   * How many long-lived connections each client has: the connections of all are then divided evenly, and not the endpoints. Other
-   * endpoints, up to `size`, get connections only while the client's own cannot be connected to.
+   * How many long-lived connections each client has. The connections of all clients are then divided evenly, not the endpoints.
+   * Other endpoints, up to `size`, get connections only while the client's own cannot be reached.
    * @defaultValue none: for short calls
    */
   readonly connections?: number | undefined;
 }
 
-/** Default of `size`: what Finagle takes, so that a few failures leave a choice. */
+/** Default of `size`, as in Finagle: a few failures still leave a choice. */
 const SIZE = 12;
 
 /**
- * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, one connection each would be a million.
- * Endpoints left out are absent: no connection is kept to them. Choose a `size` that leaves enough endpoints after a few
+ * Connects to a stable part of a large set: with 1,000 clients and 1,000 pods, one connection each would be a million. Endpoints
+ * left out are absent: they get no connection. Choose a `size` that leaves enough endpoints after a few
  * failures.
  *
- * Without `client` the workers of a cluster (`node:cluster`), the processes PM2 keeps of an app, and the threads of a process
- * divide the endpoints among themselves. A single process connects to all. The primary of a cluster has to load evenkeel too;
- * while a worker cannot find out its place, it takes `size` endpoints at random, and after 5 s all of them, with a warning
- * (`warned`).
+ * Without `client`, the workers of a cluster (`node:cluster`), the processes PM2 keeps of an app, and the threads of a process
+ * divide the endpoints among themselves. A single process connects to all. The primary of a cluster must load evenkeel too. While a
+ * worker cannot find out its place, it uses `size` random endpoints, and after 5 s all of them, with a warning (`warned`).
  *
- * By name (rendezvous): when an endpoint goes, only clients that used it take another; how many clients an endpoint gets is
+ * By name (rendezvous): when an endpoint goes, only clients that used it take another. How many clients an endpoint gets is
  * left to chance, so its share of the load spreads about 1 / sqrt(clients × size / endpoints) around the mean.
  *
- * By place: endpoints are divided so that each client has as much of them as any other and each endpoint as many clients; one
- * that lies between two clients counts for each by its part (its weight). The load is exactly even if clients send alike. Every
- * client must know the same count.
+ * By place: every client gets the same amount of endpoints, and every endpoint the same number of clients. An endpoint on the
+ * border between two clients counts for each in part (its weight). The load is exactly even if clients send alike. All clients must
+ * use the same count.
  *
- * By place, with `connections` (a Maglev table): for clients whose few connections live for hours. Each connection of all clients
- * has an endpoint, and each endpoint as many as any other, or one less. When an endpoint comes or goes, connections move until
- * that is so again. It takes a picker that looks at connections by weight, as those of long-lived connections do by default.
+ * By place, with `connections` (a Maglev table): for clients whose few connections live for hours. Each connection of each client
+ * is assigned an endpoint, and endpoints have equal numbers of them, give or take one. When an endpoint comes or goes, connections
+ * move until this is restored. Needs a picker that compares connections per weight, as the default for long-lived connections does.
  *
  * Throws EVENKEEL_OPTION.
  */
@@ -88,7 +87,7 @@ export const subset = (options: SubsetOptions = {}): StageFactory => {
   return () => ({ apply: (set) => partOf(set, size, { index, count }, connections) });
 };
 
-/** The part of a client that finds out its place. */
+/** The subset of a client that finds its own place. */
 class FoundSubset implements Stage {
   readonly #size: number;
   readonly #connections: number | undefined;
@@ -98,7 +97,7 @@ class FoundSubset implements Stage {
   readonly #seed: number;
   #hasWarned = false;
 
-  /** @param pods How many pods there are, each with its ordinal; undefined: this process is all there is, or like any other. */
+  /** @param pods How many pods there are, each with an ordinal; undefined: only this one, or pods that cannot be told apart. */
   constructor(size: number, pods: number | undefined, connections: number | undefined, context: StageContext) {
     this.#size = size;
     this.#connections = connections;
@@ -141,9 +140,9 @@ const NO_ANSWER =
 const NO_ORDINAL =
   'subset() finds no ordinal at the end of the host name, and takes this for the only pod: pass client.index';
 
-/** Connections of all clients: filling the table takes some 10 ms. */
+/** Limit on the connections of all clients: filling the table takes about 10 ms. */
 const MAX_SLOTS = 100_000;
-/** The weight of an endpoint that is there in case the client's own are not. */
+/** The weight of an endpoint used only if the client's own cannot be reached. */
 const SPARE_WEIGHT = 0.001;
 
 function partOf(
@@ -192,7 +191,7 @@ function byConnection(set: EndpointSet, size: number, from: number, connections:
   return withShares(set, shares);
 }
 
-/** The entries that have a share, and as much weight of theirs. */
+/** The entries that have a share, with their weight scaled to it. */
 function withShares(set: EndpointSet, shares: ReadonlyMap<EndpointEntry, number>): EndpointSet {
   return set
     .filter((entry) => shares.has(entry))
@@ -202,7 +201,7 @@ function withShares(set: EndpointSet, shares: ReadonlyMap<EndpointEntry, number>
     });
 }
 
-/** Entries by a number of their endpoint; by address where it is the same. */
+/** Entries sorted by a number derived from their endpoint; by address where it is the same. */
 function inOrder(set: EndpointSet, by: (endpoint: Endpoint) => number): EndpointEntry[] {
   return set.entries
     .map((entry) => ({ entry, rank: by(entry.endpoint), address: endpointAddress(entry.endpoint) }))

@@ -1,20 +1,20 @@
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
 
-/** A thread waits this long before it takes a part, in ms: so long others that start with it may need to be heard. */
+/** How long a thread waits before it takes a part, in ms: threads that start with it may take that long to be heard. */
 const START_MS = 1_000;
-/** How often a thread that has heard of others says that it is there, in ms. */
+/** How often a thread that has heard from others announces itself, in ms. */
 const SAY_MS = 2_000;
-/** One that was not heard for this long is gone, in ms: threads end without a word. */
+/** A thread not heard from for this long is gone, in ms: threads end without notice. */
 const GONE_MS = 10_000;
-/** A change of the threads must last this long before parts are divided anew, in ms. */
+/** How long a change of threads must last before parts are divided again, in ms. */
 const SETTLE_MS = 10_000;
 
-/** What threads tell each other. */
+/** A message between threads. */
 interface Word {
   readonly service: string;
   readonly thread: number;
-  /** It wants to hear of all others. */
+  /** The sender is new and wants to hear from all others. */
   readonly isNew?: boolean;
   readonly isLeaving?: boolean;
 }
@@ -24,7 +24,7 @@ const isWord = (data: unknown): data is Word => {
   return typeof service === 'string' && Number.isInteger(thread);
 };
 
-/** What of a `BroadcastChannel` is used. */
+/** The part of `BroadcastChannel` used here. */
 export interface ThreadChannel {
   onmessage: ((message: never) => void) | null;
   postMessage(message: unknown): void;
@@ -40,12 +40,12 @@ export class ThreadPlace implements PlaceSource {
   readonly #clock: Clock;
   readonly #channel: ThreadChannel;
   readonly #changed: () => void;
-  /** When each of the others was last heard. */
+  /** When each other thread was last heard from. */
   readonly #others = new Map<number, number>();
   #saying: Timer | undefined;
   #settling: Timer | undefined;
 
-  /** @param thread Its number; 0 = the main thread, which is alone until it hears of another. */
+  /** @param thread The thread's number; 0 = the main thread, which is alone until it hears from another. */
   constructor(service: string, thread: number, clock: Clock, channel: ThreadChannel, changed: () => void) {
     this.#service = service;
     this.#thread = thread;
@@ -96,7 +96,7 @@ export class ThreadPlace implements PlaceSource {
     this.#saying = this.#clock.timer(() => this.#sayAgain(), SAY_MS);
   }
 
-  /** Those that start at about the same time are waited for once. */
+  /** Waits once for threads that start at about the same time. */
   #change(): void {
     this.#settling ??= this.#clock.timer(() => this.#settle(), SETTLE_MS);
   }

@@ -6,11 +6,11 @@ import type { ClientPlace, PlaceSource } from './client-place.js';
 const ASK_AGAIN_MS = 1_000;
 const ASK_AGAIN_AT_MOST_MS = 60_000;
 /**
- * Parts are divided anew when no worker has come or gone for this long, in ms. Until then a worker that replaces another one takes
+ * Parts are divided again when no worker has come or gone for this long, in ms. Until then a worker that replaces another takes
  * over its part, and the connections of all others stay.
  */
 const SETTLE_MS = 30_000;
-/** And after this long however many come and go, in ms. */
+/** And at the latest after this long, in ms, even if workers keep coming and going. */
 const SETTLE_AT_MOST_MS = 4 * SETTLE_MS;
 
 interface PlaceMessage {
@@ -25,7 +25,7 @@ interface Asking extends PlaceMessage {
   readonly isLeaving?: boolean;
 }
 
-/** What its primary answers. */
+/** The primary's answer. */
 interface Answer extends PlaceMessage, ClientPlace {}
 
 const isOurs = (message: unknown): message is PlaceMessage => {
@@ -43,10 +43,10 @@ const isAnswer = (message: unknown): message is Answer => {
 
 let balancers = 0;
 
-/** What of a worker process is used. */
+/** The part of a worker process used here. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
 
-/** The place of this worker among the workers of its cluster that call `service`, as its primary says. */
+/** The place of this worker among the workers of its cluster that call `service`; its primary assigns it. */
 export class WorkerPlace implements PlaceSource {
   place: ClientPlace | undefined;
   readonly #service: string;
@@ -84,12 +84,12 @@ export class WorkerPlace implements PlaceSource {
 
   #send(more: Partial<Asking>): void {
     const message: Asking = { evenkeel: 'place', service: this.#service, balancer: this.#balancer, ...more };
-    // Its callback gets the error of a primary that is gone.
+    // The callback receives the error if the primary is gone.
     this.#process.send?.(message, undefined, undefined, () => {});
   }
 }
 
-/** Who listens to messages to a process: Node warns of more than ten listeners, and an app may call more Services than that. */
+/** Message listeners per process: Node warns of more than ten on one emitter, and an app may call more Services than that. */
 const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
 
 function listen(worker: WorkerProcess, heard: (message: unknown) => void): () => void {
@@ -107,7 +107,7 @@ function listen(worker: WorkerProcess, heard: (message: unknown) => void): () =>
   return () => list.delete(heard);
 }
 
-/** Tells the workers of a cluster their places; in the primary. */
+/** In the primary: tells the workers of a cluster their places. */
 export class PrimaryPlaces {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
@@ -150,11 +150,11 @@ export class PrimaryPlaces {
 class WorkersOfService {
   readonly #service: string;
   readonly #clock: Clock;
-  /** Who has which part; undefined: nobody, since its worker is gone or has not asked yet. */
+  /** Who has which part; undefined: no worker, because it is gone or has not asked yet. */
   #parts: (Worker | undefined)[];
-  /** Those that came when no part was free: they share one until parts are divided anew. */
+  /** Workers that came when no part was free: they share one until parts are divided again. */
   readonly #newcomers = new Set<Worker>();
-  /** The balancers for which each worker asked. */
+  /** The balancers each worker asked for. */
   readonly #asked = new Map<Worker, Set<number>>();
   readonly #told = new Map<Worker, ClientPlace>();
   readonly #deserted: () => void;
@@ -217,7 +217,7 @@ class WorkersOfService {
     this.#timer = this.#clock.timer(() => this.#settle(), Math.min(SETTLE_MS, Math.max(0, leftMs)));
   }
 
-  /** Makes a part for each newcomer, and removes those nobody has: the last ones take their places. */
+  /** Makes a part for each new worker and removes parts without one; the last parts take their places. */
   #settle(): void {
     this.#timer = undefined;
     const parts = [...this.#parts, ...this.#newcomers];

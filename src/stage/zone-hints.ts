@@ -15,12 +15,13 @@ export interface TopologyHintsOptions {
 
 /**
  * Follows the topology hints the control plane writes for `trafficDistribution: PreferSameZone` and `PreferSameNode`, as
- * kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours, else the zone's
- * own under the same rule, else all (H1–H3). One ready endpoint without a hint switches that kind off. The location of an
- * endpoint says nothing about who should use it (H4).
+ * kube-proxy does: the node's own endpoints if every ready endpoint is hinted for some node and one for ours; otherwise the zone's
+ * own under the same rule; otherwise all (H1–H3). One ready endpoint without a hint switches that kind off. Where an endpoint runs
+ * says nothing about who should use it (H4).
  *
- * @example // zone and node as the downward API gives them, see topologyFromEnv topologyHints({ zone: 'eu-west-1a', nodeName:
- * 'node-7' })
+ * @example
+ * // zone and node from the downward API, see topologyFromEnv
+ * topologyHints({ zone: 'eu-west-1a', nodeName: 'node-7' })
  */
 export function topologyHints(options: TopologyHintsOptions = {}): StageFactory {
   checkKeys('topologyHints', options, ['zone', 'nodeName', 'others']);
@@ -33,9 +34,9 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
 
 /** Where a process runs, from environment variables that its manifest sets through the downward API. */
 export interface TopologySource {
-  /** Filled from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
+  /** Set from `metadata.labels['topology.kubernetes.io/zone']`. @defaultValue 'TOPOLOGY_ZONE' */
   readonly zoneVariable?: string | undefined;
-  /** Filled from `spec.nodeName`. @defaultValue 'NODE_NAME' */
+  /** Set from `spec.nodeName`. @defaultValue 'NODE_NAME' */
   readonly nodeVariable?: string | undefined;
   /** @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -55,7 +56,7 @@ export function topologyFromEnv(source: TopologySource = {}): {
   return { zone: env[zoneVariable] || undefined, nodeName: env[nodeVariable] || undefined };
 }
 
-/** The hints of one kind an endpoint carries. */
+/** An endpoint's hints of one kind. */
 type HintsOf = (endpoint: Endpoint) => readonly string[];
 
 const byNode: HintsOf = (endpoint) => endpoint.hintNodes;
@@ -71,7 +72,7 @@ function applyHints(set: EndpointSet, zone: string, nodeName: string, others: 'a
   return set.map((entry) => (ours(entry) || entry.weight === 0 ? entry : { ...entry, weight: 0 }));
 }
 
-/** Whether this kind of hint counts: all ready endpoints have one, and one of them names us (H1). */
+/** Whether hints of this kind apply: all ready endpoints have one, and one of them names us (H1). */
 function holds(ready: readonly EndpointEntry[], hintsOf: HintsOf, own: string): boolean {
   if (own === '' || ready.length === 0) return false;
   let named = false;

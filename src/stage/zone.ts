@@ -9,25 +9,25 @@ export interface ZoneOptions {
   /** The zone this process runs in, as the pods' `topology.kubernetes.io/zone`. */
   readonly zone: string;
   /**
-   * How many times the mean load of all endpoints those of this zone may get, at least 1; Infinity = all calls stay while one
+   * How many times the mean load of all endpoints this zone's endpoints may get, at least 1; Infinity = all calls stay while one
    * of them is usable. @defaultValue 1.5
    */
   readonly maxLoadRatio?: number | undefined;
 }
 
-/** Connections that come or go within this time are processed together, in ms: at start-up there are thousands. */
+/** Connections opened or closed within this time are processed together, in ms: at start-up there are thousands. */
 const SETTLE_MS = 100;
 
 /**
- * Prefers endpoints of this zone: no cross-zone charges, less latency. The others stay connected.
+ * Prefers endpoints of this zone: no cross-zone charges, lower latency. The others stay connected.
  *
  * Assumes that calls come evenly from every zone that has endpoints, because the number of clients is unknown: with z zones, n
  * usable endpoints and l of them in this zone, each local endpoint gets n / (z × l) times the mean load. Up to `maxLoadRatio`
  * all calls stay; above it, just enough calls stay to meet the limit, and the rest is spread over the other zones. Endpoints
  * without a connection, suspect ones and those on probation do not count as usable, so a failing zone spills over: put this
  * stage after those that mark endpoints as suspect.
- * Source: the arithmetic of Envoy's zone-aware routing and of Kubernetes' topology hints (KEP-2433), which bound the overload
- * of a zone as well.
+ * Source: the arithmetic of Envoy's zone-aware routing and of Kubernetes' topology hints (KEP-2433), which also bound the overload
+ * of a zone.
  */
 export const zone = (options: ZoneOptions): StageFactory => {
   checkKeys('zone', options, ['zone', 'maxLoadRatio']);
@@ -65,7 +65,7 @@ class Zone implements Stage {
   apply(set: EndpointSet): EndpointSet {
     const own = set.entries.filter((entry) => entry.endpoint.zone === this.#own);
     if (own.length === 0 || own.length === set.size) return set;
-    // Before anything is connected, all count: the first calls should stay local too.
+    // Before any connection is open, all count: the first calls should stay local too.
     const anyConnected = set.entries.some((entry) => this.#isUsable(entry, false));
     const usable = set.entries.filter((entry) => this.#isUsable(entry, !anyConnected));
     const weightOf = (entries: readonly EndpointEntry[]): number =>
