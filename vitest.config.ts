@@ -4,20 +4,34 @@ import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 
 const file = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
-const { exports: doors } = JSON.parse(readFileSync(file('package.json'), 'utf8')) as {
+const { exports: entryPoints } = JSON.parse(readFileSync(file('package.json'), 'utf8')) as {
   exports: Record<string, string | { default: string }>;
 };
 
-/** Every door of the package leads to its source instead of to what was built. */
-export const alias: { find: RegExp; replacement: string }[] = Object.entries(doors).flatMap(([door, target]) => {
+/** Resolves every entry point of the package to its source instead of to what was built. */
+export const alias: { find: RegExp; replacement: string }[] = Object.entries(entryPoints).flatMap(([path, target]) => {
   if (typeof target === 'string') return [];
   const source = target.default.replace('./dist/', 'src/').replace(/\.js$/, '.ts');
-  return [{ find: new RegExp(`^evenkeel${door.slice(1)}$`), replacement: file(source) }];
+  return [{ find: new RegExp(`^evenkeel${path.slice(1)}$`), replacement: file(source) }];
 });
 
 const project = (name: string, include: string[], more: Record<string, unknown> = {}): object => ({
   resolve: { alias },
   test: { name, include, ...more },
+});
+
+/**
+ * Its tests import what was built, as applications and the programs they start do. Loading the sources in each file takes longer
+ * than most tests.
+ */
+const built = (name: string, include: string[], more: Record<string, unknown>): object => ({
+  test: {
+    name,
+    include,
+    globalSetup: ['test/support/built.mjs'],
+    server: { deps: { external: [/\/dist\//] } },
+    ...more,
+  },
 });
 
 /** Vitest's own default is one fewer, which on two processors leaves one idle. */
@@ -38,7 +52,7 @@ const config: ReturnType<typeof defineConfig> = defineConfig({
       project('unit', ['test/unit/**/*.test.{ts,mjs}', 'test/fuzz/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
       project('contract', ['test/contract/**/*.test.ts'], { ...pure, testTimeout: 60_000 }),
       project('simulation', ['test/simulation/**/*.test.ts'], { ...pure, testTimeout: 240_000 }),
-      project('integration', ['test/integration/**/*.test.ts'], {
+      built('integration', ['test/integration/**/*.test.ts'], {
         exclude: ['test/integration/package/**', ...underLoad],
         // Each file starts processes of its own and waits for them about half of its time. There are ports for eight
         // (test/support/free-port.mjs).

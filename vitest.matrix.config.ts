@@ -3,7 +3,7 @@ import { defineConfig } from 'vitest/config';
 import { alias } from './vitest.config.js';
 
 /**
- * The doors' integration tests against one supported combination; `npm run test:matrix` runs them all and says by
+ * The integration tests against one supported combination; `npm run test:matrix` runs them all and says by
  * EVENKEEL_PEERS which version of a peer, in which folder, takes the place of the installed one.
  */
 const peers = Object.entries(JSON.parse(process.env.EVENKEEL_PEERS ?? '{}') as Record<string, string>).map(

@@ -1,5 +1,5 @@
 /**
- * Runs the integration tests of the doors on every supported Node, with the oldest and the newest supported version of
+ * Runs the integration tests of the entry points on every supported Node, with the oldest and the newest supported version of
  * their peers.
  *
  *   node scripts/matrix.mjs               all combinations
