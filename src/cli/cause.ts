@@ -5,13 +5,13 @@ import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts } from './report.js';
 
-/** The one thing in the way: everything else that was found follows from it. */
+/** The one root cause: everything else that was found follows from it. */
 export interface Cause {
   readonly summary: string;
   readonly todo: string;
 }
 
-/** Why it does not work, where that is known for sure. */
+/** Why it does not work, if that is certain. */
 export function causeOf(parsed: Target, facts: Facts): Cause | undefined {
   if (parsed.kind === 'static') return undefined;
   // An address of the Service itself says nothing about what is behind it.
@@ -21,7 +21,7 @@ export function causeOf(parsed: Target, facts: Facts): Cause | undefined {
   return noNamespace(facts) ?? wrongExternalName(parsed, facts) ?? notTcp(parsed.port, facts);
 }
 
-/** The name an ExternalName Service stands for; DNS shows it too. */
+/** The name an ExternalName Service points to; DNS shows it too. */
 export function externalNameOf({ api, dns }: Facts): string | undefined {
   const { object } = api ?? {};
   if (object) return object.type === 'ExternalName' ? object.externalName : undefined;

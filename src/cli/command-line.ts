@@ -6,30 +6,30 @@ import type { KubernetesSettings, TargetOptions } from '../resolver/target.js';
 import { parseTarget, type Target } from '../resolver/target-grammar.js';
 import { quoted } from '../runtime/check.js';
 
-/** `evenkeel doctor`, understood. */
+/** A parsed `evenkeel doctor`. */
 export interface DoctorCommand {
   readonly name: 'doctor';
-  /** As it was written. */
+  /** As given. */
   readonly target: string;
   readonly parsed: Target;
   readonly options: TargetOptions & { readonly allowAddresses: AllowAddresses };
-  /** Time for everything that is asked, in ms. */
+  /** Time limit for all checks, in ms. */
   readonly timeoutMs: number;
   readonly connect: boolean;
   readonly watch: boolean;
   readonly json: boolean;
 }
 
-/** `evenkeel top`, understood. */
+/** A parsed `evenkeel top`. */
 export interface TopCommand {
   readonly name: 'top';
-  /** Of the admin page, with a final slash. */
+  /** The admin page's URL, with a final slash. */
   readonly url: URL;
-  /** Print once and end. */
+  /** Print once and exit. */
   readonly once: boolean;
 }
 
-/** What was asked for on the command line. */
+/** A parsed command line. */
 export type Command = DoctorCommand | TopCommand | { readonly name: 'help' | 'version' };
 
 export const help = `Usage: evenkeel doctor <target> [options]

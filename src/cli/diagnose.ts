@@ -4,7 +4,7 @@ import { apiLines, connectionLine, dnsLines, useLines } from './lines.js';
 import type { Diagnosis, Facts } from './report.js';
 import { todoOf } from './todo.js';
 
-/** What the facts mean: which line is good or bad, how it is on the whole, and what to change. Pure. */
+/** What the facts mean: whether each line is good or bad, the overall verdict, and what to change. Pure. */
 export function diagnose(parsed: Target, facts: Facts): Diagnosis {
   return {
     ...judge(parsed, facts),

@@ -40,7 +40,7 @@ export async function doctor(command: DoctorCommand, { write, signal }: CommandC
   return exitCodes[diagnosis.outcome];
 }
 
-/** Asks everybody at once, then tries the endpoints. */
+/** Runs all probes in parallel, then tries the endpoints. */
 async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Facts> {
   const { target, options, timeoutMs } = command;
   const limit = new AbortController();
@@ -78,7 +78,7 @@ async function examineApi(command: DoctorCommand, names: Names, signal: AbortSig
   return probeApi(options.kubernetes ?? {}, subject, signal);
 }
 
-/** The Service of this cluster that a target names. */
+/** The Service in this cluster that a target names. */
 function serviceOf(parsed: Target, { domain }: Names): ServiceHost | undefined {
   if (parsed.kind === 'static') return undefined;
   const service = parsed.kind === 'kubernetes' ? parsed.service : parseServiceHost(parsed.host);

@@ -1,6 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 
-/** Those that calls would go to, as the conditions stage has it: ready ones, or else those that serve until they end. */
+/** The endpoints calls would go to, by the rules of the `conditions` stage: ready ones, otherwise those terminating but serving. */
 export function usable(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const ready = endpoints.filter(({ conditions }) => conditions.ready);
   if (ready.length > 0) return ready;

@@ -5,13 +5,13 @@ import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
 import { top } from './top.js';
 
-// As sysexits(3) has them: 1 and 2 say something about the Service.
+// As in sysexits(3), since 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
 const OWN_FAULT = 70;
 
 const stopped = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopped.abort());
-// The reader of the output may close it, like `head` does.
+// The reader may close the output, like `head` does.
 process.stdout.on('error', () => stopped.abort());
 
 process.exitCode = await main(process.argv.slice(2));
@@ -39,7 +39,7 @@ async function main(args: readonly string[]): Promise<number> {
       process.stderr.write(`evenkeel failed: ${asError(error).stack}\n`);
       return OWN_FAULT;
     }
-    process.stderr.write(`evenkeel: ${error.message}\nevenkeel --help says what there is\n`);
+    process.stderr.write(`evenkeel: ${error.message}\ntry evenkeel --help\n`);
     return WRONG_USAGE;
   }
 }

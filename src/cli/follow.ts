@@ -12,7 +12,7 @@ export type FollowEvent = { readonly afterMs: number } & (
   | { readonly event: 'fresh' }
 );
 
-/** Says what changes, from the present set on, until `signal` aborts. */
+/** Reports changes, starting from the current set, until `signal` aborts. */
 export async function follow(
   target: string,
   options: TargetOptions,
@@ -56,7 +56,7 @@ export async function follow(
   resolution.close();
 }
 
-/** Everything the library does lets the process end; somebody who follows wants it to stay. */
+/** The library never keeps the process alive, but a follower should stay. */
 function keepAlive(signal: AbortSignal): void {
   const hour = 3_600_000;
   const timer = systemClock.timer(() => keepAlive(signal), hour);

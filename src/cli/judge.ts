@@ -5,7 +5,7 @@ import { usable } from './endpoints.js';
 import { unanswered } from './probe-dns.js';
 import type { Facts, Outcome } from './report.js';
 
-/** How it is on the whole, in one sentence. */
+/** The overall verdict, in one sentence. */
 export function judge(parsed: Target, facts: Facts): { readonly outcome: Outcome; readonly summary: string } {
   const { use, api, connections } = facts;
   const cause = causeOf(parsed, facts);
@@ -58,7 +58,7 @@ function whyEmpty({ api, use }: Facts): string {
     return `none of its ${use.endpoints.length} pods is ready`;
   const slices = api?.slices;
   if (api?.object === null) return `there is no Service ${api.service} in the namespace ${api.namespace}`;
-  if (slices === undefined || slices.count === 0) return 'nothing of that name was found';
+  if (slices === undefined || slices.count === 0) return 'nothing with that name was found';
   const pods = slices.ready + slices.terminating + slices.notReady;
   if (pods === 0) return 'the Service has no pods';
   return slices.ready === 0 ? `none of its ${pods} pods is ready` : 'none of its pods has that port';

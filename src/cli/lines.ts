@@ -12,7 +12,7 @@ const note = (text: string): Line => ({ mark: 'note', text });
 const warn = (text: string): Line => ({ mark: 'warn', text });
 const fail = (text: string): Line => ({ mark: 'fail', text });
 
-/** What stands on its own is a failure where it is the only way, and a warning where there is another. */
+/** A failure if this is the only way to find endpoints, a warning if there is another. */
 const bad = (parsed: Target, text: string): Line => (parsed.kind === 'plain' ? warn(text) : fail(text));
 
 /** What the API server said, line by line. */
@@ -85,7 +85,7 @@ export function dnsLines(
 ): Line[] {
   const lines: Line[] = [note(`name servers: ${servers.join(', ')}`)];
   lines.push(answerLine(parsed, `A ${name}`, a));
-  // A cluster of one family has no records of the other; that is no news.
+  // A cluster with one IP family has no records of the other: not worth a line.
   if (aaaa.error !== 'ENODATA' && aaaa.error !== a.error) lines.push(answerLine(parsed, `AAAA ${name}`, aaaa));
   if (srv.name !== name) lines.push(answerLine(parsed, `SRV ${srv.name}`, srv));
   if (kind === 'pods') lines.push(ok('the addresses are pods: a headless Service'));
@@ -117,12 +117,12 @@ const dnsErrors: Readonly<Record<string, string>> = {
   ECANCELLED: 'no answer in time',
 };
 
-/** What the library arrived at. */
+/** The library's result. */
 export function useLines(facts: Facts): Line[] {
   const lines: Line[] = [];
   const { mode, endpoints, errors, warnings } = facts.use;
   const external = externalNameOf(facts);
-  // Why it stands there is told above, question by question.
+  // The reasons are given above, one per question.
   const isLate = facts.api?.list.state === 'allowed' && facts.api.watch.state !== 'allowed';
   if (mode === 'slices' && isLate) lines.push(warn('its EndpointSlices are listed from time to time, not watched'));
   else if (mode === 'slices') lines.push(ok('its EndpointSlices are watched'));

@@ -22,7 +22,7 @@ function section(title: string, lines: readonly Line[]): string {
   return `\n${title}\n${lines.map(({ mark, text }) => `  ${marks[mark]}  ${text}\n`).join('')}`;
 }
 
-/** Only the first line is set off: what follows is there to be copied. */
+/** Only the first line is indented with a number: what follows is meant to be copied. */
 function numbered(text: string, index: number): string {
   const [first, ...rest] = text.split('\n');
   return `  ${index + 1}. ${[first, ...rest].join('\n')}\n`;

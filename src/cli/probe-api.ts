@@ -57,7 +57,7 @@ async function ask(
   const selector = `${serviceNameLabel}=${service}`;
   const listed = await attempt(() => listSlices(client, slicesPath, selector, '0', signal));
   const list = verdictOf(listed);
-  // Nobody answers: two more questions would wait as long for nothing.
+  // The server does not answer: two more questions would wait just as long for nothing.
   if (list.state === 'failed') return { ...subject, list, watch: notAsked, getService: notAsked };
   const watch = await attempt(async () => {
     const reply = await client.get({
@@ -88,7 +88,7 @@ async function ask(
 function count(items: readonly unknown[], service: string): NonNullable<ApiFacts['slices']> {
   const slices = items.map((item) => parseSlice(item as never, service)).filter((slice) => slice !== undefined);
   const members = slices.flatMap((slice) => slice.members);
-  // Both families list the same pods.
+  // Slices of both families list the same pods.
   const pods = new Map(members.map((member) => [member.uid ?? member.address, member.conditions]));
   const states = [...pods.values()];
   const ready = states.filter((conditions) => conditions.ready).length;
@@ -118,7 +118,7 @@ interface Attempted<T> {
   readonly failure?: ApiFailure;
 }
 
-/** Once more after a refusal: the first answer after an API server's start may be a 403 that means nothing. */
+/** Tries again after a refusal: the first response after an API server's start may be a meaningless 403. */
 async function attempt<T>(question: () => Promise<T>): Promise<Attempted<T>> {
   for (let round = 1; ; round++) {
     try {

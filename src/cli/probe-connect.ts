@@ -3,7 +3,7 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import { systemClock } from '../runtime/clock.js';
 import type { ConnectFacts } from './report.js';
 
-/** As many as a human reads. */
+/** As many as a person reads. */
 const MAX_ENDPOINTS = 10;
 const TIMEOUT_MS = 2_000;
 

@@ -10,7 +10,7 @@ import type { DnsAnswerFacts, DnsFacts, NamespaceFacts } from './report.js';
 const patience = { timeoutMs: 2_000, tries: 2 };
 
 export interface DnsProbe {
-  /** Absolute, with its last dot. */
+  /** Absolute, with the trailing dot. */
   readonly name: string;
   /** Name of the port, if it has one. */
   readonly srv: string | undefined;
@@ -56,8 +56,8 @@ export async function probeDns({ name, srv, servers }: DnsProbe, signal: AbortSi
 }
 
 /**
- * Asks for a namespace as CoreDNS has it: a name without records, and no name at all where there is no such namespace.
- * One that surely exists tells whether that is a server which knows namespaces. Never rejects.
+ * Asks for a namespace the way CoreDNS knows it: a name without records if it exists, and no such name otherwise. Asking for a
+ * namespace that certainly exists shows whether this server knows namespaces at all. Never rejects.
  */
 export async function probeNamespace(
   namespace: string,
@@ -110,7 +110,7 @@ async function ask(
   }
 }
 
-/** Whether a question got no answer at all; "no such name" is one. */
+/** Whether a question got no answer at all; "no such name" is an answer. */
 export function unanswered({ error }: DnsAnswerFacts): boolean {
   return error !== undefined && error !== 'ENOTFOUND' && error !== 'ENODATA';
 }

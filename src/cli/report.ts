@@ -1,16 +1,16 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { ServiceFacts } from '../resolver/kubernetes/service-ports.js';
 
-/** Whether something could be asked, and what the answer was. */
+/** Whether a question could be asked, and the answer. */
 export interface Verdict {
-  /** `not-asked`: it made no sense after what went before. */
+  /** `not-asked`: pointless after an earlier answer. */
   readonly state: 'allowed' | 'forbidden' | 'failed' | 'not-asked';
   readonly message?: string;
 }
 
 /** What the API server says. */
 export interface ApiFacts {
-  /** Undefined where there is none to ask; `reason` says why. */
+  /** Undefined if there is no server to ask; `reason` says why. */
   readonly server: string | undefined;
   readonly reason?: string;
   readonly namespace: string | undefined;
@@ -23,20 +23,20 @@ export interface ApiFacts {
     readonly ports: readonly string[];
     readonly families: readonly string[];
     readonly ready: number;
-    /** Serving until they end: used when no pod is ready. */
+    /** Terminating but still serving: used when no pod is ready. */
     readonly terminating: number;
     readonly notReady: number;
-    /** Topology hints, by kind; those of ready endpoints, as only they count (H1). */
+    /** Topology hints by kind; only those of ready endpoints count (H1). */
     readonly hints: readonly HintFacts[];
   };
-  /** The Service itself; null = there is none of that name. */
+  /** The Service itself; null = there is no such Service. */
   readonly object?: ServiceFacts | null;
 }
 
-/** Who is meant to use the endpoints. */
+/** Which zones or nodes the endpoints are meant for. */
 export interface HintFacts {
   readonly kind: 'zone' | 'node';
-  /** How many ready endpoints carry one. */
+  /** How many ready endpoints have a hint. */
   readonly hinted: number;
   /** How many ready endpoints there are. */
   readonly of: number;
@@ -47,58 +47,58 @@ export interface HintFacts {
 /** The answer to one question. */
 export interface DnsAnswerFacts {
   readonly records: number;
-  /** Shortest, in seconds. */
+  /** The shortest TTL, in seconds. */
   readonly ttl: number | undefined;
-  /** A code of node:dns where there was no answer. */
+  /** The error code of node:dns if there was no answer. */
   readonly error?: string;
   readonly tookMs: number;
 }
 
 /** What the name servers say. */
 export interface DnsFacts {
-  /** Absolute. */
+  /** Absolute name. */
   readonly name: string;
   readonly servers: readonly string[];
   readonly a: DnsAnswerFacts;
   readonly aaaa: DnsAnswerFacts;
-  /** For a port by name: `_port._tcp.name`; else the name itself, which tells a cluster IP from a pod. */
+  /** For a named port: `_port._tcp.name`; otherwise the name itself, which tells a cluster IP from a pod. */
   readonly srv: DnsAnswerFacts & { readonly name: string };
-  /** `external`: the name of a Service, and another name for something that is none of its pods. */
+  /** `external`: the name of a Service that is an alias for something that is none of its pods. */
   readonly kind: 'pods' | 'cluster-ip' | 'external' | 'unknown' | 'none';
-  /** What the name of a Service is another name for. */
+  /** The name that a Service's name is an alias for. */
   readonly alias?: string;
 }
 
-/** Whether DNS knows the namespace; `unknown` where it does not tell. */
+/** Whether DNS knows the namespace; `unknown` if it cannot tell. */
 export interface NamespaceFacts {
   readonly name: string;
   readonly state: 'known' | 'missing' | 'unknown';
 }
 
-/** What the library itself arrives at. */
+/** The library's own result. */
 export interface UseFacts {
-  /** The resolver's own words: `slices`, `dns` or `name` for plain targets. */
+  /** As the resolver calls it: `slices`, `dns` or `name` for plain targets. */
   readonly mode: string | undefined;
   readonly reason: string | undefined;
   readonly advice: string | undefined;
-  /** Undefined when it found nothing in time. */
+  /** Undefined if nothing was found in time. */
   readonly endpoints: readonly Endpoint[] | undefined;
   readonly errors: readonly string[];
   readonly warnings: readonly string[];
 }
 
-/** Whether something listens. */
+/** Whether the endpoint accepts connections. */
 export interface ConnectFacts {
   readonly endpoint: string;
   readonly tookMs: number;
   readonly error?: string;
 }
 
-/** Everything that was found. */
+/** All findings. */
 export interface Facts {
   readonly api: ApiFacts | undefined;
   readonly dns: DnsFacts | undefined;
-  /** That of the Service; undefined where nothing names one. */
+  /** The Service's namespace; undefined if nothing names one. */
   readonly namespace?: NamespaceFacts | undefined;
   readonly use: UseFacts;
   readonly connections: readonly ConnectFacts[];
@@ -112,7 +112,7 @@ export interface Line {
   readonly text: string;
 }
 
-/** What it means. */
+/** What the findings mean. */
 export interface Diagnosis {
   readonly outcome: Outcome;
   readonly summary: string;

@@ -18,7 +18,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   const refused = connections.some((connection) => connection.error !== undefined);
   const external = externalNameOf(facts);
   if (external !== undefined && use.mode !== 'slices' && use.endpoints?.length) {
-    // No right and no change of the Service would make it better.
+    // Neither permissions nor changes to the Service would help.
     return refused
       ? [`Check whether ${external} listens on that port, and whether a network policy lets this pod out.`]
       : [];
@@ -77,7 +77,7 @@ export function todoOf(parsed: Target, facts: Facts): string[] {
   return todo;
 }
 
-/** Nobody has heard of the Service, though nobody may say for sure that there is none. */
+/** Neither DNS nor the API server knows the Service, but neither can say for sure that it does not exist. */
 function nameToCheck(parsed: Target, { api, dns }: Facts): string[] {
   const namespace = api?.namespace ?? parseServiceHost(dns?.name ?? '')?.namespace;
   if (namespace === undefined || api?.object || parsed.kind === 'static') return [];

@@ -18,19 +18,19 @@ interface Look {
 /** Where it writes, and when it ends. */
 export interface TopOutput {
   readonly write: (text: string) => void;
-  /** Whether what it wrote before can be cleared. */
+  /** Whether earlier output can be cleared. */
   readonly isTerminal: boolean;
   readonly signal: AbortSignal;
 }
 
-/** Shows what the balancers behind an admin page do, each second. Returns the exit code. */
+/** Shows every second what the balancers behind an admin page do. Returns the exit code. */
 export async function top({ url, once }: TopCommand, { write, isTerminal, signal }: TopOutput): Promise<number> {
   let before: Look | undefined;
   while (!signal.aborted) {
     try {
       const look = await lookAt(url, signal);
       const text = printTop(look, before);
-      // The first look has no rates yet.
+      // The first reading has no rates yet.
       if (before !== undefined || !once) write(isTerminal && !once ? CLEAR + text : `${text}\n`);
       if (once && before !== undefined) return 0;
       before = look;
@@ -48,13 +48,13 @@ export async function top({ url, once }: TopCommand, { write, isTerminal, signal
 async function lookAt(url: URL, signal: AbortSignal): Promise<Look> {
   const limit = AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
   const response = await fetch(new URL('balancers', url), { signal: limit });
-  if (!response.ok) throw new Error(`it answered ${response.status}; is this the address of createAdminHandler()?`);
+  if (!response.ok) throw new Error(`status ${response.status}; is this the address of createAdminHandler()?`);
   const { balancers } = (await response.json()) as { readonly balancers?: readonly Shown[] };
-  if (!Array.isArray(balancers)) throw new Error('it is no admin page of evenkeel');
+  if (!Array.isArray(balancers)) throw new Error('this is no admin page of evenkeel');
   return { atMs: systemClock.now(), balancers };
 }
 
-/** A table for each balancer. Rates are since the look before. */
+/** A table per balancer. Rates are since the previous reading. */
 export function printTop({ atMs, balancers }: Look, before: Look | undefined): string {
   if (balancers.length === 0) return 'There is no balancer in this process yet.\n';
   return balancers
@@ -114,7 +114,7 @@ function table(rows: readonly (readonly string[])[]): string {
   return rows.map((cells) => `  ${line(cells)}\n`).join('');
 }
 
-/** A pod's error may hold anything, terminal commands included. */
+/** A pod's error may contain anything, including terminal commands. */
 const printable = (text: string): string => text.replace(/\p{Cc}+/gu, ' ');
 
 const width = (cells: readonly string[], column: number): number => (cells[column] as string).length;

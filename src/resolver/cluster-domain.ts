@@ -2,7 +2,7 @@ import { promises as fs } from 'node:fs';
 import { isIP } from 'node:net';
 import { optionError } from '../runtime/check.js';
 
-/** Where a pod's names come from; other paths are for tests. */
+/** The files that tell what names a pod uses; other paths are for tests. */
 export interface ClusterFiles {
   /** @defaultValue '/etc/resolv.conf' */
   readonly resolvConfPath?: string;
@@ -10,26 +10,26 @@ export interface ClusterFiles {
   readonly namespacePath?: string;
 }
 
-/** What a short name is completed with. */
+/** How short names are completed. */
 export interface ClusterNames {
-  /** Without dots at its ends, such as `cluster.local`. */
+  /** Without leading or trailing dots, such as `cluster.local`. */
   readonly domain: string;
-  /** Namespace of this pod; undefined where nothing tells it (not in a pod). */
+  /** Namespace of this pod; undefined if unknown (not in a pod). */
   readonly namespace: string | undefined;
 }
 
 /** The parts of a host that may name a Service. */
 export interface ServiceHost {
   readonly service: string;
-  /** Undefined: this pod's own. */
+  /** Undefined: this pod's namespace. */
   readonly namespace: string | undefined;
-  /** Undefined: the cluster's own. */
+  /** Undefined: this cluster's domain. */
   readonly domain: string | undefined;
 }
 
 const DEFAULT_DOMAIN = 'cluster.local';
 
-/** Reads what this pod's files say; what cannot be read counts as not there. Never rejects. */
+/** Reads this pod's files; an unreadable file counts as absent. Never rejects. */
 export async function readClusterNames(files: ClusterFiles = {}): Promise<ClusterNames> {
   const {
     resolvConfPath = '/etc/resolv.conf',
@@ -45,7 +45,7 @@ export async function readClusterNames(files: ClusterFiles = {}): Promise<Cluste
   return { domain: domain ?? DEFAULT_DOMAIN, namespace: namespace || undefined };
 }
 
-/** The `search` line of a resolv.conf; of several the last counts (resolv.conf(5)). */
+/** The `search` list of a resolv.conf; the last one counts (resolv.conf(5)). */
 export function searchList(resolvConf: string): readonly string[] {
   let entries: string[] = [];
   for (const line of resolvConf.split('\n')) {
@@ -74,8 +74,8 @@ export function parseServiceHost(host: string): ServiceHost | undefined {
 }
 
 /**
- * The absolute name to ask DNS for, with its last dot (D1). A name of one or two labels, or one that ends in `.svc`, is a
- * Service's; all others, and names with a last dot, stand as they are. One label without a known namespace does, too.
+ * The absolute name to query, with a trailing dot (D1). A name of one or two labels, or one that ends in `.svc`, is a Service's. All
+ * others, names with a trailing dot, and a single label without a known namespace are used as they are.
  */
 export function absoluteName(host: string, names: ClusterNames): string {
   const name = host.toLowerCase();
@@ -87,9 +87,8 @@ export function absoluteName(host: string, names: ClusterNames): string {
 }
 
 /**
- * The absolute name of a plain target. Outside a cluster nothing says that `orders.shop` is a Service, and the name is
- * asked for as it stands. Inside one it never is: `.shop` exists on the internet, and a Service without a ready pod has
- * no name.
+ * The absolute name of a plain target. Outside a cluster nothing says that `orders.shop` is a Service, so the name is queried as it
+ * is. Inside a cluster it never is: `.shop` exists on the internet, and a Service without a ready pod has no DNS name.
  */
 export function plainName(host: string, names: ClusterNames, inCluster: boolean): string {
   const parsed = parseServiceHost(host);
@@ -97,23 +96,23 @@ export function plainName(host: string, names: ClusterNames, inCluster: boolean)
   return asItStands ? `${host.toLowerCase()}.` : absoluteName(host, names);
 }
 
-/** `localhost` and all below it are this machine, by RFC 6761 section 6.3; no name server is asked. */
+/** `localhost` and names below it are this machine (RFC 6761 section 6.3); no name server is queried. */
 export function isLocalhost(host: string): boolean {
   return /^(.+\.)?localhost\.?$/i.test(host);
 }
 
-/** A host name in the syntax of DNS, lower case. Throws EVENKEEL_OPTION. */
+/** A valid DNS host name, lower case. Throws EVENKEEL_OPTION. */
 export function checkHost(name: string, value: unknown): string {
   if (typeof value !== 'string' || !isHostName(value)) throw optionError(name, 'a host name or an IP address', value);
   return value.toLowerCase();
 }
 
-/** Whether DNS can be asked for it; a last dot is fine. */
+/** Whether it can be queried in DNS; a trailing dot is fine. */
 export function isHostName(text: string): boolean {
   return text.length <= 254 && text.replace(/\.$/, '').split('.').every(isLabel);
 }
 
-// Underscores are no part of host names but of SRV owners, and appear in names people made up.
+// Host names must not contain underscores, but SRV owners do, and so do names in practice.
 function isLabel(label: string): boolean {
   return /^[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$/i.test(label);
 }

@@ -12,8 +12,8 @@ export interface CombineOptions {
 }
 
 /**
- * Uses the endpoints of the first resolver in the list that has any, for failover. All are watched from the start, so that
- * failover needs no new lookup. Empty if none has endpoints and at least one says so.
+ * Uses the endpoints of the first resolver in the list that has any, for failover. All are watched from the start, so failover
+ * needs no new lookup. Empty if none has endpoints and at least one of them says so.
  * Throws EVENKEEL_OPTION.
  *
  * @example firstAvailable([endpointSlices({ … }), dns({ host: 'orders.eu.example', port: 8080 })])
@@ -23,7 +23,7 @@ export function firstAvailable(resolvers: readonly Resolver[], options?: Combine
 }
 
 /**
- * All endpoints of all resolvers as one set. A resolver that fails keeps its last endpoints in it. Throws EVENKEEL_OPTION.
+ * All endpoints of all resolvers as one set. A failing resolver keeps its last endpoints in the set. Throws EVENKEEL_OPTION.
  *
  * @example union([dns({ host: 'orders.blue', port: 8080 }), dns({ host: 'orders.green', port: 8080 })])
  */
@@ -38,10 +38,10 @@ interface Source {
   readonly error: ResolveError | undefined;
 }
 
-/** What follows for the combination; undefined endpoints: nothing can be said yet. */
+/** The combined result; undefined endpoints: unknown so far. */
 type Choice = Source;
 
-/** `mayWait`: a resolver that has said nothing yet is worth waiting for. */
+/** `mayWait`: whether to wait for resolvers that have no result yet. */
 type Choose = (sources: readonly Source[], mayWait: boolean) => Choice;
 
 const wait: Choice = { endpoints: undefined, error: undefined };
@@ -61,7 +61,7 @@ const chooseAll: Choose = (sources, mayWait) => {
   if (silent && mayWait) return wait;
   const error = sources.find((source) => source.error !== undefined)?.error;
   const endpoints = sources.flatMap((source) => source.endpoints ?? []);
-  // An empty rest is no empty whole while somebody's part is unknown.
+  // The set is not known to be empty while one resolver's endpoints are unknown.
   const partial = endpoints.length === 0 && sources.some((source) => source.endpoints === undefined);
   return partial ? nothingKnown(sources) : { endpoints, error };
 };
@@ -162,7 +162,7 @@ class CombinedWatch implements Resolution {
     if (this.#closed) return;
     const { endpoints, error } = this.#choose(this.#sources, this.#patient && this.#last === undefined);
     if (endpoints !== undefined) this.#publish(endpoints);
-    // A listener may close us from within.
+    // The listener may close this watch.
     if (!this.#closed) this.#tell(error, endpoints !== undefined);
   }
 
@@ -175,7 +175,7 @@ class CombinedWatch implements Resolution {
   }
 
   #tell(error: ResolveError | undefined, known: boolean): void {
-    // What may be over in a moment and what lasts are not the same news.
+    // A temporary failure and a permanent one are different news.
     const news = error && `${error.permanent} ${error.message}`;
     if (news === this.#toldError) return;
     if (error !== undefined) this.#listener.fail(error);

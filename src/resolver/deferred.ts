@@ -1,7 +1,7 @@
 import { asError, isResolveError, ResolveError } from '../errors.js';
 import type { Resolution, Resolver } from './resolver.js';
 
-/** A resolver that is made when it is first watched. One that cannot be made fails for good. */
+/** A resolver that is created when first watched. If that fails, it fails permanently. */
 export function deferred(name: string, make: () => Promise<Resolver>): Resolver {
   return {
     name,
@@ -20,7 +20,7 @@ export function deferred(name: string, make: () => Promise<Resolver>): Resolver 
           listener.fail(reason);
         }
       };
-      // Catches everything itself.
+      // `start` never rejects.
       void start();
       return {
         refresh: () => inner?.refresh(),

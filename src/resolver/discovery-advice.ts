@@ -3,25 +3,25 @@ import type { ClusterNames, ServiceHost } from './cluster-domain.js';
 import { serviceAccountIn, sliceReaderManifest } from './rbac.js';
 import { AmbiguousPort } from './wrong-target.js';
 
-/** The modes, best first: a watch of EndpointSlices, headless DNS, the Service's one address. */
+/** The modes, best first: a watch of EndpointSlices, headless DNS, the Service's single address. */
 export type DiscoveryMode = 'slices' | 'dns' | 'name';
 
-/** What is known of the first mode. */
+/** What is known about the first mode. */
 export type Finding =
   | { readonly kind: 'watching' }
-  /** Asked, and no answer yet. */
+  /** No answer yet. */
   | { readonly kind: 'silent' }
   /** The host is not the name of a Service of this cluster. */
   | { readonly kind: 'no-service' }
-  /** The API server knows no slice of it. */
+  /** The API server has no slice of it. */
   | { readonly kind: 'absent' }
-  /** Nor a Service of that name. */
+  /** The API server has no Service with that name either. */
   | { readonly kind: 'missing'; readonly error: Error }
-  /** There is no such mode here, for a reason. */
+  /** This mode is not available here. */
   | { readonly kind: 'unavailable'; readonly reason: string }
   | { readonly kind: 'failed'; readonly error: Error };
 
-/** Where a discovery stands. */
+/** The state of a discovery. */
 export interface DiscoveryState {
   readonly mode: DiscoveryMode;
   readonly finding: Finding;
@@ -32,15 +32,15 @@ export interface DiscoveryState {
   readonly names: ClusterNames | undefined;
 }
 
-/** What stands in the way of the first mode until somebody changes something, by its code; undefined if nothing does. */
+/** The code of what blocks the first mode until someone changes something; undefined if nothing does. */
 export function obstacleOf(finding: Finding): string | undefined {
   if (finding.kind !== 'failed' || !isResolveError(finding.error)) return undefined;
   const { code, permanent } = finding.error;
-  // A refusal is told in full the first time, though it may be over in a moment.
+  // A refusal is reported in full the first time, although it may be temporary.
   return permanent || code === 'EVENKEEL_FORBIDDEN' ? code : undefined;
 }
 
-/** Why it stands there, and what would make it better, in sentences. */
+/** Why this mode is used, and what would improve it, in sentences. */
 export function adviceFor(state: DiscoveryState): { readonly reason: string; readonly advice?: string } {
   const { mode, finding, count } = state;
   if (mode === 'slices') return { reason: 'its EndpointSlices are watched' };
@@ -64,7 +64,7 @@ const noSuchName = 'DNS has no such name: there is no such Service, or none of i
 const nameModeAdvice =
   'A headless Service (clusterIP: None) has its pods in DNS, without any permission; its port number is then the pods’ own.';
 
-/** Why the first mode is not there, in words. */
+/** Why the first mode is not used, in words. */
 export function whyNoSlices(finding: Finding): string {
   switch (finding.kind) {
     case 'watching':

@@ -2,7 +2,7 @@ import { notify, type Observer } from '../observe/observer.js';
 import { type ClusterNames, parseServiceHost } from './cluster-domain.js';
 import { adviceFor, type DiscoveryMode, type Finding, obstacleOf, whyNoSlices } from './discovery-advice.js';
 
-/** Whose news it is. */
+/** The target the news is about. */
 export interface NewsSubject {
   readonly target: string;
   readonly host: string;
@@ -10,14 +10,14 @@ export interface NewsSubject {
 }
 
 /**
- * Tells how a target is found: through `discoveryChanged` at each change of mode and never in between, and through `warned`
- * what is learnt on a mode of something that only a person can put right.
+ * Reports how a target is found: `discoveryChanged` at each change of mode and only then, and `warned` for problems found in the
+ * meantime that only a person can fix.
  */
 export class DiscoveryNews {
   readonly #of: NewsSubject;
   readonly #observer: Observer;
   #mode: DiscoveryMode | undefined;
-  /** The obstacles told on this mode. */
+  /** The obstacles already reported in this mode. */
   readonly #told = new Set<string>();
 
   constructor(of: NewsSubject, observer: Observer) {
@@ -25,7 +25,7 @@ export class DiscoveryNews {
     this.#observer = observer;
   }
 
-  /** `finding`: what is known of the first mode. `count`: how many endpoints `mode` has. */
+  /** `finding`: what is known about the first mode. `count`: how many endpoints `mode` has. */
   tell(mode: DiscoveryMode, finding: Finding, count: number, names: ClusterNames | undefined): void {
     const known: Finding = mode === 'slices' ? { kind: 'watching' } : finding;
     const obstacle = obstacleOf(known);

@@ -10,7 +10,7 @@ import type { Resolution, Resolver, ResolverContext, ResolverListener } from './
 import { isSlots } from './single-address.js';
 import { WrongTarget } from './wrong-target.js';
 
-/** A Service and one of its ports: a number is the Service's (S11), a name its name. */
+/** A Service and one of its ports: by number (S11) or by name. */
 export interface DiscoveryService {
   readonly service: string;
   readonly namespace: string | undefined;
@@ -18,30 +18,30 @@ export interface DiscoveryService {
 }
 
 /**
- * Makes the resolver of the first mode, or says why there is none here. `onSlices` is told how many slices there are,
- * before the set they make is published: an empty set from no slice at all may mean that the name is no Service.
+ * Makes the resolver of the first mode, or says why there is none here. `onSlices` gets the number of slices before the set made of
+ * them is published: an empty set without any slice may mean that the name is not a Service.
  */
 export type SliceMode = (service: DiscoveryService, onSlices: (count: number) => void) => Promise<Resolver | string>;
 
 /**
- * How long a refusal must last before a working set is given up for one of DNS: authorizers have bad moments too, and
- * every change of mode opens all connections anew.
+ * How long a refusal must last before a working set is replaced by one from DNS: authorizers fail briefly too, and every change of
+ * mode reopens all connections.
  */
 const REFUSAL_LASTS_MS = 30_000;
-/** How long after its first slice a Service may take to show endpoints before it counts as empty. */
+/** How long after its first slice a Service may have no endpoints before it counts as empty. */
 const FIRST_SLICE_MS = 1_000;
 
-/** What a discovery is made of. */
+/** The parts of a discovery. */
 export interface DiscoveryOptions extends DnsModeOptions {
   readonly slices: SliceMode;
-  /** How long the first mode may stay silent before the second is asked too, in ms. */
+  /** How long the first mode may take to answer before the second is tried too, in ms. */
   readonly sliceGraceMs: number;
 }
 
 /**
- * "Find the best way": a watch of EndpointSlices, else headless DNS, else the Service's one address with several
- * short-lived connections. Says through `discoveryChanged` where it stands, why, and what would be better; climbs when a
- * better mode answers. A lost mode never empties the set: what was published stays until another mode has endpoints.
+ * Finds the best way: a watch of EndpointSlices, otherwise headless DNS, otherwise the Service's single address with several
+ * short-lived connections. Reports through `discoveryChanged` which mode is used, why, and what would be better; switches when a
+ * better mode works. Losing a mode never empties the set: what was published stays until another mode has endpoints.
  */
 export function discovery(options: DiscoveryOptions): Resolver {
   return {
@@ -59,25 +59,25 @@ class DiscoveryWatch implements Resolution {
   #dns: Resolution | undefined;
   #grace: Timer | undefined;
   #emptyTimer: Timer | undefined;
-  /** Runs from a refusal until it counts as lasting. */
+  /** Runs from a refusal until the refusal counts as lasting. */
   #leaving: Timer | undefined;
-  /** Once a slice was seen the name is a Service's, and no slices are an empty Service. */
+  /** Once a slice was seen, the name is a Service, and no slices mean an empty Service. */
   #seenSlice = false;
   #closed = false;
   #mode: DiscoveryMode | undefined;
-  /** What the slice watch said last, for when it recovers without saying it again. */
+  /** The last set from the slice watch, for when it recovers without repeating it. */
   #sliceEndpoints: readonly Endpoint[] | undefined;
-  /** The pods' ports as the slices told them last, once those are lost. */
+  /** The pods' ports in the last slices, after the slices are lost. */
   #podPorts: ReadonlySet<number> = new Set();
-  /** What is known of the first mode. */
+  /** What is known about the first mode. */
   #finding: Finding = { kind: 'silent' };
-  /** How many endpoints were published last. */
+  /** How many endpoints were last published. */
   #count = 0;
   #dnsError: ResolveError | undefined;
-  /** The failure told last; undefined while the set is fresh. */
+  /** The last failure reported; undefined while the set is fresh. */
   #told: ResolveError | undefined;
   #names: ClusterNames | undefined;
-  /** Why there is nothing to be found, where that is known for sure. */
+  /** Why there is nothing to find, if that is certain. */
   #hopeless: ResolveError | undefined;
 
   constructor(options: DiscoveryOptions, listener: ResolverListener, context: ResolverContext) {
@@ -124,7 +124,7 @@ class DiscoveryWatch implements Resolution {
       );
     } catch (error) {
       if (this.#closed) return;
-      // A wrong option is somebody's mistake: a lower mode would only hide it.
+      // A wrong option is a mistake that a lower mode would only hide.
       if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
         this.#fail(new ResolveError(`${this.#options.target}: ${error.message}`, { permanent: true, cause: error }));
       } else {
@@ -138,7 +138,7 @@ class DiscoveryWatch implements Resolution {
     if (count > 0 && !this.#seenSlice) {
       this.#seenSlice = true;
       this.#hopeless = undefined;
-      // A set that was "none" for want of slices may still be right, and is then not said again.
+      // A set that counted as "none" for lack of slices may still be right, and is then not published again.
       const said = this.#sliceEndpoints;
       if (said !== undefined) this.#emptyTimer = this.#context.clock.timer(() => this.#climb(said), FIRST_SLICE_MS);
     } else if (!this.#seenSlice) {
@@ -153,7 +153,7 @@ class DiscoveryWatch implements Resolution {
 
   #sliceFresh(): void {
     if (this.#sliceEndpoints === undefined || !this.#seenSlice) return;
-    // The watch is allowed again and its set is as we left it.
+    // The watch is allowed again and its set is unchanged.
     if (this.#mode !== 'slices') {
       this.#climb(this.#sliceEndpoints);
       return;
@@ -170,9 +170,9 @@ class DiscoveryWatch implements Resolution {
     }
     this.#finding = { kind: 'failed', error };
     if (this.#mode === 'slices') {
-      // W15: an API server that is away changes nothing. A refusal lasts, and DNS would know better in time.
+      // W15: an unavailable API server changes nothing. A refusal lasts, and DNS would know more over time.
       this.#fail(error);
-      // A mistake in the target is one on every mode.
+      // A mistake in the target affects every mode.
       if (!error.permanent || error instanceof WrongTarget) return;
       this.#podPorts = new Set(this.#sliceEndpoints?.map((endpoint) => endpoint.port));
       this.#leaving ??= this.#context.clock.timer(() => this.#descend(this.#finding), REFUSAL_LASTS_MS);
@@ -185,7 +185,7 @@ class DiscoveryWatch implements Resolution {
   /** The cluster does not have what the target names. */
   #wrong(error: WrongTarget): void {
     if (error.part === 'port') {
-      // DNS knows nothing of ports by number: it would name an address where nobody listens.
+      // DNS does not know ports by number: it would name an address where nothing listens.
       this.#finding = { kind: 'failed', error };
       this.#cancelTimers();
       if (this.#mode === undefined) this.#stopDns();
@@ -198,7 +198,7 @@ class DiscoveryWatch implements Resolution {
     else if (this.#count === 0) this.#fail(error);
   }
 
-  /** Nothing in DNS either, and a reason not to look twice (D7): empty, with the reason. */
+  /** Nothing in DNS either, and a reason not to wait for a second answer (D7): empty, with the reason. */
   #giveUp(): void {
     if (this.#hopeless === undefined || !(this.#dnsError instanceof NothingSoFar)) return;
     this.#publish('dns', []);
@@ -224,7 +224,7 @@ class DiscoveryWatch implements Resolution {
     this.#dnsError = undefined;
   }
 
-  /** Asks DNS too, unless it is asked already. */
+  /** Uses DNS too, unless it is already in use. */
   #descend(finding: Finding): void {
     this.#finding = finding;
     this.#grace?.cancel();
@@ -247,9 +247,9 @@ class DiscoveryWatch implements Resolution {
     this.#dnsError = undefined;
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#mode === 'slices' && endpoints.length === 0) return;
-    // Known already, with the reason.
+    // Already known, with the reason.
     if (endpoints.length === 0 && this.#hopeless !== undefined && this.#told === this.#hopeless) return;
-    // Nor do pods at a port of which we know that it is not everybody's.
+    // Nor do pods at a port that not all of them have.
     const guessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
     if (this.#mode === 'slices' && guessed) return;
     if (endpoints.length > 0) this.#hopeless = undefined;
@@ -273,7 +273,7 @@ class DiscoveryWatch implements Resolution {
     if (this.#mode !== 'slices' && this.#told !== this.#hopeless) this.#fresh();
   }
 
-  /** On a laptop a Service's name is in no DNS: what to do there. */
+  /** What to do on a laptop, where DNS does not know a Service's name. */
   #outside(): ResolveError | undefined {
     const { target, host, port, dns } = this.#options;
     const service = parseServiceHost(host);
@@ -311,7 +311,7 @@ class DiscoveryWatch implements Resolution {
     this.#listener.fresh();
   }
 
-  /** Nothing was ever found: says what each mode met. Never permanent, for a lower mode may answer any moment. */
+  /** Nothing was ever found: reports the problem of each mode. Never permanent, because a lower mode may answer any moment. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined) return;
     const { target } = this.#options;

@@ -4,7 +4,7 @@ import { optionError } from '../runtime/check.js';
 /** An address record. */
 export interface DnsAddress {
   readonly address: string;
-  /** In seconds. Node tells it for the first 256 records of an answer only. */
+  /** In seconds. Node only gives it for the first 256 records of an answer. */
   readonly ttl?: number | undefined;
 }
 
@@ -24,7 +24,7 @@ export interface DnsClient {
   resolve4(name: string): Promise<readonly DnsAddress[]>;
   resolve6(name: string): Promise<readonly DnsAddress[]>;
   resolveSrv(name: string): Promise<readonly DnsService[]>;
-  /** Makes all that is being asked reject. */
+  /** Rejects all running queries. */
   cancel(): void;
 }
 
@@ -33,7 +33,7 @@ export type DnsClientFactory = () => DnsClient;
 
 /** Options of `nodeDnsClient`. */
 export interface NodeDnsOptions {
-  /** `ip` or `ip:port`; absent: those of the machine. */
+  /** `ip` or `ip:port`; absent: the machine's name servers. */
   readonly servers: readonly string[] | undefined;
   /** Per try, in ms; it doubles with each (D8). */
   readonly timeoutMs: number;
@@ -41,7 +41,7 @@ export interface NodeDnsOptions {
   readonly tries: number;
 }
 
-/** A client over c-ares, with a channel of its own: nothing of it runs on the thread pool, where one hanging name blocks files. */
+/** A client over c-ares, with its own channel: it does not use the thread pool, where one hanging name would block file access. */
 export function nodeDnsClient({ servers, timeoutMs, tries }: NodeDnsOptions): DnsClient {
   const resolver = new dns.Resolver({ timeout: timeoutMs, tries });
   if (servers !== undefined) resolver.setServers(servers);

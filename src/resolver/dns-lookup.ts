@@ -2,50 +2,50 @@ import { isIP } from 'node:net';
 import { asError, ResolveError } from '../errors.js';
 import type { DnsAddress, DnsClient, DnsService } from './dns-client.js';
 
-/** One question, ready to be asked. */
+/** A complete question. */
 export interface DnsQuestion {
-  /** Absolute, with its last dot. */
+  /** Absolute, with a trailing dot. */
   readonly name: string;
-  /** Port of every address; with `srv` the one to fall back to. */
+  /** Port of every address; with `srv`, the fallback. */
   readonly port: number | undefined;
-  /** Name of the port whose SRV records are asked for. */
+  /** Name of the port whose SRV records are queried. */
   readonly srv: string | undefined;
-  /** Undefined: IPv4, or IPv6 where the name has no IPv4 address (S3). */
+  /** Undefined: IPv4, or IPv6 if the name has no IPv4 address (S3). */
   readonly family: 4 | 6 | undefined;
 }
 
 export interface DnsTarget {
   readonly address: string;
   readonly port: number;
-  /** Host name, where SRV told one. */
+  /** Host name, if SRV gave one. */
   readonly name: string | undefined;
   readonly weight: number;
 }
 
-/** What DNS says; no targets is "no such records". */
+/** The result of a lookup; no targets means "no such records". */
 export interface DnsFound {
   readonly targets: readonly DnsTarget[];
-  /** How long it may be kept, in ms; undefined where nothing told it. */
+  /** How long it may be cached, in ms; undefined if unknown. */
   readonly ttlMs: number | undefined;
   /**
-   * True if SRV names the Service itself as its own target: one address that stands for all pods. False if it names each
-   * pod. Undefined where SRV was not asked.
+   * True if SRV names the Service itself as its target: one address for all pods. False if it names each pod. Undefined if SRV was
+   * not queried.
    */
   readonly single: boolean | undefined;
 }
 
 /** SRV weights have 16 bits. */
 const MAX_WEIGHT = 65_535;
-/** More than fits into one answer of any kind. */
+/** More than fits into one answer of any type. */
 const MAX_TARGETS = 10_000;
-/** How many SRV targets are resolved at once. */
+/** How many SRV targets are resolved in parallel. */
 const PARALLEL_TARGETS = 16;
 
 const none: DnsFound = Object.freeze({ targets: [], ttlMs: undefined, single: undefined });
 
 /**
- * Asks once. Rejects with a ResolveError for every outcome that says nothing about the records (D6).
- * `lastPort`: the one port SRV told before, for when its answer no longer fits into a message (D10).
+ * Looks up once. Rejects with a ResolveError for every outcome that says nothing about the records (D6).
+ * `lastPort`: the one port SRV gave before, for when its answer no longer fits into a message (D10).
  */
 export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?: number): Promise<DnsFound> {
   if (question.srv === undefined) return atPort(await addresses(client, question), question.port as number);
@@ -58,11 +58,11 @@ export async function lookUp(client: DnsClient, question: DnsQuestion, lastPort?
   }
 }
 
-/** A or AAAA records as S3 says; empty for "no such records". */
+/** A or AAAA records by rule S3; empty for "no such records". */
 async function addresses(client: DnsClient, { name, family }: DnsQuestion): Promise<readonly DnsAddress[]> {
   if (family !== 6) {
     const found = await askAddresses('A', name, () => client.resolve4(name));
-    // A name without IPv4 addresses may have others; a name that does not exist has none at all.
+    // A name without IPv4 addresses may have IPv6 ones; a name that does not exist has none.
     if (found !== 'ENODATA') return found === 'ENOTFOUND' ? [] : found;
     if (family === 4) return [];
   }
@@ -70,7 +70,7 @@ async function addresses(client: DnsClient, { name, family }: DnsQuestion): Prom
   return typeof found === 'string' ? [] : found;
 }
 
-/** Without what is no IP address; an answer of nothing else says nothing about the records. */
+/** Drops anything that is not an IP address; an answer without any says nothing about the records. */
 async function askAddresses(
   type: 'A' | 'AAAA',
   name: string,
@@ -88,7 +88,7 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const owner = `_${srv}._tcp.${name}`;
   const answer = await ask('SRV', owner, () => client.resolveSrv(owner));
   if (typeof answer === 'string') return none;
-  // Nobody can be reached at port 0: one bad record must not cost the others.
+  // Port 0 is unusable, but one bad record must not cost the others.
   const found = answer.filter(
     ({ port, priority }) => Number.isInteger(port) && port >= 1 && port <= 65_535 && Number.isFinite(priority),
   );
@@ -104,7 +104,7 @@ async function services(client: DnsClient, question: DnsQuestion): Promise<DnsFo
   const single = hosts.size === 1 && `${[...hosts][0]}.` === name;
   const port = onlyPort(records);
   if (port !== undefined && isBelow(hosts, name)) {
-    // One question for all instead of one per pod, if it shows as many addresses as SRV has targets.
+    // One query for all instead of one per pod, if it returns as many addresses as SRV has targets.
     const all = await addresses(client, question);
     if (new Set(all.map((record) => record.address)).size === hosts.size) return { ...atPort(all, port), single };
   }
@@ -130,7 +130,7 @@ async function perTarget(
           found.set(host, await addresses(client, { ...question, name: `${host}.`, family }));
         }
       } finally {
-        // One failure fails the look: the other workers need not ask on.
+        // One failure fails the lookup, so the other workers stop.
         waiting.length = 0;
       }
     };
@@ -169,7 +169,7 @@ function shortestTtl(records: readonly DnsAddress[]): number | undefined {
   return shortest === undefined ? undefined : shortest * 1_000;
 }
 
-/** The port and weight all records share; undefined when they differ, so that each has to be looked at. */
+/** The port and weight all records share; undefined if they differ and must be handled one by one. */
 function onlyPort(records: readonly DnsService[]): number | undefined {
   const [first] = records;
   const same = records.every((record) => record.port === first?.port && record.weight === first.weight);
@@ -187,7 +187,7 @@ function weigher(records: readonly DnsService[]): (record: DnsService) => number
   return ({ weight }) => (weight > 0 && weight <= MAX_WEIGHT ? weight : 0.1);
 }
 
-/** Asks, and tells "no such records" from "no answer" (D6). */
+/** Queries, and tells "no such records" from "no answer" (D6). */
 async function ask<T>(
   type: string,
   name: string,

@@ -6,23 +6,23 @@ import type { DnsFound } from './dns-lookup.js';
 import type { Resolver } from './resolver.js';
 import { AddressKind, type SlotOptions, slotMaker } from './single-address.js';
 
-/** What the lower discovery modes are made of. */
+/** The parts of the lower discovery modes. */
 export interface DnsModeOptions {
-  /** As the user wrote it. */
+  /** As given by the user. */
   readonly target: string;
-  /** The name, as it stands in the target. */
+  /** The name in the target. */
   readonly host: string;
   /** The Service's port, or its name. */
   readonly port: number | string;
-  /** `host`, `port` and `srv` of it are filled in here. */
+  /** `host`, `port` and `srv` are filled in here. */
   readonly dns: Omit<ResolvedDnsOptions, 'host' | 'port' | 'srv'>;
-  /** For the one address of a Service. */
+  /** For a Service's single address. */
   readonly slots: SlotOptions;
 }
 
 /**
- * The two lower discovery modes, which are one question to DNS: several addresses are pods; a single one that is no
- * pod's is the Service's own, and gets slots. `podPorts` says which ports the pods had when their slices were last seen.
+ * The two lower discovery modes, which share one DNS query: several addresses are pods; a single one that is not a pod's is the
+ * Service's own, and gets slots. `podPorts` says which ports the pods had when their slices were last seen.
  */
 export function dnsMode(
   options: DnsModeOptions,
@@ -44,10 +44,10 @@ export function dnsMode(
     absolute: string,
   ): Promise<readonly Endpoint[]> => {
     const [only, ...more] = targets;
-    // One address of a name that is no Service's is simply where it is.
+    // A single address under a name that is not a Service is used as it is.
     const sole = only !== undefined && more.length === 0 && parseServiceHost(absolute) !== undefined;
     if (sole && (single ?? (await kind.of(only.address, absolute, client)) !== 'pod')) return slots(only);
-    // S11: DNS knows no pod port behind a number. The slices knew it, as long as there was one for all.
+    // S11: DNS does not know the pod port behind a number. The slices did, if all pods had the same.
     const ports = podPorts();
     const [podPort] = typeof port === 'number' && ports.size === 1 ? ports : [];
     return targets.map((found) => createEndpoint(podPort === undefined ? found : { ...found, port: podPort }));

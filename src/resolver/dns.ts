@@ -41,15 +41,15 @@ export interface DnsSettings {
    * that has just started (D7). 0 = believe the first. @defaultValue 5000
    */
   readonly emptyAgreementMs?: number | undefined;
-  /** Classes of addresses that no pod has but that may be used anyway: `['loopback']` in tests. @defaultValue [] */
+  /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /** The cluster's domain. @defaultValue from resolv.conf, else 'cluster.local' */
   readonly clusterDomain?: string | undefined;
   /** Namespace of a name with one label. @defaultValue this pod's */
   readonly namespace?: string | undefined;
-  /** Where the two above are read from. For tests. */
+  /** Where these two are read from. For tests. */
   readonly clusterFiles?: ClusterFiles | undefined;
-  /** Creates what queries the name servers. For tests, or another way to query. */
+  /** Creates the client that queries the name servers. For tests, or another way to query. */
   readonly client?: DnsClientFactory | undefined;
 }
 
@@ -191,7 +191,7 @@ export function dnsPolling(
   });
 }
 
-/** The queries of one watch: knows the absolute name, and starts with a new client after a failure. */
+/** The queries of one watch: knows the absolute name, and gets a new client after a failure. */
 class Asker {
   readonly #name: string;
   readonly #options: ResolvedDnsOptions;

@@ -1,13 +1,13 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 
-/** By key, each key once: answers come shuffled and with repeats, and mean sets (S10, D3). */
+/** Sorted by key, each key once: answers arrive shuffled and with duplicates, but mean sets (S10, D3). */
 export function sortedEndpoints(endpoints: readonly Endpoint[]): readonly Endpoint[] {
   const byKey = new Map<string, Endpoint>();
   for (const endpoint of endpoints) if (!byKey.has(endpoint.key)) byKey.set(endpoint.key, endpoint);
   return Object.freeze([...byKey.values()].sort((a, b) => (a.key < b.key ? -1 : 1)));
 }
 
-/** Whether two sorted lists say the same, so that nobody need hear of the second. */
+/** Whether two sorted lists are equal, so that the second need not be published. */
 export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   return a.length === b.length && a.every((endpoint, index) => sameEndpoint(endpoint, b[index] as Endpoint));
 }
@@ -17,7 +17,7 @@ function sameEndpoint(a: Endpoint, b: Endpoint): boolean {
   return a.key === b.key && a.weight === b.weight && a.attributes === b.attributes && sameDescription(a, b);
 }
 
-/** What a Service says of the pod at an address. */
+/** What a Service says about the pod at an address. */
 type Description = Pick<Endpoint, 'name' | 'zone' | 'nodeName' | 'conditions' | 'hintZones' | 'hintNodes'>;
 
 /** Whether two descriptions of a pod agree. */

@@ -38,7 +38,7 @@ export interface PollingOptions {
   readonly emptyAgreementMs?: number | undefined;
 }
 
-/** Nothing was found, which is not final yet. */
+/** Nothing was found so far, but that is not final. */
 export class NothingSoFar extends ResolveError {}
 
 /** How much earlier the next lookup may come, so that clients do not all look up together. */

@@ -6,26 +6,26 @@ import { type DnsSettings, resolveDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
 
-/** Which hosts are Services: these and no others, or what a function says; where it says nothing, DNS decides. */
+/** Which hosts are Services: a fixed list, or a function; where the function returns undefined, DNS decides. */
 export type ServiceRule = readonly string[] | ((origin: URL) => boolean | undefined);
 
-/** What `ServiceHosts` takes. */
+/** The parameters of `ServiceHosts`. */
 export interface ServiceHostsOptions {
   /** Which hosts are Services. @defaultValue DNS decides about every host */
   readonly services?: ServiceRule | undefined;
   /** How DNS is asked. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
-  /** How long one question to DNS may take, in ms, above 0. */
+  /** How long one DNS lookup may take, in ms, above 0. */
   readonly lookupTimeoutMs: number;
-  /** Tells when a host is asked about again. */
+  /** Determines when a host is looked up again. */
   readonly clock: Clock;
 }
 
-/** What is known of one host. */
+/** What is known about one host. */
 export interface ServiceHostSnapshot {
-  /** The absolute name DNS was asked for. */
+  /** The absolute name that was queried. */
   readonly name: string;
-  /** Undefined while it is being asked for the first time. */
+  /** Undefined during the first lookup. */
   readonly service: boolean | undefined;
   /** Why DNS could not say. */
   readonly trouble?: string;
@@ -34,18 +34,18 @@ export interface ServiceHostSnapshot {
 interface Known {
   verdict: boolean | undefined;
   trouble: string | undefined;
-  /** When a "no" may be asked about again. */
+  /** When a "no" may be checked again. */
   askAgainMs: number;
   asking: Promise<boolean> | undefined;
 }
 
 /** How long "no such Service" is believed, in ms. */
 const NEGATIVE_MS = 30_000;
-/** How long DNS is left in peace after it could not say, in ms. */
+/** How long DNS is left alone after a lookup without an answer, in ms. */
 const TROUBLE_MS = 5_000;
-/** Where Services of several clusters have their names (KEP-1645); only the name servers of a cluster know it. */
+/** The domain for Services of several clusters (KEP-1645); only a cluster's name servers know it. */
 const CLUSTER_SET_DOMAIN = 'clusterset.local';
-/** How many hosts are remembered; the one known longest is forgotten first, those that are no Services before the others. */
+/** How many hosts are remembered; the oldest are forgotten first, non-Services before Services. */
 const MAX_KNOWN = 2_000;
 /** How many lookups run at once. Further hosts are answered "no" meanwhile. */
 const MAX_ASKING = 100;
@@ -53,14 +53,14 @@ const MAX_ASKING = 100;
 const FIRST_TRY_MS = 600;
 
 /**
- * Tells Services from other hosts. A host is a Service if `<host>.svc.<cluster domain>.` exists; names that end in `.svc` or
- * `.svc.<domain>` are asked for as they are, where the domain is the cluster's own or `clusterset.local`: under any other its
- * owner can create any number of Services. IP addresses, `localhost` and longer names are not asked for, and outside a cluster
- * only the latter two forms are: there nothing says that `orders.shop` is not on the internet.
+ * Tells Services from other hosts. A host is a Service if `<host>.svc.<cluster domain>.` exists. Names that end in `.svc` or
+ * `.svc.<domain>` are queried as they are if the domain is the cluster's own or `clusterset.local`; under any other domain, its owner
+ * could create any number of Services. IP addresses, `localhost` and longer names are not queried. Outside a cluster only the latter
+ * two forms are, because nothing there says that `orders.shop` is not on the internet.
  *
- * One question per host, shared by all who want to know. "No" is believed for 30 s, then asked for again in the background;
- * "yes" until it is forgotten. If DNS gives no answer, the host does not count as a Service, and is looked up again 5 s later.
- * Asks only when it is asked itself.
+ * One lookup per host, shared by all callers. A "no" is believed for 30 s, then checked again in the background; a "yes" until it is
+ * forgotten. If DNS gives no answer, the host does not count as a Service, and is looked up again 5 s later. Never looks up by
+ * itself.
  */
 export class ServiceHosts {
   readonly #clock: Clock;
@@ -68,12 +68,12 @@ export class ServiceHosts {
   readonly #dns: ReturnType<typeof resolveDnsOptions>;
   readonly #rule: ServiceRule | undefined;
   readonly #known = new Map<string, Known>();
-  /** Calls off the questions that are running. */
+  /** Cancels running lookups. */
   readonly #questions = new Set<() => void>();
-  /** What short names are completed with, once it is read. */
+  /** How short names are completed, once read. */
   #names: ClusterNames | undefined;
   #reading: Promise<void> | undefined;
-  /** The absolute names of the list, once the names of the cluster are known. */
+  /** The absolute names of the list, once the cluster's names are known. */
   #listed: ReadonlySet<string> | undefined;
   #closed = false;
 
@@ -87,24 +87,24 @@ export class ServiceHosts {
   }
 
   /**
-   * Whether the host of `origin` is a Service. The promise of an answer never rejects, and is settled within the
-   * time-out. Throws what the user's function throws.
+   * Whether the host of `origin` is a Service. A returned promise never rejects, and settles within the time-out. Throws what the
+   * user's function throws.
    */
   judge(origin: URL): boolean | Promise<boolean> {
     const told = typeof this.#rule === 'function' ? checked(this.#rule(origin)) : undefined;
     if (this.#closed || told === false) return false;
     const isOpen = told === undefined && typeof this.#rule !== 'object';
     if (isOpen && parseServiceHost(withoutDot(origin.hostname)) === undefined) return false;
-    // The names are needed for a "yes" too, since it tells which Service.
+    // The names are needed for a "yes" too, to tell which Service it is.
     return this.#names === undefined ? this.#read().then(() => this.#decide(origin, told)) : this.#decide(origin, told);
   }
 
-  /** The absolute name of a host: one for all spellings of a Service. Only for what was judged to be one. */
+  /** The absolute name of a host: the same for all spellings of a Service. Only for hosts judged to be Services. */
   nameOf({ hostname }: { readonly hostname: string }): string {
     return absoluteName(withoutDot(hostname), this.#cluster);
   }
 
-  /** Forgets a Service, so that it is asked for again when it is next wanted. */
+  /** Forgets a Service, so that it is looked up again when next needed. */
   forget(name: string): void {
     this.#known.delete(name);
   }
@@ -160,10 +160,10 @@ export class ServiceHosts {
     }
     if (known.asking === undefined && this.#questions.size < MAX_ASKING) {
       const asked = known;
-      // Not in the context of the request that happens to be the first.
+      // Not in the async context of whichever request comes first.
       known.asking = inBackground(() => this.#ask(name, asked));
     }
-    // Who has heard "no" before does not wait to hear it again.
+    // After an earlier "no", callers do not wait to hear it again.
     return known.verdict ?? known.asking ?? false;
   }
 
@@ -188,7 +188,7 @@ export class ServiceHosts {
     });
     this.#questions.add(callOff);
     const timer = this.#clock.timer(callOff, this.#lookupTimeoutMs);
-    // Somebody waits for the first answer, nobody for a later one.
+    // Callers wait for the first answer, but not for later ones.
     if (known.verdict === undefined) timer.ref();
     try {
       client = this.#dns.client();

@@ -15,13 +15,13 @@ const entryNames: readonly (keyof EndpointInit)[] = [
   'weight',
   'attributes',
 ];
-/** A name is for people: of a long list it shows only the beginning. */
+/** Names are for people, so a long list shows only its beginning. */
 const NAMED = 3;
 
 /**
  * A fixed list of endpoints.
  *
- * @param endpoints At least one, each `{ address, port }` with whatever else is known (weight, zone …).
+ * @param endpoints At least one, each `{ address, port }` plus anything else known (weight, zone …).
  * @returns A resolver that publishes the list once. Throws EVENKEEL_OPTION for an empty list or a bad entry.
  * @example staticEndpoints([{ address: '10.0.0.1', port: 8080 }, { address: '10.0.0.2', port: 8080, weight: 2 }])
  */

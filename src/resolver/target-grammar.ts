@@ -3,7 +3,7 @@ import { EvenkeelError } from '../errors.js';
 import { quoted } from '../runtime/check.js';
 import { isHostName, isLocalhost, parseServiceHost, type ServiceHost } from './cluster-domain.js';
 
-/** A target string, taken apart. A port is a number, or the name of a Service's port. */
+/** A parsed target. A port is a number, or the name of a Service's port. */
 export type Target =
   | { readonly kind: 'kubernetes'; readonly service: ServiceHost; readonly port: number | string }
   | { readonly kind: 'dns' | 'plain'; readonly host: string; readonly port: number | string }
@@ -17,11 +17,11 @@ const shapes = {
 } as const;
 
 /**
- * Takes a target apart:
+ * Parses a target:
  *
  * target = "kubernetes:" host ":" port | "dns:" host ":" port | "static:" ip ":" number *( "," ip ":" number ) | host ":" port
  *
- * Throws EVENKEEL_OPTION that names the shape expected and what does not fit it.
+ * Throws EVENKEEL_OPTION, naming the expected form and what does not match it.
  */
 export function parseTarget(value: string): Target {
   const text = value.trim();

@@ -10,7 +10,7 @@ import { parseTarget, type Target } from './target-grammar.js';
 
 /** How a target's discovery modes work. */
 export interface TargetOptions {
-  /** Classes of addresses that no pod has but that may be used anyway: `['loopback']` in tests. @defaultValue [] */
+  /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /** For `dns:` and plain targets: how DNS is queried. @defaultValue {}, see `DnsSettings` */
   readonly dns?: DnsSettings | undefined;
@@ -46,9 +46,9 @@ const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
  * - `kubernetes:orders.shop:http` watches the EndpointSlices of a Service
  * - `dns:orders.shop:8080` queries DNS for its pods; `dns:orders.shop:http` takes the port from SRV records
  * - `static:10.0.0.1:80,10.0.0.2:80` is exactly these addresses
- * - `orders.shop:8080` uses the best available: EndpointSlices, else headless DNS, else the Service's single address
+ * - `orders.shop:8080` uses the best way available: EndpointSlices, else headless DNS, else the Service's single address
  *
- * A number is the Service's port, a name its name.
+ * A numeric port is the Service's port number, any other its port name.
  */
 export function resolverFrom(target: string | Resolver, options: TargetOptions = {}): Resolver {
   if (typeof target !== 'string') {
@@ -86,12 +86,12 @@ export function resolverFrom(target: string | Resolver, options: TargetOptions =
   }
 }
 
-/** Why the first discovery mode does not exist on a laptop. */
+/** Why the first discovery mode is not available on a laptop. */
 export const noPod = 'this is not a pod with a service account';
 
 type Checked = TargetOptions & { readonly allowAddresses: AllowAddresses };
 
-/** Loads the Kubernetes module when it is first needed, so that others do not pay for it. */
+/** Loads the Kubernetes module only when needed. */
 async function sliceResolver(
   { service, namespace, port }: DiscoveryService,
   { kubernetes = {}, allowAddresses, family }: Checked,

@@ -1,13 +1,13 @@
 import { ResolveError } from '../errors.js';
 
-/** What the cluster does not have. */
+/** What the cluster lacks. */
 export type WrongPart = 'service' | 'port';
 
-/** A target that names what the cluster does not have: another way of looking for it would only hide that. */
+/** A target that names something the cluster does not have. Another discovery mode would only hide that. */
 export class WrongTarget extends ResolveError {
   readonly part: WrongPart;
 
-  /** `permanent` where nothing can be published; a Service or port without endpoints is an empty set, and this says why. */
+  /** `permanent` if nothing can be published. A Service or port without endpoints is an empty set, and this explains it. */
   constructor(
     part: WrongPart,
     message: string,
@@ -18,9 +18,9 @@ export class WrongTarget extends ResolveError {
   }
 }
 
-/** A port number that could be any of several ports, and the Service may not be asked which (S11). */
+/** A port number that could mean several ports, while the Service may not be read (S11). */
 export class AmbiguousPort extends ResolveError {
-  /** The names it could be. */
+  /** The possible port names. */
   readonly names: readonly string[];
 
   constructor(message: string, names: readonly string[], cause?: unknown) {

@@ -8,8 +8,8 @@ interface Pending {
 }
 
 /**
- * A clock that stands still until a test advances it. Deferred work also runs by itself at the end of the turn, as with
- * the real clock, so promises and deferred work interleave as in production.
+ * A clock that only moves when a test advances it. Deferred work also runs by itself at the end of the turn, as with the real
+ * clock, so promises and deferred work interleave as in production.
  */
 export class FakeClock implements Clock {
   #now: number;
@@ -43,7 +43,7 @@ export class FakeClock implements Clock {
     if (this.#deferred.push(fn) === 1) queueMicrotask(() => this.flush());
   }
 
-  /** Runs deferred work now, that which it defers included. */
+  /** Runs deferred work now, including work it defers in turn. */
   flush(): void {
     while (this.#deferred.length > 0) {
       const batch = this.#deferred;
@@ -52,7 +52,7 @@ export class FakeClock implements Clock {
     }
   }
 
-  /** Moves time on by `ms`, firing timers in their order, each at its own moment. Promises do not settle in between. */
+  /** Advances time by `ms`, firing timers in order, each at its own time. Promises do not settle in between. */
   advance(ms: number): void {
     const end = this.#now + ms;
     this.flush();
@@ -70,29 +70,29 @@ export class FakeClock implements Clock {
     await settle();
   }
 
-  /** Time passes while the event loop is blocked: timers that fall due meanwhile fire late, all at the end. */
+  /** Time passes while the event loop is blocked: timers due meanwhile fire late, all at the end. */
   async stall(ms: number): Promise<void> {
     this.#now += ms;
     await this.advanceAsync(0);
   }
 
-  /** How many timers wait: a leak shows here. */
+  /** How many timers are pending: shows leaks. */
   get timers(): number {
     return this.#pending.length;
   }
 
-  /** How many of them would keep a process alive: somebody waits for them. */
+  /** How many of them would keep a process alive, because a caller waits for them. */
   get referencedTimers(): number {
     return this.#pending.filter(({ isReferenced }) => isReferenced).length;
   }
 
-  /** When the next timer fires, in ms from now; undefined when none waits. */
+  /** When the next timer fires, in ms from now; undefined if none is pending. */
   get nextInMs(): number | undefined {
     const next = this.#pending[0];
     return next === undefined ? undefined : next.at - this.#now;
   }
 
-  /** Fires the next timer that is due until `endMs`, at its own moment; false if there is none. */
+  /** Fires the next timer due by `endMs`, at its own time; false if there is none. */
   #fireNext(endMs: number): boolean {
     const next = this.#pending[0];
     if (next === undefined || next.at > endMs) return false;

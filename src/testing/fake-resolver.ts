@@ -3,19 +3,19 @@ import type { ResolveError } from '../errors.js';
 import type { Resolution, Resolver, ResolverListener } from '../resolver/resolver.js';
 
 /**
- * A resolver a test speaks through. A later watcher gets the last result: the last set, or while it fails, that it does; the
- * set then follows with `fresh`.
+ * A resolver a test controls. A later watcher gets the last result: the last set, or the failure while it fails; then the set
+ * follows with `fresh`.
  */
 export class FakeResolver implements Resolver {
   readonly name = 'fake';
-  /** Hints to look now, over all watches. */
+  /** Calls of `refresh`, over all watches. */
   refreshes = 0;
-  /** Those who watch, and whether they have heard the last set. */
+  /** The listeners, and whether each has received the last set. */
   readonly #listeners = new Map<ResolverListener, boolean>();
   #last: readonly Endpoint[] | undefined;
   #failure: ResolveError | undefined;
 
-  /** How many watch now. */
+  /** Number of current watches. */
   get watchers(): number {
     return this.#listeners.size;
   }
@@ -23,7 +23,7 @@ export class FakeResolver implements Resolver {
   watch(listener: ResolverListener): Resolution {
     this.#listeners.set(listener, false);
     queueMicrotask(() => {
-      // What was said meanwhile was heard already.
+      // It has already received what was published meanwhile.
       if (this.#listeners.get(listener) !== false) return;
       if (this.#failure !== undefined) listener.fail(this.#failure);
       else if (this.#last !== undefined) this.#tell(listener, this.#last);
@@ -38,7 +38,7 @@ export class FakeResolver implements Resolver {
     };
   }
 
-  /** Publishes a set: `'10.0.0.1'` is port 80 there; anything more goes as an object. */
+  /** Publishes a set: `'10.0.0.1'` means port 80 there; pass an object for anything more. */
   update(...endpoints: readonly (string | EndpointInit)[]): void {
     this.#failure = undefined;
     this.#last = endpoints.map((init) => createEndpoint(typeof init === 'string' ? { address: init, port: 80 } : init));

@@ -10,20 +10,20 @@ export interface FakeCall {
   finish(): void;
 }
 
-/** A connection a test steers; also the handle callers get. */
+/** A connection a test controls; also the handle callers get. */
 export class FakeConnection implements Connection<FakeConnection> {
-  /** Counts from 1 over the whole transport, in the order they were opened. */
+  /** Counts from 1 over the whole transport, in opening order. */
   readonly id: number;
   readonly endpoint: Endpoint;
   capacity: number;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
   readonly outdated: Promise<void>;
-  /** What `close` was called with: not at all, to finish, or to cut. */
+  /** How `close` was called: not at all, to finish, or to cut. */
   closing: 'no' | 'finish' | 'cut' = 'no';
-  /** Set this to let `ping` fail. */
+  /** Set this to make `ping` fail. */
   pingError: Error | undefined;
-  /** What ends the calls running now. */
+  /** Ends each call running now. */
   readonly #calls = new Set<(how: 'finished' | 'cut') => void>();
   #resolveClosed!: (error: Error | undefined) => void;
   #resolveLeaving!: () => void;
@@ -53,7 +53,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     return this.#open;
   }
 
-  /** The other side ends it: cleanly, or with an error. */
+  /** The other side closes it: cleanly, or with an error. */
   end(error?: Error): void {
     if (!this.#open) return;
     this.#open = false;
@@ -61,7 +61,7 @@ export class FakeConnection implements Connection<FakeConnection> {
     this.#resolveClosed(error);
   }
 
-  /** Begins a call: `close` waits for it, unless it cuts. */
+  /** Starts a call: `close` waits for it, unless it cuts. */
   begin(): FakeCall {
     let endCall!: (how: 'finished' | 'cut') => void;
     const ended = new Promise<'finished' | 'cut'>((resolve) => {
@@ -75,12 +75,12 @@ export class FakeConnection implements Connection<FakeConnection> {
     return { ended, finish: () => endCall('finished') };
   }
 
-  /** The other side asks for no new calls. */
+  /** The other side wants no new calls. */
   leave(): void {
     this.#resolveLeaving();
   }
 
-  /** Another connection should take its place. */
+  /** Another connection should replace it. */
   outdate(): void {
     this.#resolveOutdated();
   }
@@ -107,14 +107,14 @@ export class FakeConnection implements Connection<FakeConnection> {
 
 /** A transport without sockets: numbered connections, and behaviour by `address:port`. */
 export class FakeTransport implements Transport<FakeConnection> {
-  /** Every connection ever opened. */
+  /** All connections ever opened. */
   readonly connections: FakeConnection[] = [];
-  /** Attempts made, by `address:port`, in order. */
+  /** Connection attempts by `address:port`, in order. */
   readonly attempts: string[] = [];
-  /** What an attempt to `address:port` meets; `accept` unless set. */
+  /** How an attempt to `address:port` is answered; `accept` by default. */
   readonly behaviour: Map<string, ConnectBehaviour> = new Map();
   capacity: number = Number.POSITIVE_INFINITY;
-  /** Attempts hanging now. */
+  /** Attempts that hang now. */
   hanging = 0;
 
   /** The open connections to an address, or all. */
@@ -139,7 +139,7 @@ export class FakeTransport implements Transport<FakeConnection> {
         signal.addEventListener('abort', giveUp, { once: true });
       });
     }
-    // No connection is there in the turn it was asked for.
+    // A connection is never ready in the turn it was requested.
     await undefined;
     signal.throwIfAborted();
     const connection = new FakeConnection(this.connections.length + 1, endpoint, this.capacity);

@@ -1,6 +1,6 @@
 import type { Rng } from '../runtime/rng.js';
 
-/** Repeatable chance. Source: the splitmix32 finaliser over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014). */
+/** Repeatable randomness. Source: the splitmix32 finalizer over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014). */
 export function seededRng(seed: number): Rng {
   let state = seed | 0;
   return {

@@ -4,38 +4,38 @@ import { promises as timers } from 'node:timers';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Connection, Transport } from '../pool/transport.js';
 
-/** A transport and the other side of its connections, as the suite needs them. One is opened per test. */
+/** A transport and the peers of its connections, for the suite. One is opened per test. */
 export interface TransportWorld<C> {
   readonly transport: Transport<C>;
-  /** It accepts. */
+  /** An endpoint that accepts connections. */
   readonly endpoint: Endpoint;
-  /** Nobody listens there. */
+  /** An endpoint where nothing listens. */
   readonly refusing: Endpoint;
-  /** It neither accepts nor refuses, or accepts and never finishes the handshake. */
+  /** An endpoint that neither accepts nor refuses, or accepts and never finishes the handshake. */
   readonly hanging: Endpoint;
-  /** How many connections are open, seen from the other side where there is one. */
+  /** How many connections are open, as seen by the peer where there is one. */
   open(): number;
-  /** Ends all of them from the other side: in order, or as a crash does. */
+  /** Ends all of them from the peer's side: in order, or as in a crash. */
   end(how: 'cleanly' | 'badly'): void;
-  /** Begins a call that goes on until it is finished or cut; resolves when it has begun. `ended` settles with how. */
+  /** Starts a call that runs until it is finished or cut; resolves once it has started. `ended` settles with how. */
   call(handle: C): Promise<{ readonly ended: Promise<'finished' | 'cut'>; finish(): void }>;
-  /** Ends the world itself; with nothing left open. */
+  /** Closes the world itself, leaving nothing open. */
   close(): void | Promise<void>;
 }
 
-/** How a test runner takes tests: vitest, Jest, mocha and node:test do. */
+/** How a test runner accepts tests: vitest, Jest, mocha and node:test do. */
 export interface TestRunner {
   readonly describe: (name: string, body: () => void) => unknown;
   readonly it: (name: string, body: () => Promise<void>) => unknown;
 }
 
-/** What the suite has to know of a transport. */
+/** What the suite must know about a transport. */
 export interface TransportContract<C> {
   readonly name: string;
   open(): TransportWorld<C> | Promise<TransportWorld<C>>;
-  /** Whether a connection that the other side ends in order while nothing runs on it goes on existing (a pool of sockets). */
+  /** Whether a connection survives when the peer ends it in order while idle (a pool of sockets). */
   readonly outlivesCleanEnd?: boolean;
-  /** Whether calls run on after a close that cuts: their client alone could end them (gRPC). */
+  /** Whether calls continue after a close that cuts, because only their client can end them (gRPC). */
   readonly callsOutliveCut?: boolean;
 }
 
@@ -62,7 +62,7 @@ export function transportContract<C>(
 
   describe(`the transport contract: ${name}`, () => {
     it(
-      'delivers a connection that can carry a call, and listens to the signal no more',
+      'delivers a connection that can carry a call, and stops listening to the signal',
       inWorld(async ({ transport, endpoint, open: opened, call }) => {
         const limit = new AbortController();
         const connection = await transport.connect(endpoint, limit.signal);
@@ -78,7 +78,7 @@ export function transportContract<C>(
     );
 
     it(
-      'rejects with an Error where nobody listens',
+      'rejects with an Error if nothing listens',
       inWorld(async ({ transport, refusing }) => {
         await assert.rejects(transport.connect(refusing, never), Error);
       }),
@@ -105,7 +105,7 @@ export function transportContract<C>(
     );
 
     it(
-      'closes: closed settles cleanly, again and again it is no error',
+      'closes: closed settles cleanly, and closing again is no error',
       inWorld(async ({ transport, endpoint, open: opened }) => {
         const connection = await transport.connect(endpoint, never);
         await Promise.all([connection.close(), connection.close()]);
@@ -131,7 +131,7 @@ export function transportContract<C>(
     );
 
     it(
-      'cuts what runs when the signal of close aborts, at once or later',
+      'cuts running calls when the signal of close aborts, at once or later',
       inWorld(async ({ transport, endpoint, call }) => {
         for (const limit of [AbortSignal.abort(), undefined]) {
           const connection = await transport.connect(endpoint, never);
@@ -148,7 +148,7 @@ export function transportContract<C>(
     );
 
     it(
-      'takes a second close that cuts what the first lets finish',
+      'accepts a second close that cuts what the first would let finish',
       inWorld(async ({ transport, endpoint, call }) => {
         const connection = await transport.connect(endpoint, never);
         const { ended, finish } = await call(connection.handle);
@@ -161,7 +161,7 @@ export function transportContract<C>(
     );
 
     it(
-      'tells of an end brought about by the other side, once, and can be closed afterwards',
+      'reports once that the peer ended it, and can be closed afterwards',
       inWorld(async ({ transport, endpoint, end, call }) => {
         const connection = await transport.connect(endpoint, never);
         const { ended } = await call(connection.handle);
@@ -209,17 +209,17 @@ export function transportContract<C>(
   });
 }
 
-/** Whether a promise has not settled after what is under way in this process had its turn. */
+/** Whether a promise is still pending after everything under way in this process has had its turn. */
 async function isPending(promise: Promise<unknown>): Promise<boolean> {
   const pending = Symbol('pending');
   return (await Promise.race([promise, timers.setImmediate(pending)])) === pending;
 }
 
-/** For states only the other side can bring about. The limit guards against hanging; it says nothing about speed. */
+/** For states only the peer can bring about. The time-out guards against hanging and says nothing about speed. */
 async function until(what: string, condition: () => boolean, timeoutMs = 30_000): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!condition()) {
-    if (performance.now() > end) throw new Error(`waited ${timeoutMs} ms, but not so: ${what}`);
+    if (performance.now() > end) throw new Error(`not within ${timeoutMs} ms: ${what}`);
     await timers.setTimeout(5);
   }
 }

@@ -9,7 +9,7 @@ export async function until(
 ): Promise<void> {
   const end = performance.now() + timeoutMs;
   while (!(await condition())) {
-    if (performance.now() > end) throw new Error(`waited ${timeoutMs} ms in vain: ${what}`);
+    if (performance.now() > end) throw new Error(`waited ${timeoutMs} ms for: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
 }

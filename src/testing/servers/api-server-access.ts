@@ -13,7 +13,7 @@ export interface Grant {
 /** Bearer tokens the server knows, and what each may do. */
 export type Tokens = Readonly<Record<string, 'all' | readonly Grant[]>>;
 
-/** What somebody asks for; the name is empty for a collection, the namespace for all of them. */
+/** A request as access control sees it. An empty name means the collection, an empty namespace all namespaces. */
 export interface AccessRequest {
   readonly verb: Verb;
   readonly resource: ResourceName;
@@ -22,8 +22,8 @@ export interface AccessRequest {
 }
 
 /**
- * Decides as upstream: no token is an anonymous user without permissions (403), an unknown one is 401, a known one
- * without the grant 403. Undefined = allowed. Without `tokens` everything is.
+ * Decides as upstream does: no token is an anonymous user without permissions (403), an unknown token is 401, a known one without
+ * the grant 403. Undefined = allowed. Without `tokens` everything is allowed.
  */
 export function checkAccess(
   tokens: Tokens | undefined,

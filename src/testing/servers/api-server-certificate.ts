@@ -13,7 +13,7 @@ export interface CertificateOptions {
   readonly commonName?: string;
   /** Host names and IP addresses it is valid for. @defaultValue ['localhost', '127.0.0.1'] */
   readonly hosts?: readonly string[];
-  /** Who signs it. @defaultValue itself, and it may then sign others */
+  /** The certificate that signs it. @defaultValue itself, and it may then sign others */
   readonly issuer?: Certificate & { readonly commonName: string };
 }
 

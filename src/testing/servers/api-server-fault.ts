@@ -2,7 +2,7 @@ import type { Verb } from './api-server-access.js';
 import type { RecordedRequest } from './api-server-record.js';
 import { statusObject } from './api-server-status.js';
 
-/** How the next requests go wrong. */
+/** How the next requests fail. */
 export type Fault =
   /** This status. 429 comes as plain text, everything else as a Status object unless `body` is given. */
   | {
@@ -12,26 +12,26 @@ export type Fault =
       readonly reason?: string;
       readonly body?: string;
     }
-  /** The request is taken and never answered. */
+  /** The request is accepted and never answered. */
   | { readonly kind: 'hang' }
-  /** TCP RST in place of an answer. */
+  /** TCP RST instead of a response. */
   | { readonly kind: 'reset' }
   /** Status 200 and headers, then nothing, forever. */
   | { readonly kind: 'silent' }
   /** Status 200 and a clean end without a line. */
   | { readonly kind: 'empty' }
-  /** The right answer up to this many bytes of it, then the connection is cut. For lists and gets. */
+  /** The first bytes of the correct response, then the connection is cut. For lists and gets. */
   | { readonly kind: 'truncated'; readonly bytes: number }
   /** Status 200 and this text as the body. */
   | { readonly kind: 'body'; readonly body: string }
   /** A watch that sends one ERROR event with this Status code, and ends. */
   | { readonly kind: 'error-event'; readonly status: number; readonly reason?: string };
 
-/** Which of the next requests a fault meets. */
+/** Which of the next requests fail. */
 export interface FaultOptions {
   /** How many; may be Infinity. @defaultValue 1 */
   readonly times?: number;
-  /** Only requests this is true for. @defaultValue all */
+  /** Only requests for which this returns true. @defaultValue all */
   readonly when?: (request: RecordedRequest) => boolean;
 }
 
@@ -42,7 +42,7 @@ interface PendingFault {
   left: number;
 }
 
-/** The faults that wait for their requests, in the order they were asked for. */
+/** Pending faults, in order of registration. */
 export class FaultQueue {
   #pending: PendingFault[] = [];
 
@@ -50,7 +50,7 @@ export class FaultQueue {
     this.#pending.push({ verb, fault, when, left: times });
   }
 
-  /** The fault for a request that comes now. */
+  /** The fault for this request, if any. */
   take(request: RecordedRequest): Fault | undefined {
     const pending = this.#pending.find(
       ({ verb, when }) => (verb === 'any' || verb === request.verb) && (when === undefined || when(request)),

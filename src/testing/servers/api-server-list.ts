@@ -7,27 +7,27 @@ export interface ListQuery {
   readonly resource: ResourceName;
   readonly namespace: string;
   readonly matches: LabelMatcher;
-  /** Whether there is a selector: then no count of the remaining items is given. */
+  /** Whether there is a selector: then the response has no count of remaining items. */
   readonly selective: boolean;
   readonly resourceVersion: string;
   readonly resourceVersionMatch: string;
   /** 0 = no limit. */
   readonly limit: number;
   readonly continueToken: string;
-  /** Tokens of an earlier epoch have expired. */
+  /** Tokens from an earlier epoch have expired. */
   readonly epoch: number;
-  /** Whether `limit` counts also for lists served from the cache (`resourceVersion=0`); upstream ignores it there. */
+  /** Whether `limit` also applies to lists served from the cache (`resourceVersion=0`); upstream ignores it there. */
   readonly pagesFromCache: boolean;
 }
 
 export type ListAnswer =
   | { readonly kind: 'page'; readonly body: string }
   | { readonly kind: 'failure'; readonly status: StatusObject }
-  /** The wanted version is not there yet: 504 with this Status unless it comes within 3 s. */
+  /** The wanted version does not exist yet: 504 with this Status unless it appears within 3 s. */
   | { readonly kind: 'early'; readonly wanted: number; readonly status: StatusObject };
 
 interface ContinueToken {
-  /** The version all pages share; -1 continues at the latest one, inconsistently. */
+  /** The version all pages share; -1 = continue at the latest version, inconsistently. */
   readonly rv: number;
   /** `namespace/name` of the last object sent. */
   readonly after: string;
@@ -57,7 +57,7 @@ export function answerList(store: ObjectStore, query: ListQuery): ListAnswer {
   const wanted = Number(resourceVersion || '0');
   if (match === 'Exact' && wanted === 0)
     return invalid('resourceVersionMatch: Forbidden: "Exact" is forbidden for resourceVersion "0"');
-  // A limit together with a version has meant "exactly this version" since before there was a match parameter.
+  // From before the match parameter existed, a limit together with a version has meant "exactly this version".
   const exact = match === 'Exact' || (match === '' && wanted > 0 && query.limit > 0);
   if (wanted > store.revision) return { kind: 'early', wanted, status: tooLargeStatus(wanted, store.revision) };
   if (exact) {

@@ -5,9 +5,9 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Certificate } from './api-server-certificate.js';
 import { resetSocket } from './reset-socket.js';
 
-/** What a `LoopbackListener` is made of. */
+/** The parts of a `LoopbackListener`. */
 export interface LoopbackListenerParts {
-  /** 0 for any; the one that was found is kept for every start after it. */
+  /** 0 for any free port, which is then kept for every later start. */
   readonly port: number;
   /** Undefined: plain HTTP. */
   readonly certificate: Certificate | undefined;
@@ -15,7 +15,7 @@ export interface LoopbackListenerParts {
   readonly answer: RequestListener;
 }
 
-/** The process of an API server as clients see it: a port on 127.0.0.1 and its connections, killed and started at will. */
+/** The process of an API server as clients see it: a port on 127.0.0.1 and its connections, killed and started on demand. */
 export class LoopbackListener {
   /** Connections accepted, over all starts. */
   connections = 0;
@@ -61,7 +61,7 @@ export class LoopbackListener {
       socket.on('error', () => {});
       socket.on('close', () => this.#sockets.delete(socket));
     });
-    // Clients of TLS tests refuse our certificate on purpose.
+    // In TLS tests, clients reject our certificate on purpose.
     server.on('tlsClientError', () => {});
     await listen(server, this.#port);
     this.#server = server;
@@ -79,7 +79,7 @@ export class LoopbackListener {
     await this.#allGone();
   }
 
-  /** SIGTERM: the port is free at once; connections live on for `graceMs`, are told by `ending`, and end. */
+  /** SIGTERM: the port is free at once; connections live on for `graceMs`, are notified by `ending`, and end. */
   async terminate(graceMs: number, ending: () => void): Promise<void> {
     const server = this.#server;
     this.#server = undefined;
@@ -91,18 +91,18 @@ export class LoopbackListener {
       ending();
       for (const socket of sockets) socket.destroySoon();
     }, graceMs);
-    // The port is free at once; the connections are not waited for.
+    // The port is free at once, without waiting for connections.
     closed.catch(() => {});
   }
 
-  /** `kill`, for good. */
+  /** `kill`, permanently. */
   async close(): Promise<void> {
     this.#closed = true;
     await this.kill();
   }
 
   async #allGone(): Promise<void> {
-    // A socket leaves the set with its `close` event, so one that is still in it has that event to come.
+    // A socket leaves the set on `close`, so one still in the set is yet to emit it.
     await Promise.all(
       [...this.#sockets].map((socket) => new Promise<void>((resolve) => socket.once('close', () => resolve()))),
     );

@@ -1,4 +1,4 @@
-/** Kubernetes objects as they look on the wire, as far as the API server of the tests keeps them. Unknown fields are kept too. */
+/** Kubernetes objects as sent over the wire, as far as the test API server keeps them. It keeps unknown fields too. */
 export interface ObjectMetadata {
   readonly name: string;
   /** @defaultValue 'default' */
@@ -6,7 +6,7 @@ export interface ObjectMetadata {
   readonly labels?: Readonly<Record<string, string>>;
   readonly annotations?: Readonly<Record<string, string>>;
   readonly uid?: string;
-  /** Set by the store on every write; what a writer gives is ignored. */
+  /** Set by the store on every write; a writer's value is ignored. */
   readonly resourceVersion?: string;
   readonly [field: string]: unknown;
 }
@@ -45,7 +45,7 @@ export interface SlicePort {
   readonly appProtocol?: string;
 }
 
-/** A `discovery.k8s.io/v1` EndpointSlice. `null` lists are what the controller writes for a Service without pods. */
+/** A `discovery.k8s.io/v1` EndpointSlice. The controller writes `null` lists for a Service without pods. */
 export interface EndpointSliceObject extends KubernetesObject {
   /** @defaultValue 'IPv4' */
   readonly addressType?: string;
@@ -70,14 +70,14 @@ export interface ServiceObject extends KubernetesObject {
 /** The collections the server has. */
 export type ResourceName = 'endpointslices' | 'services';
 
-/** What the server knows of a collection. */
+/** What the server knows about a collection. */
 export interface ResourceType {
   readonly name: ResourceName;
   readonly kind: string;
   readonly apiVersion: string;
   /** Empty for the core group. */
   readonly group: string;
-  /** Where the collection lives, without a namespace. */
+  /** The collection's path, without a namespace. */
   readonly root: string;
 }
 
@@ -92,5 +92,5 @@ export const resourceTypes: Readonly<Record<ResourceName, ResourceType>> = Objec
   services: { name: 'services', kind: 'Service', apiVersion: 'v1', group: '', root: '/api/v1' },
 });
 
-/** The label that ties a slice to its Service. */
+/** The label that links a slice to its Service. */
 export const serviceNameLabel = 'kubernetes.io/service-name';

@@ -6,27 +6,27 @@ import { type Certificate, createCertificate } from './api-server-certificate.js
 
 /** Options of `createApiServer`. */
 export interface ApiServerOptions {
-  /** `true` makes a certificate for 127.0.0.1 and localhost; its authority is then `ca`. @defaultValue false */
+  /** `true` creates a certificate for 127.0.0.1 and localhost; `ca` is then its authority. @defaultValue false */
   readonly tls?: boolean | Certificate;
   /** Port to listen on, 0 for any. @defaultValue 0 */
   readonly port?: number;
-  /** Bearer tokens and what they may do. Without it nobody is asked for one. */
+  /** Bearer tokens and what they may do. Without it, no token is needed. */
   readonly tokens?: Tokens;
-  /** Writes the server remembers; a watch from before that is told 410. @defaultValue 1,000 */
+  /** How many writes the server remembers; a watch from before them gets 410. @defaultValue 1,000 */
   readonly historyLimit?: number;
   /** How often a watch that allows bookmarks gets one, in ms. @defaultValue 60,000 */
   readonly bookmarkIntervalMs?: number;
-  /** Whether `limit` counts for `resourceVersion=0` as well; upstream serves those from its cache in one piece. @defaultValue false */
+  /** Whether `limit` also applies to `resourceVersion=0`; upstream serves such lists whole, from its cache. @defaultValue false */
   readonly pagesFromCache?: boolean;
-  /** Steers bookmarks, time-outs and delays. @defaultValue the real clock */
+  /** Controls bookmarks, time-outs and delays. @defaultValue the real clock */
   readonly clock?: Clock;
-  /** Where pieces are cut, how slices are named. @defaultValue chance */
+  /** Controls where chunks are cut and how slices are named. @defaultValue random */
   readonly rng?: Rng;
 }
 
 /** The same, complete and checked. */
 export interface ResolvedApiServerOptions {
-  /** What the server shows; undefined = plain HTTP. */
+  /** The certificate the server presents; undefined = plain HTTP. */
   readonly certificate: Certificate | undefined;
   /** PEM of the authority to trust. */
   readonly ca: string | undefined;
@@ -64,7 +64,7 @@ export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiS
   };
 }
 
-/** A certificate that was given is its own authority. */
+/** A given certificate is its own authority. */
 function identity(tls: ApiServerOptions['tls']): Pick<ResolvedApiServerOptions, 'certificate' | 'ca'> {
   if (tls === true) {
     const authority = createCertificate({ commonName: 'evenkeel test authority', hosts: [] });

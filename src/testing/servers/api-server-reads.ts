@@ -10,31 +10,31 @@ import { expiredStatus, type StatusObject, statusObject } from './api-server-sta
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
 import { bookmarkLine, eventLine, type Mangle, WatchStream } from './api-server-watch.js';
 
-/** How long a list waits for a version that is not there yet. */
+/** How long a list waits for a version that does not exist yet. */
 const EARLY_LIST_MS = 3_000;
-/** How long a consistent list hangs while the store is away. */
+/** How long a consistent list hangs while the store is unavailable. */
 const STORE_TIMEOUT_MS = 60_000;
 
-/** What it takes. */
+/** The parts of `StoreReads`. */
 export interface StoreReadsOptions {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly bookmarkIntervalMs: number;
-  /** Whether `limit` counts also for lists served from the cache. */
+  /** Whether `limit` also applies to lists served from the cache. */
   readonly pagesFromCache: boolean;
 }
 
-/** Get, list and watch: what the store has, told as the API server tells it. */
+/** Get, list and watch: the store's contents, served the way the API server does. */
 export class StoreReads {
   readonly watches: Set<WatchStream> = new Set();
   /** Rewrites every line of every watch. */
   mangle: Mangle | undefined;
-  /** Continue tokens of earlier epochs have expired. */
+  /** Continue tokens from earlier epochs have expired. */
   epoch: number = 0;
   readonly #store: ObjectStore;
   readonly #options: StoreReadsOptions;
   #available = true;
-  /** What bookmarks name while the store is away. */
+  /** The version in bookmarks while the store is unavailable. */
   #frozenVersion: number | undefined;
 
   constructor(store: ObjectStore, options: StoreReadsOptions) {
@@ -43,12 +43,12 @@ export class StoreReads {
     store.subscribe((event) => this.#broadcast(event));
   }
 
-  /** Whether the store behind the server is there. */
+  /** Whether the store behind the server is available. */
   get available(): boolean {
     return this.#available;
   }
 
-  /** While it is away bookmarks name the version of the moment it went. */
+  /** While unavailable, bookmarks carry the version of the moment it went away. */
   setAvailable(available: boolean): void {
     this.#available = available;
     this.#frozenVersion = available ? undefined : this.#store.revision;
@@ -137,7 +137,7 @@ export class StoreReads {
     const version = Number(resourceVersion || '0');
     if (isTrue(initial) || (initial === '' && version === 0)) {
       const objects = this.#store.list(asked.resource, asked.namespace).filter((stored) => matches(stored.labels));
-      // In no order.
+      // In no particular order.
       const lines = objects.map((stored) => eventLine('ADDED', stored.eventText)).reverse();
       const marked = isTrue(initial) && isTrue(query.get('allowWatchBookmarks'));
       stream.backlog(lines, marked ? bookmarkLine(asked.resource, this.#store.revision, true) : undefined);
@@ -146,7 +146,7 @@ export class StoreReads {
     const missed = this.#store.eventsAfter(asked.resource, version);
     if (missed === undefined) stream.error(expiredStatus(version, this.#store.compacted));
     else stream.backlog(missed.map((event) => stream.lineFor(event)).filter((line) => line !== undefined));
-    // From a version that is not there yet: silence, until the store is past it.
+    // From a version that does not exist yet: silence, until the store has passed it.
     if (version > this.#store.revision) stream.floor = version;
   }
 

@@ -10,6 +10,6 @@ export interface RecordedRequest {
   readonly namespace: string;
   readonly query: Readonly<Record<string, string>>;
   readonly headers: IncomingMessage['headers'];
-  /** The status that was sent; 0 while, or if, there was no answer. */
+  /** The status that was sent; 0 until there is a response. */
   status: number;
 }

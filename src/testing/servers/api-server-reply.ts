@@ -6,7 +6,7 @@ import type { StatusObject } from './api-server-status.js';
 /** Lists above this size are compressed for clients that ask for it. */
 const GZIP_BYTES = 128 * 1024;
 
-/** One response, with the request's record kept in step. */
+/** One response; keeps the request's record up to date. */
 export class Reply {
   readonly response: ServerResponse;
   readonly record: RecordedRequest;
@@ -19,7 +19,7 @@ export class Reply {
     this.record = record;
   }
 
-  /** Headers only. */
+  /** Sends only the headers. */
   open(): void {
     this.record.status = 200;
     this.response.writeHead(200, { 'content-type': 'application/json' });
@@ -54,7 +54,7 @@ export class Reply {
       this.response.end(bytes);
       return;
     }
-    // Written first, so that the client has these bytes before the connection ends.
+    // Written first, so that the client gets these bytes before the connection ends.
     this.response.write(bytes.subarray(0, this.truncateAt), () => this.response.socket?.destroySoon());
   }
 }

@@ -11,13 +11,13 @@ import { resetSocket } from './reset-socket.js';
 
 const MAX_RECORDED = 10_000;
 
-/** What all requests to one API server share, restarts included. */
+/** What all requests to one API server share, across restarts. */
 export class RequestHandler {
   readonly requests: RecordedRequest[] = [];
   readonly faults: FaultQueue = new FaultQueue();
   readonly counts: { list: number; watch: number; get: number } = { list: 0, watch: 0, get: 0 };
   tokens: Tokens | undefined;
-  /** The first requests are answered 403 for this long, counted from the very first: what a server does after its start. */
+  /** For this long, counted from the very first request, requests get 403, as after a real server's start. */
   #forbiddenMs = 0;
   #forbiddenSinceMs: number | undefined;
   readonly #reads: StoreReads;
@@ -31,14 +31,14 @@ export class RequestHandler {
     this.tokens = tokens;
   }
 
-  /** A server process begins: its first answers are 403 for `forbiddenMs`. */
+  /** A server process starts: its first responses are 403 for `forbiddenMs`. */
   begin(forbiddenMs: number): void {
     this.#forbiddenMs = forbiddenMs;
     this.#forbiddenSinceMs = undefined;
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
-    // A client that goes away mid-response is not an error.
+    // A client that disconnects mid-response is not an error.
     response.on('error', () => {});
     request.on('error', () => {});
     if (this.#frozen !== undefined) {
@@ -48,7 +48,7 @@ export class RequestHandler {
     this.#answer(request, response);
   }
 
-  /** Packets are dropped from here on: nothing goes out and nothing that comes in is answered. */
+  /** From now on packets are dropped: nothing is sent, and incoming requests get no response. */
   freeze(): void {
     this.#frozen ??= [];
     for (const watch of this.#reads.watches) watch.hold();
@@ -106,7 +106,7 @@ export class RequestHandler {
     this.#reads.answer(verb, asked, url.searchParams, reply);
   }
 
-  /** Whether this request belongs to the first moments after a start. */
+  /** Whether this request arrives shortly after a start. */
   #warmingUp(): boolean {
     if (this.#forbiddenMs === 0) return false;
     this.#forbiddenSinceMs ??= this.#clock.now();
@@ -123,7 +123,7 @@ export class RequestHandler {
     else reply.text(404, '404 page not found\n');
   }
 
-  /** Carries out a fault; false when the request should be answered after all. */
+  /** Carries out a fault; false if the request should be answered normally after all. */
   #misbehave(fault: Fault, request: IncomingMessage, reply: Reply, asked: AccessRequest, url: URL): boolean {
     switch (fault.kind) {
       case 'hang':

@@ -2,7 +2,7 @@ import type { Verb } from './api-server-access.js';
 import { type ResourceName, resourceTypes } from './api-server-objects.js';
 import { type StatusObject, statusObject } from './api-server-status.js';
 
-/** What a path asks for; an empty name means the collection, an empty namespace all of them. */
+/** A parsed path; an empty name means the collection, an empty namespace all namespaces. */
 export interface Route {
   readonly resource: ResourceName;
   readonly namespace: string;
@@ -25,13 +25,13 @@ export function parseRoute(path: string): Route | undefined {
   return undefined;
 }
 
-/** What is done with it. */
+/** The verb of a request. */
 export function verbOf({ name }: Route, query: URLSearchParams): Verb {
   if (name !== '') return 'get';
   return isTrue(query.get('watch')) ? 'watch' : 'list';
 }
 
-/** Why the parameters of a watch are refused, as upstream says it; undefined where they are not. */
+/** Why the parameters of a watch are refused, in upstream's words; undefined if they are fine. */
 export function refuseWatch(query: URLSearchParams): StatusObject | undefined {
   const resourceVersion = query.get('resourceVersion') ?? '';
   const initial = query.get('sendInitialEvents') ?? '';

@@ -13,7 +13,7 @@ export interface ServicePort {
   /** @defaultValue '' */
   readonly name?: string;
   readonly port: number;
-  /** The pods' port: a number, or the name of a port of theirs. @defaultValue `port` */
+  /** The pods' port: a number, or the name of one of their ports. @defaultValue `port` */
   readonly targetPort?: number | string;
   /** @defaultValue 'TCP' */
   readonly protocol?: string;
@@ -24,25 +24,25 @@ export interface Pod {
   /** Its name, unique in the Service. */
   readonly name: string;
   readonly address: string;
-  /** @defaultValue made from the name, so that a pod of the same name counts as the same pod */
+  /** @defaultValue derived from the name, so that a pod with the same name counts as the same pod */
   readonly uid?: string;
   /** Whether its readiness probe passes. @defaultValue true */
   readonly ready?: boolean;
-  /** Whether its deletion was asked for. @defaultValue false */
+  /** Whether its deletion has been requested. @defaultValue false */
   readonly terminating?: boolean;
   readonly zone?: string;
   readonly nodeName?: string;
-  /** Its own ports by name, for Services whose `targetPort` is a name; also overrides the number of a Service port with that name. */
+  /** Its own ports by name, for Services whose `targetPort` is a name; also overrides a Service port's number by that name. */
   readonly ports?: Readonly<Record<string, number>>;
 }
 
-/** What a Service is like. */
+/** A Service's properties. */
 export interface ServiceOptions {
   /** May be empty: endpoints are then listed without a port. */
   readonly ports: readonly ServicePort[];
   /** Without an address of its own (`clusterIP: None`). @defaultValue false */
   readonly headless?: boolean;
-  /** Publish pods as ready whatever their probes say. @defaultValue false */
+  /** Publish pods as ready regardless of their probes. @defaultValue false */
   readonly publishNotReadyAddresses?: boolean;
   /** Adds topology hints: each endpoint for its own zone, or also for its own node. @defaultValue none */
   readonly trafficDistribution?: 'PreferSameZone' | 'PreferSameNode';
@@ -59,9 +59,9 @@ interface Slice {
 }
 
 /**
- * A Service and its pods, written as the endpointslice controller writes them: up to 100 endpoints a slice, slices
- * filled where there is room and never rebalanced, one slice per set of port numbers, creates before updates before
- * deletes, and an empty slice with `null` lists when there are no pods.
+ * A Service and its pods, written as the endpointslice controller writes them: up to 100 endpoints per slice, slices filled where
+ * there is room and never rebalanced, one slice per set of port numbers, creates before updates before deletes, and an empty slice
+ * with `null` lists when there are no pods.
  */
 export class ServiceController {
   readonly namespace: string;
@@ -88,7 +88,7 @@ export class ServiceController {
     return this.#pods;
   }
 
-  /** The names of its slices, in the order they were made. */
+  /** The names of its slices, in creation order. */
   get sliceNames(): readonly string[] {
     return this.#slices.map((slice) => slice.name);
   }
@@ -99,13 +99,13 @@ export class ServiceController {
     this.#sync();
   }
 
-  /** Adds a pod, or changes the one of that name. */
+  /** Adds a pod, or replaces the one with that name. */
   putPod(pod: Pod): void {
     const known = this.#pods.some((other) => other.name === pod.name);
     this.setPods(known ? this.#pods.map((other) => (other.name === pod.name ? pod : other)) : [...this.#pods, pod]);
   }
 
-  /** Changes some of what is known of a pod; nothing happens if there is none of that name. */
+  /** Changes some properties of a pod; does nothing if there is none with that name. */
   updatePod(name: string, change: Partial<Pod>): void {
     this.setPods(this.#pods.map((pod) => (pod.name === name ? { ...pod, ...change } : pod)));
   }
@@ -121,7 +121,7 @@ export class ServiceController {
     this.#sync();
   }
 
-  /** Deletes the Service with its slices. */
+  /** Deletes the Service and its slices. */
   delete(): void {
     this.#store.delete('services', this.namespace, this.name);
     for (const slice of this.#slices) this.#store.delete('endpointslices', this.namespace, slice.name);
@@ -170,7 +170,7 @@ export class ServiceController {
     );
     this.#slices = this.#slices.filter((slice) => !deleted.includes(slice));
     if (this.#slices.length === 0) {
-      // The last slice stays as a placeholder instead of going.
+      // The last slice stays as a placeholder instead of being deleted.
       const placeholder: Slice = {
         name: deleted.shift()?.name ?? this.#sliceName(),
         addressType: 'IPv4',
@@ -185,7 +185,7 @@ export class ServiceController {
     for (const slice of deleted) this.#store.delete('endpointslices', this.namespace, slice.name);
   }
 
-  /** Puts pods into the slices of their group: where they are, else where there is room, else into a new one. */
+  /** Puts pods into the slices of their group: where they are, otherwise where there is room, otherwise into a new one. */
   #place(
     slices: Slice[],
     addressType: Slice['addressType'],
@@ -221,7 +221,7 @@ export class ServiceController {
     const ports: SlicePort[] = [];
     for (const { name = '', port, targetPort = port, protocol = 'TCP' } of this.#options.ports) {
       const number = typeof targetPort === 'string' ? pod.ports?.[targetPort] : (pod.ports?.[name] ?? targetPort);
-      // A pod without the named port: its slice goes without that port.
+      // A pod without the named port: its slice omits that port.
       if (number !== undefined) ports.push({ name, port: number, protocol });
     }
     return ports;

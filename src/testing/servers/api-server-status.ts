@@ -24,7 +24,7 @@ const reasons: Readonly<Record<number, string>> = {
   504: 'Timeout',
 };
 
-/** Makes a Status. The reason follows from the code unless given; a 500 has none, as upstream. */
+/** Creates a Status. The reason follows from the code unless given; a 500 has none, as upstream. */
 export function statusObject(
   code: number,
   message: string,
@@ -43,7 +43,7 @@ export function statusObject(
   };
 }
 
-/** "Too old": the history a client asks for is gone. */
+/** "Too old": the requested history is gone. */
 export function expiredStatus(wanted: number, oldest: number): StatusObject {
   return statusObject(410, `too old resource version: ${wanted} (${oldest})`);
 }

@@ -1,6 +1,6 @@
 import { type KubernetesObject, type ResourceName, resourceTypes } from './api-server-objects.js';
 
-/** One version of one object, with its text made once and shared by all lists and watches. */
+/** One version of one object; its text is rendered once and shared by all lists and watches. */
 export class StoredObject {
   readonly resource: ResourceName;
   readonly namespace: string;
@@ -37,7 +37,7 @@ export class StoredObject {
     return this.#eventText;
   }
 
-  /** The same content under a later version: what a DELETED event carries. */
+  /** The same content with a later version: what a DELETED event carries. */
   at(revision: number): StoredObject {
     const metadata = { ...this.object.metadata, resourceVersion: String(revision) };
     return new StoredObject(this.resource, { ...this.object, metadata }, revision);
@@ -48,13 +48,13 @@ export class StoredObject {
 export interface StoreEvent {
   readonly revision: number;
   readonly resource: ResourceName;
-  /** Undefined when the object was made. */
+  /** Undefined if the object was created. */
   readonly before: StoredObject | undefined;
-  /** Undefined when it was deleted. */
+  /** Undefined if it was deleted. */
   readonly after: StoredObject | undefined;
 }
 
-/** Everything the store held at one moment. */
+/** The store's contents at one moment. */
 export interface StoreBackup {
   readonly revision: number;
   readonly objects: ReadonlyMap<string, StoredObject>;
@@ -78,12 +78,12 @@ export class ObjectStore {
     this.#historyLimit = historyLimit;
   }
 
-  /** The version of the last write, of whatever object. */
+  /** The version of the last write to any object. */
   get revision(): number {
     return this.#revision;
   }
 
-  /** The oldest version still known. */
+  /** The oldest known version. */
   get compacted(): number {
     return this.#compacted;
   }
@@ -92,12 +92,12 @@ export class ObjectStore {
     return this.#objects.get(`${resource}/${namespace}/${name}`);
   }
 
-  /** All objects of a collection, by namespace and name. An empty namespace means all of them. */
+  /** All objects of a collection, by namespace and name. An empty namespace means all namespaces. */
   list(resource: ResourceName, namespace: string): StoredObject[] {
     return select(this.#objects, resource, namespace);
   }
 
-  /** As `list`, at an earlier version. Undefined when that is not known (any more). */
+  /** As `list`, at an earlier version. Undefined if that version is unknown. */
   listAt(resource: ResourceName, namespace: string, revision: number): StoredObject[] | undefined {
     if (revision < this.#compacted || revision > this.#revision) return undefined;
     const objects = new Map(this.#objects);
@@ -112,7 +112,7 @@ export class ObjectStore {
     return select(objects, resource, namespace);
   }
 
-  /** Makes or replaces an object; repeated identical writes count as writes. */
+  /** Creates or replaces an object; repeated identical writes count as writes. */
   put(resource: ResourceName, object: KubernetesObject): StoredObject {
     const namespace = object.metadata.namespace ?? 'default';
     const key = `${resource}/${namespace}/${object.metadata.name}`;
@@ -124,14 +124,14 @@ export class ObjectStore {
       uid: object.metadata.uid ?? before?.object.metadata.uid ?? this.#uid(),
       resourceVersion: String(revision),
     };
-    // A copy, so that a caller who goes on changing its own object does not rewrite history.
+    // A copy, so that a caller that keeps changing its own object does not rewrite history.
     const after = new StoredObject(resource, structuredClone({ ...object, metadata }), revision);
     this.#objects.set(key, after);
     this.#record({ revision, resource, before, after });
     return after;
   }
 
-  /** Returns whether there was anything to delete. */
+  /** Returns whether the object existed. */
   delete(resource: ResourceName, namespace: string, name: string): boolean {
     const before = this.get(resource, namespace, name);
     if (before === undefined) return false;
@@ -140,18 +140,18 @@ export class ObjectStore {
     return true;
   }
 
-  /** Moves the revision on, as writes to objects nobody here looks at do (leases, events). */
+  /** Increments the revision, as writes to objects outside this store do (leases, events). */
   touch(): void {
     this.#next();
   }
 
-  /** Forgets the history up to now: every earlier version is "too old" from here on. */
+  /** Forgets the history up to now: every earlier version is now "too old". */
   compact(): void {
     this.#history = [];
     this.#compacted = this.#revision;
   }
 
-  /** What happened to a collection after `revision`, oldest first. Undefined when that is too long ago. */
+  /** Changes to a collection after `revision`, oldest first. Undefined if that is too long ago. */
   eventsAfter(resource: ResourceName, revision: number): StoreEvent[] | undefined {
     if (revision < this.#compacted) return undefined;
     return this.#history.filter((event) => event.revision > revision && event.resource === resource);
@@ -161,14 +161,14 @@ export class ObjectStore {
     return { revision: this.#revision, objects: new Map(this.#objects) };
   }
 
-  /** Goes back to an earlier moment: the revision goes back too, and nobody is told. */
+  /** Goes back to an earlier moment: the revision goes back too, and no listener is called. */
   restore(backup: StoreBackup): void {
     this.#objects = new Map(backup.objects);
     this.#revision = backup.revision;
     this.compact();
   }
 
-  /** Tells `listener` of every write until the returned function is called. */
+  /** Calls `listener` for every write until the returned function is called. */
   subscribe(listener: (event: StoreEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);

@@ -7,31 +7,31 @@ import type { StatusObject } from './api-server-status.js';
 import type { StoredObject, StoreEvent } from './api-server-store.js';
 import { resetSocket } from './reset-socket.js';
 
-/** A backlog leaves in pieces of up to this many bytes, cut anywhere. */
+/** A backlog is sent in chunks of up to this many bytes, cut anywhere. */
 const PIECE_BYTES = 2_048;
-/** A client that leaves this much unread is cut off, as upstream does with slow watchers. */
+/** A client that leaves this much unread is disconnected, as upstream does with slow watchers. */
 const MAX_UNREAD_BYTES = 64 * 1024 * 1024;
 
-/** What to do to a stream that is open. */
+/** What to do to an open stream. */
 export type Disturbance =
-  /** The body ends as it should. */
+  /** The body ends properly. */
   | 'end'
   /** TCP RST. */
   | 'reset'
-  /** Half a line, then the body ends as it should. */
+  /** Half a line, then the body ends properly. */
   | 'cut'
-  /** A line that is no JSON; the stream goes on. */
+  /** A line that is not JSON; the stream continues. */
   | 'garbage'
-  /** Nothing is sent any more, bookmarks and the end included; the connection stays open. */
+  /** Nothing more is sent, not even bookmarks or the end; the connection stays open. */
   | 'silence'
-  /** A bookmark, now. */
+  /** A bookmark now. */
   | 'bookmark'
   /** An ERROR event with this Status code, then the end. */
   | { readonly error: number }
   /** These bytes, as they are. */
   | { readonly raw: string | Uint8Array };
 
-/** Rewrites what a stream sends: the pieces for one line, and what happens after them. Undefined leaves the line alone. */
+/** Rewrites what a stream sends: the chunks for one line, and what happens after them. Undefined leaves the line alone. */
 export type Mangle = (
   line: Buffer,
 ) => { readonly pieces: readonly Uint8Array[]; readonly after?: 'end' | 'reset' } | undefined;
@@ -46,7 +46,7 @@ export interface WatchStreamOptions {
   readonly timeoutMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The version a bookmark names. */
+  /** The version for bookmarks. */
   readonly version: () => number;
   readonly mangle: () => Mangle | undefined;
 }
@@ -70,12 +70,12 @@ export class WatchStream {
     this.#schedule();
   }
 
-  /** Whether the client is still there and the body has not ended. */
+  /** Whether the client is still connected and the body has not ended. */
   get open(): boolean {
     return !this.#ended;
   }
 
-  /** Sends the state or history a client asked for, as a whole backlog. `endMark` closes a streaming list. */
+  /** Sends the state or history a client requested as one backlog. `endMark` ends a streaming list. */
   backlog(lines: readonly string[], endMark?: string): void {
     const all = endMark === undefined ? lines : [...lines, endMark];
     if (all.length === 0) return;
@@ -85,7 +85,7 @@ export class WatchStream {
     }
     const bytes = Buffer.from(all.map((line) => `${line}\n`).join(''));
     for (let start = 0; start < bytes.length; ) {
-      // Not always full pieces: the borders must fall anywhere.
+      // Random chunk lengths: boundaries must fall anywhere.
       const length = 1 + Math.floor(this.#options.rng.next() * PIECE_BYTES);
       this.#write(bytes.subarray(start, start + length));
       start += length;
@@ -144,12 +144,12 @@ export class WatchStream {
     this.#stop();
   }
 
-  /** Keeps everything back, as a network that drops packets does. */
+  /** Holds everything back, like a network that drops packets. */
   hold(): void {
     this.#held ??= [];
   }
 
-  /** Sends what was kept back, at once. */
+  /** Sends what was held back, at once. */
   release(): void {
     const held = this.#held;
     this.#held = undefined;
@@ -167,7 +167,7 @@ export class WatchStream {
       }, bookmarkIntervalMs);
     };
     next();
-    // One in the last two seconds, so that the next watch starts from a fresh version.
+    // A bookmark in the last two seconds, so that the next watch starts from a recent version.
     if (timeoutMs > 2_000) this.#timer(() => this.bookmark(), timeoutMs - 2_000 + rng.next() * 1_500);
   }
 

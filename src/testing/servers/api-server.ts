@@ -13,28 +13,28 @@ import { statusObject } from './api-server-status.js';
 import { ObjectStore, type StoreBackup } from './api-server-store.js';
 import type { Disturbance, Mangle } from './api-server-watch.js';
 
-/** How a server comes back. */
+/** How a server restarts. */
 export interface StartOptions {
-  /** Whether versions from before are still good for a watch. @defaultValue 'kept' */
+  /** Whether a watch may start from versions from before. @defaultValue 'kept' */
   readonly history?: 'kept' | 'lost';
-  /** How long the first requests are answered 403, as upstream does while it loads its rules. @defaultValue 20 */
+  /** How long the first requests get 403, as upstream while it loads its rules. @defaultValue 20 */
   readonly forbiddenMs?: number;
 }
 
 /** Objects of one collection, written as its controllers would. */
 export interface Collection<T extends KubernetesObject> {
-  /** Makes or replaces an object; the namespace defaults to `default`. Returns its new version. */
+  /** Creates or replaces an object; the namespace defaults to `default`. Returns its new version. */
   put(object: T): string;
   get(name: string, namespace?: string): T | undefined;
-  /** All of them, in every namespace. */
+  /** All objects, in every namespace. */
   list(): readonly T[];
-  /** Returns whether there was one. */
+  /** Returns whether it existed. */
   delete(name: string, namespace?: string): boolean;
 }
 
 /**
- * A Kubernetes API server for tests: real sockets, list and watch of EndpointSlices and Services, the behaviour of the
- * real one where clients notice it, and every way it is known to fail. It keeps running until `close`.
+ * A Kubernetes API server for tests: real sockets, list and watch of EndpointSlices and Services, the real server's behavior as far
+ * as clients notice it, and every way it is known to fail. Runs until `close`.
  */
 export interface ApiServer {
   /** Such as `http://127.0.0.1:41234`; the same after a restart. */
@@ -49,7 +49,7 @@ export interface ApiServer {
 
   /** The last 10,000 requests, oldest first. */
   readonly requests: readonly RecordedRequest[];
-  /** Totals since the start, restarts included, and what is open now. */
+  /** Totals since the start, including restarts, and what is open now. */
   readonly counts: {
     readonly lists: number;
     readonly watches: number;
@@ -58,42 +58,42 @@ export interface ApiServer {
     readonly connections: number;
     readonly openConnections: number;
   };
-  /** The store's version. */
+  /** The store's current version. */
   readonly revision: number;
 
-  /** Makes the next request of a verb go wrong, or several of them, or certain ones. Faults queue up. */
+  /** Makes the next requests of a verb fail: one, several, or certain ones. Faults queue up. */
   failNext(verb: Verb | 'any', fault: Fault, options?: FaultOptions): void;
   clearFaults(): void;
-  /** Does something to every open watch. Returns how many there were. */
+  /** Disturbs every open watch. Returns how many there were. */
   disturb(what: Disturbance): number;
   /** Rewrites every line of every watch from now on; undefined stops it. */
   mangle(mangle: Mangle | undefined): void;
 
-  /** Replaces tokens and permissions. Open watches go on, as upstream. */
+  /** Replaces tokens and permissions. Open watches continue, as upstream. */
   setTokens(tokens: Tokens | undefined): void;
-  /** Every version up to now is too old to watch from. */
+  /** Makes every version up to now too old to watch from. */
   compact(): void;
   expireContinueTokens(): void;
-  /** Moves the version on without any event, as writes to other objects do. */
+  /** Increments the version without an event, as writes to other objects do. */
   touch(): void;
   backup(): StoreBackup;
-  /** Puts an old backup back: the version goes back and open watches hear nothing. */
+  /** Restores an old backup: the version goes back and open watches hear nothing. */
   restore(backup: StoreBackup): void;
-  /** Takes the store behind the server away: open watches go silent, consistent reads hang. */
+  /** Makes the store behind the server unavailable: open watches go silent, consistent reads hang. */
   setStoreAvailable(available: boolean): void;
-  /** The network drops every packet, until `thaw` delivers what piled up. Connections can still be opened. */
+  /** The network drops every packet, until `thaw` delivers what has accumulated. Connections can still be opened. */
   freeze(): void;
   thaw(): void;
 
   /** SIGKILL: every connection is reset, new ones are refused. */
   kill(): Promise<void>;
-  /** SIGTERM: new connections are refused, open watches live on and deliver, then end. @defaultValue graceMs 60,000 */
+  /** SIGTERM: new connections are refused; open watches continue to deliver, then end. @defaultValue graceMs 60,000 */
   terminate(graceMs?: number): Promise<void>;
-  /** Back on the same port. */
+  /** Starts again on the same port. */
   start(options?: StartOptions): Promise<void>;
   /** `kill`, a pause, `start`. @defaultValue downMs 0 */
   restart(options?: StartOptions & { readonly downMs?: number }): Promise<void>;
-  /** Ends everything; resolves when every socket is gone. Idempotent. */
+  /** Ends everything; resolves when every socket is closed. Idempotent. */
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
 }

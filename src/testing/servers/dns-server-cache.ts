@@ -8,8 +8,8 @@ interface Cached {
 }
 
 /**
- * What a cache between client and name server does to answers: the same answer for as long as its shortest TTL says,
- * with TTLs that count down to 0.
+ * What a cache between client and name server does: returns the same answer for its shortest TTL, with TTLs that count down
+ * to 0.
  */
 export class DnsAnswerCache {
   readonly #clock: Clock;

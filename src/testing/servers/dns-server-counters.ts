@@ -1,11 +1,11 @@
-/** One query as it arrived. */
+/** A query as it arrived. */
 export interface DnsQueryEntry {
   readonly name: string;
   readonly type: string;
   readonly protocol: 'udp' | 'tcp';
 }
 
-/** The log forgets the oldest beyond this; the counters do not. */
+/** Beyond this the log drops the oldest queries; the counters keep counting. */
 const MAX_LOG = 10_000;
 
 /** Counts the queries of a DNS server, by canonical name. */
@@ -24,7 +24,7 @@ export class QueryCounters {
     return this.#counts.get(keyOf(name, type)) ?? 0;
   }
 
-  /** The most that ran at one time. */
+  /** The most that ran at the same time. */
   peak(name: string): number {
     return this.#peaks.get(name) ?? 0;
   }
@@ -37,7 +37,7 @@ export class QueryCounters {
     }
   }
 
-  /** A query runs until the returned function is called. One `id` twice is one query that was repeated. */
+  /** A query runs until the returned function is called. The same `id` twice is one query, repeated. */
   begin(name: string, id: string): () => void {
     const running = this.#running.get(name) ?? new Set();
     this.#running.set(name, running.add(id));
@@ -48,12 +48,12 @@ export class QueryCounters {
     };
   }
 
-  /** What ran will not be answered any longer. */
+  /** Running queries will not be answered any more. */
   forgetRunning(): void {
     this.#running.clear();
   }
 
-  /** Forgets the log and all counts; what runs goes on running. */
+  /** Clears the log and all counts; running queries continue. */
   reset(): void {
     this.#log.length = 0;
     this.#counts.clear();

@@ -4,21 +4,21 @@ import type { DnsRcode } from './dns-server-wire.js';
 export type DnsFault =
   /** Answers with this code and no records. `NODATA` is a name without records of the asked type. */
   | { readonly kind: 'rcode'; readonly rcode: Exclude<DnsRcode, 'NOERROR'> | 'NODATA' }
-  /** Takes the query and never answers. */
+  /** Accepts the query and never answers. */
   | { readonly kind: 'silent' }
-  /** Answers rightly, `delayMs` late. */
+  /** Answers correctly, `delayMs` late. */
   | { readonly kind: 'slow'; readonly delayMs: number }
-  /** Answers with bytes that are no DNS message behind the right id. */
+  /** Answers with the right id followed by bytes that are not a DNS message. */
   | { readonly kind: 'garbage' }
-  /** Sets TC on every UDP answer, however small. */
+  /** Sets TC on every UDP answer, no matter how small. */
   | { readonly kind: 'truncate' };
 
-/** Which queries a fault hits. */
+/** Which queries a fault affects. */
 export interface DnsFaultScope {
   /** Absent: every name. */
   readonly name?: string;
   /** `A`, `AAAA`, `SRV` …; absent: every type. */
   readonly type?: string;
-  /** How many queries it hits before it is gone. @defaultValue Infinity */
+  /** How many queries it affects before it is removed. @defaultValue Infinity */
   readonly times?: number;
 }

@@ -3,18 +3,18 @@ import type { Socket } from 'node:net';
 /** The way back to the client. */
 export interface DnsReply {
   readonly protocol: 'udp' | 'tcp';
-  /** Tells a repeated query of one asker from a second one. */
+  /** Distinguishes one client's repeated query from another client's. */
   readonly asker: string;
   send(message: Buffer): void;
 }
 
-/** Takes queries from a TCP connection, each with its length in front, and frames the answers alike. */
+/** Reads length-prefixed queries from a TCP connection and frames the answers the same way. */
 export function readFramed(socket: Socket, handle: (message: Buffer, reply: DnsReply) => void): void {
   const asker = `tcp ${socket.remoteAddress}:${socket.remotePort}`;
   let pending: Buffer = Buffer.alloc(0);
   socket.on('error', () => {});
   socket.on('data', (chunk) => {
-    // Each message has its length in front (RFC 1035 4.2.2); a chunk may hold a part of one, or several.
+    // Each message is preceded by its length (RFC 1035 4.2.2); a chunk may hold part of a message, or several.
     pending = Buffer.concat([pending, chunk]);
     while (pending.length >= 2 && pending.length >= 2 + pending.readUInt16BE(0)) {
       const end = 2 + pending.readUInt16BE(0);

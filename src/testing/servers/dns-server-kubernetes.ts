@@ -6,13 +6,13 @@ import { canonicalName, negative } from './dns-server-zone.js';
 export interface DnsPod {
   /** One address, or one per family. */
   readonly address: string | readonly string[];
-  /** Terminating pods are not ready, also while they still serve. @defaultValue true */
+  /** Terminating pods are not ready, even while they still serve. @defaultValue true */
   readonly ready?: boolean;
   /** Set by a StatefulSet; without it CoreDNS names the pod after its address (`10-0-0-1`). */
   readonly hostname?: string;
 }
 
-/** A Service as CoreDNS's `kubernetes` plugin answers for it. */
+/** A Service as CoreDNS's `kubernetes` plugin sees it. */
 export interface DnsService {
   readonly namespace: string;
   readonly name: string;
@@ -34,15 +34,15 @@ interface Target {
 }
 
 /**
- * The answers of CoreDNS's `kubernetes` plugin: for a headless Service one record per ready pod and NXDOMAIN when none
- * is, for any other its cluster IP whatever its pods do, SRV for named ports (per-pod targets, or the Service itself),
- * NODATA for the other family. A namespace's own name has no records, and is unknown where there is no such namespace.
+ * The answers of CoreDNS's `kubernetes` plugin. A headless Service has one record per ready pod, and NXDOMAIN without any; any
+ * other Service has its cluster IP whatever its pods do, SRV for named ports (per-pod targets, or the Service itself), and NODATA
+ * for the other family. A namespace's own name has no records, or is unknown if the namespace does not exist.
  */
 export class KubernetesZone {
   readonly #domain: string;
   /** In seconds, for records and for "no such name". */
   ttl: number;
-  /** Namespaces that exist, besides those of its Services. */
+  /** Existing namespaces, in addition to those of its Services. */
   readonly namespaces: Set<string> = new Set(['default', 'kube-system']);
   readonly #services = new Map<string, DnsService>();
 
@@ -113,7 +113,7 @@ export class KubernetesZone {
         asked === undefined ||
         ((port.name ?? '').toLowerCase() === asked.name && (port.protocol ?? 'TCP').toLowerCase() === asked.protocol),
     );
-    // A Service that exists but has nothing to say is an unknown name to CoreDNS, not an empty one.
+    // To CoreDNS, a Service that exists but has no records is an unknown name, not an empty one.
     if (targets.length === 0 || (asked !== undefined && ports.length === 0)) return this.#no('NXDOMAIN');
     if (type === 'SRV') return this.#srv(name, targets, ports);
     const answers = targets
@@ -125,7 +125,7 @@ export class KubernetesZone {
   #srv(name: string, targets: readonly Target[], ports: readonly { readonly port: number }[]): DnsAnswer {
     const weight = Math.max(1, Math.floor(100 / (targets.length * ports.length)));
     const answers: DnsRecord[] = [];
-    // Two families of one name are one SRV record with two addresses.
+    // Two families under one name are one SRV record with two addresses.
     const seen = new Set<string>();
     for (const { name: target } of targets) {
       for (const { port } of ports) {

@@ -2,10 +2,10 @@ import { createSocket, type RemoteInfo, type Socket as UdpSocket } from 'node:dg
 import { createServer, type Server as TcpServer, type Socket as TcpSocket } from 'node:net';
 import { type DnsReply, readFramed } from './dns-server-framing.js';
 
-/** How many free ports of TCP are tried for one that UDP has as well. */
+/** How many free TCP ports are tried to find one that is free for UDP too. */
 const MAX_TRIES = 10;
 
-/** The process of a DNS server as clients see it: one port, UDP and TCP alike, opened and closed at will. */
+/** The process of a DNS server as clients see it: one port for UDP and TCP, opened and closed on demand. */
 export class DnsListener {
   readonly #host: string;
   readonly #handle: (message: Buffer, reply: DnsReply) => void;
@@ -14,7 +14,7 @@ export class DnsListener {
   #udp: UdpSocket | undefined;
   #tcp: TcpServer | undefined;
 
-  /** Port 0 takes a free one, which is then kept for every `listen` that follows. */
+  /** Port 0 takes a free port and keeps it for every later `listen`. */
   constructor(host: string, port: number, handle: (message: Buffer, reply: DnsReply) => void) {
     this.#host = host;
     this.#port = port;
@@ -25,14 +25,14 @@ export class DnsListener {
     return this.#port;
   }
 
-  /** `ip:port`, as `dns.Resolver.setServers` takes it. */
+  /** `ip:port`, as `dns.Resolver.setServers` expects it. */
   get address(): string {
     return this.#host.includes(':') ? `[${this.#host}]:${this.#port}` : `${this.#host}:${this.#port}`;
   }
 
   /** Opens both sockets. */
   async listen(): Promise<void> {
-    // TCP first: its free port may be taken for UDP, then another one is tried.
+    // TCP first. If its port is taken for UDP, tries another.
     for (let attempt = 1; ; attempt++) {
       const port = await this.#listenTcp(this.#port);
       try {
@@ -54,7 +54,7 @@ export class DnsListener {
     await this.#closeTcp();
   }
 
-  /** Whether anybody listens on TCP. */
+  /** Whether to listen on TCP. */
   async acceptTcp(accept: boolean): Promise<void> {
     if (accept && this.#tcp === undefined) await this.#listenTcp(this.#port);
     if (!accept) await this.#closeTcp();

@@ -11,7 +11,7 @@ import type { DnsFault, DnsFaultScope } from './dns-server-faults.js';
 import type { DnsService } from './dns-server-kubernetes.js';
 import type { DnsNameRecords } from './dns-server-zone.js';
 
-/** One line of stdin; each present field is done, in this order. */
+/** One line of stdin; its fields are carried out in this order. */
 export interface DnsServerCommand {
   readonly service?: DnsService;
   readonly deleteService?: { readonly namespace: string; readonly name: string };
@@ -20,7 +20,7 @@ export interface DnsServerCommand {
   readonly clearFaults?: true;
   readonly fault?: DnsFault & { readonly scope?: DnsFaultScope };
   readonly acceptTcp?: boolean;
-  /** Answers with how often this name was asked for. */
+  /** Answers with how often this name was queried. */
   readonly count?: string;
 }
 

@@ -1,6 +1,6 @@
 /**
- * DNS messages as bytes (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Just what a name server
- * for tests needs: it reads queries and writes answers, with name compression as real servers use it.
+ * DNS messages as bytes (RFC 1035 section 4; SRV: RFC 2782; AAAA: RFC 3596; OPT: RFC 6891). Only what a name server for tests
+ * needs: it reads queries and writes answers, with name compression like real servers.
  */
 const dnsTypes = { A: 1, NS: 2, CNAME: 5, SOA: 6, PTR: 12, TXT: 16, AAAA: 28, SRV: 33, OPT: 41 } as const;
 
@@ -25,7 +25,7 @@ export type DnsRecord = { readonly name: string; readonly ttl: number } & DnsDat
 
 export interface DnsQuestion {
   readonly name: string;
-  /** A name we know, or the number as text. */
+  /** A known type's name, or the number as text. */
   readonly type: string;
 }
 
@@ -33,7 +33,7 @@ export interface DnsQuery {
   readonly id: number;
   readonly recursionDesired: boolean;
   readonly question: DnsQuestion;
-  /** Longest UDP answer the asker takes: 512 unless it sent an OPT record. */
+  /** Longest UDP answer the client accepts: 512 unless it sent an OPT record. */
   readonly udpSize: number;
 }
 
@@ -68,7 +68,7 @@ export function decodeQuery(message: Buffer): DnsQuery | undefined {
   }
 }
 
-/** Writes an answer. `truncated` sends the head alone with the TC bit: "ask again over TCP". */
+/** Encodes an answer. `truncated` sends only the header with the TC bit: "ask again over TCP". */
 export function encodeAnswer(query: DnsQuery, answer: DnsAnswer, truncated = false): Buffer {
   const { answers, authority = [], additional = [] } = truncated ? { answers: [] } : answer;
   const writer = new Writer();

@@ -1,6 +1,6 @@
 import type { DnsAnswer, DnsData, DnsRcode, DnsRecord } from './dns-server-wire.js';
 
-/** What a source of records says about one question. `undefined`: not mine, ask the next. */
+/** A source of records. `undefined`: not its name, ask the next source. */
 export type DnsSource = (name: string, type: string) => DnsAnswer | undefined;
 
 /** The records of one name, as a test writes them. */
@@ -13,17 +13,17 @@ export interface DnsNameRecords {
     readonly priority?: number;
     readonly weight?: number;
   }[];
-  /** Excludes all others. */
+  /** Excludes all other records. */
   readonly cname?: string;
   readonly ptr?: string;
   /** In seconds. @defaultValue 5 */
   readonly ttl?: number;
 }
 
-/** How often a chain of CNAMEs is followed before it counts as a loop. */
+/** How many CNAMEs are followed before a chain counts as a loop. */
 const MAX_CNAMES = 8;
 
-/** A plain zone: names and their records. Not thread-safe against itself: change it between queries. */
+/** A plain zone: names and their records. Change it only between queries. */
 export class DnsZone {
   readonly #names = new Map<string, DnsNameRecords>();
 
@@ -37,7 +37,7 @@ export class DnsZone {
     this.#names.delete(canonicalName(name));
   }
 
-  /** Answers for a name it knows. Addresses of SRV targets go into the additional section. */
+  /** Answers for known names. Addresses of SRV targets go into the additional section. */
   answer(name: string, type: string): DnsAnswer | undefined {
     const records = this.#names.get(canonicalName(name));
     if (records === undefined) return undefined;
@@ -59,7 +59,7 @@ export class DnsZone {
   }
 }
 
-/** Asks the sources in order, follows CNAMEs, and says NXDOMAIN when nobody knows the name. */
+/** Asks the sources in order, follows CNAMEs, and answers NXDOMAIN if none knows the name. */
 export function resolveQuestion(sources: readonly DnsSource[], name: string, type: string): DnsAnswer {
   const chain: DnsRecord[] = [];
   let asked = name;
@@ -75,13 +75,13 @@ export function resolveQuestion(sources: readonly DnsSource[], name: string, typ
   return { rcode: 'SERVFAIL', answers: [] };
 }
 
-/** An answer without records; the SOA says how long the "no" may be kept. */
+/** An answer without records; the SOA says how long it may be cached. */
 export function negative(rcode: DnsRcode, zone: string, ttl: number): DnsAnswer {
   const soa: DnsRecord = { name: zone, ttl, type: 'SOA', primary: `ns.dns.${zone}`, minimumTtl: ttl };
   return { rcode, answers: [], authority: [soa] };
 }
 
-/** Lower case, without the last dot. */
+/** Lower case, without the trailing dot. */
 export function canonicalName(name: string): string {
   const text = name.toLowerCase();
   return text.endsWith('.') ? text.slice(0, -1) : text;

@@ -12,7 +12,7 @@ import { canonicalName, DnsZone, resolveQuestion } from './dns-server-zone.js';
 
 /** Options of `createDnsServer`. */
 export interface DnsServerOptions {
-  /** Address to listen on, UDP and TCP alike. @defaultValue '127.0.0.1' */
+  /** Address to listen on, for UDP and TCP. @defaultValue '127.0.0.1' */
   readonly host?: string;
   /** One port for UDP and TCP; 0 takes a free one. @defaultValue 0 */
   readonly port?: number;
@@ -22,11 +22,11 @@ export interface DnsServerOptions {
   readonly ttl?: number;
   /** Whether records come in random order, as CoreDNS's `loadbalance` does. @defaultValue true */
   readonly shuffle?: boolean;
-  /** Answers as a cache in between does: kept for their TTL, which counts down. @defaultValue false */
+  /** Answers as through a cache: kept for their TTL, which counts down. @defaultValue false */
   readonly cache?: boolean;
-  /** Steers delays and how a cache's TTLs count down. @defaultValue the real clock */
+  /** Controls delays and the cache's TTLs. @defaultValue the real clock */
   readonly clock?: Clock;
-  /** The order of records. @defaultValue chance */
+  /** Controls the order of records. @defaultValue random */
   readonly rng?: Rng;
 }
 
@@ -39,8 +39,8 @@ interface Fault extends DnsFaultScope {
 const MAX_TCP = 65_535;
 
 /**
- * A real DNS server over UDP and TCP on one port, for tests and demos: plain records, Services as CoreDNS answers for
- * them, and faults on demand. Point a client at `address`, for example with `Resolver.setServers([server.address])`.
+ * A real DNS server over UDP and TCP on one port, for tests and demos: plain records, Services as CoreDNS serves them, and faults
+ * on demand. Point a client at `address`, for example with `Resolver.setServers([server.address])`.
  * Throws EVENKEEL_OPTION for invalid options.
  *
  * @example
@@ -55,9 +55,9 @@ export async function createDnsServer(options: DnsServerOptions = {}): Promise<D
 }
 
 export class DnsServer {
-  /** Plain records; asked after the Kubernetes Services. */
+  /** Plain records; consulted after the Kubernetes Services. */
   readonly zone: DnsZone = new DnsZone();
-  /** Services, answered for as CoreDNS does. */
+  /** Services, served as CoreDNS does. */
   readonly kubernetes: KubernetesZone;
 
   readonly #listener: DnsListener;
@@ -107,22 +107,22 @@ export class DnsServer {
     return this.#counters.log;
   }
 
-  /** How many queries came for a name, repeats by the client included; with `type`, only those. */
+  /** How many queries came for a name, including repeats by the client; with `type`, only of that type. */
   count(name: string, type?: string): number {
     return this.#counters.count(canonicalName(name), type);
   }
 
-  /** The most queries for a name that were unanswered at one time. A repeated query counts once; one dropped by `silent` does not. */
+  /** The most queries for a name unanswered at the same time. A repeated query counts once; one dropped by `silent` does not. */
   maxConcurrent(name: string): number {
     return this.#counters.peak(canonicalName(name));
   }
 
-  /** Forgets the log and all counters. */
+  /** Clears the log and all counters. */
   resetCounters(): void {
     this.#counters.reset();
   }
 
-  /** Makes queries fail from now on; the last fault that fits a query wins. The returned function takes it back. */
+  /** Makes queries fail from now on; the last matching fault wins. The returned function removes it. */
   fault(fault: DnsFault, scope: DnsFaultScope = {}): () => void {
     const entry: Fault = { fault, ...scope, left: scope.times ?? Number.POSITIVE_INFINITY };
     this.#faults.push(entry);
@@ -132,12 +132,12 @@ export class DnsServer {
     };
   }
 
-  /** Takes all faults back. */
+  /** Removes all faults. */
   clearFaults(): void {
     this.#faults.length = 0;
   }
 
-  /** With false nobody listens on TCP any more (connection refused), as behind a firewall that knows DNS as UDP only. */
+  /** With false, TCP connections are refused, as behind a firewall that only knows DNS over UDP. */
   acceptTcp(accept: boolean): Promise<void> {
     return this.#listener.acceptTcp(accept);
   }
@@ -208,7 +208,7 @@ export class DnsServer {
       );
     const answer = this.#cache === undefined ? fresh() : this.#cache.get(name, type, fresh);
     if (!this.#shuffle) return answer;
-    // A CNAME must stay ahead of what it leads to.
+    // A CNAME must come before the records it leads to.
     const chain = answer.answers.filter((record) => record.type === 'CNAME');
     const rest = answer.answers.filter((record) => record.type !== 'CNAME');
     return { ...answer, answers: [...chain, ...shuffled(rest, this.#rng)] };
@@ -243,7 +243,7 @@ function faultAnswer(rcode: Extract<DnsFault, { kind: 'rcode' }>['rcode']): DnsA
   return empty(rcode === 'NODATA' ? 'NOERROR' : rcode);
 }
 
-/** Fisher and Yates. */
+/** Fisher–Yates. */
 function shuffled<T>(items: readonly T[], rng: Rng): T[] {
   const result = [...items];
   for (let index = result.length - 1; index > 0; index--) {
