@@ -14,8 +14,8 @@ export type { RecentEvent };
 /** Options of `createAdminHandler`. */
 export interface AdminOptions {
   /**
-   * Names this may be asked for by, beside IP addresses and `localhost`: a page of another site that has its name resolve to this
-   * address (DNS rebinding) is refused. Without port. @defaultValue []
+   * Host names by which the page may be requested, in addition to IP addresses and `localhost`. A page of another site whose name
+   * resolves to this address (DNS rebinding) is refused. Without port. @defaultValue []
    */
   readonly hosts?: readonly string[] | undefined;
   /** How many endpoints of each balancer get series of their own in `/metrics`, at most 10,000. @defaultValue 0 */
@@ -28,22 +28,22 @@ export interface AdminBalancer extends BalancerSnapshot {
   readonly id: number;
 }
 
-/** A handler of `node:http`, and a middleware of Express: it passes on what it does not know if there is a `next`. */
+/** A handler for `node:http`, and middleware for Express: with a `next`, it passes on requests it does not know. */
 export interface AdminHandler {
   (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void;
   /** Ends its event streams and forgets the events. */
   close(): void;
 }
 
-/** Event streams at once; more are refused. */
+/** Concurrent event streams; further ones are refused. */
 const MAX_STREAMS = 10;
 /** A stream whose reader falls this far behind is ended, in bytes. */
 const MAX_UNREAD = 256 * 1024;
 
 /**
- * What the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`), Prometheus' text
- * (`/metrics`), events as they happen (`/events`, server-sent). It changes nothing and shows no credentials, but addresses and
- * names: serve it on loopback or a debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
+ * What the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`), Prometheus' text format
+ * (`/metrics`), and events as they happen (`/events`, server-sent). It changes nothing and shows no credentials, but it does show
+ * addresses and names: serve it on loopback or a debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example createServer(createAdminHandler()).listen(9901, '127.0.0.1');
  */
@@ -61,7 +61,7 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
       else next();
       return;
     }
-    // HTTP/2 has it under another name.
+    // HTTP/2 uses another name.
     if (!isAllowedHost(request.headers.host ?? (request.headers[':authority'] as string | undefined), hosts)) {
       refuse(response, 403, 'this host name is not allowed');
       return;
@@ -71,7 +71,7 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
       refuse(response, 405, 'only GET');
       return;
     }
-    // Relative addresses on the page need it.
+    // Relative URLs on the page need it.
     if (name === '' && !path.endsWith('/')) {
       response.setHeader('location', `./${encodeURIComponent(path.slice(path.lastIndexOf('/') + 1))}/`);
       refuse(response, 302, 'see the address with a final slash');
@@ -101,9 +101,9 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
   });
 }
 
-/** The last part of the path it is mounted under; and the whole path, as the browser sees it. */
+/** The whole path as the browser sees it, and its last part, below the mount path. */
 function pathOf(request: IncomingMessage): { readonly path: string; readonly name: string } {
-  // Express takes the path it is mounted under off `url`.
+  // Express removes the mount path from `url`.
   const { originalUrl } = request as { readonly originalUrl?: unknown };
   const url = request.url ?? '/';
   const withoutQuery = (text: string): string => text.split('?', 1)[0] as string;
@@ -174,7 +174,7 @@ function stream(
   });
 }
 
-/** Names may be anybody's; an address is what the browser connected to. */
+/** Anyone may own a name; an IP address is what the browser connected to. */
 function isAllowedHost(header: string | undefined, hosts: ReadonlySet<string>): boolean {
   if (header === undefined) return false;
   const name = header.replace(/:\d+$/, '').toLowerCase();

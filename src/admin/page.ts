@@ -1,4 +1,4 @@
-/** The page: one file, nothing from elsewhere. `nonce` allows its style and script, and only them. */
+/** The page: one file that loads nothing else. `nonce` allows its style and script, and no others. */
 export function pageOf(nonce: string): string {
   return `<!doctype html>
 <html lang="en">

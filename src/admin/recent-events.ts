@@ -3,9 +3,9 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { DiagnosticsEvents } from '../observe/diagnostics-channel.js';
 import { withoutSecrets } from './secrets.js';
 
-/** What happened to a balancer, for people. */
+/** What happened to a balancer, in words. */
 export interface RecentEvent {
-  /** Counts up; gaps mean that older ones were dropped. */
+  /** Increasing; gaps mean that older events were dropped. */
   readonly id: number;
   /** ISO 8601, UTC. */
   readonly at: string;
@@ -21,7 +21,7 @@ type Telling = {
 const nameOf = (endpoint: Endpoint): string =>
   endpoint.name === undefined ? endpointAddress(endpoint) : `${endpoint.name} (${endpointAddress(endpoint)})`;
 
-/** The rare ones: an event per attempt would cost every call, and hide the others. */
+/** Only rare events: one per attempt would slow down every call, and hide the others. */
 const tellings: Telling = {
   resolved: ({ endpoints }) => `${endpoints.length} endpoint${endpoints.length === 1 ? '' : 's'} published`,
   resolveFailed: ({ error, stale }) => `discovery fails${stale ? ', the last set stays in use' : ''}: ${error.message}`,
@@ -41,10 +41,10 @@ const tellings: Telling = {
   warned: ({ message }) => message,
 };
 
-/** How many are kept. */
+/** How many events are kept. */
 const KEPT = 200;
 
-/** The latest events of all balancers of this process, and whoever wants to hear the next ones. */
+/** The latest events of all balancers of this process, and listeners for the next ones. */
 export class RecentEvents {
   readonly #kept: RecentEvent[] = [];
   readonly #listeners = new Set<(event: RecentEvent) => void>();
@@ -77,7 +77,7 @@ export class RecentEvents {
     return this.#kept;
   }
 
-  /** Returns what ends it. */
+  /** Returns a function that stops listening. */
   listen(listener: (event: RecentEvent) => void): () => void {
     this.#listeners.add(listener);
     return () => {

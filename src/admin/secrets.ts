@@ -8,7 +8,7 @@ const patterns: readonly (readonly [RegExp, string])[] = [
   ],
 ];
 
-/** A text without what looks like a credential: error messages may quote what others sent. */
+/** A text without anything that looks like a credential: error messages may quote what others sent. */
 export function withoutSecrets(text: string): string {
   return patterns.reduce((masked, [pattern, replacement]) => masked.replace(pattern, replacement), text);
 }

@@ -1,6 +1,6 @@
 /**
- * - `counter`: only grows, also across balancers of the same target that come and go.
- * - `gauge`: as it is now. Of several balancers for one target the sum, the largest or the smallest (`combine`).
+ * - `counter`: only grows, even as balancers of the same target come and go.
+ * - `gauge`: the current value. For several balancers of one target, their sum, maximum or minimum (`combine`).
  * - `histogram`: durations.
  */
 export interface Metric {
@@ -9,9 +9,9 @@ export interface Metric {
   readonly unit: `{${string}}` | '1' | 's';
   readonly description: string;
   readonly combine?: 'sum' | 'largest' | 'smallest';
-  /** Attributes beside `evenkeel.target`. */
+  /** Attributes in addition to `evenkeel.target`. */
   readonly attributes?: readonly string[];
-  /** One series for each endpoint: only where that is asked for. */
+  /** One series per endpoint, if enabled. */
   readonly perEndpoint?: true;
 }
 

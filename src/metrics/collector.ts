@@ -13,15 +13,15 @@ type Live = LiveBalancer<BalancerSnapshot>;
 const MAX_TARGETS = 1_000;
 
 /**
- * Measures every balancer of this thread from the moment it is created, those made before included: durations as calls end, all
- * else from snapshots when it is asked. What balancers that were closed had counted stays counted.
+ * Measures every balancer of this thread, including those created before it: durations as calls end, everything else from snapshots
+ * on demand. The counts of closed balancers are kept.
  */
 export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly recorders: Set<Recorder> = new Set();
   readonly #clock: Clock;
   readonly #maxTargets: number;
   readonly #meters = new Map<string, TargetMeter>();
-  /** What the closed ones had counted, by target. */
+  /** The final counts of closed balancers, by target. */
   readonly #closed = new SeriesSet();
   readonly #recent = new WeakMap<Live, RecentPicks>();
   readonly #unwatch: () => void;
@@ -32,7 +32,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     this.#unwatch = liveBalancers.watch(this);
   }
 
-  /** Measures no more. */
+  /** Stops measuring. */
   stop(): void {
     this.#unwatch();
     for (const balancer of liveBalancers) balancer.meter = undefined;
@@ -47,7 +47,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     addCounters(this.#closed, this.#targetOf(balancer.name), balancer.snapshot());
   }
 
-  /** @param perEndpoint How many endpoints of a balancer get series of their own. */
+  /** @param perEndpoint How many endpoints of a balancer get their own series. */
   collect(perEndpoint: number): SeriesSet {
     const set = new SeriesSet();
     for (const meter of this.#meters.values()) meter.addTo(set);
@@ -157,13 +157,13 @@ function addEndpoint(set: SeriesSet, target: string, endpoint: EndpointSnapshot)
 
 let collector: Collector | undefined;
 
-/** The one of this thread; measuring begins with the first call. */
+/** This thread's collector; measuring begins with the first call. */
 export function theCollector(): Collector {
   collector ??= new Collector();
   return collector;
 }
 
-/** Names of the metrics with values that are looked at, not recorded. */
+/** Names of the metrics whose values are observed, not recorded. */
 export const observedMetrics: readonly MetricName[] = (Object.keys(catalogue) as MetricName[]).filter(
   (name) => catalogue[name].kind !== 'histogram',
 );

@@ -1,11 +1,11 @@
-/** Upper bounds of the buckets, in seconds: those of OpenTelemetry for durations of clients, and three below for calls within a cluster. */
+/** Upper bounds of the buckets, in seconds: OpenTelemetry's for client durations, and three lower ones for calls within a cluster. */
 export const durationBounds: readonly number[] = Object.freeze([
   0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10,
 ]);
 
 /** Durations by bucket. Recording allocates nothing. */
 export class Histogram {
-  /** One more than there are bounds: the last is for what exceeds them all. */
+  /** One more than there are bounds: the last counts durations above all of them. */
   readonly counts: Float64Array = new Float64Array(durationBounds.length + 1);
   sum = 0;
 

@@ -7,10 +7,10 @@ import { prometheusFormat } from './prometheus.js';
 export { catalogue as metricCatalogue, type Metric, type MetricName } from './catalogue.js';
 export type { MeterLike, MetricDataLike, MetricProducerLike, Temporality };
 
-/** What all ways to read metrics take. */
+/** Options of all ways to read metrics. */
 export interface MetricsOptions {
   /**
-   * How many endpoints of each balancer get series of their own (`evenkeel.endpoint.*`), at most 10,000. Pods come and go, so
+   * How many endpoints of each balancer get their own series (`evenkeel.endpoint.*`), at most 10,000. Pods come and go, so
    * each rolling update adds as many series as the Service has pods. @defaultValue 0
    */
   readonly perEndpoint?: number | undefined;
@@ -18,13 +18,13 @@ export interface MetricsOptions {
 
 /** Options of `instrument`. */
 export interface InstrumentOptions extends MetricsOptions {
-  /** A `Meter` of `@opentelemetry/api`, such as `metrics.getMeter('evenkeel')`. Without it durations are measured for `prometheusText`. */
+  /** A `Meter` of `@opentelemetry/api`, such as `metrics.getMeter('evenkeel')`. Without one, measures for `prometheusText`. */
   readonly meter?: MeterLike | undefined;
 }
 
 /**
- * Measures every balancer of this thread, those made before included, and reports to OpenTelemetry. Returns `stop`, which ends the
- * reports. A second call with the same meter changes nothing. Throws EVENKEEL_OPTION for invalid values. Metrics: docs/reference/metrics.md.
+ * Measures every balancer of this thread, including existing ones, and reports to OpenTelemetry. Returns `stop`, which ends the
+ * reports. A second call with the same meter changes nothing. Throws EVENKEEL_OPTION. Metrics: docs/reference/metrics.md.
  *
  * @example instrument({ meter: metrics.getMeter('evenkeel') });
  */
@@ -68,8 +68,8 @@ export function metricProducer(options: MetricProducerOptions = {}): MetricProdu
 }
 
 /**
- * The metrics of every balancer of this thread in Prometheus' text format, for a `/metrics` page: of its own, or after those of
- * prom-client. Durations are measured from the first call of this or of `instrument` on. Throws EVENKEEL_OPTION.
+ * The metrics of every balancer of this thread in Prometheus' text format, for a `/metrics` page, on its own or after the output of
+ * prom-client. Durations are measured from the first call of this function or `instrument` on. Throws EVENKEEL_OPTION.
  *
  * @example response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
  */

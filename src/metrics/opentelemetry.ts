@@ -10,7 +10,7 @@ interface InstrumentOptions {
   advice?: { explicitBucketBoundaries: number[] };
 }
 
-/** What `instrument` uses of a `Meter` of `@opentelemetry/api`. */
+/** The part of a `Meter` of `@opentelemetry/api` that `instrument` uses. */
 export interface MeterLike {
   createHistogram(
     name: string,
@@ -28,10 +28,10 @@ interface BatchResult {
   observe(observable: object, value: number, attributes: SeriesAttributes): void;
 }
 
-/** What ends the reports to a meter. Two reports to the same one would count every duration twice. */
+/** Ends the reports to a meter. Two reports to the same meter would count every duration twice. */
 const bound = new WeakMap<MeterLike, () => void>();
 
-/** Creates the instruments of the catalogue on `meter`, unless it has them. Returns what ends them. */
+/** Creates the catalogue's instruments on `meter`, once. Returns a function that ends the reports. */
 export function bind(meter: MeterLike, perEndpoint: number): () => void {
   const known = bound.get(meter);
   if (known !== undefined) return known;

@@ -2,7 +2,7 @@ import { catalogue, type Metric, type MetricName } from './catalogue.js';
 import { durationBounds, type Histogram } from './histogram.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 
-/** The name a metric has in Prometheus: as OpenTelemetry's exporter makes it. */
+/** The name of a metric in Prometheus, as OpenTelemetry's exporter forms it. */
 export function prometheusName(name: MetricName): string {
   const { kind, unit }: Metric = catalogue[name];
   const parts = [name.replaceAll('.', '_')];

@@ -1,17 +1,17 @@
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
 
-/** How far back it looks, in ms: at least this, and at most twice this. */
+/** The window, in ms: at least this, and at most twice this. */
 const WINDOW_MS = 60_000;
-/** Fewer picks than this per endpoint say nothing about how even they are. */
+/** With fewer picks per endpoint than this, evenness means nothing. */
 const MIN_PICKS = 10;
 
 interface Mark {
   readonly atMs: number;
-  /** Picks so far, by the key of the endpoint. */
+  /** Picks so far, by endpoint key. */
   readonly started: ReadonlyMap<string, number>;
 }
 
-/** Which endpoints of a balancer were picked of late: how even, and in which zones. Looked at now and then, not per call. */
+/** Which endpoints of a balancer were picked recently: how evenly, and in which zones. Updated now and then, not per call. */
 export class RecentPicks {
   #before: Mark;
   #last: Mark;
@@ -21,7 +21,7 @@ export class RecentPicks {
     this.#before = this.#last;
   }
 
-  /** Takes a snapshot into account, and returns the picks since the window began, of the endpoints there are now. */
+  /** Takes a snapshot into account. Returns the picks since the window began, for the current endpoints. */
   look({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
     const { started } = this.#before;
     const picks = endpoints.map((endpoint) => endpoint.started - (started.get(endpoint.key) ?? 0));
@@ -35,15 +35,15 @@ export class RecentPicks {
 }
 
 export interface RecentShares {
-  /** Picks of the busiest ready endpoint over the mean, by weight. Undefined while there is too little to tell from. */
+  /** Picks of the busiest ready endpoint over the mean, by weight. Undefined with too few picks. */
   readonly most: number | undefined;
-  /** The same of the one with the fewest. */
+  /** The same for the one with the fewest. */
   readonly least: number | undefined;
-  /** By zone; empty where no zone is known. */
+  /** By zone; empty if no zone is known. */
   readonly zones: ReadonlyMap<string, number>;
 }
 
-/** Endpoints that came within the window are left out. */
+/** Leaves out endpoints that joined within the window. */
 function extremes(
   endpoints: readonly EndpointSnapshot[],
   picks: readonly number[],

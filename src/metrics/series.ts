@@ -1,7 +1,7 @@
 import { catalogue, type MetricName } from './catalogue.js';
 import type { Histogram } from './histogram.js';
 
-/** The values of the attributes of a series, by their names. */
+/** A series' attribute values by name. */
 export type SeriesAttributes = Readonly<Record<string, string>>;
 
 /** One series of a metric. */
@@ -10,7 +10,7 @@ export interface Series {
   value: number | Histogram;
 }
 
-/** The values of all metrics at one moment. Those of several balancers for one target are combined as the catalogue says. */
+/** The values of all metrics at one moment. Several balancers for one target are combined as the catalogue says. */
 export class SeriesSet {
   readonly #metrics = new Map<MetricName, Map<string, Series>>();
 
@@ -22,7 +22,7 @@ export class SeriesSet {
     return [...this.#metrics.keys()];
   }
 
-  /** Leaves out what is not a finite number. */
+  /** Ignores values that are not finite. */
   add(name: MetricName, attributes: SeriesAttributes, value: number): void {
     if (!Number.isFinite(value)) return;
     const { combine = 'sum' } = catalogue[name];

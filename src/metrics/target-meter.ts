@@ -4,10 +4,10 @@ import type { MetricName } from './catalogue.js';
 import { Histogram } from './histogram.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 
-/** Told of each duration as it is measured, beside the histogram: an OpenTelemetry meter. */
+/** Called for each measured duration, in addition to the histogram: an OpenTelemetry meter. */
 export type Recorder = (name: MetricName, seconds: number, attributes: SeriesAttributes) => void;
 
-/** A histogram, and the attributes of its series, made once. */
+/** A histogram and the attributes of its series. */
 class Durations {
   readonly histogram = new Histogram();
   readonly name: MetricName;
@@ -32,7 +32,7 @@ export class TargetMeter implements CallMeter {
   readonly #target: string;
   readonly #recorders: ReadonlySet<Recorder>;
   readonly #all: Durations[] = [];
-  /** Most calls succeed, so their histogram needs no search. */
+  /** Most calls succeed, so their histogram needs no lookup. */
   readonly #succeeded: Durations;
   readonly #byOutcome = new Map<string, Durations>();
   readonly #served: Durations;

@@ -15,8 +15,8 @@ export interface AdmissionOptions {
 }
 
 /**
- * How many requests are served at once. The others wait before they begin, by priority, and are turned away as callers of a
- * balancer are: it is the same waiting room.
+ * How many requests are served at once. Further requests wait before they begin, by priority, and are shed by the same rules as a
+ * balancer's calls: it is the same waiting room.
  */
 export class Admission {
   readonly #limit: CallLimit;
@@ -69,9 +69,9 @@ export class Admission {
     return this.#room.shed;
   }
 
-  /** Undefined: it may begin. Otherwise it waits until it may; rejects when it is turned away. */
+  /** Undefined: it may begin. Otherwise resolves when it may; rejects when it is refused. */
   enter(call: ServedCall): Promise<true> | undefined {
-    // Those who wait were here first.
+    // Waiting requests came first.
     if (this.#room.size > 0) this.#room.wake();
     if (this.#room.size === 0 && this.#limit.hasRoom) {
       this.#begin();
@@ -81,7 +81,7 @@ export class Admission {
     return this.#wait(call);
   }
 
-  /** A request that began is over. */
+  /** A request that began has ended. */
   left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void {
     const { begunMs } = call;
     if (begunMs === undefined) return;
@@ -103,7 +103,7 @@ export class Admission {
     const timeoutMs = this.#waitTimeoutMs;
     await this.#room.wait({ key: undefined, avoid: undefined, signal, timeoutMs, priority, deadlineMs });
     call.begunMs = this.#clock.now();
-    // Meanwhile it may have become one that need not be done.
+    // Meanwhile it may no longer be wanted.
     if (!signal.aborted) return true;
     this.left(call, false, false);
     throw signal.reason;

@@ -1,16 +1,16 @@
 import { checkFunction } from '../runtime/check.js';
 
-/** A server while it leaves. */
+/** A server that is shutting down. */
 export interface ClosingServer {
-  /** Tells callers not to come back; what runs goes on, and so does what still comes. */
+  /** Tells callers not to come back; running and new requests are still served. */
   close(): void;
-  /** Closes what is idle, and takes nothing new. Resolves when nothing runs any more. */
+  /** Closes idle connections and accepts no new ones. Resolves when nothing runs any more. */
   end(): Promise<void>;
-  /** Ends what still runs. */
+  /** Ends whatever still runs. */
   cut(): void;
 }
 
-/** A server of grpc-js, as far as it matters here. */
+/** The part of a grpc-js server used here. */
 export interface GrpcServer {
   tryShutdown(callback: (error?: Error) => void): void;
   forceShutdown(): void;
@@ -23,7 +23,7 @@ export function grpcClosing(server: GrpcServer): ClosingServer {
   let closed: Promise<void> | undefined;
   return {
     close() {
-      // An error says that it was not running: then nothing is left to do.
+      // An error means that it was not running, so nothing is left to do.
       closed ??= new Promise((resolve) => server.tryShutdown(() => resolve()));
     },
     end: async () => closed,

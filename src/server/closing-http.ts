@@ -6,8 +6,8 @@ import { afterPendingIo } from '../runtime/turn.js';
 import type { ClosingServer } from './closing-grpc.js';
 
 /**
- * A server of `node:http`, `node:https` or `node:http2`. Once it closes, each answer says `Connection: close`, and HTTP/2
- * connections get GOAWAY. It goes on listening until it ends: callers that have not heard yet would be refused.
+ * A server of `node:http`, `node:https` or `node:http2`. Once it closes, each response carries `Connection: close`, and HTTP/2
+ * connections get GOAWAY. It keeps listening until the end, because callers that do not know yet would be refused.
  */
 export function httpClosing(server: HttpServer | Http2Server): ClosingServer {
   checkFunction('http.close', server?.close);
@@ -29,14 +29,14 @@ class ClosingHttp implements ClosingServer {
       socket.once('close', () => this.#sockets.delete(socket));
     };
     server.on('connection', opened);
-    // Of a TLS connection both: what is cut before its handshake, and what Node closes when it is idle.
+    // Both sockets of a TLS connection: one is cut before its handshake, the other is closed by Node when idle.
     server.on('secureConnection', opened);
     server.on('session', (session: Http2Session) => {
       this.#sessions.add(session);
       session.once('close', () => this.#sessions.delete(session));
       if (this.#isClosing) session.close();
     });
-    // Before the application answers.
+    // Before the application responds.
     server.prependListener('request', (_request: IncomingMessage, response: ServerResponse) => {
       this.#running.add(response);
       response.once('close', () => this.#running.delete(response));
@@ -53,9 +53,9 @@ class ClosingHttp implements ClosingServer {
 
   end(): Promise<void> {
     return new Promise((resolve) => {
-      // Requests that have come and were not read yet are on connections that look idle.
+      // Connections whose requests have arrived but not been read yet look idle.
       afterPendingIo(() => {
-        // An error says that it is not listening: it may still have connections.
+        // An error means that it is not listening; it may still have connections.
         this.#server.close(() => this.#whenAllClosed(resolve));
         this.#server.closeIdleConnections?.();
       });
@@ -68,8 +68,8 @@ class ClosingHttp implements ClosingServer {
   }
 
   /**
-   * Node closes a connection when it was idle for `keepAliveTimeout`, which it has announced: callers that go by it close theirs at
-   * the same moment, or use it once more. From now on they close them first, and those that do not know it are closed at the end.
+   * Node closes a connection that was idle for `keepAliveTimeout`, which it has announced: clients that go by it close theirs at the
+   * same moment, or use it once more. From now on the clients close first; those that ignore the timeout are closed at the end.
    */
   #keepIdle(): void {
     const busy = new Set<Socket | null>();
@@ -84,7 +84,7 @@ class ClosingHttp implements ClosingServer {
   }
 }
 
-/** Node then writes `Connection: close` and ends the connection after the answer. HTTP/2 has no such thing. */
+/** Makes Node send `Connection: close` and end the connection after the response. HTTP/2 has no such header. */
 function sayClose(response: ServerResponse): void {
   if (!response.headersSent && 'shouldKeepAlive' in response) response.shouldKeepAlive = false;
 }

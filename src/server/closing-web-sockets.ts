@@ -2,14 +2,14 @@ import { checkFunction, optionError } from '../runtime/check.js';
 import type { Clock, Timer } from '../runtime/clock.js';
 import type { ClosingServer } from './closing-grpc.js';
 
-/** A WebSocket of the package `ws`, as far as it matters here. */
+/** The part of a WebSocket of the package `ws` used here. */
 interface WebSocket {
   close(code: number, reason: string): void;
   terminate(): void;
   once(event: 'close', listener: () => void): unknown;
 }
 
-/** A `WebSocketServer` of the package `ws`, as far as it matters here. */
+/** The part of a `WebSocketServer` of the package `ws` used here. */
 export interface WebSockets {
   readonly clients: ReadonlySet<WebSocket>;
   on(event: 'connection', listener: (socket: WebSocket) => void): unknown;
@@ -19,7 +19,7 @@ export interface WebSockets {
 const SERVICE_RESTART = 1012;
 const REASON = 'the pod is leaving';
 
-/** WebSockets are closed with 1012, evenly spread over `spreadMs`, so that their callers do not all arrive elsewhere at once. */
+/** Closes WebSockets with 1012, evenly spread over `spreadMs`, so that clients do not all reconnect to other pods at once. */
 export function webSocketClosing(webSockets: WebSockets, clock: Clock, spreadMs: number): ClosingServer {
   checkFunction('webSockets.on', webSockets?.on);
   if (!(webSockets.clients instanceof Set)) {

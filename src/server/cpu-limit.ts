@@ -1,7 +1,7 @@
 import { promises } from 'node:fs';
 import { availableParallelism } from 'node:os';
 
-/** Reads small files; undefined for one that is not there or may not be read. */
+/** Reads small files; undefined for one that is missing or unreadable. */
 export type ReadText = (path: string) => Promise<string | undefined>;
 
 export const readText: ReadText = async (path) => {
@@ -12,20 +12,20 @@ export const readText: ReadText = async (path) => {
   }
 };
 
-/** What this pod may use of the CPU, and what it has used so far. */
+/** The CPU this pod may use, and how much it has used. */
 export interface CpuBudget {
-  /** Cores, fractions included. */
+  /** Cores, including fractions. */
   readonly cores: number;
-  /** CPU time used so far by all that shares the limit, in ms; undefined if it cannot be read any more. */
+  /** CPU time used so far by everything under the limit, in ms; undefined if it can no longer be read. */
   usedMs(): Promise<number | undefined>;
 }
 
-/** Where cgroups are mounted. */
+/** Mount point of cgroups. */
 const ROOT = '/sys/fs/cgroup';
 
 /**
- * The tightest CPU limit of the cgroups this process is in (v2 or v1), with the time all processes in that cgroup have used. Without a
- * limit: the cores of the node, and the time of this process alone.
+ * The tightest CPU limit of this process's cgroups (v2 or v1), with the time used by all processes in that cgroup. Without a limit:
+ * the node's cores, and the time of this process alone.
  */
 export async function cpuBudget(read: ReadText): Promise<CpuBudget> {
   const own = (await read('/proc/self/cgroup')) ?? '';
@@ -40,7 +40,7 @@ const noLimit: CpuBudget = {
   },
 };
 
-/** `cpu.max` is `quota period` in µs, or `max period`. The root of a host has none. */
+/** `cpu.max` is `quota period` in µs, or `max period`. A host's root has none. */
 async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = /^0::(.*)$/m.exec(own)?.[1];
   if (path === undefined) return undefined;
@@ -60,7 +60,7 @@ async function budgetV2(read: ReadText, own: string): Promise<CpuBudget | undefi
   return tightest;
 }
 
-/** Quota and period are files of their own, in µs; a quota of -1 is no limit. */
+/** Quota and period are separate files, in µs; a quota of -1 means no limit. */
 async function budgetV1(read: ReadText, own: string): Promise<CpuBudget | undefined> {
   const path = /^\d+:(?:[^:]*,)?cpu(?:,[^:]*)?:(.*)$/m.exec(own)?.[1];
   if (path === undefined) return undefined;
@@ -89,12 +89,12 @@ function coresOf(quota: number | undefined, period: number | undefined): number 
 }
 
 /**
- * A folder and those above it: `/a/b`, `/a`, and the root as ''. In a container the root is the container's own, whatever path the
- * kernel says.
+ * A folder and its parents: `/a/b`, `/a`, and the root as ''. In a container the root is the container's own, whatever path the
+ * kernel reports.
  */
 function upwards(path: string): string[] {
   const folders: string[] = [];
-  // A path from another namespace begins with `/..`; only the root can be read then.
+  // A path from another namespace starts with `/..`; then only the root can be read.
   const parts = path.split('/').filter((part) => part !== '' && part !== '..' && part !== '.');
   for (let length = parts.length; length >= 0; length--)
     folders.push(

@@ -7,14 +7,14 @@ interface FastifyRequest {
 
 interface FastifyReply {
   readonly raw: HttpResponse;
-  /** Fastify leaves the answer to others. */
+  /** Fastify leaves the response to its caller. */
   hijack(): unknown;
   callNotFound(): unknown;
 }
 
 type FastifyHook = (request: FastifyRequest, reply: FastifyReply, done: () => void) => void;
 
-/** What of Fastify is used, which is not imported. */
+/** The part of Fastify used here, without importing it. */
 interface FastifyInstance {
   addHook(name: 'onRequest' | 'preValidation', hook: FastifyHook): unknown;
   get(
@@ -24,13 +24,13 @@ interface FastifyInstance {
   ): unknown;
 }
 
-/** A plugin as `register` takes it. */
+/** A plugin for `register`. */
 export type FastifyPlugin = (instance: FastifyInstance, options: unknown, done: (error?: Error) => void) => void;
 
-/** What a plugin tells of a request, in whatever part of the application it is served. */
+/** Receives requests from the plugin, wherever in the application they are served. */
 export interface FastifyListener {
   begin(request: HttpRequest, response: HttpResponse, serve: () => void, leave: () => void): void;
-  /** Its body was read. Undefined = nobody wants to know. */
+  /** The request's body has been read. Undefined = not needed. */
   readonly resume: ((response: HttpResponse, serve: () => void) => void) | undefined;
 }
 
@@ -39,7 +39,7 @@ export function fastifyPlugin({ begin, resume }: FastifyListener): FastifyPlugin
     instance.addHook('onRequest', (request, reply, next) => {
       begin(request.raw, reply.raw, next, () => void reply.hijack());
     });
-    // Fastify logs every request, those without a route as not found. This one has a route for the sake of its log level.
+    // Fastify logs every request, and those without a route as not found. This route exists for its log level.
     const quiet = { logLevel: 'silent', schema: { hide: true } } as const;
     instance.get(loadReportPath, quiet, (_request, reply) => {
       reply.callNotFound();
@@ -49,7 +49,7 @@ export function fastifyPlugin({ begin, resume }: FastifyListener): FastifyPlugin
     }
     done();
   };
-  // Fastify gives a plugin a scope of its own otherwise, and its hooks would be for that alone.
+  // Otherwise Fastify would give the plugin its own scope, and its hooks would apply only there.
   return Object.assign(plugin, {
     [Symbol.for('skip-override')]: true,
     [Symbol.for('fastify.display-name')]: 'evenkeel',

@@ -11,19 +11,19 @@ import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
 import type { ServedContext } from './served-context.js';
 
-/** The trailer with a report. */
+/** The trailer that carries a report. */
 const TRAILER = `${loadReportHeader}-bin`;
-/** Codes of gRPC that say the server failed: UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS. */
+/** gRPC status codes for a failure of the server: UNKNOWN, INTERNAL, UNAVAILABLE, DATA_LOSS. */
 const failures: ReadonlySet<number> = new Set([2, 13, 14, 15]);
 const DEADLINE_EXCEEDED = 4;
 const RESOURCE_EXHAUSTED = 8;
-/** Says how long clients should wait before they try again, in ms (gRFC A6). */
+/** How long clients should wait before they try again, in ms (gRFC A6). */
 const PUSHBACK = 'grpc-retry-pushback-ms';
 
-/** On the metadata of a request: what serves it. The objects handlers get have nothing else in common with ours. */
+/** Set on a request's metadata: its call. The objects handlers get share nothing else with ours. */
 const servedBy: unique symbol = Symbol('evenkeel.servedBy');
 
-/** What is used of grpc-js, which is not imported: its own classes come with each call. */
+/** The part of grpc-js used here; it is not imported, since its classes come with each call. */
 interface Metadata {
   get(name: string): unknown[];
   set(name: string, value: string | Buffer): void;
@@ -43,12 +43,12 @@ interface Status {
   readonly metadata?: Metadata | null;
 }
 
-/** A server of grpc-js, as far as its methods go. `never` stands for types of grpc-js. */
+/** The methods of a grpc-js server. `never` stands for types of grpc-js. */
 export interface GrpcMethods {
   register(name: string, handler: never, serialize: never, deserialize: never, type: string): boolean;
 }
 
-/** Has a server answer those who ask for a report apart from any call. */
+/** Makes a server answer probes: calls that only ask for a report. */
 export function addReportMethod(server: GrpcMethods, reporter: LoadReporter): void {
   const same = (message: Buffer): Buffer => message;
   const handler = (_call: unknown, callback: (error: null, answer: Buffer) => void): void =>
@@ -56,7 +56,7 @@ export function addReportMethod(server: GrpcMethods, reporter: LoadReporter): vo
   server.register(loadReportMethod, handler as never, same as never, same as never, 'unary');
 }
 
-/** Whether a method is that one. */
+/** Whether a method is the probe. */
 export function isReportMethod(method: unknown): boolean {
   return (method as { readonly path?: unknown } | null | undefined)?.path === loadReportMethod;
 }
@@ -73,7 +73,7 @@ interface Method {
   readonly path: string;
 }
 
-/** What gRPC calls meet in a pod. */
+/** What handles the gRPC calls of a pod. */
 export interface GrpcCallsParts extends ServedCallOwner {
   readonly count: RequestCount;
   readonly rules: RequestRules;
@@ -84,9 +84,8 @@ export interface GrpcCallsParts extends ServedCallOwner {
 }
 
 /**
- * What becomes of a call of a grpc-js server: it is counted, served at once, waits until it may begin, or is turned away; and its
- * status carries a report if the call asks for one. Calls are changed in place: those of later versions may have more methods than
- * are known here.
+ * Handles a call on a grpc-js server: counts it and serves it now, makes it wait, or refuses it. Adds a report to its status if the
+ * call asks for one. Calls are changed in place, because those of later versions may have more methods than are known here.
  */
 export class GrpcCalls {
   readonly #parts: GrpcCallsParts;
@@ -100,7 +99,7 @@ export class GrpcCalls {
   }
 }
 
-/** The call that a handler was given, as the pod knows it. Throws EVENKEEL_OPTION for one of another server. */
+/** The pod's record of the call a handler was given. Throws EVENKEEL_OPTION for a call of another server. */
 export function grpcCallOf(handled: { readonly metadata: object }): ServedCall {
   const call = (handled.metadata as Partial<Metadata>)[servedBy];
   if (call === undefined) throw optionError('call', 'a call that this pod serves', handled);
@@ -112,7 +111,7 @@ class GrpcCall {
   readonly #method: Method;
   readonly #call: ServerCall;
   readonly #sendStatus: ServerCall['sendStatus'];
-  /** Of the request; undefined until it has come. */
+  /** Of the request; undefined until received. */
   #asked: Metadata | undefined;
   #served: ServedCall | undefined;
   #isOpen = false;
@@ -138,7 +137,7 @@ class GrpcCall {
     };
     call.sendStatus = (status) => {
       const told = this.#withReport(status);
-      // By grpc-js at the deadline, as a rule.
+      // Usually set by grpc-js at the deadline.
       if (status.code === DEADLINE_EXCEEDED) this.#served?.timedOut();
       this.#over(true, failures.has(status.code));
       this.#sendStatus.call(call, told);
@@ -158,7 +157,7 @@ class GrpcCall {
       this.#parts.count.began();
       this.#admit(() => onReceiveMetadata.call(listener, metadata));
     };
-    // Called at the end of every call, not only of those that are cancelled.
+    // Called at the end of every call, not only of cancelled ones.
     listener.onCancel = () => {
       this.#over(false, false);
       onCancel.call(listener);
@@ -166,7 +165,7 @@ class GrpcCall {
     this.#keepContext(listener);
   }
 
-  /** Handlers are called when a message has come, which happens outside of any context. */
+  /** grpc-js calls handlers when a message arrives, outside any async context. */
   #keepContext(listener: Listener): void {
     const { context } = this.#parts;
     if (context === undefined) return;
@@ -179,7 +178,7 @@ class GrpcCall {
     const { admission, rules, context } = this.#parts;
     const begin = context === undefined ? serve : () => context.run(this.served, serve);
     const { getDeadline } = this.#call;
-    // Made only where it is needed: by far most calls have neither.
+    // Created only if needed: most calls have neither.
     if (
       getDeadline !== undefined &&
       getDeadline.call(this.#call) !== Number.POSITIVE_INFINITY &&
@@ -194,7 +193,7 @@ class GrpcCall {
     }
   }
 
-  /** It is not begun. */
+  /** The call is not begun. */
   #turnAway({ text, retryAfterMs }: Refusal): void {
     if (!this.#isOpen) return;
     const trailers = new ((this.#asked as Metadata).constructor as new () => Metadata)();
@@ -214,7 +213,7 @@ class GrpcCall {
     this.#served?.over(isAnswered, isFailure);
   }
 
-  /** In ms from now. grpc-js ends the call then. */
+  /** In ms from now. grpc-js ends the call at that time. */
   get #deadlineMs(): number | undefined {
     const date = this.#call.getDeadline?.();
     const given = date === undefined || date === Number.POSITIVE_INFINITY ? undefined : untilDate(Number(date));
@@ -232,14 +231,14 @@ class GrpcCall {
     return { path: this.#method.path, metadata: this.#asked as Metadata, getPeer: () => call.getPeer() };
   }
 
-  /** The status with a report among its trailers. The application's own metadata is left as it is. */
+  /** The status with a report in its trailers. Leaves the application's own metadata unchanged. */
   #withReport(status: Status): Status {
     const { reporter } = this.#parts;
     const asked = this.#asked;
     if (!this.#isOpen || reporter === undefined || asked === undefined) return status;
     if (asked.get(loadReportFormatHeader).length === 0) return status;
     const { metadata } = status;
-    // The application reports itself.
+    // The application sends its own report.
     if (metadata != null && metadata.get(TRAILER).length > 0) return status;
     const own = metadata == null ? new (asked.constructor as new () => Metadata)() : clone(metadata);
     own.set(TRAILER, reporter.message());

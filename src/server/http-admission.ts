@@ -10,9 +10,9 @@ import type { RequestRules } from './request-rules.js';
 import { ServedCall, type ServedCallOwner } from './served-call.js';
 import type { ServedContext } from './served-context.js';
 
-/** On a request: its response. */
+/** Property of a request: its response. */
 const answeredBy = Symbol('evenkeel.answeredBy');
-/** On a response: the request it answers, as it is served. */
+/** Property of a response: the call it belongs to. */
 const servedCall = Symbol('evenkeel.servedCall');
 
 interface Marked {
@@ -20,7 +20,7 @@ interface Marked {
   [servedCall]?: ServedCall;
 }
 
-/** What HTTP requests meet in a pod. */
+/** What handles the HTTP requests of a pod. */
 export interface HttpAdmissionParts extends ServedCallOwner {
   readonly requests: HttpRequests;
   readonly headers: RequestHeaders;
@@ -30,10 +30,10 @@ export interface HttpAdmissionParts extends ServedCallOwner {
   readonly context: ServedContext | undefined;
 }
 
-/** What becomes of an HTTP request that comes: it is served at once, waits until it may begin, or is turned away. */
+/** Handles an incoming HTTP request: serves it now, makes it wait, or refuses it. */
 export class HttpAdmission {
   readonly #parts: HttpAdmissionParts;
-  /** Whether every request needs to be followed, and not only those with a deadline. */
+  /** Whether every request is tracked, and not only those with a deadline. */
   readonly #followsAll: boolean;
 
   constructor(parts: HttpAdmissionParts) {
@@ -42,8 +42,8 @@ export class HttpAdmission {
   }
 
   /**
-   * @param serve Serves the request; not called if it is not begun.
-   * @param leave The framework shall leave it alone: it is not begun, and answered here if there is anybody to answer.
+   * @param serve Serves the request; not called if the request is not begun.
+   * @param leave Tells the framework to leave it alone: it is not begun, and is answered here if the caller is still there.
    */
   begin<T>(
     request: HttpRequest,
@@ -85,7 +85,7 @@ export class HttpAdmission {
     return waiting.then(() => this.#serve(call, serve), turnAway) as Promise<Awaited<T> | undefined>;
   }
 
-  /** A request as it is served. Throws EVENKEEL_OPTION for one that this pod has not seen. */
+  /** A request's call. Throws EVENKEEL_OPTION for a request this pod has not seen. */
   callOf(request: HttpRequest): ServedCall {
     const answer = (request as Marked)?.[answeredBy];
     if (answer === undefined) throw optionError('request', 'a request that this pod serves', request);
@@ -102,7 +102,7 @@ export class HttpAdmission {
     return context === undefined ? serve() : context.run(call, serve);
   }
 
-  /** Goes on with a request whose body was read: that loses the context in which it was begun. */
+  /** Continues a request whose body was read, which loses the async context it was begun in. */
   resume(response: HttpResponse, serve: () => void): void {
     const { context } = this.#parts;
     const call = (response as Marked)[servedCall];

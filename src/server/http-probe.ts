@@ -3,13 +3,13 @@ import { nameOf } from './http-report.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
 
-/** Whether a request may be one that only asks how busy this pod is: if it has the header that asks. */
+/** Whether a request may be a probe; it is one if it also has the header that asks for a report. */
 export function mayBeProbe({ url, method }: HttpRequest): boolean {
-  // Nearly every request differs in length.
+  // Comparing lengths rules out nearly all requests.
   return url?.length === loadReportPath.length && url === loadReportPath && method === 'GET';
 }
 
-/** Answers it: before the application, which has nothing to do with it, and uncounted. */
+/** Answers a probe before the application sees it, and does not count it. */
 export function answerProbe(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
   response.statusCode = 204;
   response.setHeader(nameOf(format), reporter.header(format));

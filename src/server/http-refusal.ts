@@ -1,15 +1,15 @@
 import { addressMark, notBegunHeader } from '../runtime/not-begun.js';
 import type { HttpRequest, HttpResponse } from './http-requests.js';
 
-/** Why a request is not begun, and when its caller may try again. */
+/** Why a request is refused, and when its caller may try again. */
 export interface Refusal {
   /** Shown to the caller. */
   readonly text: string;
-  /** In ms; undefined = trying again is no use: its deadline is over. */
+  /** In ms; undefined = do not try again, because the deadline is over. */
   readonly retryAfterMs: number | undefined;
 }
 
-/** Answers 503 for a request that was not begun, and says so. */
+/** Answers 503 and says that the request was not begun. */
 export function answerNotBegun(request: HttpRequest, response: HttpResponse, { text, retryAfterMs }: Refusal): void {
   if (response.headersSent) return;
   const headers: Record<string, string> = {
@@ -21,7 +21,7 @@ export function answerNotBegun(request: HttpRequest, response: HttpResponse, { t
   if (localAddress !== undefined && localPort !== undefined) {
     headers[notBegunHeader] = addressMark(localAddress, localPort);
   }
-  // Either kind of response takes this.
+  // Both kinds of response accept this.
   (response as { writeHead(status: number, headers: object): unknown }).writeHead(503, headers);
   response.end(text);
 }

@@ -3,12 +3,11 @@ import { loadReportHeader } from '../load/orca.js';
 import type { HttpResponse } from './http-requests.js';
 import type { LoadReporter, ReportFormat } from './load-reporter.js';
 
-/** What `writeHead` of both HTTP versions takes. */
+/** `writeHead` in both HTTP versions. */
 type WriteHead = (this: HttpResponse, status: number, ...rest: unknown[]) => HttpResponse;
 
 /**
- * Has the response carry a report. It is made when the head of the response is written, which is as late as a header can say
- * anything.
+ * Adds a report to the response. It is created when the head is written, as late as possible for a header.
  */
 export function reportOn(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
   if (response.headersSent) return;
@@ -17,28 +16,28 @@ export function reportOn(response: HttpResponse, format: ReportFormat, reporter:
   const reporting: WriteHead = function (status, ...rest) {
     if (isWritten || response.headersSent) return writeHead.call(this, status, ...rest);
     isWritten = true;
-    // As Node calls it, and nearly everybody else.
+    // The way Node and nearly everyone else calls it.
     if (rest.length === 0) {
       setReport(response, format, reporter);
       return writeHead.call(this, status);
     }
     return writeHead.call(this, status, ...withReport(response, rest, format, reporter));
   };
-  // In place of the method, as Node calls it for a response whose head nobody writes himself.
+  // Replaces the method, because Node also calls it for responses whose head the application never writes.
   (response as { writeHead: WriteHead }).writeHead = reporting;
 }
 
-/** The header a report of this form is sent in. */
+/** The header for a report in this format. */
 export const nameOf = (format: ReportFormat): string =>
   format === 'BIN' ? `${loadReportHeader}-bin` : loadReportHeader;
 
-/** Sets the header, unless the application has. */
+/** Sets the header, unless the application has set it. */
 function setReport(response: HttpResponse, format: ReportFormat, reporter: LoadReporter): void {
   const name = nameOf(format);
   if (!response.hasHeader(name)) response.setHeader(name, reporter.header(format));
 }
 
-/** The arguments of `writeHead` after the status, with the report among the headers, or set beside them. */
+/** The arguments of `writeHead` after the status, with the report in the headers argument, or set separately. */
 function withReport(
   response: HttpResponse,
   rest: readonly unknown[],
@@ -47,7 +46,7 @@ function withReport(
 ): readonly unknown[] {
   const at = typeof rest[0] === 'string' || rest[0] === undefined || rest[0] === null ? 1 : 0;
   const headers = rest[at];
-  // Node merges what was set before and what is passed here, and loses lists of pairs in doing so.
+  // Node merges headers set earlier with those passed here, and loses lists of pairs when it does.
   const isMerged = typeof headers !== 'object' || headers === null || 'stream' in response;
   if (isMerged || response.getHeaderNames().length > 0) {
     setReport(response, format, reporter);

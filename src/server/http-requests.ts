@@ -3,13 +3,13 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { RequestCount } from './request-count.js';
 
-/** A request of node:http, or of node:http2 in its compatible form. */
+/** A request of node:http, or of node:http2's compatibility API. */
 export type HttpRequest = IncomingMessage | Http2ServerRequest;
 export type HttpResponse = ServerResponse | Http2ServerResponse;
 
-/** On a response: who has counted it. A WeakSet would cost more than all the rest. */
+/** Property of a response: who has counted it. A WeakSet would cost more than everything else here. */
 const countedBy = Symbol('evenkeel.countedBy');
-/** On a socket: the requests on it whose responses have none yet. */
+/** Property of a socket: its requests whose responses have no socket yet. */
 const queuedRequests = Symbol('evenkeel.queuedRequests');
 
 interface Marked {
@@ -20,13 +20,13 @@ interface MarkedSocket extends Socket {
   [queuedRequests]?: Set<() => void>;
 }
 
-/** Whoever follows one request. */
+/** Follows one request. */
 export interface RequestFollower {
-  /** @param isAnswered Whether its answer went out in full. @param isFailure Whether that says that this side failed. */
+  /** @param isAnswered Whether the whole response was sent. @param isFailure Whether that means a failure on this side. */
   over(isAnswered: boolean, isFailure: boolean): void;
 }
 
-/** Counts the requests of HTTP servers, each once, however many layers of an application tell of it. */
+/** Counts the requests of HTTP servers, each once, no matter how many layers of an application report it. */
 export class HttpRequests {
   readonly #count: RequestCount;
 
@@ -34,13 +34,13 @@ export class HttpRequests {
     this.#count = count;
   }
 
-  /** Whether a request is new here, was told of before, or is over: its caller may be gone before a middleware runs. */
+  /** Whether a request is new, already reported, or over: the caller may be gone before a middleware runs. */
   meets(response: HttpResponse): 'new' | 'known' | 'gone' {
     if ((response as Marked)[countedBy] === this) return 'known';
     return isOver(response) ? 'gone' : 'new';
   }
 
-  /** A new request came; `follower` hears when it is over. */
+  /** A new request; calls `follower` when it is over. */
   began(request: HttpRequest, response: HttpResponse, follower: RequestFollower | undefined): void {
     (response as Marked)[countedBy] = this;
     const count = this.#count;
@@ -63,19 +63,19 @@ export class HttpRequests {
   }
 }
 
-/** Calls `over` at the end of a request, perhaps twice. */
+/** Calls `over` at the end of a request, possibly twice. */
 function follow(request: HttpRequest, response: HttpResponse, over: () => void): void {
   if (request.httpVersionMajor < 2 && response.socket === null) {
     followQueued(over, request as IncomingMessage, response as ServerResponse);
     return;
   }
-  // Comes after every end, that of the connection included.
+  // Emitted after every kind of end, including a lost connection.
   response.on('close', over);
 }
 
 /**
- * A response that has no socket waits behind others on the same connection (pipelining), or somebody made it for an upgrade, or for a
- * test without a connection. Node does not tell when the connection is lost.
+ * A response without a socket waits behind others on the same connection (pipelining), or was created for an upgrade or for a test
+ * without a connection. Node does not say when such a connection is lost.
  */
 function followQueued(over: () => void, { socket }: { readonly socket: MarkedSocket }, response: ServerResponse): void {
   const ended = (): void => {
@@ -100,7 +100,7 @@ function queueOf(socket: MarkedSocket): Set<() => void> | undefined {
   return queue;
 }
 
-/** Whether the answer went out in full, as far as this side can know. */
+/** Whether the whole response was sent, as far as this side can know. */
 function isAnswered(response: HttpResponse): boolean {
   const { writableFinished, writableEnded } = response;
   return 'stream' in response ? writableEnded : writableFinished;

@@ -3,20 +3,20 @@ import { encodeLoadReport } from './orca-message.js';
 import type { ReportedLoad } from './reported-load.js';
 import type { Samples } from './samples.js';
 
-/** The forms a report comes in: text and JSON for HTTP, ORCA's protobuf message for gRPC (base64 in HTTP). */
+/** Formats of a report: text and JSON for HTTP, ORCA's protobuf message for gRPC (base64 in HTTP). */
 export type ReportFormat = 'TEXT' | 'JSON' | 'BIN';
 
-/** Where the number of requests in flight comes from. */
+/** The source of the number of requests in flight. */
 export interface InFlightSource {
-  /** Undefined while it is not known. */
+  /** Undefined while unknown. */
   readonly inFlight: number | undefined;
 }
 
-/** Writes reports. All but the number of requests in flight was sampled before, and is kept in the form it is sent in. */
+/** Writes reports. Everything but the number of requests in flight is sampled in advance and kept in its final form. */
 export class LoadReporter {
   readonly #inFlight: InFlightSource;
   readonly #samples: Samples;
-  /** The sample that the rest is made of. */
+  /** The sample the cached parts were made from. */
   #of: ReportedLoad | undefined;
   #text = '';
   #json = '';

@@ -5,16 +5,16 @@ import type { Priority } from '../runtime/priority.js';
 import { checkHeaderName, deadlineHeader, priorityHeader } from '../runtime/propagated.js';
 import type { HttpRequest } from './http-requests.js';
 
-/** A call of grpc-js before its handler begins, as far as it matters here. */
+/** The part of a grpc-js call, before its handler begins, that options may use. */
 export interface GrpcRequest {
-  /** Of the method, such as `/shop.v1.Orders/Get`. */
+  /** The method's path, such as `/shop.v1.Orders/Get`. */
   readonly path: string;
   readonly metadata: { get(name: string): unknown[] };
-  /** The address of the caller. */
+  /** The caller's address. */
   getPeer(): string;
 }
 
-/** What functions of the application are asked about: a request of HTTP/1 or HTTP/2, or a call of gRPC (which has `metadata`). */
+/** The argument of the application's functions: an HTTP/1 or HTTP/2 request, or a gRPC call (which has `metadata`). */
 export type IncomingRequest = HttpRequest | GrpcRequest;
 
 /** Options of `createPod`. */
@@ -22,53 +22,53 @@ export interface PodOptions {
   /** What this pod tells callers that ask how busy it is; false = nothing. @defaultValue {}, see `ReportOptions` */
   readonly reports?: ReportOptions | false | undefined;
   /**
-   * How many requests are served at once: `fixed(n)` or `adaptive()`. Others wait before they begin, and are turned away with 503
-   * (RESOURCE_EXHAUSTED) when they wait too long. A request counts until its answer is complete. @defaultValue none: all at once
+   * How many requests are served at once: `fixed(n)` or `adaptive()`. Others wait before they begin, and get 503
+   * (RESOURCE_EXHAUSTED) if they wait too long. A request counts until its response is complete. @defaultValue none: all at once
    */
   readonly limit?: LimitFactory | undefined;
   /** How many requests may wait for the limit. @defaultValue 1000 */
   readonly maxWaiting?: number | undefined;
-  /** How long a request may wait for the limit, in ms; as a rule `shedAfterMs` of the limit comes first. @defaultValue 10000 */
+  /** How long a request may wait for the limit, in ms; usually the limit's `shedAfterMs` comes first. @defaultValue 10000 */
   readonly waitTimeoutMs?: number | undefined;
-  /** When a caller that was turned away may try again, in ms; HTTP says it in whole seconds. @defaultValue 1000 */
+  /** When a refused caller may try again, in ms; HTTP says it in whole seconds. @defaultValue 1000 */
   readonly retryAfterMs?: number | undefined;
   /** Requests that neither wait for the limit nor count: health checks, event streams. @defaultValue none */
   readonly unlimited?: ((request: IncomingRequest) => boolean) | undefined;
   /** How long any request may take, in ms. Callers can only shorten it. @defaultValue as long as the caller says */
   readonly deadlineMs?: number | undefined;
   /**
-   * The header that says how long the caller will wait, in ms; false = it is not read. gRPC has `grpc-timeout`.
+   * The header that says how long the caller will wait, in ms; false = ignored. gRPC has `grpc-timeout`.
    * @defaultValue 'x-envoy-expected-rq-timeout-ms'
    */
   readonly deadlineHeader?: string | false | undefined;
-  /** The priority of a request. @defaultValue what its caller says, if `trust` says so, else 'default' */
+  /** The priority of a request. @defaultValue the caller's, if `trust` allows it, else 'default' */
   readonly priority?: ((request: IncomingRequest) => Priority | undefined) | undefined;
-  /** The header, or gRPC metadata, that says the priority; false = it is not read. @defaultValue 'x-request-priority' */
+  /** The header, or gRPC metadata, that carries the priority; false = ignored. @defaultValue 'x-request-priority' */
   readonly priorityHeader?: string | false | undefined;
-  /** Whose priority counts. Asked only where a caller says one. @defaultValue nobody's */
+  /** Whether to trust a caller's priority. Called only if the caller sends one. @defaultValue trust none */
   readonly trust?: ((request: IncomingRequest) => boolean) | undefined;
   /**
-   * Whether code that serves a request can be told which (`pod.context`), so that calls it makes inherit deadline and priority. It
-   * costs every request an AsyncLocalStorage. @defaultValue false
+   * Whether code can find out which request it is serving (`pod.context`), so that its outgoing calls inherit deadline and priority.
+   * Costs an AsyncLocalStorage per request. @defaultValue false
    */
   readonly context?: boolean | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
 }
 
-/** What a report says, besides the number of requests in flight. */
+/** The contents of a report, besides the number of requests in flight. */
 export interface ReportOptions {
   /**
-   * How full the application is, from 0 to 1 and above. Called once per sample; what it throws is ignored.
+   * How full the application is, from 0 to 1 and above. Called once per sample; errors are ignored.
    * @defaultValue the larger of event loop and CPU utilization
    */
   readonly utilization?: (() => number) | undefined;
   /**
-   * Numbers of the application's own, from 0 up, as named metrics: at most 32, names of letters, digits and `_.:/-`. Called once per
-   * sample; what it throws, and what does not fit, is left out. @defaultValue none
+   * The application's own metrics, as numbers from 0 up: at most 32, with names of letters, digits and `_.:/-`. Called once per
+   * sample; errors and invalid entries are ignored. @defaultValue none
    */
   readonly metrics?: (() => Readonly<Record<string, number>>) | undefined;
-  /** How often all that is sampled, in ms. @defaultValue 1000 */
+  /** How often to sample, in ms. @defaultValue 1000 */
   readonly sampleMs?: number | undefined;
 }
 

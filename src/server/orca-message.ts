@@ -7,11 +7,11 @@ const EPS = 7;
 const NAMED_METRICS = 8;
 const APPLICATION = 9;
 
-/** Wire types of protobuf, in the lowest three bits of a tag: a double, and what has a length. */
+/** Protobuf wire types, in the lowest three bits of a tag: a double, and a length-delimited value. */
 const DOUBLE = 1;
 const BYTES = 2;
 
-/** A report as `xds.data.orca.v3.OrcaLoadReport`, in protobuf's binary form. */
+/** A report as an `xds.data.orca.v3.OrcaLoadReport` in protobuf's binary form. */
 export function encodeLoadReport(load: ReportedLoad): Buffer {
   const parts: Buffer[] = [];
   pushDouble(parts, CPU, load.cpu_utilization);

@@ -23,7 +23,7 @@ import { PrimaryCounts, WorkerCount } from './worker-counts.js';
 /** A listener of `http.createServer` or `http2.createSecureServer`. */
 type Listener<Request, Response> = (request: Request, response: Response) => unknown;
 
-/** What a context of Koa has. */
+/** The part of a Koa context used here. */
 interface KoaContext {
   respond?: boolean;
   readonly req: IncomingMessage | Http2ServerRequest;
@@ -31,53 +31,53 @@ interface KoaContext {
 }
 
 /**
- * The server's side of the balancing: what this process is to its callers. Made once per process, and given to each server in it. Its
- * middleware comes first, so that it sees a request when it arrives.
+ * The server's side of load balancing. Create one per process and attach it to every server in it. Its middleware must come first,
+ * so that it sees a request when it arrives.
  */
 export interface Pod extends AsyncDisposable {
   /** Wraps the listener of `http.createServer`, `https.createServer` or `http2.createSecureServer`. */
   http(listener: Listener<IncomingMessage, ServerResponse>): Listener<IncomingMessage, ServerResponse>;
   http(listener: Listener<Http2ServerRequest, Http2ServerResponse>): Listener<Http2ServerRequest, Http2ServerResponse>;
-  /** Middleware for Express, Nest, and all that call theirs with request, response and next. */
+  /** Middleware for Express, Nest, and others that call it with request, response and next. */
   readonly express: (request: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => void;
   /** A plugin for Fastify: `await app.register(pod.fastify)`. */
   readonly fastify: FastifyPlugin;
   /** Middleware for Koa. */
   readonly koa: (context: KoaContext, next: () => Promise<unknown>) => Promise<unknown>;
   /**
-   * An interceptor for servers of grpc-js: `new Server({ interceptors: [pod.grpc] })`. `never` stands for a class of grpc-js, which
-   * is not imported here.
+   * An interceptor for grpc-js servers: `new Server({ interceptors: [pod.grpc] })`. `never` stands for a class of grpc-js, which is
+   * not imported here.
    */
   readonly grpc: (method: unknown, call: unknown) => never;
-  /** Has a server of grpc-js answer callers that ask how busy it is apart from any call: `pod.addToServer(server)`. */
+  /** Makes a grpc-js server answer probes, calls that only ask how busy it is: `pod.addToServer(server)`. */
   addToServer(server: GrpcMethods): void;
   /**
-   * Aborts when the caller of a request leaves before its answer is complete, and at the deadline: for what the handler waits for.
+   * Aborts when the caller leaves before the response is complete, and at the deadline. Pass it to whatever the handler awaits.
    *
-   * @param request What Node gave the listener (Express's and Nest's are the same; `request.raw` of Fastify, `context.req` of Koa),
-   * or the call a handler of grpc-js gets.
+   * @param request The request Node passed to the listener (the same in Express and Nest; `request.raw` in Fastify, `context.req` in
+   * Koa), or the call a grpc-js handler gets.
    */
   signal(request: object): AbortSignal;
   /**
-   * Which request is being served by the code that runs now; with `context: true`. Pass it to clients, whose calls then inherit
-   * deadline and priority: `createDispatcher(target, { propagate: { context: pod.context } })`.
+   * Finds the request that the running code is serving; with `context: true`. Pass it to clients so that their calls inherit deadline
+   * and priority: `createDispatcher(target, { propagate: { context: pod.context } })`.
    */
   readonly context: CallContext;
   /** Requests in flight in this process. */
   readonly inFlight: number;
-  /** What a report would say now. */
+  /** The current report. */
   readonly load: ReportedLoad;
-  /** The limit on running requests now, those that wait for it, and how many were turned away because of it; undefined without one. */
+  /** The current limit, how many requests run and wait, and how many were refused because of it; undefined without a limit. */
   readonly limit:
     | { readonly max: number; readonly running: number; readonly waiting: number; readonly shed: number }
     | undefined;
-  /** Ends the sampling; requests are counted as before. */
+  /** Stops sampling; requests are still counted. */
   close(): Promise<void>;
 }
 
 /**
- * Counts the requests of this process, and tells callers that ask how busy it is. evenkeel's clients ask by themselves, with the
- * request header `endpoint-load-metrics-format`. Requests whose deadline is over, or whose caller is gone, are not begun; with a
+ * Counts the requests of this process, and tells callers that ask how busy it is. evenkeel's clients ask automatically, with the
+ * request header `endpoint-load-metrics-format`. Requests whose deadline is over or whose caller is gone are not begun, and with a
  * `limit` neither are those that wait too long.
  *
  * @throws EVENKEEL_OPTION for invalid options.
@@ -99,7 +99,7 @@ class ServingPod implements Pod {
   readonly #timers: SharedTimers;
   readonly #reporter: LoadReporter | undefined;
   readonly #samples: Samples | undefined;
-  /** What adds up the workers of a cluster. */
+  /** Adds up the counts of a cluster's workers. */
   readonly #workers: { close(): void } | undefined;
 
   constructor(options: PodOptions) {
@@ -134,7 +134,7 @@ class ServingPod implements Pod {
     });
     this.#http = http;
     const grpc = new GrpcCalls({ ...parts, count: this.#count, priorityHeader: resolved.priorityHeader });
-    // Functions, since they are handed on without their object.
+    // Functions, because they are passed on without their object.
     this.express = (request, response, next) => void http.begin(request, response, () => next());
     this.koa = (koa, next) => {
       const leave = (): void => {

@@ -1,8 +1,8 @@
-/** What a report says, by the names of ORCA (`xds.data.orca.v3.OrcaLoadReport`). Those not known are left out. */
+/** A report, with ORCA's field names (`xds.data.orca.v3.OrcaLoadReport`). Unknown values are left out. */
 export interface ReportedLoad {
   /** 0 = idle, 1 = full. */
   readonly application_utilization?: number;
-  /** CPU against the limit of this pod, 0 to 1, or above. */
+  /** CPU use relative to this pod's limit, 0 to 1, or above. */
   readonly cpu_utilization?: number;
   /** Requests and failures per second. */
   readonly rps_fractional?: number;

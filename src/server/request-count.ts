@@ -1,9 +1,9 @@
-/** The requests of this process: how many are in flight now, and how many came and failed so far. */
+/** The requests of this process: how many are in flight now, and totals of started and failed ones. */
 export class RequestCount {
   inFlight = 0;
-  /** Requests begun. */
+  /** Requests started. */
   begun = 0;
-  /** Of those that ended, the ones that failed on our side: 5xx, or the like. */
+  /** Ended requests that failed on our side: 5xx, or the like. */
   failed = 0;
 
   began(): void {

@@ -5,15 +5,15 @@ import type { ReportFormat } from './load-reporter.js';
 /** No header has this name. */
 const NONE = ' ';
 
-/** Which headers are read; undefined = not this one. */
+/** The headers to read; undefined = not this one. */
 export interface HeaderNames {
   readonly deadline: string | undefined;
   readonly priority: string | undefined;
 }
 
 /**
- * What the headers of a request say to a pod. Looks at them once, as they came: Node makes an object of them only when somebody asks
- * for it, which costs more than all this. One object for all requests: read it before the next one comes.
+ * What a request's headers tell a pod. Reads the raw headers once: Node creates the headers object only on access, which costs more
+ * than all of this. One object for all requests: use it before reading the next request.
  */
 export class RequestHeaders {
   format: ReportFormat | undefined;
@@ -40,7 +40,7 @@ export class RequestHeaders {
         this.format ??= formatOf(rawHeaders[index + 1] as string);
       } else if (length === deadline.length && isName(name, deadline)) {
         const deadlineMs = parseDeadline(rawHeaders[index + 1]);
-        // Whoever adds a second one can only shorten the first.
+        // A second header, whoever added it, can only shorten the first.
         if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
       } else if (length === priority.length && isName(name, priority)) {
         this.priority ??= rawHeaders[index + 1] as string;

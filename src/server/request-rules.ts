@@ -4,7 +4,7 @@ import { shorter } from '../runtime/propagated.js';
 import type { Refusal } from './http-refusal.js';
 import type { IncomingRequest, ResolvedPodOptions } from './options.js';
 
-/** What the options of a pod say about a request. What a function of the application throws, it has not said. */
+/** Applies a pod's options to a request. If a function of the application throws, its result counts as undefined. */
 export class RequestRules {
   readonly #options: ResolvedPodOptions;
 
@@ -12,12 +12,12 @@ export class RequestRules {
     this.#options = options;
   }
 
-  /** The caller's deadline, shortened to that of the pod, in ms. */
+  /** The caller's deadline, shortened to the pod's own, in ms. */
   deadlineMs(given: number | undefined): number | undefined {
     return shorter(given, this.#options.deadlineMs);
   }
 
-  /** The application's own word, else that of a caller that is trusted. */
+  /** The application's choice, else that of a trusted caller. */
   priority(request: IncomingRequest, given: unknown): Priority | undefined {
     const { priority, trust } = this.#options;
     const own = called(priority, request);
@@ -29,7 +29,7 @@ export class RequestRules {
     return called(this.#options.unlimited, request) === true;
   }
 
-  /** What a caller hears that is turned away because of `error`; undefined = its deadline is over. */
+  /** What a caller is told that is refused with `error`; `retryAfterMs` is undefined if its deadline is over. */
   refusal(error: unknown): Refusal {
     const isOverload = isEvenkeelError(error, 'EVENKEEL_OVERLOAD') || isEvenkeelError(error, 'EVENKEEL_QUEUE_FULL');
     return isOverload ? { text: 'overloaded', retryAfterMs: this.#options.retryAfterMs } : late;

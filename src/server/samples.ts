@@ -4,31 +4,31 @@ import { type CpuBudget, cpuBudget, type ReadText } from './cpu-limit.js';
 import type { ReportedLoad } from './reported-load.js';
 import type { RequestCount } from './request-count.js';
 
-/** What samples are taken of. */
+/** The sources of samples. */
 export interface SamplesParts {
   readonly clock: Clock;
   readonly count: RequestCount;
-  /** How often, in ms. */
+  /** The interval, in ms. */
   readonly sampleMs: number;
-  /** What the application says. */
+  /** The application's own value. */
   readonly utilization: (() => number) | undefined;
   readonly metrics: (() => Readonly<Record<string, number>>) | undefined;
   readonly read: ReadText;
-  /** Since the start, or since an earlier one. */
+  /** Since the start, or since an earlier reading. */
   readonly eventLoop?: (since?: EventLoopUtilization) => EventLoopUtilization;
 }
 
 /** How often limits are read again, in ms: Kubernetes can change them while a pod runs. */
 const LIMITS_EVERY_MS = 30_000;
-/** How many metrics of its own an application may have, and what their names may be made of: more fits into no header. */
+/** How many own metrics an application may have, and which names are valid: a header has no room for more. */
 const MAX_METRICS = 32;
 const METRIC_NAME = /^[\w.:/-]{1,64}$/;
 
 const nothing: ReportedLoad = Object.freeze({ named_metrics: Object.freeze({}) });
 
-/** What a report says beside the number of requests in flight. Sampled in the background, so that no request pays for it. */
+/** Everything in a report but the number of requests in flight. Sampled in the background, so that no request pays for it. */
 export class Samples {
-  /** The latest; a new object each time. */
+  /** The latest sample; a new object each time. */
   load: ReportedLoad = nothing;
   readonly #parts: SamplesParts;
   readonly #eventLoop: (since?: EventLoopUtilization) => EventLoopUtilization;
@@ -55,13 +55,13 @@ export class Samples {
     this.#timer?.cancel();
   }
 
-  /** Takes a sample, and has the next one follow. Never rejects. */
+  /** Takes a sample and schedules the next. Never rejects. */
   async #next(): Promise<void> {
     const { clock, sampleMs } = this.#parts;
     try {
       await this.#sample();
     } catch {
-      // What could not be read now may be readable next time.
+      // It may be readable next time.
     }
     if (!this.#closed) this.#timer = clock.timer(() => void this.#next(), sampleMs);
   }
@@ -88,7 +88,7 @@ export class Samples {
         ...(application !== undefined && { application_utilization: rounded(application) }),
         ...(cpu !== undefined && { cpu_utilization: rounded(cpu) }),
         rps_fractional: perSecond(begun - this.#begun),
-        // Each byte of a header costs the requests that ask.
+        // Every byte of a header costs the requests that ask for it.
         ...(failed > this.#failed && { eps: perSecond(failed - this.#failed) }),
         named_metrics: { evenkeel_event_loop: rounded(eventLoop), ...ownMetrics(called(metrics)) },
       };
@@ -105,7 +105,7 @@ export class Samples {
     if (clock.now() - this.#budgetAtMs >= LIMITS_EVERY_MS) {
       this.#budgetAtMs = clock.now();
       const budget = await cpuBudget(read);
-      // Another limit may be that of another cgroup, whose time has nothing to do with what was read before.
+      // A changed limit may belong to another cgroup, whose times are unrelated to earlier readings.
       if (budget.cores !== this.#budget?.cores) this.#usedMs = undefined;
       this.#budget = budget;
     }
@@ -113,7 +113,7 @@ export class Samples {
   }
 }
 
-/** What a function of the application returns; undefined if it throws. */
+/** The result of a function of the application; undefined if it throws. */
 function called<T>(asked: (() => T) | undefined): T | undefined {
   try {
     return asked?.();
@@ -122,14 +122,14 @@ function called<T>(asked: (() => T) | undefined): T | undefined {
   }
 }
 
-/** Metrics that can be sent; the others are left out. */
+/** Valid metrics; the others are left out. */
 function ownMetrics(metrics: unknown): Record<string, number> {
   const own: Record<string, number> = {};
   if (typeof metrics !== 'object' || metrics === null) return own;
   let left = MAX_METRICS;
   for (const [name, value] of Object.entries(metrics)) {
     if (left === 0) break;
-    // Ours are ours.
+    // Names that start with evenkeel_ are reserved.
     if (!METRIC_NAME.test(name) || name.startsWith('evenkeel_') || !isMeasure(value)) continue;
     own[name] = value;
     left--;
@@ -141,7 +141,7 @@ function isMeasure(value: unknown): value is number {
   return typeof value === 'number' && Number.isFinite(value) && value >= 0;
 }
 
-/** Three digits are more than anybody can use. */
+/** Three significant digits are enough. */
 function rounded(value: number): number {
   return Math.round(value * 1_000) / 1_000;
 }

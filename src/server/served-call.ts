@@ -4,31 +4,31 @@ import type { Clock } from '../runtime/clock.js';
 import type { Priority } from '../runtime/priority.js';
 import type { SharedTimer, SharedTimers, Timed } from '../runtime/shared-timers.js';
 
-/** What the requests of a pod have in common. */
+/** What the requests of a pod share. */
 export interface ServedCallOwner {
   readonly clock: Clock;
   readonly timers: SharedTimers;
-  /** Hears when a call is over. */
+  /** Notified when a call is over. */
   readonly admission: { left(call: ServedCall, isAnswered: boolean, isFailure: boolean): void } | undefined;
 }
 
 /** One request while it is served: what is left of its time, its priority, and a signal for its handler. */
 export class ServedCall implements ServedRequest, Timed {
   readonly priority: Priority | undefined;
-  /** When its handler began, on the clock; undefined while it waits. */
+  /** When its handler began, on the clock; undefined while waiting. */
   begunMs: number | undefined;
-  /** When it came, on the clock. */
+  /** When it arrived, on the clock. */
   readonly cameMs: number;
   readonly #owner: ServedCallOwner;
   readonly #dueMs: number;
-  /** Made when somebody asks for the signal: most handlers do not. */
+  /** Created on first access to the signal: most handlers do not use it. */
   #controller: AbortController | undefined;
   #timer: SharedTimer | undefined;
   #isOver = false;
-  /** Its caller left before it was answered. */
+  /** The caller left before it was answered. */
   #isAbandoned = false;
 
-  /** @param deadlineMs What its caller gave it, in ms; undefined = no deadline. */
+  /** @param deadlineMs The caller's deadline, in ms from now; undefined = none. */
   constructor(owner: ServedCallOwner, deadlineMs: number | undefined, priority: Priority | undefined) {
     this.#owner = owner;
     this.cameMs = owner.clock.now();
@@ -40,7 +40,7 @@ export class ServedCall implements ServedRequest, Timed {
     return this.#dueMs === Number.POSITIVE_INFINITY ? undefined : this.#dueMs - this.#owner.clock.now();
   }
 
-  /** Whether its deadline had passed when it came. */
+  /** Whether its deadline had already passed when it arrived. */
   get cameLate(): boolean {
     return this.#dueMs <= this.cameMs;
   }
@@ -49,7 +49,7 @@ export class ServedCall implements ServedRequest, Timed {
     return this.#isAbandoned;
   }
 
-  /** Aborts when the caller leaves before the answer is complete, and at the deadline. */
+  /** Aborts when the caller leaves before the response is complete, and at the deadline. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController();
@@ -67,7 +67,7 @@ export class ServedCall implements ServedRequest, Timed {
     this.#controller?.abort(new EvenkeelError('EVENKEEL_DEADLINE', 'the deadline of the request has passed'));
   }
 
-  /** The answer is complete, or its caller left. */
+  /** The response is complete, or the caller left. */
   over(isAnswered: boolean, isFailure: boolean): void {
     if (this.#isOver) return;
     this.#isOver = true;

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { CallContext } from '../runtime/call-context.js';
 import type { ServedCall } from './served-call.js';
 
-/** Knows which request the code that runs now serves. */
+/** Knows which request the running code serves. */
 export class ServedContext implements CallContext {
   readonly #storage = new AsyncLocalStorage<ServedCall>();
 
@@ -15,5 +15,5 @@ export class ServedContext implements CallContext {
   }
 }
 
-/** What a pod without a context has. */
+/** The context of a pod without one. */
 export const noContext: CallContext = Object.freeze({ current: () => undefined });

@@ -14,21 +14,21 @@ export interface ShutdownOptions {
   readonly grpc?: GrpcServer | undefined;
   /** A `WebSocketServer` of the package `ws`. @defaultValue none */
   readonly webSockets?: WebSockets | undefined;
-  /** Which signals begin it; a second one hurries. @defaultValue ['SIGTERM'] */
+  /** Signals that begin it; a second one cuts it short. @defaultValue ['SIGTERM'] */
   readonly signals?: readonly NodeJS.Signals[] | undefined;
-  /** For how long everything is served as before, so that callers can learn that this pod leaves, in ms. @defaultValue 2000 */
+  /** How long everything is served as before, so that callers can learn that this pod is leaving, in ms. @defaultValue 2000 */
   readonly delayMs?: number | undefined;
   /**
-   * For how long after that idle connections stay open, in ms: who sends a request on one is answered, and told not to use it
-   * again. WebSockets are closed one by one in the same time. @defaultValue 5000
+   * How long idle connections then stay open, in ms: a request on one is answered, with the hint not to use it again. WebSockets are
+   * closed one by one in the same time. @defaultValue 5000
    */
   readonly idleMs?: number | undefined;
   /**
-   * What still runs after this long is cut, in ms from the signal. Less than `terminationGracePeriodSeconds`.
+   * What still runs after this long is cut, in ms from the signal. Must be less than `terminationGracePeriodSeconds`.
    * @defaultValue 25000
    */
   readonly drainTimeoutMs?: number | undefined;
-  /** Called when nothing runs any more, to close databases and the like. What it throws is ignored. @defaultValue none */
+  /** Called when nothing runs any more, to close databases and the like. Errors are ignored. @defaultValue none */
   readonly onDrained?: (() => unknown) | undefined;
   /** Whether the process exits with 0 at the end. @defaultValue true */
   readonly exit?: boolean | undefined;
@@ -43,9 +43,9 @@ export const shutdownDefaults: {
   readonly drainTimeoutMs: number;
 } = Object.freeze({ delayMs: 2_000, idleMs: 5_000, drainTimeoutMs: 25_000 });
 
-/** How a pod starts and leaves. */
+/** Controls how a pod starts and leaves. */
 export interface Shutdown {
-  /** Aborts when the shutdown begins: background work should come to an end. */
+  /** Aborts when the shutdown begins: background work should end. */
   readonly signal: AbortSignal;
   /** Whether readiness is true: after `ready()`, until the shutdown begins. */
   readonly isReady: boolean;
@@ -57,7 +57,7 @@ export interface Shutdown {
   readonly liveness: (request: IncomingMessage, response: ServerResponse) => void;
   /** A handler for the startup probe: 503 until `ready()`, then 200, during a shutdown too. */
   readonly startup: (request: IncomingMessage, response: ServerResponse) => void;
-  /** Begins the shutdown as a signal does; a second call hurries. Resolves when nothing runs any more, before the exit. */
+  /** Begins the shutdown like a signal; a second call cuts it short. Resolves when nothing runs any more, before the exit. */
   begin(): Promise<void>;
 }
 
@@ -75,9 +75,9 @@ const optionNames: readonly (keyof ShutdownOptions)[] = [
 ];
 
 /**
- * Lets this process leave without losing a request: at SIGTERM it serves on for `delayMs`, then answers with
- * `Connection: close` (GOAWAY in HTTP/2 and gRPC, 1012 in WebSockets), closes idle connections last, and exits with 0 when
- * nothing runs. It takes the place of a `preStop` hook that sleeps.
+ * Lets this process exit without losing a request. At SIGTERM it serves on for `delayMs`, then responds with `Connection: close`
+ * (GOAWAY in HTTP/2 and gRPC, 1012 in WebSockets), closes idle connections last, and exits with 0 when nothing runs. Replaces a
+ * `preStop` hook that sleeps.
  *
  * @throws EVENKEEL_OPTION for invalid options.
  * @example const shutdown = gracefulShutdown({ http: server }); shutdown.ready();
@@ -104,7 +104,7 @@ class PodShutdown implements Shutdown {
   readonly #onSignal = (): void => void this.begin();
   #isStarted = false;
   #phase: Phase = 'serving';
-  /** Until the next phase. */
+  /** Ends the current phase. */
   #timer: Timer | undefined;
   #cut: Timer | undefined;
   #done: Promise<void> | undefined;
@@ -172,12 +172,12 @@ class PodShutdown implements Shutdown {
     try {
       await this.#onDrained?.();
     } catch {
-      // It has nobody to tell, and the process is to end.
+      // Nothing can handle the error, and the process is about to exit.
     }
     if (this.#exits) process.exit(0);
   }
 
-  /** Callers are told not to come back. */
+  /** Tells callers not to come back. */
   #close(): void {
     if (this.#phase !== 'leaving') return;
     this.#phase = 'closing';
@@ -185,7 +185,7 @@ class PodShutdown implements Shutdown {
     this.#next(() => this.#end(), this.#idleMs);
   }
 
-  /** What is idle is closed. The end has come when nothing runs. */
+  /** Closes idle connections. Done when nothing runs. */
   #end(): void {
     if (this.#phase !== 'closing') return;
     this.#phase = 'ending';

@@ -3,12 +3,12 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import type { InFlightSource } from './load-reporter.js';
 import type { RequestCount } from './request-count.js';
 
-/** How often counts are passed on, in ms. */
+/** How often counts are shared, in ms. */
 const SHARE_MS = 50;
-/** How often a worker tries until its primary answers, in ms: one without evenkeel, or of another program, never does. */
+/** How often a worker tries until its primary answers, in ms; a primary without evenkeel never does. */
 const TRY_MS = 1_000;
 
-/** What workers send their primary: their own count. What it sends them: that of all others. */
+/** Workers send their own count to the primary, which sends back the sum of the others. */
 interface CountMessage {
   readonly evenkeel: 'in-flight';
   readonly count: number;
@@ -19,12 +19,12 @@ const isCount = (message: unknown): message is CountMessage => {
   return evenkeel === 'in-flight' && typeof count === 'number' && Number.isFinite(count);
 };
 
-/** What of a worker process is used. */
+/** The part of a worker process used here. */
 export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'off' | 'send'>;
 
 /**
- * The requests of all workers of a cluster, as one of them knows it: its own count, and the latest it heard of the others. They serve
- * one port, so for callers they are one server. Unknown until the primary has answered.
+ * The requests of all workers of a cluster, as one worker knows them: its own count, plus the latest count of the others. They share
+ * one port, so to callers they are one server. Unknown until the primary has answered.
  */
 export class WorkerCount implements InFlightSource {
   readonly #count: RequestCount;
@@ -63,7 +63,7 @@ export class WorkerCount implements InFlightSource {
     const { inFlight } = this.#count;
     if (this.#others === undefined || inFlight !== this.#sent) {
       this.#sent = inFlight;
-      // Its callback gets the error of a primary that is gone.
+      // The callback receives the error if the primary is gone.
       this.#process.send?.(
         { evenkeel: 'in-flight', count: inFlight } satisfies CountMessage,
         undefined,
@@ -75,11 +75,11 @@ export class WorkerCount implements InFlightSource {
   }
 }
 
-/** Tells each worker of a cluster the requests of the others; in the primary. */
+/** In the primary: tells each worker of a cluster the requests of the others. */
 export class PrimaryCounts {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
-  /** By worker: its count, and what it was told last. */
+  /** By worker: its count, and what it was last told. */
   readonly #workers = new Map<Worker, { count: number; told: number | undefined }>();
   #timer: Timer | undefined;
   readonly #heard = (worker: Worker, message: unknown): void => {
