@@ -1,20 +1,20 @@
 import type { Clock } from '../../runtime/clock.js';
 
-/** What TLS needs to know; all PEM. */
+/** TLS settings; all PEM. */
 export interface TlsMaterial {
   readonly ca?: string | undefined;
   readonly cert?: string | undefined;
   readonly key?: string | undefined;
   readonly passphrase?: string | undefined;
-  /** The name to ask for and to verify, where it is not the URL's host. */
+  /** The server name to send and verify, if it is not the URL's host. */
   readonly servername?: string | undefined;
-  /** Only false where an explicit kubeconfig says `insecure-skip-tls-verify`. */
+  /** False only if an explicit kubeconfig says `insecure-skip-tls-verify`. */
   readonly rejectUnauthorized?: boolean | undefined;
 }
 
-/** Everything one request to the API server needs besides its path. */
+/** Everything a request to the API server needs besides its path. */
 export interface ApiTarget {
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   readonly server: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
@@ -22,19 +22,19 @@ export interface ApiTarget {
   readonly agent?: unknown;
 }
 
-/** A way to an API server: where it is and who we are there. */
+/** Access to an API server: its URL and our credentials. */
 export interface ApiAccess {
-  /** Two accesses with one key are the same server and the same rights. Holds no secret in the clear. */
+  /** Accesses with the same key have the same server and the same permissions. Contains no secret in plain text. */
   readonly key: string;
-  /** Makes what is kept of it while somebody watches. */
+  /** Creates the state that is kept while someone watches. */
   open(clock: Clock): ApiSession;
 }
 
 export interface ApiSession {
-  /** Read before every request; credentials in it are as fresh as W14 asks for. Rejects with a ResolveError. */
+  /** Called before every request; credentials in it are as fresh as W14 requires. Rejects with a ResolveError. */
   target(): Promise<ApiTarget>;
-  /** The server refused the credentials of a request sent at `sentAtMs` (401): what is older is read again. */
+  /** The server refused the credentials of a request sent at `sentAtMs` (401): older ones are read again. */
   refused(sentAtMs: number): void;
-  /** The namespace of a client that names none. */
+  /** The namespace to use if the user names none. */
   namespace(): Promise<string | undefined>;
 }

@@ -9,50 +9,50 @@ import type { ApiSession, ApiTarget } from './api-access.js';
 /** W10: probes on a silent connection; Node sends one a second after that and gives up after ten. */
 const KEEP_ALIVE_MS = 30_000;
 
-/** A server, or a proxy, that asks for more is asked again after this all the same. */
+/** If a server or proxy asks for a longer pause, it is asked again after this anyway. */
 const MAX_RETRY_AFTER_MS = 600_000;
 
 /** One GET. */
 export interface ApiRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
-  /** Whether the answer may come compressed. Watches never do. */
+  /** Whether the response may be compressed. Watches never are. */
   readonly gzip?: boolean;
-  /** Cuts the request, whatever state it is in. */
+  /** Aborts the request in any state. */
   readonly signal: AbortSignal;
 }
 
-/** An answer whose headers are there. Its body must be read or discarded. */
+/** A response whose headers have arrived. Its body must be read or discarded. */
 export interface ApiReply {
   readonly status: number;
-  /** What `Retry-After` asks for. */
+  /** The value of `Retry-After`. */
   readonly retryAfterMs: number | undefined;
   /**
-   * Reads the body to its end. `onData` is called for each piece as it arrives; what it throws ends the reading and is
-   * what this rejects with. Rejects when the body is cut short or the request was aborted.
+   * Reads the body to its end. `onData` is called for each chunk as it arrives; if it throws, reading stops and this rejects with the
+   * error. Rejects when the body is cut short or the request was aborted.
    */
   read(onData: (chunk: Uint8Array) => void): Promise<void>;
-  /** Lets go of the body and its connection. */
+  /** Releases the body and its connection. */
   discard(): void;
 }
 
-/** GETs against one API server. Knows HTTP and credentials, and nothing of lists and watches. */
+/** GETs on one API server. Knows HTTP and credentials, but nothing about lists and watches. */
 export interface ApiClient {
-  /** Where the last request went; undefined before the first. */
+  /** The server of the last request; undefined before the first. */
   readonly server: string | undefined;
-  /** Rejects with a ResolveError when there are no credentials, with what the network said, or with the signal's reason. */
+  /** Rejects with a ResolveError without credentials, with the network error, or with the signal's reason. */
   get(request: ApiRequest): Promise<ApiReply>;
   /** Closes every connection. */
   close(): void;
 }
 
-/** A client over node:https, and node:http for a server that was named so. */
+/** A client over node:https, or node:http if the server's URL says so. */
 export class HttpApiClient implements ApiClient {
   readonly #session: ApiSession;
   readonly #clock: Clock;
   readonly #keepsProcessAlive: boolean;
   #agent: HttpAgent | HttpsAgent | undefined;
-  /** What the agent's connections were made with; other material needs another agent. */
+  /** The material the agent's connections were made with; other material needs another agent. */
   #agentKey: string | undefined;
   #server: string | undefined;
   #closed = false;
@@ -164,7 +164,7 @@ class HttpApiReply implements ApiReply {
   readonly status: number;
   readonly retryAfterMs: number | undefined;
   readonly #response: IncomingMessage;
-  /** Whether it was asked to come compressed; else it is not unpacked. */
+  /** Whether compression was requested; otherwise the body is not unpacked. */
   readonly #mayBeGzip: boolean;
   readonly #signal: AbortSignal;
 
@@ -174,7 +174,7 @@ class HttpApiReply implements ApiReply {
     this.#response = response;
     this.#mayBeGzip = mayBeGzip;
     this.#signal = signal;
-    // Until somebody reads: what fails meanwhile is found by `read`.
+    // Until the body is read: `read` reports errors from before.
     response.on('error', () => {});
   }
 
@@ -186,7 +186,7 @@ class HttpApiReply implements ApiReply {
       const settle = (error: unknown): void => {
         signal.removeEventListener('abort', abort);
         response.destroy();
-        // What was sent already is not unpacked any more: a little of it may be very much.
+        // Stop unpacking what was already received: a little of it may expand to very much.
         body.removeAllListeners('data');
         body.destroy();
         reject(error);
@@ -211,7 +211,7 @@ class HttpApiReply implements ApiReply {
       });
       body.on('error', settle);
       response.on('error', settle);
-      // A body cut short may end without an error.
+      // A truncated body may end without an error.
       response.on('close', () => {
         if (!response.complete) settle(Object.assign(new Error('the body was cut short'), { code: 'ECONNRESET' }));
       });
@@ -231,7 +231,7 @@ function gunzip(response: IncomingMessage): Readable {
   return response.pipe(body);
 }
 
-/** A promise that somebody else's code may leave open forever: a token function, an exec plug-in. */
+/** For promises of external code that may never settle: a token function, an exec plug-in. */
 function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     const abort = (): void => reject(signal.reason);
@@ -241,19 +241,19 @@ function orAbort<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
   });
 }
 
-/** Idle connections are closed now, those in use when their request is done. */
+/** Closes idle connections now, those in use when their request is done. */
 function retire(agent: HttpAgent | HttpsAgent): void {
   agent.maxFreeSockets = 0;
   for (const sockets of Object.values(agent.freeSockets)) for (const socket of sockets ?? []) socket.destroy();
 }
 
-/** A kept connection the server had closed already: nothing was answered, so the GET is sent again on a new one. */
+/** A kept-alive connection the server had already closed: nothing was answered, so the GET is repeated on a new one. */
 function isStaleSocket(error: unknown): boolean {
   const { code, reused } = error as { readonly code?: string; readonly reused?: boolean };
   return reused === true && (code === 'ECONNRESET' || code === 'EPIPE');
 }
 
-/** Whether the two sides could not agree who they are. */
+/** Whether the TLS handshake failed because one side rejected the other. */
 function isTlsError(error: unknown): boolean {
   const code = (error as { readonly code?: unknown } | undefined)?.code;
   return (

@@ -6,7 +6,7 @@ import type { StatusFacts } from './watch-event.js';
 export type FailureKind =
   /** 410: the version we have is too old. */
   | 'expired'
-  /** The version we have is not there yet. */
+  /** The version we have does not exist yet. */
   | 'too-large'
   | 'forbidden'
   | 'unauthorized'
@@ -20,20 +20,20 @@ export type FailureKind =
   | 'rejected'
   /** No answer in time. */
   | 'timeout'
-  /** The answer was not what an API server sends. */
+  /** The response was not what an API server sends. */
   | 'protocol'
-  /** No connection, or it broke. */
+  /** No connection, or a broken one. */
   | 'network'
-  /** We do not know who or where we are. */
+  /** Unknown server or credentials. */
   | 'credentials';
 
-/** Why a list or watch failed, sorted. */
+/** Why a list or watch failed, classified. */
 export class ApiFailure extends Error {
   override readonly name = 'ApiFailure';
   readonly kind: FailureKind;
-  /** A status or a code: two failures with one kind and label are the same news. */
+  /** A status or a code: failures with the same kind and label are the same news. */
   readonly label: string;
-  /** What the server asked to wait. */
+  /** The pause the server asked for. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -87,7 +87,7 @@ function describe(code: number, { reason, message }: StatusFacts): string {
     .slice(0, 1_000);
 }
 
-/** Anything thrown on the way, as a failure. */
+/** Any error as a failure. */
 export function failureOf(error: unknown): ApiFailure {
   if (error instanceof ApiFailure) return error;
   if (isResolveError(error)) {
@@ -95,12 +95,12 @@ export function failureOf(error: unknown): ApiFailure {
   }
   if (error instanceof LineError) return new ApiFailure('protocol', 'line', error.message, { cause: error });
   const { code, name, message } = asError(error) as NodeJS.ErrnoException;
-  // Not the message: it may differ each time, and what is told once is told by label.
+  // Not the message: it may differ each time, and failures are reported once per label.
   const label = code ?? name;
   return new ApiFailure('network', label, message || label, { cause: error });
 }
 
-/** A failure in a user's words. `verb` is what we tried, `server` where. */
+/** A failure in terms the user understands. `verb` is what was tried, `server` where. */
 export function resolveErrorOf(
   failure: ApiFailure,
   verb: 'list' | 'watch',

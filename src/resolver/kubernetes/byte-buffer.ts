@@ -1,11 +1,11 @@
-/** What is kept for the next text; a larger buffer goes once its text was taken. */
+/** A buffer up to this size is kept for the next text; a larger one is released after use. */
 const KEEP_BYTES = 64 * 1024;
 
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /**
- * Bytes that arrive in pieces, in one buffer that doubles as it fills. A list of the pieces would cost a hundred times
- * their size when a server or a proxy sends them byte by byte.
+ * Collects chunks of bytes in one buffer that doubles as it fills. If a server or proxy sends them byte by byte, a list of chunks
+ * would cost a hundred times their size.
  */
 export class ByteBuffer {
   #bytes = new Uint8Array(0);
@@ -15,7 +15,7 @@ export class ByteBuffer {
     return this.#length;
   }
 
-  /** Copies a piece: nothing of what was given is kept. */
+  /** Copies a chunk; keeps no reference to it. */
   push(piece: Uint8Array): void {
     const length = this.#length + piece.length;
     if (length > this.#bytes.length) {
@@ -27,7 +27,7 @@ export class ByteBuffer {
     this.#length = length;
   }
 
-  /** All of it as text; empty afterwards. Throws for what is no UTF-8, and is empty then, too. */
+  /** All bytes as text; empty afterwards. Throws for invalid UTF-8, and is then empty, too. */
   take(): string {
     const bytes = this.#bytes.subarray(0, this.#length);
     this.#length = 0;
@@ -36,7 +36,7 @@ export class ByteBuffer {
   }
 }
 
-/** Throws for what is no UTF-8: a bad byte would turn into U+FFFD, and one name into another. */
+/** Throws for invalid UTF-8: U+FFFD in place of a bad byte would turn one name into another. */
 export function decodeText(bytes: Uint8Array): string {
   return decoder.decode(bytes);
 }

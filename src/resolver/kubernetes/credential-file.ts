@@ -1,12 +1,12 @@
 import { promises as fs } from 'node:fs';
 import type { Clock } from '../../runtime/clock.js';
 
-/** W14: what was read is used for 60 s, and read again when less than 10 s of them are left. */
+/** W14: contents are used for 60 s, and read again when less than 10 s of that are left. */
 const REFRESH_AFTER_MS = 50_000;
 
 /**
- * A file with credentials that somebody else replaces now and then. While it cannot be read, or is empty, what was read
- * last stays in use.
+ * A file with credentials that something else replaces from time to time. While it is unreadable or empty, the last contents stay in
+ * use.
  */
 export class CredentialFile {
   readonly path: string;
@@ -20,7 +20,7 @@ export class CredentialFile {
     this.#clock = clock;
   }
 
-  /** Its text, without white space around it. Rejects only if there never was any. */
+  /** Its text, trimmed. Rejects only if there never was any. */
   async read(): Promise<string> {
     if (this.#text !== undefined && this.#clock.now() - this.#readAtMs < REFRESH_AFTER_MS) return this.#text;
     this.#reading ??= this.#load().finally(() => {
@@ -29,7 +29,7 @@ export class CredentialFile {
     return await this.#reading;
   }
 
-  /** The next `read` looks at the file again if what we have was read before `atMs`. */
+  /** The next `read` reads the file again if the contents were read before `atMs`. */
   expire(atMs: number): void {
     if (this.#readAtMs <= atMs) this.#readAtMs = Number.NEGATIVE_INFINITY;
   }

@@ -5,25 +5,25 @@ import { classifyAddress, type UnsafeAddressClass } from '../../endpoint/unsafe-
 
 export type AddressFamily = 'IPv4' | 'IPv6';
 
-/** The label that ties a slice to its Service (S1). */
+/** The label that links a slice to its Service (S1). */
 export const serviceNameLabel = 'kubernetes.io/service-name';
 
-/** Longer than any address in any spelling. */
+/** Longer than any address in any notation. */
 const MAX_ADDRESS_LENGTH = 64;
 const MAX_MALFORMED = 3;
 
-/** A port of a slice that carries TCP and has a number (S6). */
+/** A TCP port of a slice, with a number (S6). */
 export interface SlicePort {
   /** "" for an unnamed Service port. */
   readonly name: string;
   readonly port: number;
 }
 
-/** One entry of a slice, with the defaults of the API filled in. */
+/** One entry of a slice, with the API's defaults filled in. */
 export interface SliceMember {
   /** The first address (S4), in canonical form. */
   readonly address: string;
-  /** Set if no pod can have this address; the reader of the slice decides whether to use it anyway. */
+  /** Set if no pod can have this address; the slice's user decides whether to use it anyway. */
   readonly unsafe: UnsafeAddressClass | undefined;
   readonly conditions: EndpointConditions;
   readonly uid: string | undefined;
@@ -37,24 +37,24 @@ export interface SliceMember {
 /** One EndpointSlice, checked and reduced to what we use. Immutable. */
 export interface EndpointSlice {
   readonly name: string;
-  /** `metadata.resourceVersion`, opaque but for U6. */
+  /** `metadata.resourceVersion`, opaque except for U6. */
   readonly version: string;
-  /** Undefined for FQDN and anything else we do not know: such a slice has no members (S3). */
+  /** Undefined for FQDN and unknown types: such a slice has no members (S3). */
   readonly family: AddressFamily | undefined;
   readonly ports: readonly SlicePort[];
   readonly members: readonly SliceMember[];
-  /** The first entries left out because their first address is no IP address of the slice's family, for a warning. */
+  /** The first entries left out because their first address is not an IP address of the slice's family, for a warning. */
   readonly malformed: readonly string[];
 }
 
-/** A JSON object whose fields nobody has checked. */
+/** A JSON object whose fields are unchecked. */
 export type Unchecked = Readonly<Record<string, unknown>>;
 
 export function isObject(value: unknown): value is Unchecked {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** `metadata` of a Kubernetes object, if that is what `object` is. */
+/** The `metadata` of a Kubernetes object, if `object` is one. */
 export function metadataOf(object: unknown): Unchecked | undefined {
   return isObject(object) && isObject(object.metadata) ? object.metadata : undefined;
 }
@@ -65,10 +65,10 @@ export function textOf(value: unknown): string | undefined {
 }
 
 /**
- * Reads a slice of `service`. Undefined if it belongs to another Service or none (S1). Nothing in it is trusted:
- * a field of the wrong type counts as missing, and an entry that cannot be used is left out without touching the rest.
+ * Reads a slice of `service`. Undefined if it belongs to another Service or none (S1). Trusts nothing in it: a field of the wrong
+ * type counts as missing, and an unusable entry is left out without affecting the others.
  *
- * @param object What the API server sent; its `metadata.name` was checked by the caller.
+ * @param object From the API server; the caller has checked its `metadata.name`.
  */
 export function parseSlice(object: Unchecked, service: string): EndpointSlice | undefined {
   const metadata = object.metadata as Unchecked;
@@ -80,7 +80,7 @@ export function parseSlice(object: Unchecked, service: string): EndpointSlice | 
     if (!isObject(entry)) continue;
     const [first] = listOf(entry.addresses);
     if (first === undefined) continue;
-    // A zone index (fe80::1%eth0) means nothing outside the machine that wrote it.
+    // A zone index (fe80::1%eth0) means nothing on another machine.
     const isAddress = typeof first === 'string' && first.length <= MAX_ADDRESS_LENGTH && !first.includes('%');
     const address = isAddress ? normalizeAddress(first) : '';
     if (isIP(address) === (family === 'IPv4' ? 4 : 6)) members.push(parseMember(entry, address));
@@ -113,9 +113,8 @@ function parseMember(entry: Unchecked, address: string): SliceMember {
 }
 
 /**
- * False for what nearly every pod has: IPv4 of 10/8, 172/8 and the like, IPv6 from 2000::/3 and fc00::/7, without the parts
- * of them that lead elsewhere. Asking the lists for each member of each event would be nine tenths of what reading a slice
- * costs.
+ * False for what nearly every pod has: IPv4 in 10/8, 172/8 and the like, IPv6 in 2000::/3 and fc00::/7, except for the unsafe ranges
+ * in them. Checking the lists for each member of each event would take nine tenths of the time it takes to read a slice.
  */
 function mayBeUnsafe(address: string): boolean {
   if (address.includes(':')) {
@@ -135,7 +134,7 @@ function parseConditions(value: unknown): EndpointConditions {
   return { ready: value.ready !== false, serving: value.serving !== false, terminating: value.terminating === true };
 }
 
-/** S6: TCP ports with a number; a missing name is "". */
+/** S6: TCP ports with a number; a missing name counts as "". */
 function parsePorts(value: unknown): readonly SlicePort[] {
   const ports: SlicePort[] = [];
   for (const entry of listOf(value)) {
@@ -148,7 +147,7 @@ function parsePorts(value: unknown): readonly SlicePort[] {
   return ports;
 }
 
-/** A text of its own: a slice of a long string would keep all of it. */
+/** A copy: a substring of a long string would keep all of it in memory. */
 function excerpt(value: unknown): string {
   const text = typeof value === 'object' ? 'an object' : String(value);
   return [...text.slice(0, MAX_ADDRESS_LENGTH)].join('');

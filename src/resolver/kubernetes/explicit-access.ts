@@ -6,9 +6,9 @@ import type { Clock } from '../../runtime/clock.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
-/** Who we are to an explicitly named API server. Files are read again when they change. */
+/** Our credentials for an explicitly named API server. Files are read again when they change. */
 export interface ApiCredentials {
-  /** A bearer token, or a function that gives the present one before each request. */
+  /** A bearer token, or a function that returns the current one before each request. */
   readonly token?: string | (() => string | Promise<string>);
   readonly tokenFile?: string;
   /** The authority of the server's certificate, PEM. @defaultValue the authorities Node.js trusts */
@@ -39,11 +39,11 @@ const loopback = new BlockList();
 loopback.addSubnet('127.0.0.0', 8, 'ipv4');
 loopback.addAddress('::1', 'ipv6');
 
-/** Functions have no text to make a key from: each gets a number. */
+/** Functions cannot be part of a key, so each gets a number. */
 const functionIds = new WeakMap<object, number>();
 let nextFunctionId = 1;
 
-/** Access to a server named by URL. Throws EVENKEEL_OPTION. */
+/** Access to a server by URL. Throws EVENKEEL_OPTION. */
 export function explicitAccess(apiServer: unknown, credentials: ApiCredentials = {}): ApiAccess {
   const server = checkServer(apiServer);
   checkCredentials(credentials);

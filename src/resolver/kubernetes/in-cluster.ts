@@ -7,19 +7,19 @@ import type { Clock } from '../../runtime/clock.js';
 import type { ApiAccess, ApiSession, ApiTarget } from './api-access.js';
 import { CredentialFile } from './credential-file.js';
 
-/** Where a pod finds its API server and its service account; other places are for tests. */
+/** Where a pod finds its API server and service account; other places are for tests. */
 export interface InClusterOptions {
   /** Directory with `token`, `ca.crt` and `namespace`. @defaultValue '/var/run/secrets/kubernetes.io/serviceaccount' */
   readonly path?: string | undefined;
-  /** Holds KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. @defaultValue process.env */
+  /** Contains KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT. @defaultValue process.env */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
 const defaultPath = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
- * Whether this process runs in a pod with a service account: the API server's address is in the environment and there
- * is a token. Says nothing about permissions.
+ * Whether this process runs in a pod with a service account: the API server's address is in the environment and a token exists. Says
+ * nothing about permissions.
  */
 export async function inClusterAvailable(options: InClusterOptions = {}): Promise<boolean> {
   const { path, server } = resolve(options);

@@ -1,22 +1,21 @@
 /** A list of EndpointSlices with managed fields is nested 12 deep. */
 const MAX_DEPTH = 64;
 
-/** Different names of fields; labels and annotations have names of their own. Each new one costs a hundred times a known one. */
+/** Limit on distinct field names; labels and annotations add their own. Each new one costs a hundred times a known one. */
 const MAX_NAMES = 5_000;
 const LONG = 100_000;
-/** Which hashes of names were met in which text: by its number, so that nothing has to be cleared. */
+/** In which text each hash of a name was last seen, by the text's number, so that nothing has to be cleared. */
 const met = new Int32Array(16_384);
 let texts = 0;
 
-/** How many objects and arrays may still be made; one budget may serve several texts. */
+/** How many more objects and arrays may be created; several texts may share a budget. */
 export interface JsonBudget {
   containers: number;
 }
 
 /**
- * JSON.parse for what a stranger wrote. An object or array takes two characters of text and up to a hundred bytes of
- * memory, one that is nested more, and a name of a field that is met for the first time takes long: all are counted before
- * anything is made. Throws SyntaxError.
+ * JSON.parse for untrusted text. Two characters of text can create an object or array of up to a hundred bytes, more if nested, and a
+ * field name seen for the first time is slow: all are counted before anything is created. Throws SyntaxError.
  */
 export function parseJson(text: string, budget: JsonBudget): unknown {
   budget.containers -= countContainers(text, budget.containers);
@@ -33,7 +32,7 @@ function countContainers(text: string, most: number): number {
     switch (text.charCodeAt(at)) {
       case QUOTE: {
         const end = endOfString(text, at);
-        // In a short text, such as nearly every event of a watch, there is no room for many.
+        // A short text, such as nearly every watch event, has no room for many.
         if (isLong && isNewName(text, at + 1, end)) names++;
         if (names > MAX_NAMES) throw new SyntaxError(`more than ${MAX_NAMES} names of fields`);
         at = end;
@@ -64,7 +63,7 @@ const CLOSE_ARRAY = 93;
 const OPEN_OBJECT = 123;
 const CLOSE_OBJECT = 125;
 
-/** Whether the string up to `end` is the name of a field, and one not met in this text. Two with one hash count as one. */
+/** Whether the string up to `end` is a field name not yet seen in this text. Names with the same hash count as one. */
 function isNewName(text: string, start: number, end: number): boolean {
   let next = end + 1;
   while (text.charCodeAt(next) <= SPACE) next++;
@@ -77,12 +76,12 @@ function isNewName(text: string, start: number, end: number): boolean {
   return true;
 }
 
-/** The quote that ends the string which begins at `start`; the end of the text if none does. */
+/** The closing quote of the string that starts at `start`; the end of the text if there is none. */
 function endOfString(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let before = end - 1;
     while (text.charCodeAt(before) === BACKSLASH) before--;
-    // An even number of backslashes escape each other.
+    // An even number of backslashes escapes only backslashes.
     if ((end - before) % 2 === 1) return end;
   }
   return text.length;

@@ -3,22 +3,22 @@ import { homedir } from 'node:os';
 import { delimiter, dirname, join, resolve } from 'node:path';
 import { isObject, textOf } from './endpoint-slice.js';
 
-/** A user of a kubeconfig as the file has it: what `@kubernetes/client-node` does not know it leaves out. */
+/** A user as written in the kubeconfig: `@kubernetes/client-node` drops what it does not know. */
 export interface UserEntry {
   readonly name: string;
-  /** What the entry has, understood or not. */
+  /** All keys of the entry, understood or not. */
   readonly keys: readonly string[];
-  /** Absolute: a relative one counts from the file it stands in. */
+  /** Absolute; a relative path is relative to its kubeconfig file. */
   readonly tokenFile: string | undefined;
 }
 
-/** The files kubectl reads when none is named. */
+/** The files kubectl reads by default. */
 export function defaultPaths(env: Readonly<Record<string, string | undefined>> = process.env): readonly string[] {
   const named = (env.KUBECONFIG ?? '').split(delimiter).filter((path) => path !== '');
   return named.length > 0 ? named : [join(homedir(), '.kube', 'config')];
 }
 
-/** Looks for a user in kubeconfig files; the first that has it counts. Rejects only for what is no YAML. */
+/** Searches kubeconfig files for a user; the first match counts. Rejects only for invalid YAML. */
 export async function readUserEntry(
   paths: readonly string[],
   name: string,

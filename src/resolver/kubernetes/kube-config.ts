@@ -7,13 +7,13 @@ import { defaultPaths, readUserEntry, type UserEntry } from './kube-config-user.
 
 /** A kubeconfig file to follow. Needs the optional peer `@kubernetes/client-node`. */
 export interface KubeConfigOptions {
-  /** @defaultValue what kubectl uses: $KUBECONFIG, else ~/.kube/config */
+  /** @defaultValue kubectl's: $KUBECONFIG, else ~/.kube/config */
   readonly path?: string | undefined;
   /** @defaultValue the file's current context */
   readonly context?: string | undefined;
 }
 
-/** What we use of a `KubeConfig` of `@kubernetes/client-node`; pass one that is loaded already if you have it. */
+/** The part of a `KubeConfig` of `@kubernetes/client-node` used here; pass one if you have already loaded it. */
 export interface KubeConfigLike {
   getCurrentCluster(): { readonly server: string } | null;
   applyToHTTPSOptions(options: Record<string, unknown>): Promise<void>;
@@ -31,7 +31,7 @@ interface LoadableKubeConfig extends KubeConfigLike {
 const ids = new WeakMap<object, number>();
 let nextId = 1;
 
-/** Access as a kubeconfig says: client certificates, tokens, OIDC and exec plug-ins. Throws EVENKEEL_OPTION. */
+/** Access by a kubeconfig: client certificates, tokens, OIDC and exec plug-ins. Throws EVENKEEL_OPTION. */
 export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike): ApiAccess {
   if (isLoaded(kubeConfig)) {
     const id = ids.get(kubeConfig) ?? nextId++;
@@ -53,7 +53,7 @@ export function kubeConfigAccess(kubeConfig: KubeConfigOptions | KubeConfigLike)
 
 interface LoadedConfig {
   readonly config: KubeConfigLike;
-  /** The user as the file has it; undefined for a `KubeConfig` that was loaded elsewhere. */
+  /** The user as written in the file; undefined for a `KubeConfig` passed in. */
   readonly user: UserEntry | undefined;
 }
 
@@ -61,7 +61,7 @@ class KubeConfigSession implements ApiSession {
   readonly #load: () => Promise<LoadedConfig>;
   readonly #clock: Clock;
   #loaded: LoadedConfig | undefined;
-  /** The one of the user in use. */
+  /** The token file of the current user. */
   #tokenFile: CredentialFile | undefined;
 
   constructor(load: () => Promise<LoadedConfig>, clock: Clock) {
@@ -74,7 +74,7 @@ class KubeConfigSession implements ApiSession {
     try {
       return await this.#targetOf(loaded);
     } catch (error) {
-      // A fixed file is used at the next try.
+      // A corrected file is used at the next attempt.
       this.#loaded = undefined;
       throw error;
     }
@@ -82,7 +82,7 @@ class KubeConfigSession implements ApiSession {
 
   async #targetOf({ config, user }: LoadedConfig): Promise<ApiTarget> {
     const { server, authorization } = splitServer(config.getCurrentCluster()?.server);
-    // Asked before every request: tokens behind it are renewed here.
+    // Called before every request: this renews tokens.
     const applied: Record<string, unknown> = {};
     try {
       await config.applyToHTTPSOptions(applied);
@@ -92,7 +92,7 @@ class KubeConfigSession implements ApiSession {
       });
     }
     const headers = headersOf(applied);
-    // As with kubectl, the file goes before a token in the kubeconfig, which may be what it was when that was written.
+    // As in kubectl, the file takes precedence over a token in the kubeconfig, which may be outdated.
     const token = user?.tokenFile === undefined ? undefined : await this.#readToken(user.tokenFile, headers);
     if (token !== undefined) headers.authorization = `Bearer ${token}`;
     if (authorization !== undefined) headers.authorization ??= authorization;
@@ -112,7 +112,7 @@ class KubeConfigSession implements ApiSession {
         servername: text(servername),
         ...(applied.rejectUnauthorized === false ? { rejectUnauthorized: false } : {}),
       },
-      // The library always sets an agent of its own, made anew each time; only a proxy's does more than ours.
+      // The library always sets its own new agent; only a proxy's agent does more than ours.
       ...(isProxyAgent(applied.agent) ? { agent: applied.agent } : {}),
     };
   }
@@ -133,7 +133,7 @@ class KubeConfigSession implements ApiSession {
     return this.#loaded;
   }
 
-  /** Undefined where the file cannot be read, but there are other credentials. */
+  /** Undefined if the file is unreadable but there are other credentials. */
   async #readToken(path: string, headers: Readonly<Record<string, string>>): Promise<string | undefined> {
     if (this.#tokenFile?.path !== path) this.#tokenFile = new CredentialFile(path, this.#clock);
     try {
@@ -147,7 +147,7 @@ class KubeConfigSession implements ApiSession {
   }
 }
 
-/** A URL's user and password go into a header, and never into a message. */
+/** A URL's user and password go into a header, never into a message. */
 function splitServer(value: unknown): { readonly server: string; readonly authorization: string | undefined } {
   if (typeof value !== 'string' || value === '') {
     throw new ResolveError('the kubeconfig has no current cluster', { permanent: true });
@@ -164,7 +164,7 @@ function splitServer(value: unknown): { readonly server: string; readonly author
   };
 }
 
-/** "%" that begins no escape is what it is. */
+/** A "%" that starts no escape is taken literally. */
 function decode(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -178,8 +178,8 @@ function basic(userAndPassword: string): string {
 }
 
 /**
- * A user without usable credentials would act as `system:anonymous`, and the error would be a missing Role. A user without any
- * entry means to be nobody.
+ * A user without usable credentials would act as `system:anonymous`, and the error would be a missing Role. A user without any keys
+ * is meant to be anonymous.
  */
 function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, server: string): void {
   const known = 'token, tokenFile, a client certificate, username and password, exec and auth-provider';
@@ -191,7 +191,7 @@ function refuseNobody(config: KubeConfigLike, user: UserEntry | undefined, serve
       { permanent: true },
     );
   }
-  // What @kubernetes/client-node did not understand is not in its object any longer.
+  // Keys that @kubernetes/client-node does not understand are no longer in its object.
   if ((config.getCurrentUser?.() ?? undefined) === undefined || !server.startsWith('https:')) return;
   throw new ResolveError(
     `the user of the KubeConfig has no credentials that can be used. @kubernetes/client-node ignores what it does not know, ` +
@@ -234,7 +234,7 @@ async function load(path: string | undefined, context: string | undefined): Prom
   }
 }
 
-/** An error of YAML shows the lines around it, and these hold tokens and passwords. */
+/** A YAML error quotes the lines around it, which contain tokens and passwords. */
 function withoutExcerpt(error: Error): Error {
   if (error.name !== 'YAMLException') return error;
   const [first = ''] = error.message.split('\n');
@@ -252,7 +252,7 @@ function headersOf(applied: Record<string, unknown>): Record<string, string> {
   for (const [name, value] of Object.entries((applied.headers ?? {}) as Record<string, unknown>)) {
     if (typeof value === 'string') headers[name.toLowerCase()] = value;
   }
-  // A user name and password arrive as `auth`.
+  // A user name and password arrive in `auth`.
   if (typeof applied.auth === 'string' && headers.authorization === undefined) {
     headers.authorization = basic(applied.auth);
   }

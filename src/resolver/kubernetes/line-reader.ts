@@ -5,35 +5,35 @@ const MAX_LINE_BYTES = 4 * 1024 * 1024;
 
 const NEWLINE = 10;
 
-/** What a stream said was no line we can use. */
+/** The stream contained something that is not a usable line. */
 export class LineError extends Error {
   override readonly name = 'LineError';
 }
 
 /**
- * Cuts a stream of bytes into lines. A line is not a chunk: one may come in many pieces, cut anywhere, also inside a
- * UTF-8 character, and one piece may end one line and begin another.
+ * Splits a stream of bytes into lines. Lines and chunks are independent: a line may arrive in many chunks, cut anywhere, even inside
+ * a UTF-8 character, and one chunk may end one line and begin another.
  */
 export class LineReader {
   readonly #onLine: (line: string) => void;
   readonly #maxBytes: number;
-  /** The beginning of a line whose end has not come. */
+  /** The beginning of an incomplete line. */
   readonly #rest = new ByteBuffer();
-  /** Whether something was thrown: what follows may be the rest of a line whose beginning was lost. */
+  /** Whether an error was thrown: what follows may be the rest of a line whose beginning was lost. */
   #broken = false;
 
-  /** @param onLine Called for each line, in order, without its newline. What it throws `push` throws. */
+  /** @param onLine Called for each line in order, without its newline. If it throws, so does `push`. */
   constructor(onLine: (line: string) => void, maxBytes: number = MAX_LINE_BYTES) {
     this.#onLine = onLine;
     this.#maxBytes = maxBytes;
   }
 
-  /** Whether the stream is inside a line: where a stream must not end. */
+  /** Whether the stream is inside a line, where it must not end. */
   get midLine(): boolean {
     return this.#rest.length > 0;
   }
 
-  /** Throws LineError for a line that is too long or no UTF-8; once anything was thrown, nothing more is read. */
+  /** Throws LineError for a line that is too long or invalid UTF-8; after any error nothing more is read. */
   push(chunk: Uint8Array): void {
     if (this.#broken) throw new LineError('the stream is broken');
     this.#broken = true;
@@ -55,7 +55,7 @@ export class LineReader {
   #take(end: Uint8Array): string {
     this.#checkLength(end);
     try {
-      // Most lines come whole.
+      // Most lines arrive whole.
       if (this.#rest.length === 0) return decodeText(end);
       this.#rest.push(end);
       return this.#rest.take();

@@ -1,7 +1,7 @@
 import { ResolveError } from '../../errors.js';
 import type { ApiSession } from './api-access.js';
 
-/** The namespace to look in: the one that was named, else the one our credentials belong to, asked for until known. */
+/** The given namespace, or the one that comes with our credentials, queried until known. */
 export class ApiNamespace {
   readonly #session: ApiSession;
   #known: string | undefined;
@@ -11,7 +11,7 @@ export class ApiNamespace {
     this.#session = session;
   }
 
-  /** Rejects with a ResolveError while it cannot be found out. */
+  /** Rejects with a ResolveError while unknown. */
   async get(): Promise<string> {
     this.#known ??= await this.#session.namespace();
     if (this.#known === undefined) {

@@ -8,12 +8,12 @@ import { ambiguousPort, nameOfPort, noSuchPort, portNames, type ServiceFacts } f
 import { WatchBackoff } from './watch-backoff.js';
 
 const LOOKUP_TIMEOUT_MS = 30_000;
-/** How long the Service is waited for where the slices leave no choice, in ms: it could only say that there is a mistake. */
+/** How long to wait for the Service if the slices leave no choice, in ms: it could only reveal a mistake. */
 const CHECK_MS = 1_000;
 
-/** What a `PortChoice` is made of. */
+/** The parts of a `PortChoice`. */
 export interface PortChoiceOptions {
-  /** A port's name, the Service's port number, or undefined for the only one there is. */
+  /** A port's name, the Service's port number, or undefined for the only port. */
   readonly port: string | number | undefined;
   /** For messages, such as `shop/orders`. */
   readonly subject: string;
@@ -21,26 +21,26 @@ export interface PortChoiceOptions {
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** The answer of `choose` may be another now. */
+  /** The result of `choose` may have changed. */
   readonly changed: () => void;
-  /** No port can be chosen, and why; undefined when one can be again. */
+  /** No port can be chosen, and why; undefined when one can again. */
   readonly failed: (error: ResolveError | undefined) => void;
 }
 
-/** What the Service said, or why it could not be asked. */
+/** What the Service said, or why it could not be read. */
 interface Answer {
-  /** The port names the slices had when it was asked. */
+  /** The slices' port names at the time of the question. */
   readonly key: string;
   readonly service?: ServiceFacts;
   readonly error?: unknown;
 }
 
-/** From what the user calls a port to its name in the slices (S11). */
+/** Finds the name in the slices of the port the user means (S11). */
 export class PortChoice {
   readonly #options: PortChoiceOptions;
   readonly #backoff: WatchBackoff;
   #answer: Answer | undefined;
-  /** What was chosen last: good until something better is known. */
+  /** The last choice: valid until something better is known. */
   #chosen: string | undefined;
   #lookup: AbortController | undefined;
   #limit: Timer | undefined;
@@ -55,11 +55,11 @@ export class PortChoice {
     this.#backoff = new WatchBackoff(options.clock, options.rng);
   }
 
-  /** The name of the port to use, or undefined while that is not known; then `changed` or `failed` follows. */
+  /** The name of the port to use, or undefined while unknown; then `changed` or `failed` follows. */
   choose(slices: readonly EndpointSlice[]): string | undefined {
     const { port, subject } = this.#options;
     const names = portNames(slices);
-    // No pods: nothing to choose from, and nothing to be wrong about yet.
+    // Without pods there is nothing to choose from, and nothing to be wrong about yet.
     if (names.length === 0) return this.#settled(typeof port === 'string' ? port : '');
     if (typeof port === 'string') return this.#byName(names, port);
     if (port !== undefined) return this.#byNumber(names, port, slices);
@@ -76,7 +76,7 @@ export class PortChoice {
     this.#lookup?.abort(new Error('closed'));
   }
 
-  /** A name nobody has is an empty set; with an error that says what there is if it is most likely a typing error. */
+  /** A name that no slice has means an empty set; with an error that lists the names if it looks like a typing error. */
   #byName(names: readonly string[], port: string): string | undefined {
     if (names.includes(port) || this.#chosen === port) return this.#chose(port);
     const { subject } = this.#options;
@@ -98,19 +98,19 @@ export class PortChoice {
     const { subject } = this.#options;
     const answer = this.#answerFor(names);
     const isCurrent = answer === this.#answer;
-    // An older answer holds while it is asked anew.
+    // An older answer counts until there is a new one.
     const service = (answer ?? this.#answer)?.service;
     const held = this.#chosen !== undefined && names.includes(this.#chosen) ? this.#chosen : undefined;
     if (service !== undefined) {
       const name = nameOfPort(service, slices, port);
       if (name !== undefined && names.includes(name)) return this.#chose(name);
       if (!isCurrent) return held;
-      // The Service has it, and the pods do not, or not yet under its new name.
+      // The Service has the port, but the pods do not, or not yet under its new name.
       if (name !== undefined) return this.#settled(held ?? name);
       this.#refuse(noSuchPort(subject, port, service));
       return held;
     }
-    // Where only slices can be read a single port is the one that is meant, whatever its number.
+    // If only slices can be read, a single port is the one that is meant, whatever its number.
     if (names.length === 1) {
       if (answer === undefined && !this.#impatient) return held;
       if (answer !== undefined && !isRefusal(answer.error)) this.#askAgain('soon');
@@ -133,7 +133,7 @@ export class PortChoice {
     return new ResolveError(message, { cause: error });
   }
 
-  /** What the Service says while the slices show these names; undefined while it is being asked. */
+  /** The Service's answer for the slices' current names; undefined while it is being read. */
   #answerFor(names: readonly string[]): Answer | undefined {
     const key = JSON.stringify(names);
     if (this.#answer?.key === key) return this.#answer;
@@ -168,7 +168,7 @@ export class PortChoice {
     );
   }
 
-  /** Asks the same again later; what only a person can change is looked at now and then. */
+  /** Asks again later; what only a person can change is checked now and then. */
   #askAgain(how: 'soon' | 'now and then'): void {
     if (this.#closed || this.#retry !== undefined || this.#lookup !== undefined) return;
     const pauseMs = how === 'soon' ? this.#backoff.next() : this.#backoff.longest();
@@ -179,7 +179,7 @@ export class PortChoice {
   }
 
   #refuse(error: WrongTarget): void {
-    // Somebody may give the Service that port, which changes no slice.
+    // Someone may add that port to the Service, which changes no slice.
     this.#askAgain('now and then');
     this.#settle(error);
   }

@@ -9,34 +9,34 @@ export const MAX_SERVICE_CONTAINERS = 100_000;
 
 /** One port of a Service. */
 export interface ServicePort {
-  /** Empty where it has none. */
+  /** Empty if it has none. */
   readonly name: string;
   /** The Service's own number. */
   readonly port: number;
   readonly protocol: string;
 }
 
-/** What a Service says of itself. */
+/** The properties of a Service. */
 export interface ServiceFacts {
   readonly type: string;
   /** Its `clusterIP` is None: DNS names the pods. */
   readonly headless: boolean;
   readonly clusterIP: string | undefined;
-  /** The name an ExternalName Service stands for. */
+  /** The name an ExternalName Service points to. */
   readonly externalName: string | undefined;
-  /** Whether it selects pods; otherwise somebody writes its EndpointSlices. */
+  /** Whether it selects pods; otherwise someone else writes its EndpointSlices. */
   readonly hasSelector: boolean;
   readonly ports: readonly ServicePort[];
 }
 
-/** The names of all TCP ports that slices show, sorted. */
+/** The names of all TCP ports in the slices, sorted. */
 export function portNames(slices: Iterable<EndpointSlice>): readonly string[] {
   const names = new Set<string>();
   for (const slice of slices) for (const { name } of slice.ports) names.add(name);
   return [...names].sort();
 }
 
-/** Reads a Service. Needs the verb get on services; rejects with an ApiFailure without it, and where there is none. */
+/** Reads a Service. Needs the verb get on services; rejects with an ApiFailure without it, or if there is no such Service. */
 export async function readService(
   client: ApiClient,
   namespace: string,
@@ -50,7 +50,7 @@ export async function readService(
   return parseService(object);
 }
 
-/** Reads a Service object; what is missing or of another type counts as not there. */
+/** Reads a Service object; missing fields and wrong types count as absent. */
 export function parseService(object: unknown): ServiceFacts {
   const spec = isObject(object) && isObject(object.spec) ? object.spec : {};
   const ports = Array.isArray(spec.ports) ? (spec.ports as readonly unknown[]) : [];
@@ -71,8 +71,8 @@ export function parseService(object: unknown): ServiceFacts {
 }
 
 /**
- * The name of the port that a number means (S11): the Service's own number. A headless Service has no address of its own, and
- * every other client reaches its pods at their numbers: there those count too, where the Service does not have the number.
+ * The name of the port that a number means (S11): the Service's own number. A headless Service has no address of its own, and other
+ * clients reach its pods at the pods' ports, so those count too unless the Service itself has that number.
  */
 export function nameOfPort(
   { ports, headless }: ServiceFacts,
@@ -87,12 +87,12 @@ export function nameOfPort(
   return names.size === 1 ? name : undefined;
 }
 
-/** The Service does not have the port asked for. `subject` is such as `shop/orders`. */
+/** The Service does not have the requested port. `subject` is for example `shop/orders`. */
 export function noSuchPort(subject: string, port: number | string, { ports }: ServiceFacts): WrongTarget {
   const other = ports.find((known) => (typeof port === 'number' ? known.port : known.name) === port);
   const what = typeof port === 'number' ? `port ${port}` : `port named ${JSON.stringify(port)}`;
   const not = other === undefined ? `no ${what}` : `no TCP ${what}`;
-  // Nobody can say which pods a number means that is not there.
+  // Without that port number, nothing says which pods are meant.
   const permanent = typeof port === 'number';
   return new WrongTarget('port', `Service ${subject} has ${not}; it has ${portsInWords(ports)}`, { permanent });
 }
@@ -106,7 +106,7 @@ export function portsInWords(ports: readonly ServicePort[]): string {
   return words.join(', ') || 'none';
 }
 
-/** S11: a number alone does not say which port is meant. Never guessed. */
+/** S11: a number alone does not say which port is meant. It is never guessed. */
 export function ambiguousPort(
   subject: string,
   port: number | undefined,

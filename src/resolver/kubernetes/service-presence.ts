@@ -5,23 +5,23 @@ import { ApiFailure } from './api-failure.js';
 import type { ServiceFacts } from './service-ports.js';
 
 const LOOKUP_TIMEOUT_MS = 10_000;
-/** How often a Service that is not there is looked for, in ms: one without slices makes no event when it appears. */
+/** How often a missing Service is looked for, in ms: without slices, no event announces it. */
 const AGAIN_MS = 30_000;
 
-/** What a `ServicePresence` is made of. */
+/** The parts of a `ServicePresence`. */
 export interface ServicePresenceOptions {
   /** For messages, such as `shop/orders`. */
   readonly subject: string;
   /** Reads the Service. */
   readonly lookup: (signal: AbortSignal) => Promise<ServiceFacts>;
   readonly clock: Clock;
-  /** There is no such Service, or none that can be told from it; with undefined, there is one after all. */
+  /** There is no such Service, as far as can be told; undefined: there is one after all. */
   readonly found: (error: ResolveError | undefined) => void;
 }
 
 /**
- * Tells a Service without slices from a name that is no Service. Where the Service may not be read the two look the same,
- * and nothing is behind either as far as slices go.
+ * Tells a Service without slices from a name that is not a Service. Without permission to read the Service the two look the same, and
+ * in terms of slices both are empty.
  */
 export class ServicePresence {
   readonly #options: ServicePresenceOptions;
@@ -33,7 +33,7 @@ export class ServicePresence {
     this.#options = options;
   }
 
-  /** How many slices there are now. */
+  /** The current number of slices. */
   slices(count: number): void {
     if (count === 0) {
       if (this.#lookup === undefined) void this.#ask();
@@ -58,7 +58,7 @@ export class ServicePresence {
     try {
       await lookup(controller.signal);
     } catch (error) {
-      // Whatever else went wrong says nothing about the Service.
+      // Other errors say nothing about the Service.
       const kind = error instanceof ApiFailure ? error.kind : undefined;
       if (kind === 'missing' || kind === 'forbidden') missing = absent(subject, kind, error);
     }

@@ -6,23 +6,23 @@ import { isObject, metadataOf, textOf, type Unchecked } from './endpoint-slice.j
 import { type JsonBudget, parseJson } from './json-text.js';
 import { parseStatus } from './watch-event.js';
 
-/** Objects a page; counts only where the API server reads its store itself. */
+/** Objects per page; only applies when the API server reads from its store. */
 const PAGE_LIMIT = '500';
-/** All pages of a list, unpacked. 5,000 endpoints take 1.2 to 1.6 MiB; the 50,000 of `maxEndpoints` fit. */
+/** Total size of a list, uncompressed. 5,000 endpoints take 1.2 to 1.6 MiB; the 50,000 of `maxEndpoints` fit. */
 const MAX_LIST_BYTES = 20 * 1024 * 1024;
-/** Objects and arrays in all pages; an endpoint has ten at most. */
+/** Objects and arrays in all pages; an endpoint has at most ten. */
 const MAX_LIST_CONTAINERS = 1_000_000;
-/** A continue token that leads nowhere must not be followed forever. */
+/** A loop of continue tokens must not be followed forever. */
 const MAX_PAGES = 1_000;
 const MAX_ERROR_BYTES = 64 * 1024;
 const MAX_ERROR_CONTAINERS = 10_000;
 
-/** What may still be read of an answer. */
+/** How much more of a response may be read. */
 interface ReadBudget extends JsonBudget {
   bytes: number;
 }
 
-/** Everything a list said. */
+/** A complete list. */
 export interface SliceList {
   /** The version to watch from. */
   readonly version: string;
@@ -30,8 +30,8 @@ export interface SliceList {
 }
 
 /**
- * Lists all slices a selector finds, page after page (W2). A version of "0" asks for what the server has at hand, ""
- * for a consistent read, any other for nothing older. Rejects with an ApiFailure, or what the client rejects with.
+ * Lists all slices of a selector, page by page (W2). Version "0" asks for whatever the server has cached, "" for a consistent read,
+ * any other for nothing older. Rejects with an ApiFailure, or with the client's error.
  */
 export async function listSlices(
   client: ApiClient,
@@ -41,13 +41,13 @@ export async function listSlices(
   signal: AbortSignal,
 ): Promise<SliceList> {
   const query = { labelSelector: selector, resourceVersion: version };
-  // With a version above 0 a limit would mean "exactly this version".
+  // With a version above 0, a limit would mean "exactly this version".
   const paged = version === '' || version === '0';
   try {
     return await listPages(client, path, paged ? { ...query, limit: PAGE_LIMIT } : query, signal);
   } catch (error) {
     if (!(error instanceof PageExpired)) throw error;
-    // The pages' version is gone: everything again, in one piece.
+    // The pages' version is gone: read everything again, in one response.
     return await listPages(client, path, { ...query, resourceVersion: '' }, signal);
   }
 }
@@ -64,7 +64,7 @@ async function listPages(
   const budget = { bytes: MAX_LIST_BYTES, containers: MAX_LIST_CONTAINERS };
   let next = '';
   for (let pages = 0; pages < MAX_PAGES; pages++) {
-    // A continue token carries the version.
+    // A continue token includes the version.
     const page = next === '' ? query : { ...query, resourceVersion: '', continue: next };
     const reply = await client.get({ path, query: page, gzip: true, signal });
     if (reply.status !== 200) {
@@ -87,7 +87,7 @@ async function readPage(
   const list = await readJson(reply, budget, 'list');
   const metadata = metadataOf(list);
   const version = textOf(metadata?.resourceVersion);
-  // Go writes an empty list as null now and then.
+  // Go sometimes writes an empty list as null.
   const items = isObject(list) ? (list.items ?? []) : undefined;
   if (version === undefined || !Array.isArray(items)) {
     throw new ApiFailure('protocol', 'list', 'the answer to a list has no items or no resourceVersion');
@@ -99,18 +99,18 @@ async function readPage(
   return { version, items, next: textOf(metadata?.continue) ?? '' };
 }
 
-/** Reads an answer other than 200. */
+/** Reads a response with a status other than 200. */
 export async function readFailure(reply: ApiReply): Promise<ApiFailure> {
   let status: unknown;
   try {
     status = await readJson(reply, { bytes: MAX_ERROR_BYTES, containers: MAX_ERROR_CONTAINERS }, 'error');
   } catch {
-    // Plain text, or cut short: the number says enough.
+    // Plain text, or truncated: the status is enough.
   }
   return statusFailure(reply.status, parseStatus(status), reply.retryAfterMs);
 }
 
-/** Reads an answer's body within a budget, and takes it off. Rejects with an ApiFailure for what does not fit. */
+/** Reads a response's body within a budget, and deducts it. Rejects with an ApiFailure if it does not fit. */
 export async function readJson(reply: ApiReply, budget: ReadBudget, what: string): Promise<unknown> {
   const body = new ByteBuffer();
   await reply.read((chunk) => {

@@ -1,13 +1,13 @@
 import type { EndpointSlice } from './endpoint-slice.js';
 
 /**
- * How much is kept of one Service, in characters of text and the like: some 190,000 endpoints of ordinary length. A
- * server that goes on making slices must not fill our memory.
+ * How much of one Service is kept, in bytes: about 190,000 endpoints of ordinary length. A server that keeps creating slices must not
+ * fill our memory.
  */
 const MAX_SIZE = 64 * 1024 * 1024;
 const MAX_SLICES = 10_000;
 
-/** Roughly what a slice costs to keep, in bytes. */
+/** Approximate memory of a slice, in bytes. */
 function sizeOf({ name, version, members, ports }: EndpointSlice): number {
   let size = 500 + name.length + version.length;
   for (const port of ports) size += 500 + port.name.length;
@@ -19,7 +19,7 @@ function sizeOf({ name, version, members, ports }: EndpointSlice): number {
   return size;
 }
 
-/** Whether a store takes these slices of a complete list. */
+/** Whether the slices of a complete list fit into a store. */
 export function fitsStore(slices: readonly EndpointSlice[]): boolean {
   let size = 0;
   for (const slice of slices) size += sizeOf(slice);
@@ -47,7 +47,7 @@ export class SliceStore {
     return this.#slices.values();
   }
 
-  /** Replaces one slice as a whole, or removes it. False if it would exceed the limit: then nothing changes. */
+  /** Replaces one slice, or removes it. False if it would exceed the limit: then nothing changes. */
   put(name: string, slice: EndpointSlice | undefined): boolean {
     const before = this.#slices.get(name);
     const bytes = this.#bytes - (before === undefined ? 0 : sizeOf(before)) + (slice === undefined ? 0 : sizeOf(slice));
@@ -59,8 +59,8 @@ export class SliceStore {
   }
 
   /**
-   * Replaces everything, by slices that fit: what is absent is gone (W3). Returns the names of all slices there are and were. An equal
-   * version is no proof that a slice is the same: a store restored from a backup gives its versions out once more.
+   * Replaces everything with slices that fit: absent ones are gone (W3). Returns the names of all slices before and after. Equal
+   * versions do not prove that a slice is unchanged: a store restored from a backup reuses versions.
    */
   replace(slices: readonly EndpointSlice[]): ReadonlySet<string> {
     const names = new Set(this.#slices.keys());

@@ -3,40 +3,40 @@ import { createEndpoint, type Endpoint } from '../../endpoint/endpoint.js';
 import { sameDescription } from '../endpoint-list.js';
 import type { EndpointSlice, SliceMember } from './endpoint-slice.js';
 
-/** A slice as it was put in. Another object each time, so that what is outdated is known by it. */
+/** A slice in the union. A new object per change, so that outdated candidates are recognized by their source. */
 interface Source {
   readonly slice: EndpointSlice;
-  /** Every `address:port` it names. */
+  /** All its `address:port`s. */
   readonly addresses: Set<string>;
 }
 
-/** One place in one slice that names an address and port. */
+/** One entry of a slice for an `address:port`. */
 interface Candidate {
   readonly source: Source;
   readonly member: SliceMember;
   readonly port: number;
 }
 
-/** The ports under which a slice's members count; none = the slice does not count. */
+/** The ports to use for a slice's members; none = skip the slice. */
 export type PortChooser = (slice: EndpointSlice) => readonly number[];
 
-/** Whether a member may be used at all. */
+/** Whether a member may be used. */
 export type MemberFilter = (member: SliceMember) => boolean;
 
 /**
- * The union of slices as endpoints, one per address and port (U6). A change of one slice costs as much as that slice is
- * long, however many there are.
+ * The union of slices as endpoints, one per address and port (U6). A change of one slice costs time in proportion to that slice,
+ * however many there are.
  */
 export class SliceUnion {
   readonly #choosePorts: PortChooser;
   readonly #accepts: MemberFilter;
-  /** Everything that names an `address:port`, over all slices. Those of outdated sources go when it is settled. */
+  /** All candidates for an `address:port`, from all slices. Those of outdated sources are removed in `settle`. */
   readonly #candidates = new Map<string, Candidate[]>();
   readonly #sources = new Map<string, Source>();
   /** Every `address:port` whose candidates have changed. */
   readonly #unsettled = new Set<string>();
   readonly #endpoints = new Map<string, Endpoint>();
-  /** Addresses in published order; undefined after one came or went. */
+  /** Addresses in published order; undefined after one was added or removed. */
   #order: string[] | undefined;
 
   constructor(choosePorts: PortChooser, accepts: MemberFilter) {
@@ -55,7 +55,7 @@ export class SliceUnion {
     return this.#order;
   }
 
-  /** Replaces a slice, or takes it out. Nothing else changes before `settle`. */
+  /** Replaces a slice, or removes it. Takes effect in `settle`. */
   put(name: string, slice: EndpointSlice | undefined): void {
     for (const address of this.#sources.get(name)?.addresses ?? []) this.#unsettled.add(address);
     this.#sources.delete(name);
@@ -66,8 +66,8 @@ export class SliceUnion {
   }
 
   /**
-   * Brings the endpoints in step with the slices. Adds every `address:port` whose endpoint has changed to `touched`. For
-   * all slices of a turn at once: what names an address is looked at once, however many slices name it.
+   * Updates the endpoints from the slices. Adds every `address:port` whose endpoint has changed to `touched`. Call once for all slices
+   * of a turn: each address is then handled once, no matter how many slices name it.
    */
   settle(touched: Set<string>): void {
     for (const address of this.#unsettled) if (this.#settle(address)) touched.add(address);
@@ -84,7 +84,7 @@ export class SliceUnion {
         const candidates = this.#candidates.get(address);
         if (candidates === undefined) this.#candidates.set(address, [candidate]);
         else if (!source.addresses.has(address)) candidates.push(candidate);
-        // One slice has one candidate of an address, the last in the list so far.
+        // One slice has one candidate per address, the last in the list so far.
         else if (beats(candidate, candidates.at(-1) as Candidate)) candidates[candidates.length - 1] = candidate;
         source.addresses.add(address);
       }
@@ -92,7 +92,7 @@ export class SliceUnion {
     return source;
   }
 
-  /** Decides who holds an address now. True if that is somebody else, or the same one in another state. */
+  /** Chooses the winner for an address. True if that is another entry, or the same in another state. */
   #settle(address: string): boolean {
     const all = this.#candidates.get(address) ?? [];
     const candidates = all.filter(({ source }) => this.#sources.get(source.slice.name) === source);
@@ -108,7 +108,7 @@ export class SliceUnion {
     this.#candidates.set(address, candidates);
     let best = first;
     for (const candidate of candidates) if (beats(candidate, best)) best = candidate;
-    // The same object as long as nothing about it changes, so that nobody downstream sees a change (S10).
+    // The same object as long as nothing about it changes, so that nothing downstream sees a change (S10).
     if (before !== undefined && saysTheSame(before, best.member)) return false;
     if (before === undefined) this.#order = undefined;
     const { member, port } = best;
@@ -118,8 +118,8 @@ export class SliceUnion {
 }
 
 /**
- * U6: a non-terminating entry beats a terminating one, then ready beats unready, then the later slice, then the slice's
- * name. Two entries of one slice that are alike in all that are told apart by uid, then by serving: order means nothing.
+ * U6: a non-terminating entry beats a terminating one, then ready beats unready, then the later slice, then the slice's name. Equal
+ * entries of one slice are ordered by uid, then by serving: their position means nothing.
  */
 function beats(a: Candidate, b: Candidate): boolean {
   const [x, y] = [a.member.conditions, b.member.conditions];
@@ -133,7 +133,7 @@ function beats(a: Candidate, b: Candidate): boolean {
   return p === q ? x.serving && !y.serving : p > q;
 }
 
-/** Versions are opaque, but where both are decimal integers they may be compared (W5); else they count as equal. */
+/** Versions are opaque, but decimal integers may be compared (W5); otherwise they count as equal. */
 function compareVersions(a: string, b: string): number {
   if (!/^\d+$/.test(a) || !/^\d+$/.test(b)) return 0;
   return a.length === b.length ? compareText(a, b) : a.length - b.length;
@@ -143,7 +143,7 @@ function compareText(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** Whether two descriptions of one `address:port` agree in everything an endpoint carries. */
+/** Whether two descriptions of an `address:port` agree in everything an endpoint carries. */
 export function saysTheSame(a: Endpoint, b: Omit<SliceMember, 'address' | 'unsafe'>): boolean {
   return a.uid === b.uid && sameDescription(a, b);
 }

@@ -11,7 +11,7 @@ import { joinWatch, type Subscription, type WatchSubject, type WatchSubscriber }
 import { SliceUnion } from './slice-union.js';
 import { UpdateThrottle } from './update-throttle.js';
 
-/** How one resolver sees a Service's slices. */
+/** How one resolver views a Service's slices. */
 export interface ViewOptions {
   readonly subject: WatchSubject;
   /** For messages, such as `shop/orders`. */
@@ -24,7 +24,7 @@ export interface ViewOptions {
   readonly onSlices: ((count: number) => void) | undefined;
 }
 
-/** Follows the shared watch of a Service for one listener: chooses family and port, merges, and publishes at a pace. */
+/** Follows a Service's shared watch for one listener: chooses family and port, merges, and throttles updates. */
 export class SliceView implements Resolution, WatchSubscriber {
   readonly #options: ViewOptions;
   readonly #listener: ResolverListener;
@@ -34,7 +34,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   readonly #portChoice: PortChoice;
   readonly #presence: ServicePresence;
   #union: SliceUnion | undefined;
-  /** Which family and port `#union` was made for. */
+  /** The family and port of `#union`. */
   #unionKey = '';
   #changed = new Set<string>();
   #settling = false;
@@ -45,7 +45,7 @@ export class SliceView implements Resolution, WatchSubscriber {
   #missing: ResolveError | undefined;
   /** The set is larger than allowed and was not published. */
   #sizeFailure: ResolveError | undefined;
-  /** The listener was told of a failure, and nothing better since. */
+  /** A failure was reported to the listener, and no recovery since. */
   #stale = false;
   readonly #warned = new Set<string>();
   #closed = false;
@@ -70,7 +70,7 @@ export class SliceView implements Resolution, WatchSubscriber {
       changed: () => this.#settleLater(),
       failed: (error) => {
         this.#portFailure = error;
-        // A name nobody has: the empty set goes first, and brings the error along.
+        // A port name that no slice has: the empty set comes first, and the error follows.
         const follows = typeof options.port === 'string' && !this.#throttle.started;
         if (error !== undefined && !follows) this.#fail(error);
       },
@@ -123,7 +123,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (!this.#closed) notify(this.#context.observer, 'warned', { message, error });
   }
 
-  /** All events of one turn are looked at together, at its end. */
+  /** Handles all events of one turn together, at its end. */
   #settleLater(): void {
     if (this.#settling || this.#closed) return;
     this.#settling = true;
@@ -153,7 +153,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     this.#listener.fresh();
   }
 
-  /** Brings the union up to date; undefined while the port is not known. */
+  /** Updates the union; undefined while the port is unknown. */
   #merge(): ReadonlySet<string> | undefined {
     const { slices } = this.#subscription;
     const { podPort } = this.#options;
@@ -187,7 +187,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     return unsafe === undefined || this.#options.allowAddresses.includes(unsafe);
   }
 
-  /** Says, once per kind, what in a slice was left out and why. */
+  /** Reports, once per kind, what was left out of a slice and why. */
   #inspect(slice: EndpointSlice): void {
     const { subjectName } = this.#options;
     const refused: { item: SliceMember; address: string; class: UnsafeAddressClass }[] = [];
@@ -208,7 +208,7 @@ export class SliceView implements Resolution, WatchSubscriber {
     }
   }
 
-  /** A port nobody has is most likely a typing error. */
+  /** A port that no slice has is probably a typing error. */
   #missPort(name: string): void {
     const { port, subjectName } = this.#options;
     if (typeof port !== 'string' || this.#warned.has('port')) return;
@@ -254,16 +254,16 @@ export class SliceView implements Resolution, WatchSubscriber {
   }
 }
 
-/** How many numbers of one name count in one slice. */
+/** How many ports of the same name count in one slice. */
 const MAX_NUMBERS = 8;
 
-/** S7: with a port of the pods' own the slice's list of ports is not looked at. */
+/** S7: with a pod port, the slice's own list of ports is ignored. */
 function portsOf(slice: EndpointSlice, name: string, podPort: number | undefined): readonly number[] {
   if (podPort !== undefined) return [podPort];
   const numbers = new Set<number>();
   for (const port of slice.ports) {
     if (port.name === name) numbers.add(port.port);
-    // Names are unique in a slice, and every further number makes an endpoint of each member.
+    // Names are unique in a valid slice, and every further number adds an endpoint per member.
     if (numbers.size === MAX_NUMBERS) break;
   }
   return [...numbers];

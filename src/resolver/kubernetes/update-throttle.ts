@@ -3,26 +3,26 @@ import type { Endpoint } from '../../endpoint/endpoint.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { type SliceUnion, saysTheSame } from './slice-union.js';
 
-/** Between two updates, so that a storm of changes costs at most 20 a second. */
+/** Minimum time between updates, so that a storm of changes causes at most 20 a second. */
 const PACE_MS = 50;
 /** How long an endpoint that vanished from all slices stays pickable: it may be moving to another slice (S9). */
 const LINGER_MS = 250;
-/** Updates out of turn, for endpoints that must leave at once: this many, refilled at this rate per second. */
+/** Extra updates for endpoints that must leave at once: this many, refilled at this rate per second. */
 const URGENT_BURST = 20;
 
 /**
- * Decides when a changed union is published (W6): at once after a pause, else at the pace; at once in any
- * case when a listed endpoint stops being usable; and not yet when an endpoint merely vanished.
+ * Decides when a changed union is published (W6): at once after a pause, otherwise at the pace; always at once when a listed endpoint
+ * stops being usable; and delayed when an endpoint merely vanished.
  */
 export class UpdateThrottle {
   readonly #clock: Clock;
   readonly #union: () => SliceUnion;
   readonly #publish: (endpoints: readonly Endpoint[]) => void;
-  /** What was published last, by `address:port`; endpoints that linger included. */
+  /** The last published set by `address:port`, including lingering endpoints. */
   #published = new Map<string, Endpoint>();
   #last: readonly Endpoint[] | undefined;
   #lastAtMs = Number.NEGATIVE_INFINITY;
-  /** When each vanished endpoint has to go, in the order they vanished. */
+  /** When each vanished endpoint must go, in the order they vanished. */
   readonly #lingering = new Map<string, number>();
   /** Changed and not yet published. */
   readonly #dirty = new Set<string>();
@@ -38,12 +38,12 @@ export class UpdateThrottle {
     this.#publish = publish;
   }
 
-  /** Whether anything was published yet. */
+  /** Whether anything has been published. */
   get started(): boolean {
     return this.#last !== undefined;
   }
 
-  /** The first complete state: published now, an empty one too. */
+  /** The first complete state: published now, even if empty. */
   start(): void {
     if (this.#closed || this.started) return;
     for (const address of this.#union().addresses) this.#dirty.add(address);
@@ -75,7 +75,7 @@ export class UpdateThrottle {
     this.#pace(urgent);
   }
 
-  /** Something on the way to the endpoints failed: whatever merely lingers is not worth trying. */
+  /** A connection to an endpoint failed: lingering ones are not worth trying. */
   dropLingering(): void {
     if (this.#closed || this.#lingering.size === 0) return;
     for (const address of this.#lingering.keys()) this.#dirty.add(address);
@@ -123,7 +123,7 @@ export class UpdateThrottle {
     this.#publish(endpoints);
   }
 
-  /** All that is published, in order: the union, and what lingers in between. */
+  /** Everything published, in order: the union, and lingering endpoints. */
   #collect(union: SliceUnion): readonly Endpoint[] {
     const endpoints: Endpoint[] = [];
     for (const address of union.addresses) {
@@ -161,12 +161,12 @@ export class UpdateThrottle {
   }
 }
 
-/** Whether an endpoint nobody lists any more may only be on its way into another slice. One that is going away is not. */
+/** Whether an endpoint that no slice lists any more may be moving to another slice. A terminating one is not. */
 function mayReturn({ conditions }: Endpoint): boolean {
   return conditions.ready && !conditions.terminating;
 }
 
-/** Whether an endpoint gets fewer requests in its new state: it stopped being ready or serving, or is another pod. */
+/** Whether an endpoint gets fewer requests in its new state: it stopped being ready or serving, or is a different pod. */
 function mustLeave(before: Endpoint, after: Endpoint): boolean {
   return before.key !== after.key || rank(after) < rank(before);
 }

@@ -3,7 +3,7 @@ import { between, type Rng } from '../../runtime/rng.js';
 import type { ApiFailure } from './api-failure.js';
 import { WatchBackoff } from './watch-backoff.js';
 
-/** W8: internal errors for longer than this call for a list. */
+/** W8: internal errors that last longer than this require a list. */
 const INTERNAL_ERRORS_MS = 60_000;
 /** A 403 may only mean that the server has just started: two retries within 2 s before it counts as final. */
 const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
@@ -11,32 +11,32 @@ const FORBIDDEN_PAUSES_MS: readonly (readonly [min: number, max: number])[] = [
   [1_000, 1_500],
 ];
 
-/** What the loop does next, after a pause. */
+/** The loop's next step, after a pause. */
 export interface Step {
   readonly next: 'list' | 'watch';
   readonly pauseMs: number;
 }
 
-/** What follows a failure. */
+/** The reaction to a failure. */
 export interface Remedy extends Step {
-  /** Whether it is worth telling. */
+  /** Whether to report it. */
   readonly isNews: boolean;
-  /** Whether it may be over in a moment: worth telling only to callers who have nothing yet. */
+  /** Whether it may pass soon: only reported to listeners that have no set yet. */
   readonly isPassing?: boolean;
-  /** Whether the version we have is of no use to the server, so that the next list must read consistently. */
+  /** Whether the server cannot use the version we have, so that the next list must read consistently. */
   readonly isOutdated: boolean;
 }
 
-/** Decides what follows the failure of a list or a watch (W7, W8, W12), by its kind and by how often it came. */
+/** Decides what follows the failure of a list or a watch (W7, W8, W12), by its kind and by how often it occurred. */
 export class WatchRecovery {
   readonly #clock: Clock;
   readonly #rng: Rng;
   readonly #backoff: WatchBackoff;
   #forbiddenInRow = 0;
-  /** We may list and not watch: then we list from time to time, and have said so. */
+  /** We may list but not watch: then we list from time to time, and have reported it. */
   #watchForbidden = false;
   #internalErrorsSinceMs: number | undefined;
-  /** No watch has got anywhere since the last 410: the next one is not answered by a list at once. */
+  /** 410s in a row without progress in between: from the second on, the next list waits. */
   #expiredInRow = 0;
 
   constructor(clock: Clock, rng: Rng) {
@@ -45,13 +45,13 @@ export class WatchRecovery {
     this.#backoff = new WatchBackoff(clock, rng);
   }
 
-  /** A list was complete. */
+  /** A list is complete. */
   listed(): void {
     this.#forbiddenInRow = 0;
     this.#internalErrorsSinceMs = undefined;
   }
 
-  /** A watch was granted. */
+  /** A watch was accepted. */
   opened(): void {
     this.#forbiddenInRow = 0;
     this.#watchForbidden = false;
@@ -63,12 +63,12 @@ export class WatchRecovery {
     this.#expiredInRow = 0;
   }
 
-  /** A watch lived as long as an ordinary one. */
+  /** A watch lasted as long as usual. */
   lasted(): void {
     this.#expiredInRow = 0;
   }
 
-  /** The pause after a mistake of our own, in ms. */
+  /** The pause after an error of our own, in ms. */
   pause(): number {
     return this.#backoff.next();
   }
@@ -93,7 +93,7 @@ export class WatchRecovery {
         return { next: lasting ? 'list' : verb, pauseMs: this.#pause(failure), isNews: true, isOutdated: false };
       }
       case 'rejected':
-        // It may be the version that is wrong.
+        // The version may be wrong.
         return { next: 'list', pauseMs: this.#pause(failure), isNews: true, isOutdated: verb === 'list' };
       case 'credentials': {
         const pauseMs = failure.label === 'permanent' ? this.#backoff.longest() : this.#pause(failure);
@@ -117,7 +117,7 @@ export class WatchRecovery {
       return { next: verb, pauseMs, isNews: false, isPassing: true, isOutdated: false };
     }
     this.#watchForbidden = verb === 'watch';
-    // Without a watch, a list now and then is better than a set that stands still.
+    // Without a watch, a list now and then is better than a set that never changes.
     const isNews = verb === 'list' || !wasForbidden;
     return { next: 'list', pauseMs: this.#backoff.longest(), isNews, isOutdated: false };
   }
