@@ -45,23 +45,23 @@ Targets
   static:10.0.0.1:80            just these addresses
 
 Options of doctor
-  --watch                       go on and say what changes, until Ctrl-C
-  --json                        for programs: one JSON object per line
-  --timeout <seconds>           time for everything that is asked (default 10)
+  --watch                       keep running and print changes, until Ctrl-C
+  --json                        print JSON, one object per line
+  --timeout <seconds>           time limit for all checks (default 10)
   --no-connect                  do not open a connection to each endpoint
-  --allow-address <class>       loopback, link-local, multicast, unspecified or metadata addresses may be endpoints; repeatable
-  --namespace <name>            namespace of a Service without one (default this pod's)
+  --allow-address <class>       accept loopback, link-local, multicast, unspecified or metadata addresses as endpoints; repeatable
+  --namespace <name>            namespace for a Service named without one (default this pod's)
   --cluster-domain <domain>     (default from /etc/resolv.conf, else cluster.local)
-  --dns-server <ip[:port]>      ask this name server; repeatable (default those of the machine)
-  --api-server <url>            ask this API server (default that of the cluster this pod runs in)
-  --token-file <path>           who we are there
-  --ca-file <path>              the authority of its certificate
-  --kubeconfig <path>           or take all of that from a kubeconfig; needs @kubernetes/client-node
-  --context <name>              one of its contexts
-  --service-account <folder>    where the pod's service account is (default /var/run/secrets/kubernetes.io/serviceaccount)
+  --dns-server <ip[:port]>      query this name server; repeatable (default the machine's)
+  --api-server <url>            query this API server (default that of the cluster this pod runs in)
+  --token-file <path>           bearer token for that API server
+  --ca-file <path>              certificate authority of that API server
+  --kubeconfig <path>           take all three from a kubeconfig instead; needs @kubernetes/client-node
+  --context <name>              a context in the kubeconfig (default its current one)
+  --service-account <folder>    folder of the pod's service account (default /var/run/secrets/kubernetes.io/serviceaccount)
   --help, --version
 
-top shows live what the balancers of a process do; <url> is that of its admin page, such as http://127.0.0.1:9901/.
+top shows what the balancers of a process are doing; <url> is its admin page, such as http://127.0.0.1:9901/.
 
 Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
 70 evenkeel itself failed.

@@ -53,7 +53,7 @@ export interface MetricProducerOptions extends MetricsOptions {
 
 /**
  * The metrics of every balancer of this thread for the `metricProducers` of an OpenTelemetry reader or Prometheus exporter
- * (`@opentelemetry/sdk-metrics` 1.18 and later). The same metrics as with `instrument({ meter })`, so use one of the two; this one
+ * (`@opentelemetry/sdk-metrics` 1.17 and later). The same metrics as with `instrument({ meter })`, so use one of the two; this one
  * costs next to nothing per call. Throws EVENKEEL_OPTION.
  *
  * @example new PeriodicExportingMetricReader({ exporter, metricProducers: [metricProducer()] });
