@@ -1,7 +1,6 @@
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { FakeClock, seededRng } from 'evenkeel/testing';
 import { createApiServer } from 'evenkeel/testing/servers';
-import { sharedWatchCount } from '../../../src/resolver/kubernetes/shared-watch.js';
 import { resolverContract } from '../../contract/resolver.js';
 import { sliceObject } from '../../support/endpoint-cases.js';
 
@@ -33,7 +32,7 @@ resolverContract({
       },
       fail: () => api.kill(),
       mend: () => api.start(),
-      held: () => clock.timers + sharedWatchCount() + api.counts.openConnections,
+      held: () => clock.timers + api.counts.openConnections,
       close: () => api.close(),
     };
   },
