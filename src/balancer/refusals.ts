@@ -71,7 +71,7 @@ function notReadyError<C>(feed: EndpointFeed, pool: Pool<C>, waitedMs: number): 
   for (const { subchannel, weight } of pool.members) {
     const { state } = subchannel;
     const isFull = subchannel.inFlight >= subchannel.capacity;
-    const found = state !== 'ready' ? state : weight <= 0 ? 'standing by' : isFull ? 'at capacity' : state;
+    const found = state !== 'ready' ? state : weight <= 0 ? 'on standby' : isFull ? 'at capacity' : state;
     states.set(found, (states.get(found) ?? 0) + 1);
     cause ??= subchannel.lastError;
   }

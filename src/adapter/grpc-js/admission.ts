@@ -188,7 +188,7 @@ export class Admission {
 
 /** `2 connecting, 1 at capacity; <what went wrong last>`. */
 function describe({ all }: PickSet<PodConnection>): string {
-  if (all.length === 0) return 'all are standing by';
+  if (all.length === 0) return 'all are on standby';
   const states = new Map<string, number>();
   let cause = '';
   for (const { state, inFlight, capacity, lastError } of all) {

@@ -87,7 +87,7 @@ describe('callers who wait', () => {
     const call = failure(fixture.balancer.acquire());
     await fixture.clock.advanceAsync(100);
     expect(String(await call)).toContain(
-      'fake: no endpoint could take the call within 100 ms (1 backoff, 1 connecting, 1 at capacity, 1 standing by; no connection to 10.0.0.1:80: refused 10.0.0.1:80)',
+      'fake: no endpoint could take the call within 100 ms (1 backoff, 1 connecting, 1 at capacity, 1 on standby; no connection to 10.0.0.1:80: refused 10.0.0.1:80)',
     );
   });
 });

@@ -61,7 +61,7 @@ describe('the state of a channel', () => {
     expect(assessed()).toBe('CONNECTING');
     subject.wait();
     clock.advance(100);
-    expect(assessed()).toContain('within 100 ms (all are standing by) (EVENKEEL_NOT_READY)');
+    expect(assessed()).toContain('within 100 ms (all are on standby) (EVENKEEL_NOT_READY)');
   });
 
   it('does not name the Service twice', () => {
