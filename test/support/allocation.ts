@@ -5,10 +5,9 @@ setFlagsFromString('--expose-gc');
 const collect = runInNewContext('gc') as () => void;
 
 /**
- * Bytes allocated per call of `work`, once it is compiled. The young generation is emptied first and never fills while
- * measuring, so nothing allocated is collected before it is counted; the least of several rounds is taken, since the
- * engine's own work (compiling, feedback) can only add. The first round with no more than `enough` is the last; on a busy
- * machine it may take long until the engine has had the time to compile.
+ * Bytes allocated per call of `work`, once it is compiled. The young generation is emptied first and never fills while measuring, so
+ * nothing is collected before it is counted. The minimum of several rounds counts, because the engine's own work (compiling, feedback)
+ * can only add. Stops at the first round with at most `enough` bytes; on a busy machine compiling may take a while.
  */
 export function bytesPerCall(work: () => void, enough: number, calls = 20_000, rounds = 200): number {
   for (let call = 0; call < 100_000; call++) work();

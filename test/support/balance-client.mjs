@@ -1,6 +1,6 @@
 /**
- * A client process of the balance experiment: told `{ ports, load, reports, perSecond, warmUpMs, lengthMs }` it sends requests at
- * random (an open loop) through a dispatcher of its own, and answers with the latencies and the requests per pod.
+ * A client process of the balance experiment. Given `{ ports, load, reports, perSecond, warmUpMs, lengthMs }`, it sends requests at
+ * random times (an open loop) through its own dispatcher, and answers with the latencies and the requests per pod.
  */
 import { inFlight, peakEwma, relativeLatency, staticEndpoints } from 'evenkeel';
 import { createDispatcher } from 'evenkeel/undici';

@@ -8,7 +8,7 @@ import { FakeResolver } from '../../src/testing/fake-resolver.js';
 import { type FakeConnection, FakeTransport } from '../../src/testing/fake-transport.js';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 
-/** A whole balancer over fakes, without stages and with round robin unless told otherwise. */
+/** A whole balancer over fakes; by default without stages and with round robin. */
 export class BalancerFixture {
   readonly clock: FakeClock = new FakeClock();
   readonly resolver: FakeResolver = new FakeResolver();
@@ -36,13 +36,13 @@ export class BalancerFixture {
     });
   }
 
-  /** Publishes a set and lets all that can happen at once happen. */
+  /** Publishes a set and waits until everything that can happen at once has happened. */
   async publish(...endpoints: readonly (string | EndpointInit)[]): Promise<void> {
     this.resolver.update(...endpoints);
     await settle();
   }
 
-  /** The addresses of the next `count` calls, each ended at once. */
+  /** The addresses of the next `count` calls; each call ends at once. */
   async addresses(count: number): Promise<string[]> {
     const found: string[] = [];
     for (let call = 0; call < count; call++) {
@@ -52,7 +52,7 @@ export class BalancerFixture {
   }
 }
 
-/** What a promise that must fail rejects with. */
+/** The error of a promise that must reject. */
 export async function failure(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => {
@@ -62,8 +62,8 @@ export async function failure(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** How a promise stands after all that can happen at once. */
-export async function standing(promise: Promise<unknown>): Promise<'pending' | 'fulfilled' | 'rejected'> {
+/** The state of a promise after everything that can happen at once. */
+export async function stateOf(promise: Promise<unknown>): Promise<'pending' | 'fulfilled' | 'rejected'> {
   let state: 'pending' | 'fulfilled' | 'rejected' = 'pending';
   promise.then(
     () => {

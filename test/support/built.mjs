@@ -1,6 +1,6 @@
 import { buildIfChanged } from '../../scripts/build.mjs';
 
-/** For vitest: the tests to come import what this builds. */
+/** For vitest: builds what the tests import. */
 export default function build() {
   const { failed, output } = buildIfChanged();
   if (failed) throw new Error(output);

@@ -14,17 +14,17 @@ interface SystemPackages {
   installHint(wanted: SystemPackage): string;
 }
 
-// A script without types, so its address is not one the compiler would follow.
+// A script without types, imported by an address the compiler does not follow.
 const { systemPackages, findCommand, installHint } = (await import(
   new URL('../../scripts/system-packages.mjs', import.meta.url).href
 )) as SystemPackages;
 
 const wanted = systemPackages.find(({ name }) => name === 'Chromium');
 
-/** Where a Chromium is installed; undefined when none is. */
+/** The path of an installed Chromium; undefined if there is none. */
 export const chromiumPath: string | undefined = wanted && findCommand(wanted.commands);
 
-/** The command that would install one, for a test that cannot run. */
+/** The command that installs one, for a test that cannot run. */
 export const chromiumHint: string = wanted ? installHint(wanted) : 'install Chromium';
 
 const flags = [
@@ -37,7 +37,7 @@ const flags = [
   '--disable-sync',
 ];
 
-/** A headless Chromium with a profile of its own, and how to end it. */
+/** A headless Chromium with its own profile, and a way to end it. */
 export async function openChromium(
   options: BrowserContextOptions,
 ): Promise<{ context: BrowserContext; close: () => Promise<void> }> {

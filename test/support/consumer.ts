@@ -12,7 +12,7 @@ export interface ProgramResult {
   readonly stderr: string;
 }
 
-/** Runs a program to its end; a failing one is a result like any other. */
+/** Runs a program to its end; a failure is a result too. */
 export function runProgram(command: string, args: readonly string[], cwd: string): Promise<ProgramResult> {
   return new Promise((resolve) => {
     execFile(command, args, { cwd }, (error, stdout, stderr) => {
@@ -21,7 +21,7 @@ export function runProgram(command: string, args: readonly string[], cwd: string
   });
 }
 
-/** Somebody's project: an empty folder with the packed package installed and nothing else. */
+/** A user's project: an empty folder with only the packed package installed. */
 export class Consumer {
   readonly folder: string;
 
@@ -29,7 +29,7 @@ export class Consumer {
     this.folder = folder;
   }
 
-  /** @param links Packages of this repository's node_modules it has as well; a pair has another name there than here. */
+  /** @param links Packages from this repository's node_modules to link; a pair has a different name there. */
   static async create(
     tarball: string,
     links: readonly (string | readonly [name: string, here: string])[] = [],

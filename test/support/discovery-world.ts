@@ -12,13 +12,13 @@ import { freePort } from './free-port.js';
 import { RecordingListener } from './recording-listener.js';
 
 const token = 'pod-token';
-/** What the manifest of the docs grants. */
+/** What the manifest in the docs grants. */
 export const reader: readonly Grant[] = [
   { namespace: 'shop', verbs: ['list', 'watch'], resources: ['endpointslices'] },
   { namespace: 'shop', verbs: ['get'], resources: ['services'] },
 ];
 
-/** An API server over TLS, a DNS server, and the files and environment a pod in namespace `web` has. */
+/** An API server over TLS, a DNS server, and the files and environment of a pod in namespace `web`. */
 export class DiscoveryWorld implements AsyncDisposable {
   readonly api: ApiServer;
   readonly dns: DnsServer;
@@ -43,12 +43,12 @@ export class DiscoveryWorld implements AsyncDisposable {
     return new DiscoveryWorld(api, dns, folder);
   }
 
-  /** Gives or takes permissions. */
+  /** Sets permissions. */
   allow(grants: readonly Grant[]): void {
     this.api.setTokens({ [token]: grants });
   }
 
-  /** How a process in this pod would see the world, with no option of its own. */
+  /** The options that make a process see the world like a process in this pod. */
   options(more: Partial<TargetOptions> = {}): TargetOptions {
     return {
       kubernetes: {
@@ -81,7 +81,7 @@ export class DiscoveryWorld implements AsyncDisposable {
   }
 }
 
-/** A plain target watched over real servers, in a time of its own. */
+/** A plain target watched over real servers, with its own clock. */
 export class DiscoveryWatch {
   readonly clock: FakeClock = new FakeClock(0);
   readonly listener: RecordingListener = new RecordingListener();
@@ -105,14 +105,12 @@ export class DiscoveryWatch {
     return this.modes.at(-1)?.mode;
   }
 
-  /** Lets time pass, a little faster than it does, until `condition` holds. */
+  /** Lets time pass, a little faster than real time, until `condition` holds. */
   async until(what: string, condition: () => boolean, stepMs = 20): Promise<void> {
     const end = performance.now() + 30_000;
     while (!condition()) {
       if (performance.now() > end) {
-        throw new Error(
-          `waited in vain: ${what}; modes ${this.modes.map(({ mode }) => mode)}; ${this.listener.events}`,
-        );
+        throw new Error(`not reached: ${what}; modes ${this.modes.map(({ mode }) => mode)}; ${this.listener.events}`);
       }
       this.clock.advance(stepMs);
       await new Promise((resolve) => setTimeout(resolve, 2));

@@ -7,10 +7,10 @@ import { until } from './until.js';
 
 export const ordersName = 'orders.shop.svc.cluster.local';
 
-/** Longer than any pause between looks, so that the one timer tells whether a look runs. */
+/** Longer than any pause between lookups, so that the one timer shows whether a lookup is running. */
 const DEADLINE_MS = 500_000;
 
-/** A `dns()` watch whose questions are real and whose time is a test's. */
+/** A `dns()` watch with real queries and a test's clock. */
 export class DnsWatch {
   readonly clock: FakeClock = new FakeClock(0);
   readonly listener: RecordingListener = new RecordingListener();
@@ -38,12 +38,12 @@ export class DnsWatch {
     return this.listener.events;
   }
 
-  /** Resolves when no look runs. */
+  /** Resolves when no lookup is running. */
   looked(): Promise<void> {
-    return until('the look to end', () => (this.clock.nextInMs ?? DEADLINE_MS) <= DEADLINE_MS / 2);
+    return until('the lookup to end', () => (this.clock.nextInMs ?? DEADLINE_MS) <= DEADLINE_MS / 2);
   }
 
-  /** Moves time on to the next look and waits for its end. */
+  /** Advances time to the next lookup and waits for its end. */
   async next(): Promise<void> {
     await this.looked();
     this.clock.advance(this.clock.nextInMs ?? 0);

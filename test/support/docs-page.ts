@@ -3,14 +3,14 @@ import { readFileSync } from 'node:fs';
 /** The text of a file, by its path in the repository. */
 export const textOf = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
-/** What stands under a heading of the second or third level, up to the next one. */
+/** The text under a heading of the second or third level, up to the next heading. */
 export function sectionOf(page: string, heading: string): string {
   const section = page.split(/^###? /m).find((part) => part.startsWith(`${heading}\n`));
   if (section === undefined) throw new Error(`no heading is called ${heading}`);
   return section;
 }
 
-/** The rows of all tables of a text whose first cell begins with code, as their cells. */
+/** The rows of all tables of a text whose first cell starts with code, as lists of cells. */
 export function tableRows(text: string): string[][] {
   return text
     .split('\n')
@@ -26,9 +26,9 @@ export function tableRows(text: string): string[][] {
 /** A row of a table of options. */
 export interface OptionRow {
   readonly name: string;
-  /** As it stands there, such as `5000`. */
+  /** As written there, such as `5000`. */
   readonly byDefault: string;
-  /** '' where no range is told. */
+  /** '' if there is no range. */
   readonly range: string;
 }
 

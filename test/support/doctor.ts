@@ -45,7 +45,7 @@ export class RunningDoctor {
   }
 }
 
-/** What a reader of the docs should see in place of ports, times and names that are only ours. */
+/** Replaces our ports, times and names by those that readers of the docs should see. */
 export function asInDocs(text: string, world: DiscoveryWorld, pods: LoopbackPods): string {
   return text
     .replaceAll(`127.0.0.1:${world.api.port}`, '10.96.0.1:443')

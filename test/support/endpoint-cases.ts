@@ -1,7 +1,7 @@
 import type { EndpointSliceObject, SliceEndpoint, SlicePort } from '../../src/testing/servers/api-server-objects.js';
 
 /**
- * Slices and the set a client must make of them, as data: one entry per case of the specification.
+ * Slices and the set a client must make from them, as data: one entry per case of the specification.
  * Members are written as an address and a state: R ready, N not ready, X not ready, not serving, terminating,
  * T serving and terminating, not ready; `-` no conditions at all.
  */
@@ -20,7 +20,7 @@ export interface EndpointCase {
 export interface CaseStep {
   /** Slices written in this step, in order; null deletes one. */
   readonly slices: Readonly<Record<string, SliceSpec | null>>;
-  /** Time that passes after them, in ms. */
+  /** Time that passes afterwards, in ms. */
   readonly thenMs?: number;
   /** The usable set afterwards: addresses, with `:port` where it is not 80; '' is the empty set. */
   readonly expect: string;
@@ -55,7 +55,7 @@ const conditions: Readonly<Record<string, SliceEndpoint['conditions']>> = {
   T: { ready: false, serving: true, terminating: true },
 };
 
-/** One member, such as `member('aR', { uid: 'u1', zones: ['z1'] })`. */
+/** A member, such as `member('aR', { uid: 'u1', zones: ['z1'] })`. */
 export function member(
   text: string,
   more: { readonly uid?: string; readonly zones?: readonly string[]; readonly nodes?: readonly string[] } = {},
@@ -95,7 +95,7 @@ export function sliceObject(name: string, spec: SliceSpec, service = 'orders'): 
 
 const http8080: readonly SlicePort[] = [{ name: 'http', port: 8080, protocol: 'TCP' }];
 
-/** A case that needs one look at the slices. */
+/** A case with a single step. */
 function look(
   id: number,
   title: string,

@@ -2,12 +2,12 @@ import type { DnsAddress, DnsClient, DnsService } from '../../src/resolver/dns-c
 
 type Answer = readonly string[] | readonly DnsAddress[] | readonly DnsService[] | string | Promise<never>;
 
-/** A DnsClient of fixed answers: `'A name'` → addresses, records, an error code, or a promise that never settles. */
+/** A DnsClient with fixed answers: `'A name'` → addresses, records, an error code, or a promise that never settles. */
 export class FakeDnsClient implements DnsClient {
   readonly asked: string[] = [];
   readonly answers: Record<string, Answer> = {};
   cancelled = 0;
-  /** The most questions open at once. */
+  /** The most queries open at the same time. */
   peak = 0;
   #open = 0;
   readonly #rejects = new Set<(error: Error) => void>();

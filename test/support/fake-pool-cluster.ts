@@ -6,7 +6,7 @@ type Callback = (error: Error | null, connection?: FakePoolConnection) => void;
 
 interface FakeNode {
   readonly options: PoolOptions;
-  /** Connections open or being opened. */
+  /** Connections open or opening. */
   size: number;
   readonly idle: FakePoolConnection[];
   readonly waiting: Callback[];
@@ -14,7 +14,7 @@ interface FakeNode {
   isOffline: boolean;
 }
 
-/** A connection of a fake node, on the socket our `stream` option gave. */
+/** A connection of a fake node, over the socket from our `stream` option. */
 export class FakePoolConnection {
   readonly #socket: Socket;
   readonly #cluster: { readonly hangUp: boolean };
@@ -30,18 +30,18 @@ export class FakePoolConnection {
     this.#released();
   }
 
-  /** mysql2 closes its end only: the socket closes when the server does its part. */
+  /** mysql2 closes only its end: the socket closes when the server closes too. */
   destroy(): void {
     if (this.#cluster.hangUp) this.#socket.destroy();
   }
 }
 
-/** mysql2's PoolCluster as far as `followService` sees it: pools with a limit and a queue; failures make a node offline, or go. */
+/** mysql2's PoolCluster as far as `followService` uses it: pools with a limit and a queue; failures take a node offline or remove it. */
 export class FakePoolCluster extends EventEmitter {
   readonly nodes: Map<string, FakeNode> = new Map();
   /** Ids given to `remove`, in order. */
   readonly removals: string[] = [];
-  /** Whether servers answer when a connection is ended. */
+  /** Whether servers respond when a connection is ended. */
   hangUp = true;
   readonly #restoreNodeTimeout: number;
 
@@ -69,7 +69,7 @@ export class FakePoolCluster extends EventEmitter {
     this.#serve(id, node, callback);
   }
 
-  /** Takes a connection of a node, as a user of the cluster would. */
+  /** Checks out a connection of a node, like a user of the cluster. */
   checkOut(id: string): Promise<FakePoolConnection> {
     return new Promise((resolve, reject) => {
       this.getConnection(id, 'RR', (error, connection) => (connection ? resolve(connection) : reject(error)));

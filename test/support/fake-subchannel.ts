@@ -2,14 +2,14 @@ import { connectivityState, type experimental } from '@grpc/grpc-js';
 
 type Listener = experimental.ConnectivityStateListener;
 
-/** How a dial to an address ends. */
+/** How connecting to an address ends. */
 export type DialBehaviour = 'accept' | 'refuse' | 'hang';
 
-/** A subchannel of grpc-js without sockets: what our side reads and calls of one. */
+/** A grpc-js subchannel without sockets, as far as our code uses one. */
 export class FakeSubchannel {
   readonly address: string;
   readonly args: Readonly<Record<string, unknown>>;
-  /** References held; grpc-js's pool holds one of its own, not counted here. */
+  /** References held by users; grpc-js's pool holds one more, not counted here. */
   refs = 0;
   dials = 0;
   backoffResets = 0;
@@ -27,7 +27,7 @@ export class FakeSubchannel {
     return this.#listeners.size;
   }
 
-  /** Moves it and tells its listeners, as the real one does. */
+  /** Changes the state and notifies listeners, like the real one. */
   become(state: connectivityState, error?: string): void {
     const previous = this.state;
     this.state = state;
@@ -87,14 +87,14 @@ export class FakeSubchannel {
   }
 }
 
-/** A channel's helper over fake subchannels, which it shares by address and arguments as grpc-js does. */
+/** A channel's helper over fake subchannels, shared by address and arguments as in grpc-js. */
 export class FakeHelper {
   readonly behaviour: Map<string, DialBehaviour> = new Map();
   readonly subchannels: FakeSubchannel[] = [];
-  /** Subchannels a channel says it has. */
+  /** The subchannels of a channel. */
   readonly listed: object[] = [];
 
-  /** Those somebody holds. */
+  /** Subchannels with a reference. */
   held(): FakeSubchannel[] {
     return this.subchannels.filter(({ refs }) => refs > 0);
   }

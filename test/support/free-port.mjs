@@ -1,21 +1,21 @@
 /**
- * Ports for servers that may go away and come back on the same one, or where nobody is to listen. Not ones the kernel
- * gives out: meanwhile it could give them to somebody else, or to a client that dials such a port for its own end, which
- * is then connected to itself.
+ * Ports for servers that may go away and come back on the same port, or where nothing should listen. They are outside the kernel's
+ * ephemeral range: otherwise the kernel could give such a port to another process in the meantime, or to a client that connects to it
+ * and then is connected to itself.
  */
 import { createServer } from 'node:net';
 
 const FIRST = 20_000;
-/** Workers of vitest run at the same time, each with ports of its own. */
+/** Vitest's workers run in parallel, each with its own ports. */
 const PER_WORKER = 1_500;
 const WORKERS = 8;
 
 const worker = Number(process.env.VITEST_POOL_ID ?? 0) % WORKERS;
-/** Somewhere in its ports, since a program that a worker starts has the same ones. */
+/** A random start, because a program started by a worker has the same range. */
 let next = Math.floor(Math.random() * PER_WORKER);
 
 /**
- * A port that is free on all these addresses, and that nobody here is given for the next 1,500 times.
+ * A port that is free on all these addresses, and that this process does not hand out again within the next 1,500 times.
  * @param {readonly string[]} [addresses]
  */
 export async function freePort(addresses = ['127.0.0.1']) {

@@ -3,5 +3,5 @@ const { freePort: untyped } = (await import(new URL('free-port.mjs', import.meta
   freePort: (addresses?: readonly string[]) => Promise<number>;
 };
 
-/** A port of 127.0.0.1, or of all these addresses, that nobody else is given while no server is there. */
+/** A port of 127.0.0.1, or of all these addresses, that nobody else gets while no server uses it. */
 export const freePort: (addresses?: readonly string[]) => Promise<number> = untyped;

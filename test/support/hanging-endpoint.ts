@@ -3,7 +3,7 @@ import { freePort } from './free-port.js';
 import { Pod } from './pods.js';
 import { until } from './until.js';
 
-/** An endpoint that neither accepts nor refuses connections: they hang, as to a node that lost its power. */
+/** An endpoint that neither accepts nor refuses connections, as if its machine had lost power. */
 export class HangingEndpoint implements AsyncDisposable {
   readonly #pod: Pod;
   readonly #fillers: readonly Socket[];
@@ -18,12 +18,12 @@ export class HangingEndpoint implements AsyncDisposable {
     return HangingEndpoint.seize(pod);
   }
 
-  /** Makes a pod with `backlog: 1` hang: it is stopped and its queue of connections filled. */
+  /** Makes a pod with `backlog: 1` hang: stops it and fills its connection queue. */
   static async seize(pod: Pod): Promise<HangingEndpoint> {
     pod.freeze();
     const fillers: Socket[] = [];
     let hanging = 0;
-    // The kernel takes a few more than it was asked to. Once two hang, all further ones do.
+    // The kernel accepts a few more than asked for. Once two hang, all further ones do.
     while (hanging < 2) {
       const socket = connect(pod.port, '127.0.0.1').on('error', () => {});
       fillers.push(socket);
@@ -32,7 +32,7 @@ export class HangingEndpoint implements AsyncDisposable {
         connected = true;
       });
       await until('connected or not', () => connected, 250).catch(() => {});
-      // What the kernel has told meanwhile is read first: it may be us who were kept from running.
+      // First read what the kernel has reported: maybe this process was the one that did not run.
       await new Promise((resolve) => setTimeout(resolve, 0));
       await new Promise((resolve) => setImmediate(resolve));
       if (!connected) hanging++;
@@ -50,7 +50,7 @@ export class HangingEndpoint implements AsyncDisposable {
   }
 }
 
-/** A port on loopback where nobody listens. */
+/** A port on loopback where nothing listens. */
 export async function refusingEndpoint(): Promise<{ readonly address: string; readonly port: number }> {
   return { address: '127.0.0.1', port: await freePort() };
 }

@@ -1,7 +1,7 @@
 /**
- * Sends a request per port given, through the built package, prints what came back and does nothing more. It does not
- * close its dispatcher: the process has to end by itself. `none` sends nothing, `fetch` uses createFetch, `agent` the
- * global fetch over createServiceAgent, and asks the first port by its address, too.
+ * Sends a request to each given port through the built package, prints the responses and does nothing more. It does not close its
+ * dispatcher: the process has to end by itself. `none` sends nothing, `fetch` uses createFetch, `agent` uses the global fetch over
+ * createServiceAgent and also calls the first port by its address.
  */
 import { staticEndpoints } from 'evenkeel';
 import { createDispatcher, createFetch, createServiceAgent } from 'evenkeel/undici';
@@ -15,7 +15,7 @@ if (how === 'fetch') {
   const fetchOrders = createFetch(target, { resolver });
   for (const _ of ports) console.log((await fetchOrders('/')).status);
 } else if (how === 'agent') {
-  // Nobody listens there.
+  // Nothing listens there.
   const discovery = { dns: { clusterDomain: 'cluster.local', servers: ['127.0.0.1:1'] } };
   const services = ({ hostname }) => hostname === 'orders.shop' || undefined;
   setGlobalDispatcher(createServiceAgent({ discovery, services, options: () => ({ resolver }) }));

@@ -1,6 +1,6 @@
 /**
- * Asks the servers at the ports given something, through the built package, prints the answers and does nothing more. It
- * does not end its cluster: the process has to end by itself. First argument: user, password and database as JSON.
+ * Queries the servers at the given ports through the built package, prints the answers and does nothing more. It does not end its
+ * cluster: the process has to end by itself. First argument: user, password and database as JSON.
  */
 import { staticEndpoints } from 'evenkeel';
 import { createPoolCluster } from 'evenkeel/mysql2';

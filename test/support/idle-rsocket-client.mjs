@@ -1,6 +1,6 @@
 /**
- * Sends requests to the servers at the ports given, through the built package, prints the answers and does nothing more. It
- * does not close its RSocket: the process has to end by itself.
+ * Sends requests to the servers at the given ports through the built package, prints the answers and does nothing more. It does not
+ * close its RSocket: the process has to end by itself.
  */
 import { staticEndpoints } from 'evenkeel';
 import { createRSocket } from 'evenkeel/rsocket';
@@ -11,7 +11,7 @@ const rsocket = createRSocket('orders.shop:7000', {
 });
 await rsocket.balancer.ready();
 
-/** The payloads of a stream or an answer. */
+/** The payloads of a stream or response. */
 function heard(begin) {
   return new Promise((resolve, reject) => {
     const data = [];

@@ -1,6 +1,6 @@
 /**
- * The keeper process of a `KeptFolder`. It outlives the process that started it, then kills the servers that are still running and
- * removes their folder. It is told over IPC: `{ started: pid }`, `{ ended: pid }`; the end of IPC is the signal.
+ * The keeper process of a `KeptFolder`. It outlives the process that started it, then kills servers that are still running and
+ * removes their folder. It gets messages over IPC: `{ started: pid }`, `{ ended: pid }`; the end of IPC is the signal.
  */
 import { rmSync } from 'node:fs';
 
@@ -11,7 +11,7 @@ process.on('message', (/** @type {{ started?: number, ended?: number }} */ { sta
   if (started !== undefined) pids.add(started);
   if (ended !== undefined) pids.delete(ended);
 });
-// Ctrl-C reaches the whole group; the owner of the servers decides.
+// Ctrl-C reaches the whole process group, but the servers' owner decides.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {});
 
 process.on('disconnect', () => {
@@ -19,7 +19,7 @@ process.on('disconnect', () => {
     try {
       process.kill(pid, 'SIGKILL');
     } catch {
-      // It is gone.
+      // Already gone.
     }
   }
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 50 });

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 
 const program = fileURLToPath(new URL('keeper.mjs', import.meta.url));
 
-/** A keeper process removes the folder and kills the servers in it when this process ends, even if that is killed. */
+/** When this process ends, even if killed, a keeper process removes the folder and kills the servers in it. */
 export class KeptFolder {
   /** @type {string} */
   path;
@@ -17,7 +17,7 @@ export class KeptFolder {
   /** @param {string} prefix of its name */
   constructor(prefix) {
     this.path = mkdtempSync(join(tmpdir(), prefix));
-    // A group of its own, so that a signal to ours leaves it time to tidy up.
+    // In its own process group, so that a signal to ours leaves it time to clean up.
     this.#keeper = fork(program, [this.path], { execArgv: [], detached: true, stdio: 'ignore' });
     this.#keeper.on('error', () => {});
     this.#keeper.unref();

@@ -1,12 +1,12 @@
-/** A server of a test: a process that can be started again after it was killed, with its log. */
+/** A server for tests: a process with a log that can be restarted after it was killed. */
 import { spawn } from 'node:child_process';
 
 /**
  * @typedef {object} ProcessSetting
  * @property {string} name for messages
- * @property {string} ready what its log says once it takes connections
- * @property {boolean} [group] whether it gets a process group of its own, for its helpers; signals go to all of it
- * @property {(pid: number, what: 'started' | 'ended') => void} onProcess told the pid, negative for a group
+ * @property {string} ready what its log says once it accepts connections
+ * @property {boolean} [group] whether it gets its own process group, for its helpers; signals go to the whole group
+ * @property {(pid: number, what: 'started' | 'ended') => void} onProcess called with the pid, negative for a group
  */
 
 export class LoggedProcess {
@@ -30,7 +30,7 @@ export class LoggedProcess {
     return this.#child !== undefined;
   }
 
-  /** What it logged since it was started last. */
+  /** Its log since the last start. */
   get log() {
     return this.#log;
   }
@@ -74,7 +74,7 @@ export class LoggedProcess {
     try {
       process.kill(this.#setting.group === true ? -pid : pid, signal);
     } catch {
-      // It is gone.
+      // Already gone.
     }
   }
 

@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net';
 
-/** Listeners on 127.0.1.1, 127.0.1.2 … that share one port, as pods do. Linux has all of 127.0.0.0/8; others have not. */
+/** Listeners on 127.0.1.1, 127.0.1.2 … that share one port, like pods. Linux has all of 127.0.0.0/8; other systems do not. */
 export class LoopbackPods implements AsyncDisposable {
   readonly addresses: readonly string[];
   readonly port: number;

@@ -1,8 +1,8 @@
-/** The real MySQL servers of the tests, with types; what they are: `mariadb/servers.mjs`. */
+/** Typed access to the real MySQL servers of the tests in `mariadb/servers.mjs`. */
 
 import type { ServerProcess } from './server-process.js';
 
-/** One MariaDB server: a process of its own with its own data. */
+/** One MariaDB server: a process with its own data. */
 export interface Mariadb extends ServerProcess {
   /** Its `@@server_id`: 1 for the first, and so on. */
   readonly id: number;
@@ -21,14 +21,14 @@ export interface Mariadb extends ServerProcess {
   connections(): Promise<number>;
 }
 
-/** A Service's worth of them. */
+/** The servers of a Service. */
 export interface MariadbWorld extends AsyncDisposable {
   readonly all: readonly Mariadb[];
   readonly endpoints: { readonly address: string; readonly port: number }[];
   at(index: number): Mariadb;
   /** Starts one more. */
   add(): Promise<Mariadb>;
-  /** Takes one away for good, with SIGTERM. */
+  /** Removes one for good, with SIGTERM. */
   remove(server: Mariadb): Promise<void>;
   /** Ends all of them and removes their data. */
   close(): Promise<void>;
@@ -37,13 +37,13 @@ export interface MariadbWorld extends AsyncDisposable {
 export interface MariadbOptions {
   /** @defaultValue mysql-0, mysql-1 … */
   readonly names?: readonly string[];
-  /** One for each; they then share a port, as pods do. @defaultValue 127.0.0.1 with a port each */
+  /** One per server; they then share a port, like pods. @defaultValue 127.0.0.1 with a port each */
   readonly addresses?: readonly string[];
   /** More options of mariadbd, such as `--max-connections=5`. */
   readonly args?: readonly string[];
   /** PEM. */
   readonly tls?: { readonly cert: string; readonly key: string; readonly ca?: string };
-  /** Statements each server runs in `application.database` when it starts; they have to bear being run again. */
+  /** Statements each server runs in `application.database` at every start; they must be repeatable. */
   readonly init?: readonly string[];
 }
 
@@ -54,16 +54,16 @@ interface ServersModule {
   readonly MariadbServers: { start(count: number, options?: MariadbOptions): Promise<MariadbWorld> };
 }
 
-// Plain JavaScript, for benchmarks and examples use it too; so its address is not one the compiler would follow.
+// Plain JavaScript, because benchmarks and examples use it too; imported by an address the compiler does not follow.
 const servers = (await import(new URL('mariadb/servers.mjs', import.meta.url).href)) as ServersModule;
 
-/** Whom tests log in as, and where. May do anything in that database; obeys read_only. */
+/** The tests' login and database. May do anything in that database; subject to read_only. */
 export const application: ServersModule['application'] = servers.application;
 
-/** Whether there is no MariaDB to test against: `describe.skipIf(noMariadb)(titled('…'), …)`. */
+/** Whether MariaDB is missing: `describe.skipIf(noMariadb)(titled('…'), …)`. */
 export const noMariadb: boolean = servers.mariadbPath === undefined;
 
-/** A title that says, where there is no MariaDB, why nothing under it ran and what would change that. */
+/** A title that says, if MariaDB is missing, why its tests did not run and how to change that. */
 export const titled = (title: string): string =>
   noMariadb ? `${title} (not run, there is no MariaDB here; to run it: ${servers.mariadbHint})` : title;
 

@@ -1,20 +1,20 @@
 /**
- * What a run of `npm start -- --once` shows. On a quiet machine everything counts. A run that says itself that its clients
- * were kept waiting shows less: what it does not show is named, never passed over.
+ * Judges a run of `npm start -- --once`. On a quiet machine everything counts. If the run itself says that its clients were delayed,
+ * it can show less: what it cannot show is listed, never passed over.
  */
 import { type Ended, severalAddresses } from './playground.js';
 
-/** What came of looking at a run. */
+/** The verdict on a run. */
 export interface Judgement {
-  /** What evenkeel did not keep; empty where it kept all that was judged. */
+  /** Promises evenkeel broke; empty if it kept all that were judged. */
   readonly broken: readonly string[];
-  /** What this machine could not show; empty on a quiet one. */
+  /** What this machine could not show; empty on a quiet machine. */
   readonly notJudged: readonly string[];
-  /** Whether the run ended too early, or lost too much, to show anything of evenkeel. */
+  /** Whether the run ended too early, or lost too much, to show anything about evenkeel. */
   readonly showsNothing: boolean;
 }
 
-/** The machine a run was on. */
+/** The machine of a run. */
 export interface Machine {
   /** Processes that want to run, per core, over the last minute. */
   readonly loadPerCore: number;
@@ -25,14 +25,14 @@ export interface JudgeOptions {
   readonly picker?: 'round-robin';
 }
 
-/** One client in one phase, as the table shows it. */
+/** One client in one phase, from the table. */
 export interface Row {
   readonly phase: string;
   readonly client: string;
   readonly requests: number;
   readonly errors: number;
   readonly maxOverMean: number;
-  /** Connections that ended without a close frame; of long-lived ones alone. */
+  /** Connections that ended without a close frame; only for long-lived ones. */
   readonly cut: number;
   readonly perPod: readonly number[];
 }
@@ -47,23 +47,23 @@ const CLIENTS: Readonly<Record<Protocol, readonly string[]>> = {
 };
 const PROTOCOLS = Object.keys(CLIENTS) as Protocol[];
 
-/** What a run says when its clients did not get to send in time. */
+/** The message of a run whose clients could not send in time. */
 const BUSY = 'this machine is busy: a client sent up to';
 
-/** What it says when it sends fewer requests than it would on another machine. */
+/** The message of a run that sends fewer requests than it would on another machine. */
 const LOWERED = 'this machine is busy with other things';
 
-/** What a request is lost by when nobody got to run in time. */
+/** Why a request fails if processes do not get to run in time. */
 const OUT_OF_TIME = /\d+ × (no answer in 3 s|not sent, too many in flight|DEADLINE_EXCEEDED)(, )?/g;
 
-/** What a run ends with when something was not there in time: pods, clients, connections, answers. */
+/** The last message of a run in which something was not there in time: pods, clients, connections, answers. */
 const GAVE_UP =
   /the playground could not go on: .*(were not ready in|was not ready in|did not all become ready|no connection to every pod|never ended|no answer in|DEADLINE_EXCEEDED).*/;
 
-/** More processes than this that want to run, per core: then a time-out says nothing of what it waited for. */
+/** With more runnable processes per core than this, a time-out says nothing about what it waited for. */
 const CROWDED = 4;
 
-/** The rows under a protocol's name, read as a person does: columns where the ruler has its dashes. */
+/** The rows under a protocol's name; columns are where the ruler has dashes. */
 export function readTable(stdout: string, protocol: Protocol): Row[] {
   const all = stdout.split('\n');
   const lines = all.slice(all.indexOf(protocol));
@@ -103,7 +103,7 @@ export function judgeRun(ended: Ended, machine: Machine, options: JudgeOptions =
       ? { broken: [], notJudged: [`everything: ${gaveUp}`], showsNothing: true }
       : { broken: [gaveUp], notJudged: [], showsNothing: false };
   }
-  // What the run itself holds against evenkeel, a line each.
+  // What the run itself reports against evenkeel, one line each.
   const held = ended.stderr.split('\n').filter((line) => /^(HTTP|gRPC|WebSocket), /.test(line));
   const excused = isBusy && ended.code === 1 ? held.filter(isTheMachines) : [];
   const broken = held.filter((line) => !excused.includes(line));
@@ -122,14 +122,14 @@ export function judgeRun(ended: Ended, machine: Machine, options: JudgeOptions =
   return { broken, notJudged, showsNothing: excused.length > 0 };
 }
 
-/** Whether a line of the verdict tells of time that ran out, or of what that makes: unevenness, connections that leave too late. */
+/** Whether a line of the verdict is about lack of time or its effects: unevenness, connections that leave too late. */
 const isTheMachines = (line: string): boolean =>
   line.includes('max/mean') || line.includes('without a close frame') || /\(\)$/.test(line.replace(OUT_OF_TIME, ''));
 
 /** Such as `HTTP, kill -9`. */
 const phaseOf = (line: string): string => line.slice(0, line.indexOf(': '));
 
-/** Rows and columns the table does not have. */
+/** Rows and columns missing from the table. */
 function missing(rows: readonly Row[], protocol: Protocol): string[] {
   const clients = CLIENTS[protocol].filter((name) => name !== 'round-robin' || severalAddresses);
   const wanted = PHASES.flatMap((phase) => clients.map((client) => `${phase}: ${client}`));
@@ -140,9 +140,9 @@ function missing(rows: readonly Row[], protocol: Protocol): string[] {
     .map(({ phase, client, perPod }) => `${protocol}, ${phase}: ${client} has ${perPod.length} pods`);
 }
 
-/** Requests evenkeel lost, by the table alone. */
+/** Requests evenkeel lost, according to the table alone. */
 function lost(rows: readonly Row[], protocol: Protocol, said: string, excused: readonly string[]): string[] {
-  // What the run itself does not hold against evenkeel: kill -9 in the middle of an answer, or of a WebSocket.
+  // What the run itself excuses: kill -9 in the middle of an answer, or of a WebSocket.
   if (said.includes('its answer had begun')) return [];
   return rows
     .filter(({ client, errors, phase }) => {
@@ -152,7 +152,7 @@ function lost(rows: readonly Row[], protocol: Protocol, said: string, excused: r
     .map(({ phase, errors }) => `${protocol}, ${phase}: the table says that evenkeel lost ${errors}`);
 }
 
-/** What the numbers of a table say of how requests were spread, where they were sent and answered in time. */
+/** What the table says about how requests were spread, if they were sent and answered in time. */
 function uneven(rows: readonly Row[], protocol: Protocol, { picker }: JudgeOptions, isLowered: boolean): string[] {
   const broken: string[] = [];
   for (const phase of PHASES) {
@@ -162,8 +162,8 @@ function uneven(rows: readonly Row[], protocol: Protocol, { picker }: JudgeOptio
     const expect = (holds: boolean, what: string): void => {
       if (!holds) broken.push(`${protocol}, ${phase}: ${what}`);
     };
-    // Each client is a process of its own, and is told of a border between two phases 60 ms ahead. One that was kept from
-    // running for almost 200 ms, which is not yet called busy, takes 140 ms of its 120/s to the wrong side: 17 of 600.
+    // Each client is a process, and learns about a phase border 60 ms ahead. If it does not run for almost 200 ms, which does not yet
+    // count as busy, 140 ms of its 120/s fall on the wrong side: 17 of 600.
     const apart = Math.abs(evenkeel.requests - ordinary.requests);
     expect(apart <= 2 + 0.03 * ordinary.requests, `the clients were sent ${apart} requests more or less`);
     if (protocol === 'WebSocket') {
@@ -180,14 +180,14 @@ function uneven(rows: readonly Row[], protocol: Protocol, { picker }: JudgeOptio
     const answered = evenkeel.perPod.reduce((sum, count) => sum + count, 0);
     expect(answered > (isLowered ? 50 : 120), `${answered} requests are too few to say something`);
     const mean = answered / evenkeel.perPod.length;
-    // Drawn by chance they differ by some 1/sqrt(n); turns differ by a request. The table has two digits.
+    // Random draws differ by about 1/sqrt(n), turns by one request. The table has two digits.
     const limit =
       picker === 'round-robin' ? Math.max(1.01, (mean + 1) / mean) : Math.max(1.05, 1 + 4 / Math.sqrt(mean));
     expect(evenkeel.maxOverMean <= limit + 0.005, `max/mean is ${evenkeel.maxOverMean}, above ${limit.toFixed(3)}`);
     const counted = Math.max(...evenkeel.perPod) / mean;
     expect(Math.abs(counted - evenkeel.maxOverMean) < 0.05, `max/mean is ${counted.toFixed(2)} by its own counts`);
     if (picker !== undefined || phase !== 'scale up') continue;
-    // Pods that came later get nothing, or next to nothing, from connections that were there before.
+    // Pods that came later get nothing, or almost nothing, from connections opened before.
     expect(ordinary.maxOverMean > evenkeel.maxOverMean, 'the ordinary client is as even as evenkeel');
     if (protocol !== 'gRPC') continue;
     const idle = (name: string): number | undefined =>

@@ -6,7 +6,7 @@ import { Subchannel, type SubchannelOwner } from '../../src/pool/subchannel.js';
 import type { Connection } from '../../src/pool/transport.js';
 import { FakeClock } from '../../src/testing/fake-clock.js';
 
-/** A connection of which a test only sets the capacity. */
+/** A connection whose capacity a test sets. */
 export class Slots implements Connection<Slots> {
   capacity: number = Number.POSITIVE_INFINITY;
   readonly closed: Promise<undefined> = new Promise(() => {});
@@ -18,7 +18,7 @@ export class Slots implements Connection<Slots> {
   async close(): Promise<void> {}
 }
 
-/** One that tells when its capacity changes. */
+/** One that reports changes of its capacity. */
 export class WatchedSlots extends Slots {
   #changed: (() => void) | undefined;
 
@@ -34,7 +34,7 @@ export class WatchedSlots extends Slots {
 
 export type TestSubchannel = Subchannel<Slots>;
 
-/** A subchannel with a connection and no pool around it, for tests of pickers. */
+/** A subchannel with a connection but without a pool, for tests of pickers. */
 export function subchannel(name: number | string, load: LoadFactory = inFlight()): TestSubchannel {
   const endpoint = createEndpoint({
     address: typeof name === 'number' ? `10.0.${name >> 8}.${name & 255}` : name,

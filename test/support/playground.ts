@@ -21,7 +21,7 @@ export interface Ended {
 /** The playground as a process, as `npm start` runs it. */
 export interface Playground {
   readonly child: ChildProcess;
-  /** What it wrote so far. */
+  /** Its output so far. */
   readonly stdout: () => string;
   readonly ended: Promise<Ended>;
 }
@@ -41,7 +41,7 @@ export function startPlayground(...options: string[]): Playground {
   return { child, stdout: () => stdout, ended };
 }
 
-/** The address of its page, once it serves one. */
+/** The URL of its page, once it serves one. */
 export async function pageUrl(playground: Playground): Promise<string> {
   await until('the playground names its page', () => /http:\/\/\S+/.test(playground.stdout()), 30_000);
   return /http:\/\/\S+/.exec(playground.stdout())?.[0] as string;

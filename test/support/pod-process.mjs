@@ -1,5 +1,5 @@
 /**
- * One pod: an HTTP server in a process of its own, steered over IPC by `pods.ts`. Paths choose what it does:
+ * One pod: an HTTP server in its own process, controlled over IPC by `pods.ts`. The path of a request says what to do:
  *
  *   /echo            the body comes back, with its trailers        /cookies       two Set-Cookie headers
  *   /bytes/<n>       n bytes                                       /hints         103, then 200
@@ -9,11 +9,11 @@
  *   /reset           the connection is reset before any answer     /reset-body    … in the middle of the body
  *   anything else    200 and JSON about the request
  *
- * `x-id` of a request is counted, so that a test sees how often one request arrived. With `journal` each is also written
- * to that file before it is answered, so that it is known of a pod that was killed or has left.
+ * The pod counts `x-id` headers, so that a test sees how often each request arrived. With `journal` it also writes each to that file
+ * before it answers, so that it is known even if the pod is killed or leaves.
  *
- * With `graceMs`, SIGTERM ends it as it ends a good pod: it serves on for so long, then takes no new connection, says
- * `Connection: close` or GOAWAY, and leaves when nothing runs.
+ * With `graceMs`, SIGTERM ends it like a well-behaved pod: it serves on for that long, then accepts no new connection, sends
+ * `Connection: close` or GOAWAY, and exits when nothing is running.
  */
 import { createHash } from 'node:crypto';
 import { openSync, writeSync } from 'node:fs';
@@ -36,7 +36,7 @@ const {
 } = JSON.parse(process.argv[2]);
 const journalFile = journal === undefined ? undefined : openSync(journal, 'a');
 
-/** What does not care for the body of a request. */
+/** Paths that ignore the body of a request. */
 const bodyless = new Set([
   'hang',
   'drip',
@@ -75,7 +75,7 @@ async function handle(request, response) {
   const id = request.headers['x-id'];
   if (id !== undefined) {
     stats.ids[id] = (stats.ids[id] ?? 0) + 1;
-    // The clock is the machine's own: a test can compare it with what it saw itself.
+    // The machine's clock, so that a test can compare it with its own times.
     if (journalFile !== undefined) writeSync(journalFile, `${id} ${name} ${process.hrtime.bigint() / 1000n}\n`);
   }
   if (request.headers.authorization !== undefined) stats.authorized++;
@@ -83,12 +83,12 @@ async function handle(request, response) {
   clearTimeout(idle.get(socket));
   response.on('close', () => {
     if (!response.writableFinished) stats.aborted++;
-    // Our own timer: node's adds a second to what it was told.
+    // Our own timer, because Node adds a second to its own.
     if (behaviour.idleMs > 0) idle.set(socket, setTimeout(() => socket.destroy(), behaviour.idleMs).unref());
   });
   if (behaviour.hangUp) response.on('finish', () => socket.end());
   const { connection } = behaviour;
-  // A Connection header of our own keeps node from adding `Keep-Alive: timeout=`: the client then has no hint.
+  // A Connection header of our own keeps Node from adding `Keep-Alive: timeout=`, so the client gets no hint.
   if (request.httpVersionMajor === 1 && connection !== 'default') response.setHeader('connection', connection);
   response.setHeader('x-pod', name);
   for (const [header, value] of Object.entries(behaviour.headers)) response.setHeader(header, value);
@@ -104,7 +104,7 @@ async function handle(request, response) {
   if (behaviour.delayMs > 0) await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs));
   const url = new URL(request.url, 'http://pod');
   const [, what, argument] = url.pathname.split('/');
-  // A server that leaves a body unread does not notice when its client goes.
+  // A server that leaves a body unread does not notice when its client disconnects.
   if (bodyless.has(what)) request.resume();
   switch (what) {
     case 'hang':
@@ -134,8 +134,8 @@ async function handle(request, response) {
     case 'bytes':
       response.statusCode = behaviour.status;
       response.setHeader('content-length', Number(argument));
-      // Ended when the kernel has all of it: node's `close` takes a connection for idle as soon as its answer was ended,
-      // and destroys it with what a slow reader has yet to get.
+      // Ended only when the kernel has all of it: as soon as a response has ended, Node's `close` takes its connection for idle
+      // and destroys it, including what a slow reader has yet to receive.
       response.write(Buffer.alloc(Number(argument), 'x'), () => response.end());
       return;
     case 'cookies':
@@ -211,7 +211,7 @@ server.on('upgrade', (request, socket, head) => {
   const lines = ['HTTP/1.1 101 Switching Protocols', 'connection: upgrade', `upgrade: ${request.headers.upgrade}`];
   const webSocketKey = request.headers['sec-websocket-key'];
   if (webSocketKey !== undefined) {
-    // A WebSocket server of one word: a text frame with the pod's name; whatever comes back, it closes (RFC 6455).
+    // A minimal WebSocket server: a text frame with the pod's name; it closes on whatever comes back (RFC 6455).
     const accept = createHash('sha1').update(`${webSocketKey}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest('base64');
     socket.write(`${lines.join('\r\n')}\r\nsec-websocket-accept: ${accept}\r\n\r\n`);
     socket.write(Buffer.concat([Buffer.of(0x81, name.length), Buffer.from(name)]));
@@ -231,25 +231,25 @@ server.on('connect', (_request, socket) => {
 });
 
 const commands = {
-  // A reset that comes too late destroys a socket without an end to its story: node then emits no 'close'.
+  // A late reset can destroy a socket without a 'close' event.
   stats: () => ({ ...stats, open: [...sockets].filter(({ destroyed }) => !destroyed).length }),
   behave(change) {
     behaviour = { ...behaviour, ...change };
   },
-  /** Every connection is reset (RST), idle ones included. */
+  /** Resets every connection (RST), including idle ones. */
   reset() {
     for (const socket of sockets) socket.resetAndDestroy();
   },
-  /** Every connection is ended (FIN), idle ones included. */
+  /** Ends every connection (FIN), including idle ones. */
   end() {
     for (const socket of sockets) socket.end();
   },
-  /** No new connection is accepted, those that are open work on. */
+  /** Accepts no new connection; open ones continue. */
   stopListening() {
-    // Not the close of node:http, which ends idle connections too.
+    // Not node:http's close, which also ends idle connections.
     Server.prototype.close.call(server);
   },
-  /** TLS: from now on no handshake begins, as on a node too busy for it; connections that are open work on. */
+  /** TLS: from now on no handshake starts, as on an overloaded node; open connections continue. */
   hold() {
     server.removeAllListeners('connection');
     server.on('connection', (socket) => {
@@ -257,12 +257,12 @@ const commands = {
       socket.on('error', () => {});
     });
   },
-  /** HTTP/2: takes no connection any more, and says GOAWAY: nothing but the first request of each was processed. */
+  /** HTTP/2: accepts no more connections, and sends GOAWAY: only the first request of each connection was processed. */
   refuse() {
     commands.stopListening();
     for (const session of sessions) session.goaway(0, 1);
   },
-  /** HTTP/2: says GOAWAY, running streams finish. */
+  /** HTTP/2: sends GOAWAY; running streams finish. */
   goaway() {
     for (const session of sessions) session.close();
   },

@@ -2,25 +2,25 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { freePort } from './free-port.js';
 
-/** A port that was free a moment ago may be somebody else's by the time the server listens: another test run's, say. */
+/** A port that was free a moment ago may be taken by the time the server listens, by another test run for example. */
 const PORTS_TRIED = 5;
 
-/** What any server may be started with. */
+/** Options of every server. */
 export interface ServerOptions {
   readonly name?: string;
   /** @defaultValue any free one */
   readonly port?: number;
 }
 
-/** A server in a process of its own, on loopback. */
+/** A server in its own process, on loopback. */
 export interface ServerProcess<Stats, Command extends string> extends AsyncDisposable {
   readonly name: string;
   readonly endpoint: { readonly address: string; readonly port: number };
-  /** What it counted since it started; as fresh as its last message. */
+  /** Its counts since the start, as of its last message. */
   readonly stats: Stats;
-  /** Resolves when the server has done it. What each does: `commands` in its program. */
+  /** Resolves when the server has carried out the command. Each is described under `commands` in its program. */
   command(command: Command, argument?: object): Promise<void>;
-  /** Stops or continues the whole process: its kernel still accepts, it answers nothing. */
+  /** Stops or continues the whole process: the kernel still accepts connections, but it answers nothing. */
   freeze(): void;
   thaw(): void;
   /** SIGKILL. Resolves when the process is gone. */
@@ -28,14 +28,14 @@ export interface ServerProcess<Stats, Command extends string> extends AsyncDispo
 }
 
 /**
- * A program that is a server. It is started with its options as JSON, says `{ port }` when it listens, `{ stats }` when they
- * change, and `{ stats, id }` when it has done the command with that id.
+ * A server program. It is started with its options as JSON, sends `{ port }` when it listens, `{ stats }` when they change, and
+ * `{ stats, id }` when it has carried out the command with that id.
  */
 export class PodProgram<Stats, Options extends ServerOptions, Command extends string> {
   readonly #file: string;
   readonly #noStats: Stats;
 
-  /** `file`: beside this one. `noStats`: before the program said any. */
+  /** `file`: next to this one. `noStats`: the value before the first message. */
   constructor(file: string, noStats: Stats) {
     this.#file = fileURLToPath(new URL(file, import.meta.url));
     this.#noStats = noStats;

@@ -2,17 +2,17 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { freePort } from './free-port.js';
 
-/** What a pod counted since it started. */
+/** A pod's counts since it started. */
 export interface PodStats {
   readonly requests: number;
   readonly connections: number;
   /** Connections open now. */
   readonly open: number;
-  /** Connections whose handshake was held. */
+  /** Connections whose handshake is held. */
   readonly held: number;
   /** Requests that carried an Authorization header. */
   readonly authorized: number;
-  /** Requests whose client went away before the answer was out. */
+  /** Requests whose client disconnected before the response was complete. */
   readonly aborted: number;
   /** How often each `x-id` arrived. */
   readonly ids: Readonly<Record<string, number>>;
@@ -21,20 +21,20 @@ export interface PodStats {
   readonly servernames: Readonly<Record<string, number>>;
 }
 
-/** How a pod answers; what is left out stays as it is. */
+/** How a pod responds; omitted fields stay as they are. */
 export interface PodBehaviour {
   readonly delayMs?: number;
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The Connection header of answers; `default` leaves it, and the Keep-Alive hint, to node. */
+  /** The Connection header of responses; `default` leaves it, and the Keep-Alive hint, to Node. */
   readonly connection?: 'keep-alive' | 'close' | 'default';
   /** Accepts requests and never answers. */
   readonly hang?: boolean;
   /** Resets the connection of every request. */
   readonly reset?: boolean;
-  /** Ends each connection right behind its first answer, which does not say so. */
+  /** Ends each connection right after its first response, without announcing it. */
   readonly hangUp?: boolean;
-  /** Resets each connection at its second request, as one that hangs up so late that nobody sees it before. */
+  /** Resets each connection at its second request, like a pod that closes too late for anyone to notice before. */
   readonly resetReused?: boolean;
   /** After how long an idle connection is closed, in ms; 0 = never. */
   readonly idleMs?: number;
@@ -50,22 +50,22 @@ export interface PodOptions {
   readonly http2?: boolean;
   /** Connections the kernel accepts before the process does. With 1 and a frozen process the third one hangs. */
   readonly backlog?: number;
-  /** File to which every request that carries an `x-id` is written as it comes; several pods may share one. */
+  /** File to which every request with an `x-id` is written on arrival; several pods may share one. */
   readonly journal?: string;
-  /** A command to start it with, such as `['ip', 'netns', 'exec', 'elsewhere']`. It must become the process it starts. */
+  /** A command to start it with, such as `['ip', 'netns', 'exec', 'other']`. It must become the process it starts. */
   readonly command?: readonly string[];
-  /** How long it serves on after SIGTERM. @defaultValue it is gone at once */
+  /** How long it serves on after SIGTERM. @defaultValue it exits at once */
   readonly graceMs?: number;
   /** HTTP/2: after which every connection gets a GOAWAY. */
   readonly maxAgeMs?: number;
 }
 
-/** A port that was free a moment ago may be somebody else's by the time the pod listens: another test run's, say. */
+/** A port that was free a moment ago may be taken by the time the pod listens, by another test run for example. */
 const PORTS_TRIED = 5;
 
 const program = fileURLToPath(new URL('pod-process.mjs', import.meta.url));
 
-/** An HTTP server in a process of its own, on loopback. What its paths do: `pod-process.mjs`. */
+/** An HTTP server in its own process, on loopback. Its paths: `pod-process.mjs`. */
 export class Pod {
   readonly name: string;
   readonly host: string;
@@ -93,7 +93,7 @@ export class Pod {
     const { name = 'pod', host = '127.0.0.1', command: [execPath = process.execPath, ...before] = [] } = options;
     const execArgv = execPath === process.execPath ? before : [...before, process.execPath];
     for (let left = options.port === undefined ? PORTS_TRIED : 1; ; left--) {
-      // What is free elsewhere cannot be known here.
+      // Other addresses' free ports cannot be known here.
       const wanted = options.port ?? (host.startsWith('127.') ? await freePort([host]) : 0);
       const child = fork(program, [JSON.stringify({ ...options, name, port: wanted })], { execPath, execArgv });
       const port = await new Promise<number | undefined>((resolve, reject) => {
@@ -128,12 +128,12 @@ export class Pod {
     await this.#command('end');
   }
 
-  /** Accepts no new connection; those that are open work on. */
+  /** Accepts no new connection; open ones continue. */
   async stopListening(): Promise<void> {
     await this.#command('stopListening');
   }
 
-  /** TLS: the handshakes of further connections hang; those that are open work on. */
+  /** TLS: handshakes of further connections hang; open connections continue. */
   async hold(): Promise<void> {
     await this.#command('hold');
   }
@@ -143,12 +143,12 @@ export class Pod {
     await this.#command('goaway');
   }
 
-  /** HTTP/2: takes no connection any more, and says that only the first request of each was processed. */
+  /** HTTP/2: accepts no more connections, and says that only the first request of each was processed. */
   async refuse(): Promise<void> {
     await this.#command('refuse');
   }
 
-  /** Stops or continues the whole process: its kernel still accepts, it answers nothing. */
+  /** Stops or continues the whole process: the kernel still accepts connections, but it answers nothing. */
   freeze(): void {
     this.#child.kill('SIGSTOP');
   }
@@ -181,7 +181,7 @@ export class Pod {
   }
 }
 
-/** A Service's worth of pods, named pod-0, pod-1 … */
+/** The pods of a Service, named pod-0, pod-1 … */
 export class Pods implements AsyncDisposable {
   readonly all: Pod[];
 

@@ -22,20 +22,20 @@ const { systemPackages, findCommand, installHint } = (await import(
 
 export type ServerProgram = 'Mosquitto' | 'memcached' | 'aiosmtpd' | 'OpenLDAP' | 'Prometheus';
 
-/** The user `nobody` of Debian: for a program that, started by root, would stay root. */
+/** Debian's user `nobody`, for a program that would otherwise stay root when started by root. */
 const NOBODY = 65_534;
 
 const packageOf = (name: ServerProgram): SystemPackage =>
   systemPackages.find((one) => one.name === name) as SystemPackage;
 
-/** Whether it is not installed: `it.skipIf(isMissing('memcached'))(titled('memcached', '…'), …)`. */
+/** Whether it is missing: `it.skipIf(isMissing('memcached'))(titled('memcached', '…'), …)`. */
 export const isMissing = (name: ServerProgram): boolean => findCommand(packageOf(name).commands) === undefined;
 
-/** A title that says, where it is not installed, why nothing ran and what would change that. */
+/** A title that says, if the program is missing, why nothing ran and how to change that. */
 export const titled = (name: ServerProgram, title: string): string =>
   isMissing(name) ? `${title} (not run, there is no ${name} here; to run it: ${installHint(packageOf(name))})` : title;
 
-/** One server of a program of the system, on loopback, as a user without rights. */
+/** A server from a system package, on loopback, as an unprivileged user. */
 export class SystemServer implements AsyncDisposable {
   readonly endpoint: { readonly address: string; readonly port: number };
   readonly #child: ChildProcess;
@@ -47,7 +47,7 @@ export class SystemServer implements AsyncDisposable {
     this.endpoint = { address: '127.0.0.1', port };
   }
 
-  /** @param own Settings of the test's own; `files`: what they name, beside them. */
+  /** @param own The test's own settings; `files`: files they refer to, created next to them. */
   static async start(
     name: ServerProgram,
     own = '',
@@ -57,7 +57,7 @@ export class SystemServer implements AsyncDisposable {
     const port = await freePort();
     const folder = await mkdtemp(join(tmpdir(), 'evenkeel-'));
     const config = join(folder, 'server.conf');
-    // Started by root, Mosquitto becomes the user of its package, and slapd `nobody` before it reads this.
+    // When started by root, Mosquitto switches to its package's user, and slapd to `nobody` before it reads this.
     await chmod(folder, 0o755);
     await writeFile(config, `${settingsOf(name, port)}${own}`, { mode: 0o644 });
     for (const [file, text] of Object.entries(files)) await writeFile(join(folder, file), text, { mode: 0o644 });
@@ -79,7 +79,7 @@ export class SystemServer implements AsyncDisposable {
 }
 
 function settingsOf(name: ServerProgram, port: number): string {
-  // One that says how many connections it has, and no more.
+  // Reports its number of connections and nothing else.
   if (name === 'OpenLDAP') return 'database monitor\naccess to * by * read\n';
   if (name === 'Prometheus') return '';
   return `listener ${port} 127.0.0.1\nallow_anonymous true\npersistence false\n`;
@@ -94,7 +94,7 @@ function argumentsOf(name: ServerProgram, port: number, config: string): readonl
   if (name === 'OpenLDAP') {
     return ['-f', config, '-h', `ldap://127.0.0.1:${port}`, '-d', '0', ...(isRoot ? ['-u', 'nobody'] : [])];
   }
-  // Started by root, it becomes `nobody` by itself; `-n` says that it need not.
+  // When started by root, it switches to `nobody` by itself; `-n` turns that off.
   if (name === 'aiosmtpd')
     return [...(isRoot ? [] : ['-n']), '-l', `127.0.0.1:${port}`, '-c', 'aiosmtpd.handlers.Sink'];
   return ['-l', '127.0.0.1', '-p', String(port), '-U', '0', '-m', '8', ...(isRoot ? ['-u', 'nobody'] : [])];

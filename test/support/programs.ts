@@ -7,13 +7,13 @@ import { refusingEndpoint } from './hanging-endpoint.js';
 /** The folder of the repository. */
 export const root: string = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Builds the package, for programs that run it as it is published. */
+/** Builds the package, for programs that use it as published. */
 export async function buildPackage(): Promise<void> {
   const { code, stdout, stderr } = await runProgram(process.execPath, ['scripts/build.mjs'], root);
   expect(code, stdout + stderr).toBe(0);
 }
 
-/** A program a guide shows, with the heading it stands under. */
+/** A program from a guide, and its heading. */
 export interface GuideProgram {
   readonly heading: string;
   readonly source: string;
@@ -28,7 +28,7 @@ export function guidePrograms(name: string): readonly GuideProgram[] {
   });
 }
 
-/** What a program of Node prints, which has to end well and without a word of complaint. */
+/** The output of a Node program, which must exit with 0 and print no warnings. */
 export async function outputOf(args: readonly string[], folder: string = root): Promise<string> {
   const { code, stdout, stderr } = await runProgram(process.execPath, args, folder);
   expect(stderr).toBe('');
@@ -46,8 +46,8 @@ export function outputOfModule(
 }
 
 /**
- * Expects a client to print `lines` and end by itself, though it closes nothing. It gets the ports of `endpoints` and of
- * one more that refuses: reconnecting goes on in the background all the time.
+ * Expects a client to print `lines` and end by itself, although it closes nothing. It gets the ports of `endpoints` and one more that
+ * refuses, so reconnecting goes on in the background all the time.
  */
 export async function expectToEnd(
   [program, ...args]: readonly [string, ...string[]],

@@ -1,11 +1,11 @@
-/** What the programs `proof.mjs` share: test files run at the full counts of a proof. */
+/** Shared by the programs `proof.mjs`: runs test files at the full counts of a proof. */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * Runs test files at full counts and prints what they print. Returns the exit code.
+ * Runs test files at full counts and prints their output. Returns the exit code.
  * @param {readonly string[]} files such as `test/integration/ws/rollout.test.ts`
  * @param {readonly string[]} [options] of vitest
  */
@@ -20,7 +20,7 @@ export function runInRoot(args) {
   return status ?? 1;
 }
 
-/** Those of `all` that the command line names, or all. Ends the process if it names another. @param {readonly string[]} all @param {string} what one of them is */
+/** The items of `all` named on the command line, or all. Exits if it names another. @param {readonly string[]} all @param {string} what one of them is */
 export function chosenOf(all, what) {
   const wanted = process.argv.slice(2);
   const unknown = wanted.filter((name) => !all.includes(name));

@@ -1,4 +1,4 @@
-/** The real RabbitMQ brokers of the tests, with types; what they are: `rabbitmq/brokers.mjs`. */
+/** Typed access to the real RabbitMQ brokers of the tests in `rabbitmq/brokers.mjs`. */
 
 import type { ServerProcess } from './server-process.js';
 
@@ -7,9 +7,9 @@ export interface Broker extends ServerProcess {
   readonly endpoint: { readonly name: string; readonly address: string; readonly port: number };
   /** Runs rabbitmqctl against it. */
   control(...args: string[]): Promise<string>;
-  /** Hands its queue leaders to others and closes what is connected, as the `preStop` hook of RabbitMQ's operator has it do. */
+  /** Hands over its queue leaders and closes its connections, like the `preStop` hook of RabbitMQ's operator. */
   drain(): Promise<void>;
-  /** Connections of applications that are open on it. */
+  /** Open connections of applications. */
   connections(): Promise<number>;
   accepts(): Promise<boolean>;
 }
@@ -31,13 +31,13 @@ interface BrokersModule {
   };
 }
 
-// Plain JavaScript, for the example uses it too; so its address is not one the compiler would follow.
+// Plain JavaScript, because the example uses it too; imported by an address the compiler does not follow.
 const brokers = (await import(new URL('rabbitmq/brokers.mjs', import.meta.url).href)) as BrokersModule;
 
-/** Whether there is no RabbitMQ to test against: `describe.skipIf(noRabbitmq)(titled('…'), …)`. */
+/** Whether RabbitMQ is missing: `describe.skipIf(noRabbitmq)(titled('…'), …)`. */
 export const noRabbitmq: boolean = brokers.rabbitmqPath === undefined;
 
-/** A title that says, where there is no RabbitMQ, why nothing under it ran and what would change that. */
+/** A title that says, if RabbitMQ is missing, why its tests did not run and how to change that. */
 export const titled = (title: string): string =>
   noRabbitmq ? `${title} (not run, there is no RabbitMQ here; to run it: ${brokers.rabbitmqHint})` : title;
 

@@ -2,7 +2,7 @@ import type { Endpoint } from '../../src/endpoint/endpoint.js';
 import type { ResolveError } from '../../src/errors.js';
 import type { ResolverListener } from '../../src/resolver/resolver.js';
 
-/** Writes down what a resolver says: sets as the sorted keys, failures as `fail <message>`, `fresh`. */
+/** Records a resolver's output: sets as sorted keys, failures as `fail <message>`, `fresh`. */
 export class RecordingListener implements ResolverListener {
   readonly events: string[] = [];
   readonly errors: ResolveError[] = [];

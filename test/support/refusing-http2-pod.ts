@@ -3,8 +3,8 @@ import { createServer, type Server, type TLSSocket } from 'node:tls';
 import type { Certificate } from '../../src/testing/servers/api-server-certificate.js';
 
 /**
- * How requests are refused. `goaway`: the connection takes none at all. `reset`: the stream is reset with
- * REFUSED_STREAM. `after-use`: nothing is refused, the connection is cut once the request was read.
+ * How requests are refused. `goaway`: the connection accepts none. `reset`: the stream is reset with REFUSED_STREAM. `after-use`:
+ * nothing is refused, the connection is cut once the request has been read.
  */
 export type Refusal = 'goaway' | 'reset' | 'after-use';
 
@@ -18,9 +18,9 @@ const GOAWAY = 7;
 const ACK = 1;
 const REFUSED_STREAM = 7;
 
-/** A pod that takes connections over HTTP/2, and no request. Frame by frame, since node's server says what it processed. */
+/** A pod that accepts HTTP/2 connections but no requests. Writes frames itself, because Node's server would report what it processed. */
 export class RefusingHttp2Pod implements AsyncDisposable {
-  /** Requests that arrived, to be refused. */
+  /** Requests that arrived, all to be refused. */
   requests = 0;
   connections = 0;
   readonly #server: Server;
@@ -81,7 +81,7 @@ export class RefusingHttp2Pod implements AsyncDisposable {
     if (type === PING && !isAck) socket.write(frame(PING, ACK, 0, bytes.subarray(FRAME_HEAD)));
     if (type !== HEADERS) return;
     this.requests++;
-    // The last stream that was processed, and why: none, and no error.
+    // The last processed stream (none), and why (no error).
     if (this.#refusal === 'goaway') socket.end(frame(GOAWAY, 0, 0, Buffer.alloc(8)));
     if (this.#refusal === 'reset') socket.write(frame(RST_STREAM, 0, stream, Buffer.from([0, 0, 0, REFUSED_STREAM])));
     if (this.#refusal === 'after-use') socket.destroy();

@@ -11,7 +11,7 @@ import { until } from './until.js';
 
 type AttemptEnded = ObserverEvents['attemptEnded'];
 
-/** Pods, and an RSocket that goes to them in turn and is connected to all of them. Whoever has `open` disposes of them. */
+/** Pods, and an RSocket with round robin that is connected to all of them. `open` disposes of them. */
 export async function startRSocket(
   open: AsyncDisposable[],
   count: number,
@@ -50,7 +50,7 @@ export const running = (rsocket: ServiceRSocket): number =>
 export const kinds = (attempts: readonly AttemptEnded[]): unknown[] =>
   attempts.map(({ outcome: { kind, cause }, retrying }) => [kind, cause, retrying]);
 
-/** A receiver that writes down what it is told. */
+/** A receiver that records its events. */
 export class Heard {
   readonly data: string[] = [];
   error: (Error & { readonly code?: unknown }) | undefined;
@@ -92,7 +92,7 @@ export class Heard {
 
 export const payload = (data: string): Payload => ({ data: Buffer.from(data) });
 
-/** Asks and promises the answer. */
+/** Sends a request and returns the response. */
 export async function ask(rsocket: ServiceRSocket, data: string, options?: RequestResponseOptions): Promise<string> {
   const heard = new Heard();
   rsocket.requestResponse(payload(data), heard, options);

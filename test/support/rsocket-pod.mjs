@@ -1,13 +1,13 @@
 /**
- * One RSocket server in a process of its own, steered over IPC by `rsocket-pods.ts`. The data of a request says what it does:
+ * One RSocket server in its own process, controlled over IPC by `rsocket-pods.ts`. The data of a request says what to do:
  *
  *   name         answers with its name              hang         no answer until `release`
  *   error        APPLICATION_ERROR                  reject       REJECTED: nothing was done
  *   nothing      completes without an answer        own          an error code of its own
- *   count:<n>    a stream of n payloads, as many as are asked for
- *   tick         a stream that goes on until `release`, one payload for each that is asked for
+ *   count:<n>    a stream of n payloads, on request(n)
+ *   tick         a stream that continues until `release`, one payload per request(1)
  *
- * A channel gets back what it sends. What came is counted, and told with every change.
+ * A channel echoes what it receives. Requests are counted and reported with every change.
  */
 import { createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
@@ -21,7 +21,7 @@ const { name, lease = false, port = 0, tls, refuse = false } = JSON.parse(proces
 
 const stats = { open: 0, held: 0, requests: {}, data: [], pushed: [], setups: [] };
 const sockets = new Set();
-/** What sends frames, for each connection. */
+/** The frame writers of all connections. */
 const connections = new Set();
 const held = new Set();
 const told = () => process.send?.({ stats });
@@ -46,7 +46,7 @@ function hold(release) {
 }
 
 const answer = { data: Buffer.from(name) };
-/** An error whose code the library sends: it looks at the prototype, which its own constructor loses. */
+/** An error whose code the library sends: it checks the prototype, which its own constructor loses. */
 const coded = (code, message) => Object.setPrototypeOf(new RSocketError(code, message), RSocketError.prototype);
 const nothing = { cancel() {}, request() {}, onExtension() {} };
 
@@ -119,7 +119,7 @@ const transport = new tcp.TcpServerTransport({
   serverOptions: tls ?? {},
   socketCreator: (options) => {
     const server = tls ? createTlsServer(options) : createServer(options);
-    // The library listens for connections, which are not yet secure.
+    // The library only opens plain listeners.
     if (tls) {
       const on = server.addListener.bind(server);
       server.addListener = (event, listener) => on(event === 'connection' ? 'secureConnection' : event, listener);
@@ -140,7 +140,7 @@ const transport = new tcp.TcpServerTransport({
   },
 });
 
-/** The library neither sends leases nor reads METADATA_PUSH: both are done on its frames. */
+/** The library neither sends leases nor reads METADATA_PUSH: both are handled on its frames here. */
 const watched = {
   bind: (accept, makeStreams) =>
     transport.bind(accept, (frame, outbound) => {
@@ -168,9 +168,9 @@ const commands = {
     held.clear();
     stats.held = 0;
   },
-  /** Grants so many requests on each connection. */
+  /** Grants this many requests on each connection. */
   grant: ({ requestCount, ttl = 60_000 }) => send({ type: FrameTypes.LEASE, requestCount, ttl, metadata: undefined }),
-  /** No new request on any connection; running ones go on. */
+  /** No new request on any connection; running ones continue. */
   leave: () => send({ type: FrameTypes.ERROR, code: ErrorCodes.CONNECTION_CLOSE, message: 'leaving' }),
   end: () => {
     for (const socket of sockets) socket.end();
@@ -184,7 +184,7 @@ process.on('message', ({ command, argument, id }) => {
   process.send({ id, stats });
 });
 process.on('disconnect', () => process.exit());
-// The library warns of what a connection that is cut leaves behind.
+// The library warns about what a cut connection leaves behind.
 console.warn = () => {};
 
 await new RSocketServer({

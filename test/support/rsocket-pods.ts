@@ -3,11 +3,11 @@ import { PodProgram, type ServerOptions, type ServerProcess } from './pod-progra
 export interface RSocketPodStats {
   /** Connections open now. */
   readonly open: number;
-  /** Requests that wait for `release`. */
+  /** Requests waiting for `release`. */
   readonly held: number;
   /** By type. */
   readonly requests: Readonly<Record<string, number>>;
-  /** Of each request that came. */
+  /** Of each request received. */
   readonly data: readonly string[];
   /** Of each METADATA_PUSH frame. */
   readonly pushed: readonly string[];
@@ -16,7 +16,7 @@ export interface RSocketPodStats {
 }
 
 export interface RSocketPodOptions extends ServerOptions {
-  /** Takes no request that it has not granted. */
+  /** Accepts no request beyond those it has granted. */
   readonly lease?: boolean;
   /** Refuses every connection. */
   readonly refuse?: boolean;
@@ -25,7 +25,7 @@ export interface RSocketPodOptions extends ServerOptions {
 
 type Command = 'release' | 'grant' | 'leave' | 'end' | 'reset';
 
-/** An RSocket server. What it answers: `rsocket-pod.mjs`. */
+/** An RSocket server. Its responses: `rsocket-pod.mjs`. */
 export type RSocketPod = ServerProcess<RSocketPodStats, Command>;
 export const RSocketPod: PodProgram<RSocketPodStats, RSocketPodOptions, Command> = new PodProgram('rsocket-pod.mjs', {
   open: 0,

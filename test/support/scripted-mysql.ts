@@ -2,7 +2,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import * as mysql2 from 'mysql2';
 import { until } from './until.js';
 
-/** mysql2's own server side, of which its types say little. */
+/** mysql2's own server side, which its types hardly describe. */
 interface ServerSide {
   /** Counts the packets of one command. */
   sequenceId: number;
@@ -19,25 +19,25 @@ interface ServerSide {
 export interface ScriptedConnection {
   readonly id: number;
   readonly socket: Socket;
-  /** Every statement it got. */
+  /** All statements received. */
   readonly statements: string[];
-  /** Pings it got. */
+  /** Number of pings received. */
   pings: number;
-  /** It was told goodbye. */
+  /** Whether the client sent COM_QUIT. */
   quit: boolean;
-  /** Answers the statement that is held. */
+  /** Answers the held statement. */
   answer: (() => void) | undefined;
 }
 
-/** What a server does with a statement: `id`: answers with the connection's id. */
+/** What a server does with a statement; `id`: answers with the connection's id. */
 export type Reaction = 'id' | 'hold' | { readonly code: number; readonly message: string };
 
-/** A server that speaks enough MySQL for a test to say what it answers, and when: in this process, on loopback. */
+/** A server that speaks enough MySQL for a test to control what it answers and when: in this process, on loopback. */
 export class ScriptedMysql implements AsyncDisposable {
   readonly connections: ScriptedConnection[] = [];
   /** Connections so far. */
   accepted = 0;
-  /** How it receives: `silent` accepts and says nothing, `late` waits for `greet`, `reset` hangs up as a crash does. */
+  /** How it greets: `silent` accepts and says nothing, `late` waits for `greet`, `reset` resets the connection as in a crash. */
   greeting: 'hello' | 'silent' | 'late' | 'reset' | { readonly code: number; readonly message: string } = 'hello';
   reaction: (sql: string) => Reaction = () => 'id';
   answersPings = true;
@@ -64,21 +64,21 @@ export class ScriptedMysql implements AsyncDisposable {
     return this.#sockets.size;
   }
 
-  /** Greets those that came while it was `late`. */
+  /** Greets connections accepted while it was `late`. */
   greet(): void {
     for (const greet of this.#ungreeted.splice(0)) greet();
   }
 
-  /** Takes no further connection; those it has go on. */
+  /** Accepts no further connections; open ones continue. */
   async stopListening(): Promise<void> {
     const closed = new Promise<void>((resolve) => {
       this.#server.close(() => resolve());
     });
-    // Only the listener matters; `close` waits for the connections as well.
+    // Only the listener matters; `close` also waits for connections.
     if (this.open === 0) await closed;
   }
 
-  /** Ends all connections: with FIN, or as a crash does. */
+  /** Ends all connections: with FIN, or as in a crash. */
   end(how: 'cleanly' | 'badly'): void {
     for (const socket of this.#sockets) {
       if (how === 'cleanly') socket.end();
@@ -86,7 +86,7 @@ export class ScriptedMysql implements AsyncDisposable {
     }
   }
 
-  /** The connection on which a statement is held. */
+  /** The connection with a held statement. */
   async held(count = 1): Promise<ScriptedConnection> {
     const holding = (): ScriptedConnection[] => this.connections.filter(({ answer }) => answer !== undefined);
     await until(`${count} statements are held`, () => holding().length === count);
@@ -172,7 +172,7 @@ export class ScriptedMysql implements AsyncDisposable {
         accept(null);
         side.sequenceId = 0;
       },
-      // Without SSL, compression and plug-ins for passwords.
+      // Without SSL, compression and password plug-ins.
       capabilityFlags: 0x00ff_f7df & ~0x0000_0820,
     };
     if (greeting === 'late') this.#ungreeted.push(() => side.serverHandshake(handshake));

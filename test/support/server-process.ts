@@ -1,10 +1,10 @@
-/** A real server of the tests: a process of its own with its own data. */
+/** A real server for tests: a process with its own data. */
 export interface ServerProcess {
   readonly name: string;
   readonly running: boolean;
-  /** What it logged since it was started last. */
+  /** Its log since the last start. */
   readonly log: string;
-  /** Also brings back one that was killed or stopped, on its old port. Resolves once it accepts connections. */
+  /** Also restarts one that was killed or stopped, on its old port. Resolves once it accepts connections. */
   start(): Promise<void>;
   /** SIGKILL. */
   kill(): Promise<void>;

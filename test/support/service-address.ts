@@ -2,7 +2,7 @@ import { connect, createServer, type Server, type Socket } from 'node:net';
 import { seededRng } from '../../src/testing/seeded-rng.js';
 import type { Pod } from './pods.js';
 
-/** What a cluster IP does: every new connection goes to a pod drawn at random, and stays there. */
+/** Acts like a cluster IP: every new connection goes to a random pod and stays there. */
 export class ServiceAddress implements AsyncDisposable {
   /** Connections so far. */
   connections = 0;

@@ -1,8 +1,8 @@
 /**
- * A pod that only waits: `workers` requests at once, of `meanMs` on average (exponential), the others in order of arrival. It burns
- * no CPU, so that many fit on a small machine and none disturbs another. `slower` multiplies its times; with `neighbour` they are
- * `neighbour` times as long for 30 `meanMs` on average, then as usual for 60. `node sleeping-pod.mjs '{"workers":4,"meanMs":50}'` sends its
- * port to the parent. It reports its requests in flight to those who ask.
+ * A pod that only waits: `workers` requests at once, `meanMs` each on average (exponential), further ones in order of arrival. It uses
+ * no CPU, so that many fit on a small machine without disturbing each other. `slower` multiplies its times; with `neighbour` they are
+ * `neighbour` times as long for 30 × `meanMs` on average, then as usual for 60 ×. `node sleeping-pod.mjs '{"workers":4,"meanMs":50}'`
+ * sends its port to the parent. It reports its requests in flight to callers that ask.
  */
 import { createServer } from 'node:http';
 import { createPod } from 'evenkeel/server';

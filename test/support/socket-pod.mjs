@@ -1,7 +1,6 @@
 /**
- * One server of plain or TLS sockets in a process of its own, steered over IPC by `socket-pods.ts`. It greets with its name and a
- * line break, and sends back what it gets. With `silent` it does not greet, with `brief` it
- * ends each connection after that.
+ * One server of plain or TLS sockets in its own process, controlled over IPC by `socket-pods.ts`. It greets with its name and a line
+ * break, and echoes what it receives. With `silent` it does not greet; with `brief` it ends each connection after the greeting.
  */
 import { createServer } from 'node:net';
 import { createServer as createTlsServer } from 'node:tls';
@@ -22,7 +21,7 @@ function serve(socket) {
     socket.write(data);
     told();
   });
-  // The other side said that it is done.
+  // The other side has finished.
   socket.on('end', () => void stats.ended++);
   socket.on('error', () => {});
   socket.on('close', () => {
@@ -39,7 +38,7 @@ server.listen(port, '127.0.0.1', () => process.send({ port: server.address().por
 const commands = {
   end: () => sockets.forEach((socket) => void socket.end()),
   reset: () => sockets.forEach((socket) => void (socket.resetAndDestroy ? socket.resetAndDestroy() : socket.destroy())),
-  /** Refuses connections from now on; those it has go on. */
+  /** Refuses connections from now on; open ones continue. */
   refuse: () => void server.close(),
 };
 

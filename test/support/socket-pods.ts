@@ -4,7 +4,7 @@ export interface SocketPodStats {
   /** Connections open now. */
   readonly open: number;
   readonly accepted: number;
-  /** Connections whose client said that it is done. */
+  /** Connections whose client has finished. */
   readonly ended: number;
   readonly received: string;
 }
@@ -17,7 +17,7 @@ export interface SocketPodOptions extends ServerOptions {
 
 type Command = 'end' | 'reset' | 'refuse';
 
-/** A server of plain or TLS sockets. What it does: `socket-pod.mjs`. */
+/** A server of plain or TLS sockets. Its behavior: `socket-pod.mjs`. */
 export type SocketPod = ServerProcess<SocketPodStats, Command>;
 export const SocketPod: PodProgram<SocketPodStats, SocketPodOptions, Command> = new PodProgram('socket-pod.mjs', {
   open: 0,

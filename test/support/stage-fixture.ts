@@ -7,15 +7,15 @@ import { seededRng } from '../../src/testing/seeded-rng.js';
 
 type TestInit = string | (Omit<EndpointInit, 'port'> & { readonly port?: number });
 
-/** Runs stages as a balancer does, without one: trackers per endpoint, and `apply` whenever a stage asks for it. */
+/** Runs stages like a balancer, but without one: trackers per endpoint, and `apply` whenever a stage asks for it. */
 export class StageFixture {
   readonly clock: FakeClock = new FakeClock();
   readonly stages: readonly Stage[];
-  /** Names and reasons of what observers were told. */
+  /** Names and reasons of observer events. */
   readonly events: string[] = [];
   /** How often the stages were run. */
   runs = 0;
-  /** What `probe` answers, by address; unset = alive. */
+  /** The result of `probe` by address; unset = alive. */
   readonly probes: Map<string, () => Promise<void>> = new Map();
   readonly #trackers = new Map<string, { endpoint: Endpoint; list: Tracker[] }>();
   #endpoints: readonly Endpoint[] = [];
@@ -45,7 +45,7 @@ export class StageFixture {
     this.stages = factories.map((factory) => factory(context));
   }
 
-  /** Publishes a set; newcomers are connected at once unless `connect` says otherwise. */
+  /** Publishes a set; new endpoints are connected at once unless `connect` is false. */
   set(inits: readonly TestInit[], connect = true): void {
     this.#endpoints = inits.map((init) =>
       createEndpoint(typeof init === 'string' ? { address: init, port: 80 } : { port: 80, ...init }),
@@ -67,7 +67,7 @@ export class StageFixture {
     this.clock.flush();
   }
 
-  /** The set as the stages left it. */
+  /** The set after all stages. */
   get result(): EndpointSet {
     this.clock.flush();
     return this.#result;
@@ -90,7 +90,7 @@ export class StageFixture {
     }
   }
 
-  /** Calls on `address` end, and its trackers do not hear of successes they ignore. Returns how many those were. */
+  /** Calls on `address` end, without telling trackers about successes they ignore. Returns how many those were. */
   completedUnlessIgnored(address: string, all: readonly Outcome[]): number {
     let ignored = 0;
     const unheard = new Map<Tracker, number>();
@@ -118,7 +118,7 @@ export class StageFixture {
     this.#each(address, (tracker) => tracker.disconnected?.(error));
   }
 
-  /** Lets no turn end while `fn` runs. */
+  /** Keeps the turn from ending while `fn` runs. */
   inOneTurn(fn: () => void): void {
     this.#inTurn = true;
     fn();
@@ -142,7 +142,7 @@ export class StageFixture {
   }
 }
 
-/** `10.0.0.1` … `10.0.0.n`; beyond 255 in the next net. */
+/** `10.0.0.1` … `10.0.0.n`; beyond 255 in the next network. */
 export function addresses(count: number): string[] {
   return Array.from({ length: count }, (_, index) => `10.0.${(index + 1) >> 8}.${(index + 1) & 255}`);
 }

@@ -22,16 +22,16 @@ export interface SubchannelFixtureOptions {
   readonly endpoint?: Partial<EndpointInit>;
 }
 
-/** One subchannel with all it needs and no pool around it; writes down what it says. */
+/** One subchannel with everything it needs but without a pool; records its output. */
 export class SubchannelFixture {
   readonly clock: FakeClock = new FakeClock();
   readonly fake: FakeTransport = new FakeTransport();
-  /** States as observers saw them, `ready → backoff` and so on. */
+  /** State changes seen by observers, such as `ready → backoff`. */
   readonly changes: string[] = [];
-  /** What trackers were told. */
+  /** Calls of trackers. */
   readonly told: string[] = [];
   readonly warnings: string[] = [];
-  /** How often the resolver was asked to look, and the picker to be rebuilt. */
+  /** How often the resolver was asked to refresh, and the picker to be rebuilt. */
   troubles = 0;
   rebuilds = 0;
   closed = 0;
@@ -63,7 +63,7 @@ export class SubchannelFixture {
       {
         transport: options.transport ?? this.fake,
         clock,
-        // Nothing moves at random: the jitter of a mean draw is none.
+        // A mean draw: no jitter.
         rng: { next: () => 0.5 },
         observer,
         warnings,
@@ -84,14 +84,14 @@ export class SubchannelFixture {
     return this.subchannel.state;
   }
 
-  /** The connection opened last. */
+  /** The latest connection. */
   get last(): FakeConnection {
     const connection = this.fake.connections.at(-1);
     if (connection === undefined) throw new Error('none was opened');
     return connection;
   }
 
-  /** What the endpoint does with connections from now on. */
+  /** How the endpoint treats connections from now on. */
   set behaviour(behaviour: 'accept' | 'refuse' | 'hang') {
     this.fake.behaviour.set('10.0.0.1:80', behaviour);
   }
@@ -101,7 +101,7 @@ export class SubchannelFixture {
     await settle();
   }
 
-  /** A call that began now. */
+  /** A call that starts now. */
   call(): { end(outcome?: Parameters<Subchannel<FakeConnection>['end']>[2]): void } {
     const startedMs = this.clock.now();
     this.subchannel.start(startedMs);
@@ -119,7 +119,7 @@ export async function readyFixture(options: SubchannelFixtureOptions = {}): Prom
   return fixture;
 }
 
-/** Nothing is left of it: no timer, no connection, no attempt. */
+/** Nothing is left: no timer, no connection, no attempt. */
 export async function expectNothingLeft(fixture: SubchannelFixture): Promise<void> {
   await fixture.retiring.allClosed();
   await settle();

@@ -1,6 +1,6 @@
 /**
- * Resolves once `condition` holds, looking every few ms; rejects with `what` after `timeoutMs`. For states only a
- * real server or process can bring about. The limit guards against hanging; it is no assertion about speed.
+ * Resolves once `condition` holds, checking every few ms; rejects with `what` after `timeoutMs`. For states only a real server or
+ * process can bring about. The time-out guards against hanging and says nothing about speed.
  */
 export async function until(
   what: string,

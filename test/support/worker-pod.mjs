@@ -1,9 +1,9 @@
 /**
- * A pod that can only do so much: `workers` requests at once, of `meanMs` on average (exponential), the others wait in order of
- * arrival. Like most servers it works on for callers who are gone. `node worker-pod.mjs 4 20` sends its port to the parent; asked
- * for `counts` it sends how many requests it began, and how many of those for nobody.
+ * A pod with limited capacity: `workers` requests at once, `meanMs` each on average (exponential); further ones wait in order of
+ * arrival. Like most servers it keeps working for callers that have left. `node worker-pod.mjs 4 20` sends its port to the parent;
+ * asked for `counts` it sends how many requests it started, and how many of those after the caller had left.
  *
- * `node worker-pod.mjs 4 20 limited` has `createPod({ limit: fixed(4) })` in front, and so no queue of its own.
+ * `node worker-pod.mjs 4 20 limited` adds `createPod({ limit: fixed(4) })` in front, and so has no queue of its own.
  */
 import { createServer } from 'node:http';
 import { fixed } from 'evenkeel';

@@ -1,18 +1,18 @@
 /**
- * One WebSocket server in a process of its own, steered over IPC by `ws-pods.ts`. It greets with its name and what the client
- * asked with, as JSON, and sends back what it gets. `kind`: `ws` (the default), `socket.io`, or `graphql`, which answers the
- * subscription `{ names }` with its name ten times a second. With `refuses` it opens none: it answers 503 (`status`), or hangs up
- * without a word (`hang-up`).
+ * One WebSocket server in its own process, controlled over IPC by `ws-pods.ts`. It greets with its name and the client's request, as
+ * JSON, and echoes what it receives. `kind`: `ws` (the default), `socket.io`, or `graphql`, which answers the subscription `{ names }`
+ * with its name ten times a second. With `refuses` it opens no WebSocket: it answers 503 (`status`), or closes the connection
+ * (`hang-up`).
  */
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { WebSocketServer } from 'ws';
 
 const { name, kind = 'ws', port = 0, tls, refuses } = JSON.parse(process.argv[2]);
-/** `closes`: by code. `arrivals`: when connections came, in ms since the epoch. */
+/** `closes`: by code. `arrivals`: times of new connections, in ms since the epoch. */
 const stats = { open: 0, accepted: 0, refused: 0, closes: {}, arrivals: [], sockets: 0 };
 let isTold = true;
-/** At most once a turn: a thousand connections may come at once. */
+/** At most once per turn: a thousand connections may come at once. */
 function told() {
   if (!isTold) return;
   isTold = false;
@@ -104,9 +104,9 @@ if (kind === 'socket.io') {
 server.listen(port, '127.0.0.1', () => process.send({ port: server.address().port }));
 
 const commands = {
-  /** Ends its sockets without a close frame, as most servers do that exit. */
+  /** Ends its sockets without a close frame, like most servers that exit. */
   cut: () => sockets.forEach((socket) => void socket.destroy()),
-  /** Refuses no longer. */
+  /** Stops refusing. */
   welcome: () => {
     refusing = undefined;
   },

@@ -5,9 +5,9 @@ export interface WsPodStats {
   readonly open: number;
   readonly accepted: number;
   readonly refused: number;
-  /** By close code; with socket.io by its reason. */
+  /** By close code; for socket.io by its reason. */
   readonly closes: Readonly<Record<string, number>>;
-  /** When WebSockets came, in ms since the epoch. */
+  /** Times of new WebSockets, in ms since the epoch. */
   readonly arrivals: readonly number[];
   /** Connections open now. */
   readonly sockets: number;
@@ -15,14 +15,14 @@ export interface WsPodStats {
 
 export interface WsPodOptions extends ServerOptions {
   readonly kind?: 'ws' | 'socket.io' | 'graphql';
-  /** Opens no WebSocket: answers 503, or hangs up without a word. */
+  /** Opens no WebSocket: answers 503, or closes the connection. */
   readonly refuses?: 'status' | 'hang-up';
   readonly tls?: { readonly cert: string; readonly key: string };
 }
 
 type Command = 'cut' | 'welcome' | 'nothing';
 
-/** A WebSocket server. What it does: `ws-pod.mjs`. */
+/** A WebSocket server. Its behavior: `ws-pod.mjs`. */
 export type WsPod = ServerProcess<WsPodStats, Command>;
 export const WsPod: PodProgram<WsPodStats, WsPodOptions, Command> = new PodProgram('ws-pod.mjs', {
   open: 0,

@@ -54,7 +54,7 @@ export class BrokerUrl {
   dialOptions(dial: Dial): DialOptions {
     const answer = lookupOf(dial.lease.endpoint.address);
     const lookup: LookupFunction = (host, options, callback) => {
-      if (dial.isDialling) answer(host, options, callback);
+      if (dial.isConnecting) answer(host, options, callback);
       else callback(new Error('this broker was picked for an earlier connection'), '', 0);
     };
     return { lookup, signal: dial.signal, ...this.tlsName };

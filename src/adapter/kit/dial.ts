@@ -53,7 +53,7 @@ export class Dial {
   readonly #timer: Timer;
   readonly #callers: AbortSignal | undefined;
   readonly #report: Report;
-  #isDialling = true;
+  #isConnecting = true;
   #release: (() => void) | undefined;
   #tookMs = 0;
   /** Runs until the connection proves that the endpoint works. */
@@ -81,8 +81,8 @@ export class Dial {
   }
 
   /** Whether no result has been reported yet. */
-  get isDialling(): boolean {
-    return this.#isDialling;
+  get isConnecting(): boolean {
+    return this.#isConnecting;
   }
 
   /** It is open. */
@@ -158,8 +158,8 @@ export class Dial {
   }
 
   #settle(): boolean {
-    if (!this.#isDialling) return false;
-    this.#isDialling = false;
+    if (!this.#isConnecting) return false;
+    this.#isConnecting = false;
     this.#timer.cancel();
     offAbort(this.#callers, this.#given);
     offAbort(this.lease.leaving, this.#left);

@@ -115,10 +115,10 @@ describe('connecting', () => {
     const made = connector({ resolver: staticEndpoints([hanging.endpoint]), pool: { connectTimeoutMs: 60_000 } });
     const limit = new AbortController();
     const reason = new Error('changed my mind');
-    const dialling = made.connect({ signal: limit.signal });
+    const connecting = made.connect({ signal: limit.signal });
     await until('it dials', () => inFlight(made)[0] === 1);
     limit.abort(reason);
-    await expect(dialling).rejects.toBe(reason);
+    await expect(connecting).rejects.toBe(reason);
     await expect(made.connect({ signal: limit.signal })).rejects.toBe(reason);
     expect(inFlight(made)).toEqual([0]);
     // It was the caller who gave up.

@@ -1,4 +1,4 @@
-/** The program `mariadbd`: where it is, who runs it, and a data folder made for it. */
+/** The program `mariadbd`: where it is, which user runs it, and how to create its data folder. */
 import { execFileSync, spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
@@ -8,13 +8,13 @@ import { findCommand, installHint, systemPackages } from '../../../scripts/syste
 
 const wanted = systemPackages.find(({ name }) => name === 'MariaDB');
 
-/** Where `mariadbd` is installed; undefined when it is not. @type {string | undefined} */
+/** Path of `mariadbd`; undefined if not installed. @type {string | undefined} */
 export const mariadbPath = wanted && findCommand(wanted.commands);
 
-/** The command that would install it. @type {string} */
+/** The command that installs it. @type {string} */
 export const mariadbHint = wanted ? installHint(wanted) : 'install MariaDB';
 
-/** Small files and buffers: a server starts in a quarter of a second and takes 60 MB. None of its data has to last. */
+/** Small files and buffers: a server starts in a quarter of a second and takes 60 MB. Its data need not last. */
 export const smallServer = [
   '--innodb-data-file-path=ibdata1:4M:autoextend',
   '--innodb-autoextend-increment=1',
@@ -34,10 +34,10 @@ export const smallServer = [
   '--performance-schema=OFF',
 ];
 
-/** A server that starts removes what it takes for left-overs from its folder for temporary tables: none may share one. */
+/** At its start a server removes what it considers left-overs from its folder for temporary tables, so servers must not share one. */
 const temporary = (/** @type {string} */ folder) => `${folder}.tmp`;
 
-/** The folders of a server, for its user alone. @param {string} folder @returns {string[]} */
+/** A server's private folders. @param {string} folder @returns {string[]} */
 export function dataFolders(folder) {
   return [folder, temporary(folder)];
 }
@@ -45,13 +45,13 @@ export function dataFolders(folder) {
 /** The options that name them. @param {string} folder */
 export const foldersOf = (folder) => [`--datadir=${folder}`, `--tmpdir=${temporary(folder)}`];
 
-/** Tables of the system, in the order they are made in. */
+/** System tables, in the order they are created. */
 const systemTables = ['mysql_system_tables.sql', 'mysql_performance_tables.sql', 'mysql_system_tables_data.sql'];
 
-/** Where packages put the statements that make the system's tables. */
+/** Where packages put the statements that create the system tables. */
 const shareFolders = ['/usr/share/mysql', '/usr/share/mariadb', '/usr/local/share/mysql', '/usr/local/share/mariadb'];
 
-/** Whom a server runs as: never root. @returns {{ uid?: number, gid?: number }} */
+/** The user a server runs as: never root. @returns {{ uid?: number, gid?: number }} */
 export function unprivileged() {
   if (process.getuid?.() !== 0) return {};
   const number = (/** @type {string} */ flag) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
@@ -59,15 +59,15 @@ export function unprivileged() {
 }
 
 /**
- * Fills an empty folder with the system's tables, as `mariadb-install-db` does. That script needs programs of the client
- * package; the server alone is enough here.
+ * Fills an empty folder with the system tables, like `mariadb-install-db`. That script needs programs from the client package;
+ * here the server alone is enough.
  * @param {string} folder @param {{ uid?: number, gid?: number }} who
  */
 export async function bootstrap(folder, who) {
   if (mariadbPath === undefined) throw new Error(`MariaDB is not installed: ${mariadbHint}`);
   const share = shareFolders.find((path) => existsSync(join(path, systemTables[0] ?? '')));
   if (share === undefined) throw new Error(`${systemTables[0]} is in none of ${shareFolders.join(', ')}`);
-  // One statement a line: a bootstrapping server knows no other form.
+  // One statement per line: a bootstrapping server knows no other form.
   const statements = ['CREATE DATABASE mysql;', 'USE mysql;', 'SET @auth_root_socket=NULL;'];
   for (const file of systemTables) statements.push(readFileSync(join(share, file), 'utf8'));
   const args = ['--no-defaults', '--bootstrap', ...foldersOf(folder), ...smallServer];
@@ -82,11 +82,11 @@ export async function bootstrap(folder, who) {
   if (code !== 0) throw new Error(`mariadbd --bootstrap ended with ${code}:\n${lastLines(log)}`);
 }
 
-/** Made once per machine: a bootstrap takes as long as three starts. */
+/** Created once per machine: a bootstrap takes as long as three starts. */
 const kept = fileURLToPath(new URL('../../../node_modules/.cache/evenkeel/mariadb', import.meta.url));
 
 /**
- * As `bootstrap`, from what an earlier one of the same program left behind, where there is one. `folder` is not there yet.
+ * Like `bootstrap`, from the result of an earlier one with the same program, if there is one. `folder` does not exist yet.
  * @param {string} folder @param {{ uid?: number, gid?: number }} who @param {(path: string) => void} own
  */
 export async function bootstrapOnce(folder, who, own) {
@@ -107,7 +107,7 @@ export async function bootstrapOnce(folder, who, own) {
     own(path);
   }
   await bootstrap(folder, who);
-  // Complete or not there at all, whoever else makes one meanwhile.
+  // Complete or not there at all, even if another process creates one meanwhile.
   const mine = `${made}.${process.pid}`;
   mkdirSync(kept, { recursive: true });
   cpSync(folder, mine, { recursive: true });

@@ -1,11 +1,11 @@
-/** One MariaDB server: a process of its own with its own data folder. */
+/** One MariaDB server: a process with its own data folder. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createConnection } from 'mysql2/promise';
 import { LoggedProcess } from '../logged-process.mjs';
 import { foldersOf, mariadbPath, smallServer } from './program.mjs';
 
-/** Who may do anything, from loopback only. */
+/** The administrator, who may do anything, from loopback only. */
 export const admin = { user: 'admin', password: 'admin-secret' };
 
 /**
@@ -63,12 +63,12 @@ export class MariadbServer {
     return this.#process.running;
   }
 
-  /** What it logged since it was started last. */
+  /** Its log since the last start. */
   get log() {
     return this.#process.log;
   }
 
-  /** Resolves once it takes connections. Also brings back one that was killed or stopped, on its old port. */
+  /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. */
   async start() {
     const { id, address, port, folder, initFile, args, who } = this.#setting;
     const options = [
@@ -88,17 +88,17 @@ export class MariadbServer {
     await this.#process.start(/** @type {string} */ (mariadbPath), options, who);
   }
 
-  /** SIGKILL: no goodbye to anybody. Resolves when the process is gone. */
+  /** SIGKILL: no orderly end. Resolves when the process is gone. */
   async kill() {
     await this.#process.end('SIGKILL');
   }
 
-  /** SIGTERM, as a pod gets it: the server ends its connections, then itself. */
+  /** SIGTERM, as a pod gets it: the server ends its connections, then exits. */
   async stop() {
     await this.#process.end('SIGTERM');
   }
 
-  /** The kernel accepts connections and takes bytes for it, it answers nothing. Returns once it stands still. */
+  /** The kernel accepts connections and bytes for it, but it answers nothing. Returns once it is stopped. */
   freeze() {
     const { pid } = this.#process;
     this.#process.signal('SIGSTOP');
@@ -114,7 +114,7 @@ export class MariadbServer {
     await this.sql(`SET GLOBAL read_only = ${readOnly ? 1 : 0}`);
   }
 
-  /** Runs a statement as administrator, on a connection of its own. @param {string} statement @param {unknown[]} [values] */
+  /** Runs a statement as administrator, on its own connection. @param {string} statement @param {unknown[]} [values] */
   async sql(statement, values = []) {
     const connection = await createConnection({ host: this.address, port: this.port, ...admin });
     try {
@@ -131,7 +131,7 @@ export class MariadbServer {
     return Number(row.Value);
   }
 
-  /** Connections of others than the administrator. */
+  /** Connections of everyone but the administrator. */
   async connections() {
     const query = 'SELECT COUNT(*) AS n FROM information_schema.processlist WHERE user NOT IN (?, ?, ?)';
     const [{ n }] = await this.sql(query, [admin.user, 'event_scheduler', 'system user']);
@@ -140,8 +140,8 @@ export class MariadbServer {
 }
 
 /**
- * The signal stops a process thread by thread, each when it gets to it: under load some answer for a while. Blocks, so
- * that nothing is sent meanwhile; where there is no /proc to look at, one trusts the signal.
+ * The signal stops a process thread by thread, each when it reaches it: under load some answer for a while. Blocks, so that nothing
+ * is sent meanwhile. Without /proc it relies on the signal.
  *
  * @param {number} pid
  */
@@ -150,21 +150,21 @@ function waitUntilStopped(pid) {
   for (let round = 0; round < 2_000 && runs(pid); round++) Atomics.wait(cell, 0, 0, 1);
 }
 
-/** Whether any of its threads does. @param {number} pid */
+/** Whether any of its threads runs. @param {number} pid */
 function runs(pid) {
   try {
-    // A thread that ends while we look has stopped, too.
+    // A thread that ends meanwhile has stopped, too.
     return readdirSync(`/proc/${pid}/task`).some((thread) => !/^[TtZX]?$/.test(stateOf(pid, thread)));
   } catch {
     return false;
   }
 }
 
-/** One letter, empty once it is gone. @param {number} pid @param {string} thread */
+/** One letter, empty if the thread is gone. @param {number} pid @param {string} thread */
 function stateOf(pid, thread) {
   try {
     const stat = readFileSync(`/proc/${pid}/task/${thread}/stat`, 'latin1');
-    // It comes after the name, which may have spaces and brackets of its own.
+    // It follows the name, which may contain spaces and brackets.
     return stat.charAt(stat.lastIndexOf(')') + 2);
   } catch {
     return '';

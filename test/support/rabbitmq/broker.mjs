@@ -1,4 +1,4 @@
-/** One RabbitMQ node: processes of their own with their own data folder. */
+/** One RabbitMQ node: processes with their own data folder. */
 import { execFile } from 'node:child_process';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { findCommand } from '../../../scripts/system-packages.mjs';
 import { LoggedProcess } from '../logged-process.mjs';
 
-/** Debian's commands of these names are wrappers for the user `rabbitmq` alone; these are what they wrap. */
+/** Debian's commands with these names are wrappers for the user `rabbitmq` only; these are the wrapped ones. */
 export const scripts = '/usr/lib/rabbitmq/bin';
 
 const run = promisify(execFile);
@@ -32,7 +32,7 @@ export class Broker {
   constructor(setting) {
     const { name, onProcess } = setting;
     this.#setting = setting;
-    // A group of its own: the node has helpers.
+    // Its own process group, because the node has helpers.
     this.#process = new LoggedProcess({ name, onProcess, group: true, ready: 'Server startup complete' });
   }
 
@@ -40,7 +40,7 @@ export class Broker {
     return this.#setting.name;
   }
 
-  /** As Erlang names it. */
+  /** Its name in Erlang. */
   get node() {
     return `${this.name}@localhost`;
   }
@@ -53,28 +53,28 @@ export class Broker {
     return this.#process.running;
   }
 
-  /** What it logged since it was started last. */
+  /** Its log since the last start. */
   get log() {
     return this.#process.log;
   }
 
-  /** Resolves once it takes connections. Also brings back one that was killed or stopped, on its old port. */
+  /** Resolves once it accepts connections. Also restarts one that was killed or stopped, on its old port. */
   async start() {
     const { folder, env, who } = this.#setting;
     await this.#process.start(join(scripts, 'rabbitmq-server'), [], { ...who, cwd: folder, env });
   }
 
-  /** SIGKILL: no goodbye to anybody. Resolves when the process is gone. */
+  /** SIGKILL: no orderly end. Resolves when the process is gone. */
   async kill() {
     await this.#process.end('SIGKILL');
   }
 
-  /** SIGTERM, as a pod gets it: it closes its connections, then itself. */
+  /** SIGTERM, as a pod gets it: it closes its connections, then exits. */
   async stop() {
     await this.#process.end('SIGTERM');
   }
 
-  /** Its kernel accepts connections and takes bytes for it, it answers nothing. */
+  /** The kernel accepts connections and bytes for it, but it answers nothing. */
   freeze() {
     this.#process.signal('SIGSTOP');
   }
@@ -88,17 +88,17 @@ export class Broker {
     return this.#run('rabbitmqctl', args);
   }
 
-  /** Hands its queue leaders to others and closes what is connected, as the `preStop` hook of RabbitMQ's operator has it do. */
+  /** Hands over its queue leaders and closes its connections, like the `preStop` hook of RabbitMQ's operator. */
   async drain() {
     await this.#run('rabbitmq-upgrade', ['drain']);
   }
 
-  /** Connections of applications that are open on it. @returns {Promise<number>} */
+  /** Open connections of applications. @returns {Promise<number>} */
   async connections() {
     return Number(await this.control('eval', 'length(rabbit_networking:local_connections()).'));
   }
 
-  /** Whether it takes connections. @returns {Promise<boolean>} */
+  /** Whether it accepts connections. @returns {Promise<boolean>} */
   accepts() {
     const { address, port } = this.#setting;
     return new Promise((resolve) => {

@@ -1,7 +1,6 @@
 /**
- * Real RabbitMQ nodes on loopback, clustered, each with its own data folder, run by an unprivileged user. They, and the name
- * server of Erlang that is started for them, end with the process that started them, also when that is killed. For tests and
- * examples.
+ * Real RabbitMQ nodes on loopback, clustered, each with its own data folder, run by an unprivileged user. They, and Erlang's name
+ * server started for them, end with the process that started them, even if that is killed. For tests and examples.
  */
 import { spawn } from 'node:child_process';
 import { chownSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -17,13 +16,13 @@ export { Broker, rabbitmqPath } from './broker.mjs';
 
 const wanted = systemPackages.find(({ name }) => name === 'RabbitMQ');
 
-/** The command that would install it. @type {string} */
+/** The command that installs it. @type {string} */
 export const rabbitmqHint = wanted ? installHint(wanted) : 'install RabbitMQ';
 
-/** Distribution of Erlang stays on loopback, and one scheduler each is enough. */
+/** Erlang's distribution stays on loopback, and one scheduler per node is enough. */
 const erlang = ['-kernel', 'inet_dist_use_interface', '{127,0,0,1}'];
 
-/** A Service's worth of brokers: one cluster, one port on addresses of their own, as pods have them. */
+/** The brokers of a Service: one cluster, with one port on separate addresses, like pods. */
 export class RabbitBrokers {
   #kept = new KeptFolder('evenkeel-mq-');
   #folder = this.#kept.path;
@@ -99,13 +98,13 @@ export class RabbitBrokers {
         writeFileSync(join(folder, file), `${lines.join('\n')}\n`);
         return join(folder, file);
       };
-      // Terms of Erlang: the newer format takes a node seconds to read.
+      // Erlang terms: a node takes seconds to read the newer format.
       const config = write('rabbitmq.config', [
         '[{rabbit, [',
         `  {tcp_listeners, [{"${address}", ${port}}]},`,
         '  {disk_free_limit, 1000000},',
         '  {log, [{console, [{enabled, true}, {level, info}]}, {file, [{file, false}]}]},',
-        // They find each other when they start for the first time.
+        // They find each other at their first start.
         `  {cluster_nodes, {[${addresses.map((_, other) => `'rabbit-${other}@localhost'`).join(', ')}], disc}}`,
         ']}].',
       ]);

@@ -6,7 +6,7 @@ import { adaptive } from '../../../src/limit/adaptive.js';
 import { fixed } from '../../../src/limit/fixed.js';
 import type { Limit } from '../../../src/limit/limit.js';
 import type { FakeConnection } from '../../../src/testing/fake-transport.js';
-import { BalancerFixture, failure, standing } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure, stateOf } from '../../support/balancer-fixture.js';
 
 async function limited(limit: () => Limit): Promise<BalancerFixture> {
   const fixture = new BalancerFixture({ limit });
@@ -42,7 +42,7 @@ describe('a limit on running calls', () => {
     taken(balancer.pick());
     expect(balancer.pick()).toBeUndefined();
     const waiting = balancer.acquire();
-    expect(await standing(waiting)).toBe('pending');
+    expect(await stateOf(waiting)).toBe('pending');
     expect(balancer.snapshot()).toMatchObject({ limit: { max: 2, running: 2 }, waiting: 1 });
     first.end(outcomes.success);
     await waiting;

@@ -4,7 +4,7 @@ import { createBalancer } from '../../../src/balancer/balancer.js';
 import { outcomes } from '../../../src/endpoint/outcome.js';
 import { ResolveError } from '../../../src/errors.js';
 import { settle } from '../../../src/testing/fake-clock.js';
-import { BalancerFixture, failure, standing } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure, stateOf } from '../../support/balancer-fixture.js';
 
 /** Nothing is left of it, and it gives nothing out. */
 async function expectNothingLeft({ balancer, clock, resolver, transport }: BalancerFixture): Promise<void> {
@@ -52,7 +52,7 @@ describe('closing a balancer', () => {
     const closing = fixture.balancer.close();
     expect(fixture.clock.referencedTimers).toBe(1);
     await fixture.clock.advanceAsync(9_999);
-    expect(await standing(closing)).toBe('pending');
+    expect(await stateOf(closing)).toBe('pending');
     await fixture.clock.advanceAsync(1);
     await closing;
     expect(fixture.transport.connections[0]?.closing).toBe('cut');
@@ -66,7 +66,7 @@ describe('closing a balancer', () => {
     const lease = fixture.balancer.pick();
     const closing = fixture.balancer.close();
     await fixture.clock.advanceAsync(86_400_000);
-    expect(await standing(closing)).toBe('pending');
+    expect(await stateOf(closing)).toBe('pending');
     lease?.end(outcomes.success);
     await closing;
     await expectNothingLeft(fixture);
@@ -105,7 +105,7 @@ describe('closing a balancer', () => {
     await fixture.publish('10.0.0.1');
     fixture.balancer.pick();
     const first = fixture.balancer.close();
-    expect(await standing(first)).toBe('pending');
+    expect(await stateOf(first)).toBe('pending');
     await fixture.balancer.close({ signal: AbortSignal.abort() });
     await first;
     await expectNothingLeft(fixture);

@@ -4,7 +4,7 @@ import type { Transport } from '../../../src/pool/transport.js';
 import { settle } from '../../../src/testing/fake-clock.js';
 import { type FakeConnection, FakeTransport } from '../../../src/testing/fake-transport.js';
 import { bytesPerCall } from '../../support/allocation.js';
-import { BalancerFixture, failure, standing } from '../../support/balancer-fixture.js';
+import { BalancerFixture, failure, stateOf } from '../../support/balancer-fixture.js';
 
 describe('callers who wait', () => {
   it('are served before newcomers, also when room came without anybody saying so', async () => {
@@ -65,7 +65,7 @@ describe('callers who wait', () => {
     await fixture.clock.advanceAsync(50);
     expect(await call).toMatchObject({ code: 'EVENKEEL_NOT_READY' });
     await fixture.clock.advanceAsync(86_400_000);
-    expect(await standing(forever)).toBe('pending');
+    expect(await stateOf(forever)).toBe('pending');
     for (const timeoutMs of [Number.NaN, -1, '5s' as never]) {
       expect(await failure(fixture.balancer.acquire({ timeoutMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
     }

@@ -308,7 +308,7 @@ describe('what run is given', () => {
 describe('run with a deadline', () => {
   const never = (): Promise<never> => new Promise(() => {});
   const ended: ObserverEvents['attemptEnded'][] = [];
-  const houseOf = async (count: number, options: ConstructorParameters<typeof BalancerFixture>[0] = {}) => {
+  const fixtureOf = async (count: number, options: ConstructorParameters<typeof BalancerFixture>[0] = {}) => {
     ended.length = 0;
     const fixture = new BalancerFixture({ observer: { attemptEnded: (event) => ended.push(event) }, ...options });
     await fixture.publish(...['10.0.0.1', '10.0.0.2', '10.0.0.3'].slice(0, count));
@@ -316,7 +316,7 @@ describe('run with a deadline', () => {
   };
 
   it('rejects at that time, listens `use` or not; the endpoint timed out', async () => {
-    const fixture = await houseOf(1);
+    const fixture = await fixtureOf(1);
     let given: AbortSignal | undefined;
     const call = failure(
       fixture.balancer.run(
@@ -341,7 +341,7 @@ describe('run with a deadline', () => {
   });
 
   it('is for waiting and all attempts together, and names where they were', async () => {
-    const fixture = await houseOf(2);
+    const fixture = await fixtureOf(2);
     const used: string[] = [];
     const call = failure(
       fixture.balancer.run(
@@ -369,7 +369,7 @@ describe('run with a deadline', () => {
   });
 
   it('is not repeated, whatever the rule says', async () => {
-    const fixture = await houseOf(3, { retry: { when: () => true } });
+    const fixture = await fixtureOf(3, { retry: { when: () => true } });
     let uses = 0;
     const use = (): Promise<never> => {
       uses++;
@@ -382,7 +382,7 @@ describe('run with a deadline', () => {
   });
 
   it('passes results, errors and aborts on as ever, and leaves no timer and no listener', async () => {
-    const fixture = await houseOf(1);
+    const fixture = await fixtureOf(1);
     const { signal } = new AbortController();
     expect(await fixture.balancer.run(() => 'done', { deadlineMs: 100, signal })).toBe('done');
     const error = new Error('mine');
@@ -403,14 +403,14 @@ describe('run with a deadline', () => {
   });
 
   it('gives `use` the signal of its caller where there is no deadline', async () => {
-    const fixture = await houseOf(1);
+    const fixture = await fixtureOf(1);
     const { signal } = new AbortController();
     expect(await fixture.balancer.run((_handle, _lease, given) => given, { signal })).toBe(signal);
     expect(await fixture.balancer.run((_handle, _lease, given) => given)).toBeUndefined();
   });
 
   it('must be a time', async () => {
-    const fixture = await houseOf(1);
+    const fixture = await fixtureOf(1);
     for (const deadlineMs of [0, -1, Number.NaN, Number.POSITIVE_INFINITY, '5' as never]) {
       expect(await failure(fixture.balancer.run(never, { deadlineMs }))).toMatchObject({ code: 'EVENKEEL_OPTION' });
     }

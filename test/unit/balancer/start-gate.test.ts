@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { StartGate } from '../../../src/balancer/start-gate.js';
 import { EvenkeelError } from '../../../src/errors.js';
 import { FakeClock } from '../../../src/testing/fake-clock.js';
-import { failure, standing } from '../../support/balancer-fixture.js';
+import { failure, stateOf } from '../../support/balancer-fixture.js';
 
 const late = (): EvenkeelError => new EvenkeelError('EVENKEEL_NOT_READY', 'late');
 const forbidden = new EvenkeelError('EVENKEEL_FORBIDDEN', 'forbidden');
@@ -53,7 +53,7 @@ describe('the start gate (W16)', () => {
     controller.abort(new Error('enough'));
     expect(await leaving).toMatchObject({ message: 'enough' });
     expect(await failure(gate.wait(controller.signal))).toMatchObject({ message: 'enough' });
-    expect(await standing(staying)).toBe('pending');
+    expect(await stateOf(staying)).toBe('pending');
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0);
     gate.open();
     await staying;

@@ -4,7 +4,7 @@ import type { Lease } from '../../../src/balancer/lease.js';
 import { WaitingRoom, type WaitRequest } from '../../../src/balancer/waiting-room.js';
 import { EvenkeelError, isEvenkeelError } from '../../../src/errors.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { failure, standing } from '../../support/balancer-fixture.js';
+import { failure, stateOf } from '../../support/balancer-fixture.js';
 
 /** A room whose picks are names a test has put out, by key (`''` = without). */
 class Room {
@@ -58,7 +58,7 @@ describe('the waiting room', () => {
     room.put('', 'x');
     room.room.wake();
     expect(await plain).toBe('x');
-    expect(await standing(keyed)).toBe('pending');
+    expect(await stateOf(keyed)).toBe('pending');
     room.put('a', 'y');
     room.room.wake();
     expect(await keyed).toBe('y');
@@ -80,7 +80,7 @@ describe('the waiting room', () => {
     expect(room.tries).toBeLessThanOrEqual(16);
     for (let call = 0; call < 70; call++) room.room.wake();
     expect(await last).toBe('x');
-    expect(await standing(busy[0] as Promise<unknown>)).toBe('pending');
+    expect(await stateOf(busy[0] as Promise<unknown>)).toBe('pending');
     // Having come round it goes on: one that came later is found, too.
     const later = room.wait({ key: 'later' });
     room.put('later', 'y');
@@ -96,7 +96,7 @@ describe('the waiting room', () => {
     expect(await failure(room.wait())).toSatisfy((error) => isEvenkeelError(error, 'EVENKEEL_QUEUE_FULL'));
     controller.abort(new Error('enough'));
     expect(await leaving).toMatchObject({ message: 'enough' });
-    expect(await standing(room.wait())).toBe('pending');
+    expect(await stateOf(room.wait())).toBe('pending');
     await expect(new Room(0).wait()).rejects.toMatchObject({ code: 'EVENKEEL_QUEUE_FULL' });
   });
 
@@ -106,7 +106,7 @@ describe('the waiting room', () => {
     const long = room.wait({ timeoutMs: 200 });
     await room.clock.advanceAsync(100);
     expect(await short).toMatchObject({ message: 'in vain for 100' });
-    expect(await standing(long)).toBe('pending');
+    expect(await stateOf(long)).toBe('pending');
     expect(room.room.size).toBe(1);
   });
 
@@ -124,7 +124,7 @@ describe('the waiting room', () => {
     const room = new Room();
     const waiting = room.wait({ timeoutMs: 1_000 });
     await room.clock.stall(10_000);
-    expect(await standing(waiting)).toBe('pending');
+    expect(await stateOf(waiting)).toBe('pending');
     room.put('', 'x');
     room.room.wake();
     expect(await waiting).toBe('x');

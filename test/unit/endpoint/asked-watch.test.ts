@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { AskedWatch } from '../../../src/endpoint/asked-watch.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';
-import { standing } from '../../support/balancer-fixture.js';
+import { stateOf } from '../../support/balancer-fixture.js';
 
 function watch(ask: () => string | Promise<string>, refreshMs = 60_000) {
   const clock = new FakeClock();
@@ -12,7 +12,7 @@ function watch(ask: () => string | Promise<string>, refreshMs = 60_000) {
     ask,
     isSame: (before, now) => before === now,
   });
-  return { clock, watched, isOutdated: async () => (await standing(watched.outdated)) !== 'pending' };
+  return { clock, watched, isOutdated: async () => (await stateOf(watched.outdated)) !== 'pending' };
 }
 
 describe('a function whose answer a connection was opened with', () => {

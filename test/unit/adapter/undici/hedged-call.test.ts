@@ -367,7 +367,7 @@ describe('no timer is left', () => {
       (fixture: ForkFixture) => [503, 200].map((status) => fixture.last.answer(status)),
     ],
     ['a failure', (fixture: ForkFixture) => fixture.last.fail(new Error('of nobody knows what'))],
-    ['an abort', (_house: ForkFixture, caller: Caller) => caller.controller?.abort(new Error('enough'))],
+    ['an abort', (_fixture: ForkFixture, caller: Caller) => caller.controller?.abort(new Error('enough'))],
     ['a hedge that wins', (fixture: ForkFixture) => [fixture.clock.advance(50), fixture.last.answer(200)]],
     ['the deadline', (fixture: ForkFixture) => fixture.clock.advance(60_000)],
   ])('after %s', async (_name, end) => {
