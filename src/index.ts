@@ -48,6 +48,7 @@ export {
   observerEventNames,
   type SubchannelState,
 } from './observe/observer.js';
+export type { AttemptReason, TracedAttempt, TracedCall } from './observe/traces.js';
 export { type HashOptions, hash } from './picker/hash.js';
 export { type HotColdOptions, hotCold } from './picker/hot-cold.js';
 export { leastLoaded, neverQueue, shortestExpectedDelay } from './picker/least-loaded.js';

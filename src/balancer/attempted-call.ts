@@ -1,12 +1,14 @@
 import type { Outcome } from '../endpoint/outcome.js';
+import type { CallFacts, TracedAttempt } from '../observe/traces.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
 import type { TriedEndpoints } from '../retry/tried-endpoints.js';
 import type { Priority } from '../runtime/priority.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
+import type { CallTrace, TracedSource } from './call-trace.js';
 import type { Lease } from './lease.js';
 
 /** Where the attempts of a call may go: a balancer, or whatever chooses among several. */
-export interface AttemptSource<C> {
+export interface AttemptSource<C> extends TracedSource {
   pick(options?: PickOptions<C>): Lease<C> | undefined;
   acquire(options: AcquireOptions<C>): Promise<Lease<C>>;
   /** The retry budget that a new call adds to. Undefined: that of the first endpoint it goes to. */
@@ -19,6 +21,10 @@ export interface AttemptedCall<C> {
   send(lease: Lease<C>): void;
   /** No attempt is running, and none follows. Also called after `stop`. */
   fail(error: unknown): void;
+  /** What it is, for traces. Called only while somebody traces calls. */
+  facts?(): CallFacts;
+  /** Adds a header to the attempt that `send` is about to make. The same. */
+  readonly setHeader?: TracedAttempt['setHeader'];
   /** The call started, or stopped, waiting for an endpoint. */
   waitBegan?(): void;
   waitEnded?(): void;
@@ -40,6 +46,8 @@ export interface AttemptTally<C> {
   moves: number;
   /** Endpoints the call was tried on. Undefined before the first failure. */
   tried: TriedEndpoints<C> | undefined;
+  /** Undefined unless somebody traces calls. */
+  readonly trace?: CallTrace | undefined;
 }
 
 /** How an attempt failed, and whether another is safe. */
@@ -61,4 +69,14 @@ export interface FailedAttempt {
   readonly refused?: boolean;
   /** The HTTP method, if any. */
   readonly method?: string;
+}
+
+/** Details of an attempt's end. */
+export interface AttemptEnd {
+  readonly outcome?: Outcome;
+  readonly error?: unknown;
+  /** How long the endpoint took to respond, in ms. @defaultValue the duration of the attempt */
+  readonly latencyMs?: number | null | undefined;
+  /** Whether another attempt follows or runs beside it. */
+  readonly retrying?: boolean;
 }

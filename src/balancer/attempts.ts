@@ -2,18 +2,10 @@ import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
-import type { AttemptedCall, AttemptSource, AttemptTally, FailedAttempt } from './attempted-call.js';
+import { AttemptTraces } from './attempt-traces.js';
+import type { AttemptEnd, AttemptedCall, AttemptSource, AttemptTally, FailedAttempt } from './attempted-call.js';
+import { traceOf } from './call-trace.js';
 import type { Lease } from './lease.js';
-
-/** Details of an attempt's end. */
-export interface AttemptEnd {
-  readonly outcome?: Outcome;
-  readonly error?: unknown;
-  /** How long the endpoint took to respond, in ms. @defaultValue the duration of the attempt */
-  readonly latencyMs?: number | null | undefined;
-  /** Whether another attempt follows or runs beside it. */
-  readonly retrying?: boolean;
-}
 
 const nothingToSay: AttemptEnd = Object.freeze({});
 
@@ -44,6 +36,8 @@ export class Attempts<C> implements AttemptTally<C> {
   #error: unknown = undefined;
   #failure: unknown = undefined;
   #stopped = false;
+  /** Undefined unless somebody traces calls. */
+  #traces: AttemptTraces | undefined = undefined;
 
   constructor(
     source: AttemptSource<C>,
@@ -83,7 +77,15 @@ export class Attempts<C> implements AttemptTally<C> {
 
   /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
   begin(given?: Lease<C>): boolean {
-    if (this.#shared === undefined) this.#source.retries?.started();
+    const shared = this.#shared;
+    if (shared === undefined) this.#source.retries?.started();
+    const trace = shared === undefined ? traceOf(this.#source, this.#call) : shared.trace;
+    if (trace === undefined) return this.#begin(given);
+    this.#traces = new AttemptTraces(trace, shared === undefined, this.#isHedge);
+    return shared === undefined ? trace.start(() => this.#begin(given)) : this.#begin(given);
+  }
+
+  #begin(given: Lease<C> | undefined): boolean {
     const lease = given ?? this.#source.pick(this.#key === undefined ? undefined : { key: this.#key });
     if (lease === undefined) return false;
     this.#send(lease);
@@ -96,6 +98,7 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#waiting = waiting;
     const call = this.#call;
     call.waitBegan?.();
+    this.#traces?.waits();
     this.#acquire(waiting.signal).then(
       (lease) => {
         this.#waiting = undefined;
@@ -106,19 +109,24 @@ export class Attempts<C> implements AttemptTally<C> {
           return;
         }
         lease.end(outcomes.notStarted);
-        call.fail(aborted ? call.signal?.reason : (this.#failure ?? this.#error));
+        this.#refuse(aborted ? call.signal?.reason : (this.#failure ?? this.#error), aborted);
       },
       (error) => {
         this.#waiting = undefined;
         call.waitEnded?.();
-        call.fail(call.signal?.aborted === true ? error : (this.#failure ?? error));
+        const aborted = call.signal?.aborted === true;
+        this.#refuse(aborted ? error : (this.#failure ?? error), aborted);
       },
     );
   }
 
-  /** The caller gives up: no attempt follows, and waiting ends. The protocol has to end the running attempt. */
-  stop(reason?: unknown): void {
+  /**
+   * The caller gives up: no attempt follows, and waiting ends. The protocol has to end the running attempt.
+   * @param error What the caller is told, for traces.
+   */
+  stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
+    this.#traces?.stopped(error, this.isWaiting || this.#lease !== undefined);
     this.#waiting?.abort(reason);
   }
 
@@ -130,15 +138,20 @@ export class Attempts<C> implements AttemptTally<C> {
     this.report(lease, end);
   }
 
-  /** The call is over, but its lease is not: the caller of this must end it, and `report` it. */
-  conclude(): Lease<C> | undefined {
+  /**
+   * The call is over, but its lease is not: the caller of this must end it, and `report` it.
+   * @param outcome How it ended, if the lease may last for long. @defaultValue as reported
+   */
+  conclude(outcome?: Outcome): Lease<C> | undefined {
     const lease = this.#lease;
     this.#lease = undefined;
     this.#stopped = true;
+    if (outcome !== undefined) this.#traces?.ended(outcome, undefined, true);
     return lease;
   }
 
   report(lease: Lease<C>, end: AttemptEnd = nothingToSay): void {
+    this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { ...end, attempt: this.#number, hedged: this.#isHedge });
   }
@@ -156,6 +169,7 @@ export class Attempts<C> implements AttemptTally<C> {
       this.#call.fail(error);
       return;
     }
+    if (this.#traces !== undefined) this.#traces.isMoving = failed.untried === true;
     this.#error = error;
     // A move is no failure: if there is no other endpoint, the call fails with the error of its last real failure.
     if (!failed.untried) this.#failure = error;
@@ -207,6 +221,7 @@ export class Attempts<C> implements AttemptTally<C> {
   giveBack(): void {
     this.#lease?.end(outcomes.notStarted);
     this.#lease = undefined;
+    this.#traces?.ended(outcomes.notStarted, undefined, false);
     this.tally.made--;
     this.wait();
   }
@@ -223,12 +238,46 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#number = ++tally.made;
     this.#lease = lease;
     try {
-      this.#call.send(lease);
+      if (this.#traces === undefined) this.#call.send(lease);
+      else this.#sendTraced(this.#traces, lease);
     } catch (error) {
       // Nobody else would end it.
       this.end(outcomes.cancelled, { error });
       this.#call.fail(error);
     }
+  }
+
+  #sendTraced(traces: AttemptTraces, lease: Lease<C>): void {
+    traces.send(lease, this.#number, this.#call.setHeader, () => {
+      if (!this.#stopped) {
+        this.#call.send(lease);
+        return;
+      }
+      // A subscriber made the caller give up. What it was told, it was told.
+      this.end(outcomes.notStarted);
+      this.#call.fail(undefined);
+    });
+  }
+
+  /** Whether `resume` changes anything. */
+  get isTraced(): boolean {
+    return this.#traces !== undefined;
+  }
+
+  /** The running attempt continues, perhaps in another async context than its own. */
+  resume<T>(work: () => T): T {
+    return this.#traces === undefined ? work() : this.#traces.resume(work);
+  }
+
+  /** The running attempt has a response with this status. For traces. */
+  answeredWith(status: number): void {
+    this.#traces?.answeredWith(status);
+  }
+
+  /** The call got no endpoint. */
+  #refuse(error: unknown, isCancelled: boolean): void {
+    this.#traces?.refused(error, isCancelled || this.#stopped);
+    this.#call.fail(error);
   }
 
   async #acquire(stopped: AbortSignal): Promise<Lease<C>> {

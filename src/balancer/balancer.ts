@@ -1,6 +1,6 @@
 import type { Observer } from '../observe/observer.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
-import { inBackground } from '../runtime/clock.js';
+import { type Clock, inBackground } from '../runtime/clock.js';
 import type { Priority } from '../runtime/priority.js';
 import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import { BalancerCore } from './balancer-core.js';
@@ -31,6 +31,10 @@ export interface Balancer<C> extends AsyncDisposable {
    */
   ready(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
   snapshot(): BalancerSnapshot;
+  /** The name of its resolver: as a rule the target. */
+  readonly name: string;
+  /** For adapters that measure time. */
+  readonly clock: Clock;
   /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
   readonly limit: { readonly max: number; readonly running: number } | undefined;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */

@@ -1,6 +1,5 @@
 import { type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
 import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
-import type { Clock } from '../runtime/clock.js';
 import { checkPriority, type Priority } from '../runtime/priority.js';
 import type { AttemptedCall, AttemptSource } from './attempted-call.js';
 import { Attempts } from './attempts.js';
@@ -43,18 +42,11 @@ const runOptionNames: readonly (keyof RunOptions)[] = [
 /** Longest deadline, in ms. */
 const MAX_DEADLINE_MS = 86_400_000;
 
-/** What `runCall` needs of a balancer. */
-export interface CallRunner<C> extends AttemptSource<C> {
-  readonly clock: Clock;
-  /** Of the resolver, for messages. */
-  readonly name: string;
-}
-
 /** What a call does with an endpoint. The signal is there if the call has a signal or a deadline. */
 export type Use<C, T> = (handle: C, lease: Lease<C>, signal: AbortSignal | undefined) => T | Promise<T>;
 
 /** `Balancer.run`: one call over all its attempts. */
-export async function runCall<C, T>(balancer: CallRunner<C>, use: Use<C, T>, options: RunOptions): Promise<T> {
+export async function runCall<C, T>(balancer: AttemptSource<C>, use: Use<C, T>, options: RunOptions): Promise<T> {
   checkFunction('use', use);
   checkKeys('run', options, runOptionNames);
   const { deadlineMs, signal, idempotent, classify } = options;
@@ -72,7 +64,7 @@ export async function runCall<C, T>(balancer: CallRunner<C>, use: Use<C, T>, opt
 }
 
 function start<C, T>(
-  balancer: CallRunner<C>,
+  balancer: AttemptSource<C>,
   use: Use<C, T>,
   options: RunOptions,
   limit: CallDeadline<C> | undefined,
@@ -130,7 +122,7 @@ class RunningCall<C, T> implements AttemptedCall<C> {
       resolve(result);
     } catch (error) {
       const isOver = this.signal?.aborted === true;
-      if (isOver) this.#attempts.stop();
+      if (isOver) this.#attempts.stop(undefined, error);
       lease.end(isOver ? (limit?.outcomeOf(lease) ?? outcomes.cancelled) : outcomeOf(error, options.classify));
       const { answered } = lease;
       // `use` may have ended it before, and knows best.

@@ -1,11 +1,12 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
-import { observes, reportAttempt } from '../kit/index.js';
+import { type AttemptReason, type AttemptTrace, type CallTrace, observes, reportAttempt } from '../kit/index.js';
 import type { Leaf } from './leaf.js';
 import type { LimitPlace } from './limit-place.js';
 import { loadReportOf } from './load-report.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
+import { endTrace } from './traced-call.js';
 
 /**
  * What the calls of one method have shown so far. A channel does not know whether a method streams, but it matters: a quiet
@@ -35,6 +36,10 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   messages = 0;
   /** While it waits for the limit on running calls, and until it is placed. */
   place: LimitPlace | undefined;
+  /** Undefined unless somebody traces calls. */
+  trace: CallTrace | undefined;
+  /** Whether its attempts may run side by side. */
+  isHedged = false;
 
   constructor(history: MethodHistory, clock: Clock) {
     this.history = history;
@@ -79,13 +84,14 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 
   /** The call is over. */
-  receiveTrailers<T extends { readonly code: statusCode }>(status: T): T {
+  receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
     if (status.code === statusCode.OK) {
       if (this.messages === 1) this.history.single = true;
       else this.history.streaming = true;
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
     this.place?.leave();
+    if (this.trace !== undefined) endTrace(this.trace, status);
     return status;
   }
 
@@ -124,6 +130,7 @@ export class Attempt implements experimental.PickResult {
   #followed = false;
   #error: object | undefined;
   #reported = false;
+  #trace: AttemptTrace | undefined;
 
   constructor(call: BalancedCall, lease: Lease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
     this.#call = call;
@@ -135,6 +142,14 @@ export class Attempt implements experimental.PickResult {
     this.previous = call.last;
     call.last = this;
     lease.handle.callStarted(leaf);
+  }
+
+  /** Says to those who trace `call` that it begins. `metadata` are its own. */
+  trace(call: CallTrace, metadata: Metadata): void {
+    const setHeader = (name: string, value: string): void => metadata.set(name, value);
+    call.attempt(this.lease, { attempt: this.#number, reason: this.#reason, setHeader }, (trace) => {
+      this.#trace = trace;
+    });
   }
 
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
@@ -172,6 +187,7 @@ export class Attempt implements experimental.PickResult {
       code === statusCode.OK && report === undefined
         ? outcomes.success
         : outcomeOf({ code, details, metadata, quiet, endpoint: this.lease.endpoint }, report);
+    if (this.#trace !== undefined) this.#trace.status = statusCode[code];
     // Not an Error: its stack would be grpc-js's, and an outage causes thousands a second.
     if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
     else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
@@ -189,7 +205,14 @@ export class Attempt implements experimental.PickResult {
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
     lease.end(outcome, latencyMs);
+    this.#trace?.end(outcome, this.#error);
     this.#owner.capacityFreed();
+  }
+
+  get #reason(): AttemptReason {
+    if (this.previous === undefined) return 'first';
+    if (!this.previous.#begun) return 'move';
+    return this.#call.isHedged ? 'hedge' : 'retry';
   }
 
   get #number(): number {

@@ -1,10 +1,11 @@
 import { Channel, ChannelCredentials, type ClientOptions, type Deadline } from '@grpc/grpc-js';
 import { EvenkeelError, type Priority } from '../../index.js';
-import { dateIn, inheritedPriority, remainingOf } from '../kit/index.js';
+import { dateIn, inheritedPriority, isTraced, remainingOf } from '../kit/index.js';
 import { type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
 import { registeredName } from './register.js';
 import { HiddenOptions } from './resolver.js';
 import { checkService } from './target.js';
+import { type TracedChannel, tracedChannel, traceFromStart } from './traced-call.js';
 
 /**
  * The target string of a Service, for the address of any client or channel of grpc-js.
@@ -47,9 +48,12 @@ export function channelOptions(options: GrpcOptions = {}): ClientOptions {
 class BalancedChannel extends Channel {
   readonly #hidden: HiddenOptions;
 
+  readonly #traced: TracedChannel;
+
   constructor(address: string, credentials: ChannelCredentials, options: ClientOptions, hidden: HiddenOptions) {
     super(address, credentials, options);
     this.#hidden = hidden;
+    this.#traced = tracedChannel(address.slice(address.indexOf(':') + 1), hidden.options);
     hidden.channel = this;
   }
 
@@ -66,6 +70,7 @@ class BalancedChannel extends Channel {
     if (priority !== undefined && propagation.priorityHeader !== undefined) {
       sayPriority(call, propagation.priorityHeader, priority);
     }
+    if (isTraced()) traceFromStart(call, this.#traced, method);
     return call;
   }
 

@@ -65,7 +65,9 @@ export class BalancerPicker implements experimental.Picker {
     if (this.#asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
-    return new Attempt(call, lease, leaf, this.#owner);
+    const attempt = new Attempt(call, lease, leaf, this.#owner);
+    if (call.trace !== undefined) attempt.trace(call.trace, metadata);
+    return attempt;
   }
 
   #pickOptions(call: BalancedCall, metadata: Metadata): PickOptions<PodConnection> | undefined {
@@ -112,9 +114,11 @@ export class BalancerPicker implements experimental.Picker {
       const acquired = (signal: AbortSignal): Promise<Lease<PodConnection>> =>
         this.#balancer.acquire({ ...options, signal, priority: this.#priorityOf(metadata) });
       call.place = new LimitPlace(acquired, () => this.#owner.placed());
+      call.trace?.waits();
       return queued;
     }
     const turnedAway = refusal ?? this.#admission.wait();
+    if (turnedAway === undefined) call.trace?.waits();
     return turnedAway === undefined ? queued : this.#refused(turnedAway, metadata);
   }
 

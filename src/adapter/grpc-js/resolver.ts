@@ -5,6 +5,7 @@ import { isGrpcOption, type ResolvedGrpcOptions, resolveGrpcOptions } from './op
 import { type PolicyParts, partsKey } from './policy.js';
 import { CallConfigs, mergeServiceConfig, type ServiceConfig } from './service-config.js';
 import { authorityOf } from './target.js';
+import { tracedChannel } from './traced-call.js';
 
 /** What `channelOptions` adds to the options of grpc-js. */
 export class HiddenOptions {
@@ -73,12 +74,15 @@ export class EvenkeelResolver implements experimental.Resolver {
   }
 
   #report(): void {
-    const { options } = this.#parts;
+    const { options, presence } = this.#parts;
     this.#listener(
       experimental.statusOrFromValue([]),
       {
         [partsKey]: this.#parts,
-        [experimental.CHANNEL_ARGS_CONFIG_SELECTOR_KEY]: new CallConfigs(this.#serviceConfig, options.clock),
+        [experimental.CHANNEL_ARGS_CONFIG_SELECTOR_KEY]: new CallConfigs(
+          this.#serviceConfig,
+          tracedChannel(presence.service, options),
+        ),
       },
       experimental.statusOrFromValue(this.#serviceConfig),
       '',

@@ -1,6 +1,6 @@
-import { type experimental, status } from '@grpc/grpc-js';
-import type { Clock } from '../../index.js';
+import { type experimental, type Metadata, status } from '@grpc/grpc-js';
 import { BalancedCall, MethodHistory } from './balanced-call.js';
+import { type TracedChannel, traceOfCall } from './traced-call.js';
 
 type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
 type MethodConfig = CallConfig['methodConfig'];
@@ -19,6 +19,7 @@ interface RawServiceConfig extends Omit<Partial<ServiceConfig>, 'methodConfig'> 
 interface Method {
   readonly config: MethodConfig;
   readonly history: MethodHistory;
+  readonly isHedged: boolean;
 }
 
 /** How many methods are remembered. */
@@ -53,21 +54,25 @@ function parseDuration(text: string): { seconds: number; nanos: number } {
  */
 export class CallConfigs implements experimental.ConfigSelector {
   readonly #methods: readonly MethodConfig[];
-  readonly #clock: Clock;
+  readonly #channel: TracedChannel;
   readonly #remembered = new Map<string, Method>();
 
-  constructor(config: ServiceConfig, clock: Clock) {
+  constructor(config: ServiceConfig, channel: TracedChannel) {
     this.#methods = config.methodConfig;
-    this.#clock = clock;
+    this.#channel = channel;
   }
 
-  invoke(path: string): CallConfig {
+  invoke(path: string, metadata?: Metadata): CallConfig {
     let method = this.#remembered.get(path);
     if (method === undefined) {
-      method = { config: this.#find(path), history: new MethodHistory() };
+      const config = this.#find(path);
+      method = { config, history: new MethodHistory(), isHedged: config.hedgingPolicy !== undefined };
       if (this.#remembered.size < MAX_REMEMBERED) this.#remembered.set(path, method);
     }
-    const call = new BalancedCall(method.history, this.#clock);
+    const channel = this.#channel;
+    const call = new BalancedCall(method.history, channel.clock);
+    call.trace = traceOfCall(metadata, channel, path);
+    call.isHedged = method.isHedged;
     return {
       methodConfig: method.config,
       // grpc-js passes it to the picker unchanged, for every attempt of this call.

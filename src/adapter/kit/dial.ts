@@ -8,6 +8,7 @@ import { endpointAddress } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { outcomeOfSystemError } from '../../endpoint/system-errors.js';
 import { asError, EvenkeelError } from '../../errors.js';
+import type { CallFacts } from '../../observe/traces.js';
 import { offAbort, onAbort } from '../../runtime/abort-listeners.js';
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { deadline } from '../../runtime/deadline.js';
@@ -184,6 +185,8 @@ export interface Opening<T> {
 
 interface ConnectParts<T> {
   readonly balancer: Balancer<Site>;
+  /** `host:port` of the Service. */
+  readonly service: string;
   readonly settings: DialSettings;
   readonly opening: Opening<T>;
   readonly key: string | undefined;
@@ -220,6 +223,10 @@ class Connect<T> implements AttemptedCall<Site> {
     this.#reject(error);
   }
 
+  facts(): CallFacts {
+    return { protocol: 'tcp', method: 'connect', service: this.#parts.service };
+  }
+
   send(lease: Lease<Site>): void {
     void this.#dial(lease);
   }
@@ -231,15 +238,16 @@ class Connect<T> implements AttemptedCall<Site> {
     const dial = new Dial(lease, settings, this.signal, report);
     try {
       const connection = await opening.open(dial);
-      attempts.conclude();
+      attempts.conclude(outcomes.success);
       dial.opened(opening.opened(connection, dial));
       this.#resolve(connection);
     } catch (error) {
       dial.stopped();
       if (this.signal?.aborted || opening.isFinal?.(error)) {
-        attempts.stop();
+        const told = this.signal?.aborted ? this.signal.reason : error;
+        attempts.stop(undefined, told);
         attempts.end(outcomes.cancelled, { error });
-        this.fail(this.signal?.aborted ? this.signal.reason : error);
+        this.fail(told);
         return;
       }
       const described = dial.describe(error);

@@ -2,9 +2,16 @@
  * For authors of adapters: the parts that evenkeel's adapters share. Unstable: a minor version may change it, and the changelog says so.
  */
 export { type AttemptReport, reportAttempt } from '../../balancer/attempt-report.js';
-export type { AttemptedCall, AttemptSource, AttemptTally, FailedAttempt } from '../../balancer/attempted-call.js';
-export { type AttemptEnd, Attempts } from '../../balancer/attempts.js';
+export type {
+  AttemptEnd,
+  AttemptedCall,
+  AttemptSource,
+  AttemptTally,
+  FailedAttempt,
+} from '../../balancer/attempted-call.js';
+export { Attempts } from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';
+export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../balancer/call-trace.js';
 export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
 export { LatencyQuantile } from '../../balancer/latency-quantile.js';
 export {
@@ -37,6 +44,7 @@ export {
   parseLoadReport,
 } from '../../load/orca.js';
 export { notify, observes } from '../../observe/observer.js';
+export { type AttemptReason, type CallFacts, isTraced } from '../../observe/traces.js';
 export { markLasting } from '../../pool/lasting-error.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
 export {

@@ -10,6 +10,7 @@ import {
   placingOptionNames,
   resolvePlacingOptions,
 } from '../../balancer/placing-options.js';
+import { hostPort } from '../../endpoint/address.js';
 import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type Outcome, outcomes } from '../../endpoint/outcome.js';
 import { inFlight } from '../../load/in-flight.js';
@@ -169,7 +170,9 @@ export class SocketPlacer {
 
   /** Opens a connection of another kind. Rejects as `connect` does. */
   place<T>(opening: Opening<T>, { key, signal }: Pick<PlaceOptions, 'key' | 'signal'> = {}): Promise<T> {
-    return connectThrough({ balancer: this.balancer, settings: this.#settings, opening, key, signal });
+    const { host, port } = this.#service;
+    const service = port === undefined ? host : hostPort(host, port);
+    return connectThrough({ balancer: this.balancer, service, settings: this.#settings, opening, key, signal });
   }
 
   /** For libraries that dial and redial by themselves: dials with a lease of `balancer`. */

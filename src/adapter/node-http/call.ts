@@ -17,7 +17,14 @@ import { deadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import { explainSilentEnd } from '../http/silent-end.js';
-import { type AttemptedCall, Attempts, loadReportHeader, outcomeAtDeadline, type Timed } from '../kit/index.js';
+import {
+  type AttemptedCall,
+  Attempts,
+  type CallFacts,
+  loadReportHeader,
+  outcomeAtDeadline,
+  type Timed,
+} from '../kit/index.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
 import { outcomeOfBroken } from './outcome.js';
 import { PendingRequest } from './pending-request.js';
@@ -118,6 +125,10 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   begin(): void {
     if (!this.#attempts.begin()) this.#attempts.wait();
+  }
+
+  facts(): CallFacts {
+    return { protocol: 'http', method: this.request.method, service: this.#owner.origin };
   }
 
   send(lease: Lease<PodAgent>): void {
@@ -226,6 +237,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
       this.#detached(response, socket);
       return;
     }
+    if (response !== undefined) this.#attempts.answeredWith(response.statusCode as number);
     if (response?.complete) {
       this.#attempts.end(this.#outcomeOf(response), { error });
       return;
@@ -250,8 +262,9 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
   #detached(response: IncomingMessage, socket: Socket): void {
     const attempts = this.#attempts;
-    const lease = attempts.conclude() as Lease<PodAgent>;
     const outcome = this.#outcomeOf(response);
+    attempts.answeredWith(response.statusCode as number);
+    const lease = attempts.conclude(outcome) as Lease<PodAgent>;
     // Its end may be hours away.
     if (outcome.kind === 'success') lease.works();
     const closed = (): void => {

@@ -4,6 +4,7 @@ import {
   type AttemptedCall,
   Attempts,
   asError,
+  type CallFacts,
   checkBoolean,
   checkKeys,
   checkNumber,
@@ -166,6 +167,10 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
 
   // For its attempts.
 
+  facts(): CallFacts {
+    return { protocol: 'rsocket', method: this.#request.type };
+  }
+
   send({ handle }: Lease<PodRSocket>): void {
     const request = this.#request;
     if (!handle.isOpen) {
@@ -271,7 +276,7 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
 
   onError(error: Error): void {
     if (this.#isOver) return;
-    this.#attempts.stop();
+    this.#attempts.stop(undefined, error);
     const stream = this.#running;
     stream?.abandon();
     stream?.sender.onError(error);

@@ -9,6 +9,7 @@ import {
   type AttemptedCall,
   Attempts,
   type AttemptTally,
+  type CallFacts,
   type FailedAttempt,
   loadReportHeader,
   outcomeAtDeadline,
@@ -18,7 +19,7 @@ import type { CallOwner } from './call-owner.js';
 import type { AttemptHandler } from './handler.js';
 import { isRefusedError } from './http2.js';
 import { isUntried, outcomeOfError, podLeftError } from './outcome.js';
-import { sayDeadline } from './own-headers.js';
+import { sayDeadline, setHeader } from './own-headers.js';
 import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
 import { bodyOf, canBeSent, isBodyError, isRepeatable, watchBody } from './request-body.js';
 import { type OwnOptions, refusalOf } from './request-options.js';
@@ -150,8 +151,9 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#sent = true;
   }
 
-  /** The first byte of a response arrived. */
-  responded(): void {
+  /** The first byte of a response arrived, or its head with a status. */
+  responded(status?: number): void {
+    if (status !== undefined) this.#attempts.answeredWith(status);
     if (this.#answered) return;
     this.#answered = true;
     this.lease?.progressed();
@@ -218,10 +220,11 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
   upgraded(status: number, socket: Duplex): void {
     this.#over();
-    const lease = this.#attempts.conclude();
+    const outcome = status >= 500 ? outcomes.status : outcomes.success;
+    this.#attempts.answeredWith(status);
+    const lease = this.#attempts.conclude(outcome);
     if (lease === undefined) return;
     lease.progressed();
-    const outcome = status >= 500 ? outcomes.status : outcomes.success;
     // Its end may be hours away.
     if (outcome === outcomes.success) lease.works();
     const options = this.#options;
@@ -275,6 +278,17 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return canBeSent(this.#options, sent);
   }
 
+  facts(): CallFacts {
+    return factsOf(this.#owner, this.#options);
+  }
+
+  /** Undefined for what is not HTTP for long. */
+  get setHeader(): AttemptedCall<Pool>['setHeader'] {
+    const options = this.#options;
+    if (options.upgrade || options.method === 'CONNECT') return undefined;
+    return (name, value) => setHeader(options as OwnOptions, name.toLowerCase(), value);
+  }
+
   send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
     const { retries } = lease;
@@ -304,8 +318,8 @@ export class Call implements AttemptedCall<Pool>, Timed {
     if (this.done) return;
     this.done = true;
     this.#deadline?.cancel();
-    this.#attempts.stop();
     const told = this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error);
+    this.#attempts.stop(undefined, told);
     this.#tellUnsent?.(told as Error);
     this.#deliver(told as Error);
   }
@@ -340,4 +354,9 @@ export class Call implements AttemptedCall<Pool>, Timed {
       this.#owner.handlerThrew(thrown);
     }
   }
+}
+
+/** What traces say of a request. */
+export function factsOf({ origin: service }: CallOwner, { method }: Dispatcher.DispatchOptions): CallFacts {
+  return { protocol: 'http', method, service };
 }

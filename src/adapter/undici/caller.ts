@@ -25,8 +25,8 @@ export interface CallersRequest {
   abort(reason?: Error): void;
   /** An attempt begins. If this throws, the attempt fails with the error. */
   began?(): void;
-  /** The first byte of a response arrived. */
-  responded?(): void;
+  /** The first byte of a response arrived, or its head with a status. */
+  responded?(status?: number): void;
   /**
    * The head of the response may say something other than a plain success. True: the request goes to another pod when this response
    * is over, which nobody wants.
@@ -113,7 +113,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
 
   onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
     const request = this.#request;
-    request.responded?.();
+    request.responded?.(status);
     withRawHeaders(controller, headers);
     if (status >= 500 || status === 429 || headers[loadReportHeader] !== undefined) {
       this.#isDiscarding = request.judged?.(status, (name) => headers[name]) === true;

@@ -123,7 +123,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
 
   onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
     const call = this.#call;
-    call.responded();
+    call.responded(status);
     if (status >= 500 || status === 429 || rawHeader(headers, loadReportHeader) !== undefined) {
       this.#isDiscarding = call.judged(status, (name) => rawHeader(headers, name));
       if (this.#isDiscarding) return true;

@@ -112,7 +112,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
 
   onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
     const call = this.#call;
-    call.responded();
+    call.responded(status);
     withRawHeaders(controller, headers);
     const { caller } = this.#of;
     if (status >= 200) {

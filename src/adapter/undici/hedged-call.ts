@@ -2,7 +2,16 @@ import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, outcomes, type Priority } from '../../index.js';
 import { deadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
-import { LatencyQuantile, type SharedTimer, type SharedTimers, type Timed, TriedEndpoints } from '../kit/index.js';
+import {
+  type CallTrace,
+  LatencyQuantile,
+  type SharedTimer,
+  type SharedTimers,
+  type Timed,
+  TriedEndpoints,
+  traceOf,
+} from '../kit/index.js';
+import { factsOf } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import { Caller, type CallersRequest } from './caller.js';
 import type { HandlerV2 } from './handler.js';
@@ -42,6 +51,8 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   readonly tried: TriedEndpoints<Pool> = new TriedEndpoints();
   made = 0;
   moves = 0;
+  /** Undefined unless somebody traces calls. */
+  trace: CallTrace | undefined = undefined;
   /** The attempts that may still answer. */
   #attempts: readonly HedgedAttempt[] = [];
   /** The attempt whose response the caller gets. */
@@ -72,9 +83,11 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
       this.#finish(error as Error);
     }
     if (this.done) return true;
-    this.owner.balancer.retries.started();
+    const { balancer } = this.owner;
+    balancer.retries.started();
     this.#awaitHedge();
-    return this.#attempt(false);
+    this.trace = traceOf(balancer, { facts: () => factsOf(this.owner, this.options) });
+    return this.trace === undefined ? this.#attempt(false) : this.trace.start(() => this.#attempt(false));
   }
 
   /** Gives up. Calls after the first, or after the end, do nothing. */
@@ -127,6 +140,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
 
   ended(): void {
     this.done = true;
+    this.trace?.end(undefined, undefined);
     this.deadline?.cancel();
   }
 
@@ -227,6 +241,7 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   #finish(error: Error): void {
     if (this.done) return;
     this.done = true;
+    this.trace?.end(undefined, error);
     this.deadline?.cancel();
     this.#hedgeTimer?.cancel();
     this.#deliver(error);

@@ -37,8 +37,8 @@ function headerOf(own: OwnOptions, wanted: string): unknown {
   return Buffer.isBuffer(found) ? found.toString('latin1') : found;
 }
 
-/** Headers of a form that undici refuses are left as they are. */
-function setHeader(own: OwnOptions, wanted: string, value: string): void {
+/** Sets a header, by its name in lower case. Headers of a form that undici refuses are left as they are. */
+export function setHeader(own: OwnOptions, wanted: string, value: string): void {
   const headers: unknown = own.headers;
   if (headers === undefined || headers === null) own.headers = { [wanted]: value };
   else if (Array.isArray(headers)) {

@@ -1,6 +1,7 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { Pool, PoolConnection } from 'mysql2';
 import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Timer } from '../../../index.js';
-import { type AttemptedCall, Attempts } from '../../kit/index.js';
+import { type AttemptedCall, Attempts, type CallFacts } from '../../kit/index.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
 import type { Answer } from '../server/mysql2-objects.js';
 import type { Session } from '../server/session.js';
@@ -34,6 +35,8 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   readonly #route: Route;
   readonly #task: Task;
   readonly #attempts: Attempts<Pool>;
+  /** The caller's: who traces mysql2's statements finds their parent there. A session comes in any other. */
+  readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
   /** For the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
   #statementTimer: Timer | undefined;
@@ -63,6 +66,11 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     if (!this.#attempts.begin()) this.#attempts.wait();
   }
 
+  facts(): CallFacts {
+    const task = this.#task;
+    return { protocol: 'mysql', method: task.kind === 'statement' ? task.statement.method : 'getConnection' };
+  }
+
   send(lease: Lease<Pool>): void {
     const service = this.#route.serviceOf(lease);
     this.#acquireTimeout?.picked();
@@ -90,8 +98,10 @@ export class Call implements AttemptedCall<Pool>, Borrower {
       return;
     }
     this.#acquireTimeout?.answered(true);
-    if (this.#task.kind === 'checkout') this.#handOut(session, this.#task);
-    else this.#run(session, this.#task);
+    const task = this.#task;
+    if (task.kind === 'checkout') this.#handOut(session, task);
+    else if (this.#attempts.isTraced) this.#attempts.resume(() => this.#run(session, task));
+    else this.#context.runInAsyncScope(this.#run, this, session, task);
   }
 
   notLent(error: EvenkeelError, why: NotLent): void {
@@ -113,14 +123,14 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   fail(error: unknown): void {
     if (this.#isDone) return;
     this.#finish();
-    this.#attempts.stop();
+    this.#attempts.stop(undefined, error);
     this.#task.done(error as Error);
   }
 
   /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
   #handOut(session: Session, { done }: CheckoutTask): void {
     this.#finish();
-    const lease = this.#attempts.conclude() as Lease<Pool>;
+    const lease = this.#attempts.conclude(outcomes.success) as Lease<Pool>;
     session.checkOut((outcome) => {
       // How long a caller keeps a connection says nothing about the server.
       lease.end(outcome, null);

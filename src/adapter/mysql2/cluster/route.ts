@@ -31,6 +31,8 @@ export function routeTo(service: Service): Route {
   const { balancer } = service;
   return {
     first: service,
+    name: balancer.name,
+    clock: service.clock,
     get retries() {
       return balancer.retries;
     },
@@ -73,6 +75,8 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): R
   };
   return {
     first,
+    name: services.map(({ balancer }) => balancer.name).join(','),
+    clock: first.clock,
     retries: undefined,
     pick,
     acquire: async (options) => pick(options) ?? acquireAny(services, options),

@@ -30,6 +30,8 @@ describe('a service config of the user', () => {
   });
 });
 
+const channel = { name: 'orders.shop:50051', service: 'orders.shop:50051', clock: new FakeClock() };
+
 describe('the configuration of a method', () => {
   const timeout = (seconds: number) => ({ timeout: { seconds, nanos: 0 } });
   const configs = new CallConfigs(
@@ -40,7 +42,7 @@ describe('the configuration of a method', () => {
         { name: [{ service: 'shop.Other' }, { service: 'shop.Orders', method: 'Get' }], ...timeout(3) },
       ],
     }),
-    new FakeClock(),
+    channel,
   );
   const secondsOf = (path: string) => configs.invoke(path).methodConfig.timeout?.seconds;
 
@@ -52,7 +54,7 @@ describe('the configuration of a method', () => {
   });
 
   it('is empty where nothing fits', () => {
-    expect(new CallConfigs(merge(), new FakeClock()).invoke('/a/b').methodConfig).toEqual({ name: [] });
+    expect(new CallConfigs(merge(), channel).invoke('/a/b').methodConfig).toEqual({ name: [] });
   });
 
   it('comes with one object per call, which every attempt shows to the picker', () => {

@@ -1,0 +1,73 @@
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { AttemptReason, TracedAttempt } from '../observe/traces.js';
+import type { AttemptTrace, CallTrace } from './call-trace.js';
+import type { Lease } from './lease.js';
+
+/** The traces of the attempts that one `Attempts` makes: of a whole call, or of one of those that run side by side. */
+export class AttemptTraces {
+  /** Whether the next attempt follows one of which nothing was sent. */
+  isMoving = false;
+  readonly #trace: CallTrace;
+  /** Whether the call ends with these attempts. */
+  readonly #isWhole: boolean;
+  readonly #isHedge: boolean;
+  #attempt: AttemptTrace | undefined;
+  /** What the caller was told when it gave up. */
+  #givenUp: unknown;
+
+  constructor(trace: CallTrace, isWhole: boolean, isHedge: boolean) {
+    this.#trace = trace;
+    this.#isWhole = isWhole;
+    this.#isHedge = isHedge;
+  }
+
+  waits(): void {
+    this.#trace.waits();
+  }
+
+  /** An attempt begins: `send` sends it, in its context. */
+  send<C>(lease: Lease<C>, attempt: number, setHeader: TracedAttempt['setHeader'], send: () => void): void {
+    const reason = this.#reason(attempt);
+    this.isMoving = false;
+    this.#trace.attempt(lease, { attempt, reason, setHeader }, (trace) => {
+      this.#attempt = trace;
+      send();
+    });
+  }
+
+  /** The attempt under way continues, perhaps in another async context than its own. */
+  resume<T>(work: () => T): T {
+    return this.#attempt === undefined ? work() : this.#attempt.run(work);
+  }
+
+  answeredWith(status: number): void {
+    if (this.#attempt !== undefined) this.#attempt.status = status;
+  }
+
+  /** The attempt under way has ended. @param isLast And the call with it. */
+  ended(outcome: Outcome, error: unknown, isLast: boolean): void {
+    this.#attempt?.end(outcome, error);
+    if (isLast) this.#end(outcome, error);
+  }
+
+  /** The caller gives up. @param isRunning An attempt, or waiting, is yet to end. */
+  stopped(error: unknown, isRunning: boolean): void {
+    this.#givenUp ??= error;
+    if (!isRunning) this.#end(outcomes.cancelled, error);
+  }
+
+  /** The call got no endpoint. */
+  refused(error: unknown, isCancelled: boolean): void {
+    this.#end(isCancelled ? outcomes.cancelled : outcomes.notStarted, error);
+  }
+
+  #end(outcome: Outcome, error: unknown): void {
+    if (this.#isWhole) this.#trace.end(outcome, this.#givenUp ?? error);
+  }
+
+  #reason(attempt: number): AttemptReason {
+    if (attempt === 1) return 'first';
+    if (this.isMoving) return 'move';
+    return this.#isHedge && this.#attempt === undefined ? 'hedge' : 'retry';
+  }
+}

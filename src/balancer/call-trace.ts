@@ -1,0 +1,166 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import { TraceScope } from '../observe/trace-scope.js';
+import {
+  type AttemptReason,
+  attemptChannels,
+  type CallFacts,
+  callChannels,
+  isTraced,
+  type TracedAttempt,
+  type TracedCall,
+} from '../observe/traces.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Lease } from './lease.js';
+
+/** Where traced calls go. */
+export interface TracedSource {
+  /** Of the resolver. */
+  readonly name: string;
+  readonly clock: Clock;
+}
+
+/** How an attempt is traced. */
+export interface AttemptTraceParts {
+  readonly attempt: number;
+  readonly reason: AttemptReason;
+  /** How headers are added to it. @defaultValue not possible */
+  readonly setHeader?: TracedAttempt['setHeader'];
+}
+
+const unknownFacts: CallFacts = Object.freeze({ protocol: 'custom' });
+
+/** The trace of a call that begins; undefined while nobody subscribes. */
+export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): CallTrace | undefined {
+  return isTraced() ? new CallTrace(source, call.facts?.() ?? unknownFacts) : undefined;
+}
+
+/**
+ * A call on the tracing channels, over all its attempts. It is also the message that subscribers get. Exists only for calls that began
+ * while somebody subscribed.
+ */
+export class CallTrace implements TracedCall {
+  readonly target: string;
+  readonly protocol: string;
+  readonly method: string | undefined;
+  readonly service: string | undefined;
+  attempts = 0;
+  waitedMs = 0;
+  outcome: Outcome | undefined;
+  error: unknown;
+  status: number | string | undefined;
+  readonly #clock: Clock;
+  readonly #scope: TraceScope = new TraceScope(callChannels, this);
+  #waitsSinceMs: number | undefined;
+  /** How long it waited since the last attempt. */
+  #restedMs = 0;
+  #last: AttemptTrace | undefined;
+
+  constructor({ name, clock }: TracedSource, { protocol, method, service }: CallFacts) {
+    this.target = name;
+    this.protocol = protocol;
+    this.method = method;
+    this.service = service;
+    this.#clock = clock;
+  }
+
+  around(wrap: (run: () => void) => void): void {
+    this.#scope.around(wrap);
+  }
+
+  start<T>(work: () => T): T {
+    return this.#scope.start(work);
+  }
+
+  /** Runs `work` in the context of its start. */
+  run<T>(work: () => T): T {
+    return this.#scope.run(work);
+  }
+
+  /** It waits for an endpoint from now on. Calls while it does change nothing. */
+  waits(): void {
+    this.#waitsSinceMs ??= this.#clock.now();
+  }
+
+  /** It waits no longer. */
+  waited(): void {
+    if (this.#waitsSinceMs === undefined) return;
+    this.#restedMs += this.#clock.now() - this.#waitsSinceMs;
+    this.#waitsSinceMs = undefined;
+  }
+
+  /** An attempt begins: `send` sends it. */
+  attempt<C>(lease: Lease<C>, parts: AttemptTraceParts, send: (attempt: AttemptTrace) => void): void {
+    this.waited();
+    const waitedMs = this.#restedMs;
+    this.#restedMs = 0;
+    this.waitedMs += waitedMs;
+    this.attempts = Math.max(this.attempts, parts.attempt);
+    const attempt = new AttemptTrace(this, lease.endpoint, parts, waitedMs);
+    this.run(() => attempt.start(() => send(attempt)));
+  }
+
+  /** An attempt has ended. */
+  ended(attempt: AttemptTrace): void {
+    this.#last = attempt;
+  }
+
+  /**
+   * The call is over. Calls after the first do nothing.
+   * @param outcome By default that of the attempt that ended last, or not started if there was none; `status` likewise.
+   */
+  end(outcome: Outcome | undefined, error: unknown, status?: string): void {
+    if (this.#scope.isOver) return;
+    this.waited();
+    this.waitedMs += this.#restedMs;
+    this.outcome = outcome ?? this.#last?.outcome ?? outcomes.notStarted;
+    this.error = error;
+    this.status = status ?? this.#last?.status;
+    this.#scope.end(error);
+  }
+}
+
+/** One attempt of a traced call, and the message about it. */
+export class AttemptTrace implements TracedAttempt {
+  readonly call: CallTrace;
+  readonly endpoint: Endpoint;
+  readonly attempt: number;
+  readonly reason: AttemptReason;
+  readonly waitedMs: number;
+  outcome: Outcome | undefined;
+  error: unknown;
+  status: number | string | undefined;
+  readonly setHeader: TracedAttempt['setHeader'];
+  readonly #scope: TraceScope = new TraceScope(attemptChannels, this);
+
+  constructor(call: CallTrace, endpoint: Endpoint, parts: AttemptTraceParts, waitedMs: number) {
+    this.call = call;
+    this.endpoint = endpoint;
+    this.attempt = parts.attempt;
+    this.reason = parts.reason;
+    this.setHeader = parts.setHeader;
+    this.waitedMs = waitedMs;
+  }
+
+  around(wrap: (run: () => void) => void): void {
+    this.#scope.around(wrap);
+  }
+
+  start(send: () => void): void {
+    this.#scope.start(send);
+  }
+
+  /** Runs `work` in the context of its start. */
+  run<T>(work: () => T): T {
+    return this.#scope.run(work);
+  }
+
+  /** Calls after the first do nothing. */
+  end(outcome: Outcome, error: unknown): void {
+    if (this.#scope.isOver) return;
+    this.outcome = outcome;
+    this.error = error;
+    this.call.ended(this);
+    this.#scope.end(error);
+  }
+}

@@ -1,0 +1,107 @@
+import { type Channel, channel } from 'node:diagnostics_channel';
+import type { Endpoint } from '../endpoint/endpoint.js';
+import type { Outcome } from '../endpoint/outcome.js';
+
+/** Why an attempt was made: `move` follows one of which nothing was sent; `hedge` runs beside a slow one. */
+export type AttemptReason = 'first' | 'retry' | 'move' | 'hedge';
+
+/** What a traced call is. */
+export interface CallFacts {
+  /** `http`, `grpc`, `mysql`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
+  readonly protocol: string;
+  /** The method or operation: `GET`, `/shop.Orders/Get`, `query`. @defaultValue none */
+  readonly method?: string | undefined;
+  /** The Service as its caller names it: an origin, or `host:port`. @defaultValue unknown */
+  readonly service?: string | undefined;
+}
+
+/** The message of the tracing channel `evenkeel:call`: one object per call, filled in as the call proceeds. */
+export interface TracedCall extends CallFacts {
+  /** The name of the resolver: as a rule the target. */
+  readonly target: string;
+  /** Attempts made so far. */
+  readonly attempts: number;
+  /** How long it has waited for an endpoint, in ms, over all its attempts. */
+  readonly waitedMs: number;
+  /** How it ended; undefined while it runs. */
+  readonly outcome: Outcome | undefined;
+  /** What its caller got instead of a result. */
+  readonly error: unknown;
+  /** Of the response its caller got: an HTTP status, or the name of a gRPC status. Undefined if there is none. */
+  readonly status: number | string | undefined;
+  /**
+   * For subscribers of `start` whose context is kept by something other than an AsyncLocalStorage: the rest of the call runs inside
+   * `wrap`, which must call what it is given, at once.
+   */
+  around(wrap: (run: () => void) => void): void;
+}
+
+/** The message of the tracing channel `evenkeel:attempt`: one object per attempt. */
+export interface TracedAttempt {
+  readonly call: TracedCall;
+  /** Where it goes: address and port, the pod's name and zone where they are known. */
+  readonly endpoint: Endpoint;
+  /** From 1. */
+  readonly attempt: number;
+  readonly reason: AttemptReason;
+  /** How long the call waited for this endpoint, in ms; 0 if it had not to. */
+  readonly waitedMs: number;
+  /** How it ended; undefined while it runs. */
+  readonly outcome: Outcome | undefined;
+  readonly error: unknown;
+  /** An HTTP status, or the name of a gRPC status; undefined without a response. */
+  readonly status: number | string | undefined;
+  /** Adds a header, or gRPC metadata, to this attempt, from within `start`. Undefined where that is not possible. */
+  readonly setHeader: ((name: string, value: string) => void) | undefined;
+  /** As `TracedCall.around`. */
+  around(wrap: (run: () => void) => void): void;
+}
+
+/** The five channels behind a `TracingChannel` of `node:diagnostics_channel`. */
+export interface TraceChannels {
+  readonly start: Channel;
+  readonly end: Channel;
+  readonly asyncStart: Channel;
+  readonly asyncEnd: Channel;
+  readonly error: Channel;
+}
+
+/** Those of `tracingChannel(name)`. */
+const channelsOf = (name: string): TraceChannels => ({
+  start: channel(`tracing:${name}:start`),
+  end: channel(`tracing:${name}:end`),
+  asyncStart: channel(`tracing:${name}:asyncStart`),
+  asyncEnd: channel(`tracing:${name}:asyncEnd`),
+  error: channel(`tracing:${name}:error`),
+});
+
+/** From when a call begins until its caller is told how it ended. */
+export const callChannels: TraceChannels = channelsOf('evenkeel:call');
+/** From when an attempt has an endpoint until its end. */
+export const attemptChannels: TraceChannels = channelsOf('evenkeel:attempt');
+
+const { start, end, asyncStart, asyncEnd, error } = callChannels;
+const { start: sent, end: began, asyncStart: ending, asyncEnd: ended, error: failed } = attemptChannels;
+
+/**
+ * Whoever makes spans of undici's requests takes the parent from the async context: a retry or a hedge begins in that of a socket or a
+ * timer, and only a traced call brings it back.
+ */
+const undiciRequests = channel('undici:request:create');
+
+/** Whether calls are traced. On the path of every call. Not `TracingChannel.hasSubscribers`, which not every runtime has. */
+export function isTraced(): boolean {
+  return (
+    undiciRequests.hasSubscribers ||
+    start.hasSubscribers ||
+    sent.hasSubscribers ||
+    asyncEnd.hasSubscribers ||
+    ended.hasSubscribers ||
+    error.hasSubscribers ||
+    failed.hasSubscribers ||
+    asyncStart.hasSubscribers ||
+    ending.hasSubscribers ||
+    end.hasSubscribers ||
+    began.hasSubscribers
+  );
+}

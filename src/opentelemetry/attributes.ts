@@ -1,0 +1,103 @@
+import { type Attributes, type Span, SpanStatusCode } from '@opentelemetry/api';
+import type { Outcome } from '../endpoint/outcome.js';
+import type { TracedAttempt, TracedCall } from '../observe/traces.js';
+
+/** What the name of a Service says. */
+interface ServerName {
+  readonly 'server.address'?: string;
+  readonly 'server.port'?: number;
+}
+
+/** How many names are remembered. */
+const MAX_REMEMBERED = 1_000;
+const remembered = new Map<string, ServerName>();
+
+/** A name with or without a scheme before it and a port behind it. */
+const NAME = /^(?:[a-z][a-z0-9+.-]*:\/\/)?(\[[^\]]+\]|[^\s:/,[\]]+)(?::(\d+))?$/i;
+
+/** The Service, as a client names its server: an origin, or `host:port`. */
+function serverOf(service: string): ServerName {
+  let server = remembered.get(service);
+  if (server === undefined) {
+    const [, host, port] = NAME.exec(service) ?? [];
+    server = {
+      ...(host !== undefined && { 'server.address': host.replace(/^\[(.*)\]$/, '$1') }),
+      ...(port !== undefined && { 'server.port': Number(port) }),
+    };
+    if (remembered.size < MAX_REMEMBERED) remembered.set(service, server);
+  }
+  return server;
+}
+
+/** Of a call that begins. */
+export function atCall({ target, protocol, method, service = target }: TracedCall): Attributes {
+  return {
+    'evenkeel.target': target,
+    'evenkeel.protocol': protocol,
+    ...(method !== undefined && { 'evenkeel.method': method }),
+    ...serverOf(service),
+  };
+}
+
+/** Of an attempt that begins. */
+export function atAttempt({ call, endpoint, attempt, reason, waitedMs }: TracedAttempt): Attributes {
+  const { address, port, name, uid, zone, nodeName } = endpoint;
+  return {
+    'evenkeel.target': call.target,
+    ...serverOf(call.service ?? call.target),
+    'network.peer.address': address,
+    'network.peer.port': port,
+    ...(name !== undefined && { 'k8s.pod.name': name }),
+    ...(uid !== undefined && { 'k8s.pod.uid': uid }),
+    ...(nodeName !== undefined && { 'k8s.node.name': nodeName }),
+    ...(zone !== undefined && { 'evenkeel.zone': zone }),
+    'evenkeel.attempt': attempt,
+    'evenkeel.reason': reason,
+    'evenkeel.wait.duration': waitedMs / 1000,
+  };
+}
+
+/** The status of a response, by protocol. */
+const statusNames: Readonly<Record<string, string>> = {
+  http: 'http.response.status_code',
+  grpc: 'rpc.response.status_code',
+};
+
+/** Writes down how it ended. */
+export function finish(
+  span: Span,
+  { outcome, error, status }: TracedCall | TracedAttempt,
+  protocol: string,
+  isError: boolean,
+): void {
+  const statusName = statusNames[protocol];
+  const errorType = error === undefined ? undefined : typeOf(error);
+  const type = errorType ?? (isError ? String(status ?? nameOf(outcome)) : undefined);
+  span.setAttributes({
+    'evenkeel.outcome': nameOf(outcome),
+    ...(status !== undefined && statusName !== undefined && { [statusName]: status }),
+    ...(type !== undefined && { 'error.type': type }),
+  });
+  if (!isError) return;
+  const message = error === undefined ? undefined : messageOf(error);
+  span.setStatus({ code: SpanStatusCode.ERROR, ...(message !== undefined && { message }) });
+}
+
+/** As in our metrics: the cause if there is one, or else the kind. */
+function nameOf(outcome: Outcome | undefined): string {
+  return outcome?.cause ?? outcome?.kind ?? 'unknown';
+}
+
+/** A code if it has one, or else the name of its class. What is no error may say anything, and is not repeated. */
+function typeOf(error: unknown): string {
+  if (typeof error !== 'object' || error === null) return '_OTHER';
+  const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };
+  if (typeof code === 'string' && code !== '') return code;
+  return typeof name === 'string' && name !== '' ? name : '_OTHER';
+}
+
+function messageOf(error: unknown): string | undefined {
+  const { message, details } = error as { readonly message?: unknown; readonly details?: unknown };
+  const text = message ?? details;
+  return typeof text === 'string' && text !== '' ? text : undefined;
+}
