@@ -1,13 +1,13 @@
 // @ts-check
-/** RabbitMQ brokers on this machine, one cluster, and Kubernetes' view of them: an API server for tests. */
+/** RabbitMQ brokers on this machine, one cluster, and an API server for tests in place of Kubernetes. */
 import { createApiServer } from 'evenkeel/testing/servers';
 import { RabbitBrokers, rabbitmqHint, rabbitmqPath } from '../../test/support/rabbitmq/brokers.mjs';
 
-/** What is missing here, and the command that brings it; undefined if nothing is. */
+/** What is missing, and the command that installs it; undefined if nothing is. */
 export const missing =
   rabbitmqPath === undefined ? `This needs RabbitMQ, which is not here.\nTo install it: ${rabbitmqHint}` : undefined;
 
-/** Starts three brokers, and a Service that has them as its pods. */
+/** Starts three brokers, and a Service with them as its pods. */
 export async function startBrokers() {
   const brokers = await RabbitBrokers.start(3);
   const api = await createApiServer();
@@ -18,8 +18,8 @@ export async function startBrokers() {
   return {
     apiUrl: api.url,
     /**
-     * What Kubernetes does to the pod of a broker in a rolling update: its slice says that it terminates, `preStop` waits until its
-     * clients have left, it gets SIGTERM, and comes back.
+     * What Kubernetes does to a broker's pod in a rolling update: its slice says that it terminates, `preStop` waits until its clients
+     * have left, it gets SIGTERM, and comes back.
      * @param {number} index @param {() => Promise<void>} preStop
      */
     async replace(index, preStop) {

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The whole story on one machine: a cluster of three RabbitMQ brokers, an API server for tests in place of Kubernetes, an
- * application that publishes with confirms and one that consumes, and a rolling update of a broker meanwhile.
+ * Everything on one machine: a cluster of three RabbitMQ brokers, an API server for tests in place of Kubernetes, an application that
+ * publishes with confirms and one that consumes, and a rolling update of a broker meanwhile.
  *
  *   node examples/amqp/main.js
  */
@@ -17,11 +17,11 @@ if (missing !== undefined) {
 const cluster = await startBrokers();
 
 const brokers = createBrokers('amqp://rabbit.shop:5672', {
-  // Each connection of a broker that leaves moves at a moment of its own, spread over half a second here.
+  // When a broker leaves, its connections move one by one, here within half a second.
   leaveSpreadMs: 500,
-  // Much faster than anybody would want it outside an example.
+  // Much faster than you would want outside an example.
   rebalance: { ratioPerMinute: 20 },
-  // In a pod this line is left out: evenkeel finds the API server by itself.
+  // Leave this line out in a pod: evenkeel finds the API server by itself.
   resolver: endpointSlices({
     apiServer: cluster.apiUrl,
     namespace: 'shop',

@@ -1,5 +1,5 @@
 // @ts-check
-/** A tiny line protocol: it answers every line with its own name and the line. Runs as a process of its own. */
+/** A tiny line protocol: answers every line with its own name and the line. Runs in its own process. */
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 
@@ -9,7 +9,7 @@ const server = createServer((socket) => {
   socket.on('error', () => socket.destroy());
   const lines = createInterface({ input: socket });
   lines.on('line', (line) => socket.write(`${name} ${line}\n`));
-  // readline emits the errors of its input once more, on itself.
+  // readline re-emits the errors of its input on itself.
   lines.on('error', () => {});
 });
 

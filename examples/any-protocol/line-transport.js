@@ -1,12 +1,12 @@
 // @ts-check
 /**
- * All it takes to balance a protocol that evenkeel has no entry point for: a transport that opens one connection to one endpoint.
- * This one speaks lines: one request line, one answer line, in order.
+ * All you need to balance a protocol without an entry point in evenkeel: a transport that opens one connection to one endpoint. This
+ * one speaks lines: one request line, one response line, in order.
  */
 import { createInterface } from 'node:readline';
 import { openSocket, socketConnection } from 'evenkeel/adapter';
 
-/** What callers get: asks one line, promises the answer. */
+/** What callers get: sends a line and returns a promise of the answer. */
 export class LineClient {
   /** @type {{ resolve: (answer: string) => void, reject: (error: Error) => void }[]} */
   #waiting = [];
@@ -17,7 +17,7 @@ export class LineClient {
     this.#socket = socket;
     const lines = createInterface({ input: socket });
     lines.on('line', (line) => this.#waiting.shift()?.resolve(line));
-    // readline emits the errors of its input once more, on itself: without a listener they would end the process.
+    // readline re-emits the errors of its input on itself; without a listener they would end the process.
     lines.on('error', () => {});
     socket.on('close', () => {
       for (const { reject } of this.#waiting.splice(0)) reject(lost());
@@ -28,7 +28,7 @@ export class LineClient {
   ask(line) {
     return /** @type {Promise<string>} */ (
       new Promise((resolve, reject) => {
-        // Nothing will be heard of a line that is written now.
+        // A line written now would never get an answer.
         if (this.#socket.destroyed) {
           reject(lost());
           return;
@@ -48,7 +48,7 @@ function lost() {
 export const lineTransport = {
   async connect(endpoint, signal) {
     const socket = await openSocket(endpoint, signal);
-    // At most 100 lines may be under way at once on one connection.
+    // At most 100 lines at once on one connection.
     return socketConnection(socket, { handle: new LineClient(socket), capacity: 100 });
   },
 };

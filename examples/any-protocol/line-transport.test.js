@@ -1,5 +1,5 @@
 // @ts-check
-/** The contract of every transport, for this one: `node --test examples/any-protocol`. */
+/** The contract suite of every transport, for this one: `node --test examples/any-protocol`. */
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { describe, it } from 'node:test';
@@ -14,7 +14,7 @@ transportContract(
     open: async () => {
       /** @type {Set<import('node:net').Socket>} */
       const sockets = new Set();
-      /** Sockets whose line has no answer yet. @type {import('node:net').Socket[]} */
+      /** Sockets with an unanswered line. @type {import('node:net').Socket[]} */
       const asked = [];
       const server = createServer({ allowHalfOpen: true }, (socket) => {
         let unanswered = 0;
@@ -40,7 +40,7 @@ transportContract(
         transport: lineTransport,
         endpoint,
         refusing: createEndpoint({ address: '127.0.0.1', port: 1 }),
-        // There is no handshake after the connection that could hang.
+        // This protocol has no handshake that could hang.
         hanging: endpoint,
         open: () => sockets.size,
         end(how) {
@@ -53,7 +53,7 @@ transportContract(
           );
           if (asked.length === 0) await once(server, 'asked');
           const socket = asked.shift();
-          // Half-open as it is, it cannot tell a client that is gone from one that waits for its answer.
+          // A half-open socket cannot tell a client that has gone from one that is waiting for its answer.
           void ended.then((how) => how === 'cut' && socket?.destroy());
           return { ended, finish: () => void socket?.emit('answer') };
         },

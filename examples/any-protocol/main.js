@@ -16,12 +16,12 @@ const balancer = createBalancer({
 });
 await balancer.ready();
 
-/** Asks `count` times and says who answered how often. @param {number} count */
+/** Asks `count` times and counts the answers of each server. @param {number} count */
 async function ask(count) {
   /** @type {Record<string, number>} */
   const answers = {};
   for (let number = 0; number < count; number++) {
-    // Asking twice does no harm, so a line whose connection dies is asked again elsewhere.
+    // Asking twice does no harm, so if a connection dies, another server is asked.
     const answer = await balancer.run((client) => client.ask(`line ${number}`), { idempotent: true });
     const [name = ''] = answer.split(' ');
     answers[name] = (answers[name] ?? 0) + 1;

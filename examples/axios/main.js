@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The whole story on one machine: three pods, an API server for tests in place of Kubernetes, one axios client.
+ * Everything on one machine: three pods, an API server for tests in place of Kubernetes, one axios client.
  *
  *   node examples/axios/main.js
  */
@@ -15,7 +15,7 @@ const service = api.service('shop', 'orders', { ports: [{ name: 'http', port: 80
 /** @type {Map<string, import('node:child_process').ChildProcess>} */
 const processes = new Map();
 
-/** Starts a pod and adds it to the Service when it listens. @param {string} name */
+/** Starts a pod and adds it to the Service once it listens. @param {string} name */
 async function startPod(name) {
   const env = { ...process.env, POD_NAME: name, PORT: '0', GRACE_MS: '300' };
   const child = fork(new URL('pod.js', import.meta.url), { env });
@@ -34,7 +34,7 @@ async function stopPod(name) {
 }
 
 const client = ordersClient('http://orders.shop:8080', {
-  // In a pod this line is left out: evenkeel finds the API server by itself.
+  // Leave this line out in a pod: evenkeel finds the API server by itself.
   resolver: endpointSlices({
     apiServer: api.url,
     namespace: 'shop',
@@ -44,13 +44,13 @@ const client = ordersClient('http://orders.shop:8080', {
   }),
 });
 
-/** Waits until the client is connected to so many pods. @param {number} count */
+/** Waits until the client is connected to this many pods. @param {number} count */
 async function connectedTo(count) {
   const ready = () => client.balancer.snapshot().endpoints.filter(({ state }) => state === 'ready').length;
   while (ready() !== count) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-/** Sends `count` requests, ten at a time, every other one a POST; says who answered how often. @param {number} count */
+/** Sends `count` requests, ten at a time, every other one a POST; counts the answers of each pod. @param {number} count */
 async function ask(count) {
   /** @type {Record<string, number>} */
   const answers = {};

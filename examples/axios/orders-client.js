@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * A client of the orders service, as an application has it: axios, and one line that is evenkeel's.
+ * A client of the orders service, as in an application: axios, plus one line for evenkeel.
  *
- *   node orders-client.js http://orders.shop:8080      asks every 100 ms and prints who answered, until Ctrl+C
+ *   node orders-client.js http://orders.shop:8080      sends a request every 100 ms and prints who answered, until Ctrl+C
  */
 import axios from 'axios';
 import { createAgent } from 'evenkeel/node-http';
@@ -10,7 +10,7 @@ import { createAgent } from 'evenkeel/node-http';
 /** @param {string} service @param {import('evenkeel/node-http').AgentOptions} options */
 export function ordersClient(service, options = {}) {
   const agent = createAgent(service, options);
-  // `proxy: false`: a proxy named in the environment is for the world outside, not for pods.
+  // `proxy: false`: a proxy from the environment is for outside requests, not for pods.
   const client = axios.create({ baseURL: service, httpAgent: agent, proxy: false, timeout: 2_000 });
   return {
     balancer: agent.balancer,

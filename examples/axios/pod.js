@@ -4,8 +4,8 @@
  *
  *   node pod.js            listens on 8080, or on PORT
  *
- * On SIGTERM it goes the way a pod should: it serves on for a moment, until everybody has heard that it leaves, then says
- * `Connection: close` with every answer, and ends when the last connection has.
+ * On SIGTERM it shuts down in order: it serves on for a moment, until every client has noticed that it leaves, then sends
+ * `Connection: close` with every response, and exits when the last connection is closed.
  */
 import { createServer } from 'node:http';
 import { hostname } from 'node:os';

@@ -1,14 +1,14 @@
 // @ts-check
 /**
- * A client of the Orders service, as an application has it.
+ * A client of the Orders service, as in an application.
  *
- *   node client.js orders.shop:50051        asks every 100 ms and prints who answered, until Ctrl+C
+ *   node client.js orders.shop:50051        sends a request every 100 ms and prints who answered, until Ctrl+C
  */
 import { credentials } from '@grpc/grpc-js';
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { Orders } from './orders.js';
 
-/** Repeats what a lost connection or a leaving pod cut off; every attempt goes to another pod. */
+/** Retries calls that a lost connection or a leaving pod cut off; every attempt goes to another pod. */
 const serviceConfig = {
   methodConfig: [
     {

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The whole story on one machine: three servers, an API server for tests in place of Kubernetes, one client.
+ * Everything on one machine: three servers, an API server for tests in place of Kubernetes, one client.
  *
  *   node examples/grpc/main.js
  */
@@ -15,7 +15,7 @@ const service = api.service('shop', 'orders', { ports: [{ name: 'grpc', port: 50
 /** @type {Map<string, import('node:child_process').ChildProcess>} */
 const processes = new Map();
 
-/** Starts a server and adds it to the Service, as a pod that became ready. @param {string} name */
+/** Starts a server and adds it to the Service, like a pod that became ready. @param {string} name */
 async function startPod(name) {
   const env = { ...process.env, POD_NAME: name, PORT: '0', GRACE_MS: '500' };
   const child = fork(new URL('server.js', import.meta.url), { env, stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
@@ -36,7 +36,7 @@ async function stopPod(name) {
 /** @type {import('evenkeel/grpc-js').ChannelBalancer | undefined} */
 let balancer;
 const client = ordersClient('orders.shop:50051', {
-  // In a pod this line is left out: evenkeel finds the API server by itself.
+  // Leave this line out in a pod: evenkeel finds the API server by itself.
   resolver: endpointSlices({
     apiServer: api.url,
     namespace: 'shop',
@@ -49,14 +49,14 @@ const client = ordersClient('orders.shop:50051', {
   },
 });
 
-/** Waits until the client is connected to so many pods. @param {number} count */
+/** Waits until the client is connected to this many pods. @param {number} count */
 async function connectedTo(count) {
   await balancer?.ready();
   const ready = () => balancer?.snapshot().endpoints.filter(({ state }) => state === 'ready').length;
   while (ready() !== count) await new Promise((resolve) => setTimeout(resolve, 10));
 }
 
-/** Asks for `count` orders, ten at a time, and says who answered how often. @param {number} count */
+/** Asks for `count` orders, ten at a time, and counts the answers of each pod. @param {number} count */
 async function ask(count) {
   /** @type {Record<string, number>} */
   const answers = {};

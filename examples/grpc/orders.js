@@ -4,7 +4,7 @@ import { loadPackageDefinition } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 
 /**
- * The Orders service, made from its .proto at run time: `Orders` is the client's class, `Orders.service` what a server needs.
+ * The Orders service, made from its .proto file at run time: `Orders` is the client class, `Orders.service` is for servers.
  * @type {import('@grpc/grpc-js').ServiceClientConstructor}
  */
 export const Orders = /** @type {any} */ (

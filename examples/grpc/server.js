@@ -4,8 +4,8 @@
  *
  *   node server.js            listens on 50051, or on PORT
  *
- * On SIGTERM it goes the way a pod should: it serves on for a moment, until everybody has heard that it leaves, then says
- * GOAWAY, lets running calls finish, and ends.
+ * On SIGTERM it shuts down in order: it serves on for a moment, until every client has noticed that it leaves, then sends GOAWAY, lets
+ * running calls finish, and exits.
  */
 import { hostname } from 'node:os';
 import { Server, ServerCredentials } from '@grpc/grpc-js';

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The example without a cluster: three pods as processes, an API server over TLS that grants exactly what
- * manifests/rbac.yaml grants, and a client that finds its way as it would in a pod, by environment and mounted files.
+ * The example without a cluster: three pods as processes, an API server over TLS with exactly the grants of manifests/rbac.yaml, and a
+ * client configured as in a pod, by environment and mounted files.
  *
  *   node examples/kubernetes/main.js
  */
@@ -69,7 +69,7 @@ async function count(title) {
   console.log(`${title.padEnd(32)}${counts.join('   ')}`);
 }
 
-/** Resolves once the dispatcher knows of so many pods. @param {number} size */
+/** Resolves once the dispatcher knows this many pods. @param {number} size */
 async function knows(size) {
   while (dispatcher.balancer.snapshot().endpoints.filter(({ weight }) => weight > 0).length !== size) {
     await new Promise((resolve) => setTimeout(resolve, 5));

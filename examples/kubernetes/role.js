@@ -1,5 +1,5 @@
 // @ts-check
-/** Reads the rules of the Role in manifests/rbac.yaml, so that what runs here has those rights and no others. */
+/** Reads the rules of the Role in manifests/rbac.yaml, so that this program has those permissions and no others. */
 import { readFileSync } from 'node:fs';
 
 /** @typedef {import('evenkeel/testing/servers').Grant} Grant */

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * A hundred conversations with eight pods that serve a language model and keep what they computed for twelve conversations each.
- * Balanced by load alone, a turn rarely finds its conversation; with `prefixKey()` most do.
+ * A hundred conversations with eight pods that serve a language model and cache twelve conversations each. With balancing by load
+ * alone, a turn rarely finds its conversation cached; with `prefixKey()` most do.
  *
  *   node examples/llm/main.js
  */
@@ -16,7 +16,7 @@ const PER_SECOND = 60;
 const SECONDS = 10;
 
 /**
- * What a pod answers.
+ * A pod's response.
  *
  * @typedef {{ choices: [{ message: { role: string, content: string } }], usage: { prompt_tokens_details: { cached_tokens: number } } }} Completion
  */
@@ -44,13 +44,13 @@ async function play(options) {
       body: JSON.stringify({ model: 'llama', messages }),
     });
     const { choices, usage } = /** @type {Completion} */ (await response.json());
-    // The conversation goes on.
+    // The conversation continues.
     messages.push(choices[0].message, { role: 'user', content: 'And the next one?' });
     if (!isCounted) return;
     times.push(performance.now() - beganMs);
     if (usage.prompt_tokens_details.cached_tokens > 0) hits++;
   };
-  // At random, whatever becomes of them; the first third fills the caches.
+  // At random times, without waiting for answers; the first third fills the caches.
   const total = PER_SECOND * SECONDS;
   const running = [];
   for (let request = 0; request < total; request++) {

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * A stand-in for a server of a language model, such as vLLM: it answers `/v1/chat/completions`, computes one prompt after the other,
- * and keeps what it computed for the latest conversations. There is no model: time passes as if there were one.
+ * A stand-in for a language model server such as vLLM: it answers `/v1/chat/completions`, computes one prompt after another, and
+ * caches its latest conversations. There is no model: it only takes as much time as one.
  */
 import { createServer } from 'node:http';
 import { createPod } from 'evenkeel/server';
@@ -12,7 +12,7 @@ const HIT_MS = 10;
 
 /** Conversations whose beginning is cached, the latest last. @type {Set<string>} */
 const cached = new Set();
-/** The end of the work that is waiting. */
+/** When the waiting work will be done. */
 let free = Promise.resolve();
 
 /** @param {string} conversation */
@@ -25,14 +25,14 @@ async function compute(conversation) {
   return isHit;
 }
 
-// vLLM reports num_requests_waiting to those who ask; this one reports as evenkeel's servers do.
+// vLLM reports num_requests_waiting on request; this pod reports like evenkeel's servers.
 const pod = createPod();
 const server = createServer(
   pod.http(async (request, response) => {
     let body = '';
     for await (const part of request) body += part;
     const { messages } = JSON.parse(body);
-    // Up to the first question: what the turns of a conversation have in common.
+    // Up to the first question: what all turns of a conversation share.
     const turn = free.then(() => compute(JSON.stringify(messages.slice(0, 2))));
     free = turn.then(() => {});
     const isHit = await turn;
@@ -40,7 +40,7 @@ const server = createServer(
     response.end(
       JSON.stringify({
         choices: [{ message: { role: 'assistant', content: 'Well.' } }],
-        // As vLLM says it with --enable-prompt-tokens-details.
+        // In vLLM's format with --enable-prompt-tokens-details.
         usage: { prompt_tokens: 1_000, prompt_tokens_details: { cached_tokens: isHit ? 900 : 0 } },
       }),
     );

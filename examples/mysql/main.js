@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * The whole story on one machine: a MariaDB primary, three replicas, an API server for tests in place of Kubernetes, and an
- * application that reads and writes.
+ * Everything on one machine: a MariaDB primary, three replicas, an API server for tests in place of Kubernetes, and an application
+ * that reads and writes.
  *
  *   node examples/mysql/main.js
  */
@@ -15,7 +15,7 @@ if (missing !== undefined) {
 }
 const servers = await startServers(3);
 
-/** In a pod this is left out, a target such as `mysql-read.shop:3306` is enough. @param {string} service */
+/** Not needed in a pod, where a target such as `mysql-read.shop:3306` is enough. @param {string} service */
 const slicesOf = (service) =>
   endpointSlices({
     apiServer: servers.apiUrl,
@@ -33,10 +33,10 @@ const shop = openShop({
   },
 });
 
-/** Waits until the application is connected to so many replicas. @param {number} count */
+/** Waits until the application is connected to this many replicas. @param {number} count */
 async function connectedTo(count) {
   await shop.cluster.ready();
-  // One that failed calls before it died stands by for a moment after its return.
+  // A replica that failed calls before it died is on standby for a moment after its return.
   const isUsed = ({ state, weight, suspect }) => state === 'ready' && weight > 0 && !suspect;
   const ready = () => replicas().filter(isUsed).length;
   while (ready() !== count) await new Promise((resolve) => setTimeout(resolve, 10));
@@ -44,7 +44,7 @@ async function connectedTo(count) {
 const replicas = () => shop.cluster.balancers.get('replica')?.snapshot().endpoints ?? [];
 
 let failed = 0;
-/** Reads `count` prices, thirty at a time, and says which server answered how often. @param {number} count */
+/** Reads `count` prices, thirty at a time, and counts the answers of each server. @param {number} count */
 async function read(count) {
   /** @type {Record<string, number>} */
   const answers = {};
@@ -76,13 +76,13 @@ console.log('it is back:             ', await read(1_200));
 const [more] = await Promise.all([read(1_800), servers.scaleDown(fourth)]);
 console.log('one taken away meanwhile:', more);
 
-// The primary turns read-only for two seconds, as when another one takes over.
+// The primary turns read-only for two seconds, as when another server takes over.
 await shop.order(7, 3);
 await servers.at(0).setReadOnly(true);
 setTimeout(() => void servers.at(0).setReadOnly(false), 2_000);
 const refusal = await shop.order(7, 2).catch((error) => error);
 console.log(`primary is read-only:    ${refusal?.code ?? 'nobody noticed'}`);
-// It stands by from now on, so the next order waits for it rather than fail.
+// The server is on standby now, so the next order waits instead of failing.
 await shop.order(7, 2);
 const [{ stock }] = await servers.at(0).sql('SELECT stock FROM shop.items WHERE id = 7');
 const [{ booked }] = await servers.at(0).sql('SELECT SUM(amount) AS booked FROM shop.orders');

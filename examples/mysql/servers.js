@@ -1,5 +1,5 @@
 // @ts-check
-/** MariaDB servers on this machine, and Kubernetes' view of them: an API server for tests. */
+/** MariaDB servers on this machine, and an API server for tests in place of Kubernetes. */
 import { createApiServer } from 'evenkeel/testing/servers';
 import { application, MariadbServers, mariadbHint, mariadbPath } from '../../test/support/mariadb/servers.mjs';
 
@@ -7,14 +7,14 @@ export { application };
 
 /** @typedef {import('../../test/support/mariadb/servers.mjs').MariadbServer} MariadbServer */
 
-/** Every server starts with the same tables: copying changes from one to the other is not what this is about. */
+/** Every server starts with the same tables; replication is not part of this example. */
 const tables = [
   'CREATE TABLE IF NOT EXISTS items (id INT PRIMARY KEY, price INT NOT NULL, stock INT NOT NULL)',
   'INSERT IGNORE INTO items SELECT seq, seq * 10, 100 FROM seq_1_to_100',
   'CREATE TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, item INT NOT NULL, amount INT NOT NULL)',
 ];
 
-/** What is missing here, and the command that brings it; undefined if nothing is. */
+/** What is missing, and the command that installs it; undefined if nothing is. */
 export const missing =
   mariadbPath === undefined
     ? `This needs MariaDB's server program, which is not here.\nTo install it: ${mariadbHint}`
@@ -38,13 +38,13 @@ export async function startServers(replicas) {
     apiUrl: api.url,
     /** @param {number} index 0 is the primary */
     at: (index) => servers.at(index),
-    /** A replica more. */
+    /** Adds a replica. */
     async scaleUp() {
       const server = await servers.add();
       appear('replica', server);
       return server;
     },
-    /** What Kubernetes does to a pod it takes away: its slice says so, then it gets SIGTERM. @param {MariadbServer} server */
+    /** What Kubernetes does to a pod it removes: its slice says so, then it gets SIGTERM. @param {MariadbServer} server */
     async scaleDown(server) {
       services.replica.updatePod(server.name, { ready: false, terminating: true });
       await new Promise((resolve) => setTimeout(resolve, 500)); // a preStop hook that sleeps

@@ -1,5 +1,5 @@
 // @ts-check
-/** What an application has: its reads spread over the replicas, each order booked in one transaction on the primary. */
+/** The application: reads are spread over the replicas, each order is booked in one transaction on the primary. */
 import { createPoolCluster } from 'evenkeel/mysql2';
 
 /** @typedef {import('evenkeel/mysql2').PoolClusterOptions} PoolClusterOptions */
@@ -12,7 +12,7 @@ export function openShop(options) {
   return {
     cluster,
 
-    /** Reads the price of an item, and says which server it came from. @param {number} id */
+    /** Reads the price of an item, and which server it came from. @param {number} id */
     async price(id) {
       const sql = 'SELECT price, @@server_id AS server FROM items WHERE id = ?';
       const [[row]] = await /** @type {Promise<any>} */ (replicas.execute(sql, [id]));
@@ -20,8 +20,8 @@ export function openShop(options) {
     },
 
     /**
-     * Books an order and takes it from the stock: both or neither. A connection that was taken stays with us until it is
-     * released, whatever happens to the Service meanwhile.
+     * Books an order and takes it from the stock: both or neither. A checked-out connection stays ours until it is released, whatever
+     * happens to the Service meanwhile.
      * @param {number} item @param {number} amount @param {() => Promise<unknown>} [meanwhile] done in the middle of it
      */
     async order(item, amount, meanwhile = async () => {}) {

@@ -1,12 +1,12 @@
 // @ts-check
-/** Addresses for pods. Linux lets every address of 127.0.0.0/8 be bound, so each pod gets one of its own; elsewhere they share one. */
+/** Addresses for pods. On Linux every address of 127.0.0.0/8 can be bound, so each pod gets its own; on other systems they share one. */
 import { createServer } from 'node:net';
 
 const FIRST = 2;
 const LAST = 254;
 const SHARED = '127.0.0.1';
 
-/** Whether pods can have an address of their own here; headless DNS needs that, as its answers hold no ports. @returns {Promise<boolean>} */
+/** Whether pods can have their own addresses here; headless DNS needs that, because its answers contain no ports. @returns {Promise<boolean>} */
 export const canHaveOwnAddresses = () =>
   new Promise((resolve) => {
     const server = createServer();
@@ -14,7 +14,7 @@ export const canHaveOwnAddresses = () =>
     server.listen(0, `127.0.0.${FIRST}`, () => server.close(() => resolve(true)));
   });
 
-/** Hands out addresses in turn, so that one that was given back rests as long as possible. @param {boolean} own */
+/** Hands out addresses in turn, so that a returned one rests as long as possible. @param {boolean} own */
 export function createAddresses(own) {
   /** @type {Set<string>} */
   const taken = new Set();

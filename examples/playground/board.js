@@ -1,5 +1,5 @@
 // @ts-check
-/** What is known of one client: the last minute for the live views, and sums per segment for the table. */
+/** What is known about one client: the last minute for the live views, and sums per segment for the table. */
 import { NO_FRAME } from './clients/websocket.js';
 import { Histogram } from './histogram.js';
 
@@ -7,7 +7,7 @@ const KEEP_MS = 60_000;
 const RATE_WINDOW_MS = 2_000;
 const LATENCY_WINDOW_MS = 5_000;
 const SPREAD_WINDOW_MS = 10_000;
-// After a change of the ready pods, answers to requests from before it are still coming in.
+// After the set of ready pods changes, answers to earlier requests still come in.
 const SPREAD_DELAY_MS = 300;
 // Fewer answers than this say nothing about a spread.
 const SPREAD_MIN_ANSWERS = 50;
@@ -47,7 +47,7 @@ function addTally(into, tally) {
 /** @param {Iterable<number>} counts */
 const sum = (counts) => [...counts].reduce((total, count) => total + count, 0);
 
-/** How many errors there are in all. @param {Totals} totals */
+/** Total number of errors. @param {Totals} totals */
 export const errorCount = (totals) => sum(totals.errors.values());
 
 /** How many long-lived connections ended without a close frame. @param {Totals} totals */
@@ -77,9 +77,9 @@ export class Board {
   #p99PerSecond = [];
   #secondEndsAt = 0;
   #inFlight = 0;
-  /** Pods the client leaves out because of what it saw of them. @type {readonly string[]} */
+  /** Pods the client avoids because of how they behaved. @type {readonly string[]} */
   setAside = [];
-  /** How late the client itself ever sent. */
+  /** The latest that the client itself ever sent. */
   latestMs = 0;
 
   /** @param {import('./clients/client.js').Report} report @param {number} now */
@@ -100,7 +100,7 @@ export class Board {
     }
   }
 
-  /** Sums of the requests that were due in a segment. @param {number} segment */
+  /** Sums over requests due in a segment. @param {number} segment */
   segment(segment) {
     let totals = this.#segments.get(segment);
     if (totals === undefined) {
@@ -110,7 +110,7 @@ export class Board {
     return totals;
   }
 
-  /** Requests, errors and connections that were cut, since the start. */
+  /** Requests, errors and cut connections since the start. */
   sums() {
     return { requests: this.#all.requests, errors: errorCount(this.#all), cut: cutCount(this.#all) };
   }

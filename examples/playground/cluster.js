@@ -86,8 +86,8 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
       if (message.type === 'listening') resolve(message.ports);
     });
   });
-  // Pods with an address of their own all listen on the same ports, as pods do. They are the Service's, whose address is
-  // another: what is free there is free at all of them, or nearly always.
+  // Pods with their own addresses all listen on the same ports, as in a cluster. These are the Service's ports, on its own address:
+  // a port that is free there is nearly always free on all of them.
   const podPorts = ownAddresses ? servicePorts : Object.fromEntries(workload.ports.map(({ name }) => [name, 0]));
 
   const kubelet = createKubelet({
@@ -99,7 +99,7 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
     onEvent,
   });
 
-  /** A pod's state changed: the Deployment acts, then the endpoints are published, once for all changes of this turn. */
+  /** A pod's state changed: the Deployment acts, then the endpoints are published, once for all changes of a turn. */
   function changed() {
     if (publishing || closed) return;
     publishing = true;
@@ -116,7 +116,7 @@ export async function createCluster({ workload, pods: initialPods, serviceTimeMs
     pods.push(kubelet.start(`${workload.name}-${templateHash}-${randomName(5)}`, revision));
   }
 
-  /** The Deployment controller: as many pods as wished for, all of the newest revision, never fewer ready than wished for. */
+  /** The Deployment controller: as many pods as desired, all of the newest revision, never fewer ready than desired. */
   function reconcile() {
     const active = pods.filter((pod) => pod.phase !== 'terminating');
     const current = active.filter((pod) => pod.revision === revision);

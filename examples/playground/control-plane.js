@@ -2,8 +2,8 @@
 /**
  * The API server, the controller that writes a Service's EndpointSlices from its pods, and the cluster's DNS.
  *
- * Where pods share 127.0.0.1 and differ by port, as pods behind a named `targetPort` may, there is one slice per port
- * number, and no headless Service: the answers of DNS hold addresses alone.
+ * Where pods share 127.0.0.1 and differ by port, like pods behind a named `targetPort`, there is one slice per port number, and no
+ * headless Service, because DNS answers contain only addresses.
  */
 import { createApiServer, createDnsServer } from 'evenkeel/testing/servers';
 

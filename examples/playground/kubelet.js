@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Runs pods as a kubelet does: starts a process for each, probes whether it is ready, restarts one that died,
- * ends one with SIGTERM and, when it will not leave, with SIGKILL.
+ * Runs pods like a kubelet: starts a process for each, probes whether it is ready, restarts one that died, and ends one with SIGTERM
+ * and, if it does not exit, with SIGKILL.
  */
 import { fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
@@ -27,7 +27,7 @@ import { fileURLToPath } from 'node:url';
 
 const PROBE_MS = 150;
 const PROBES_TO_FAIL = 2;
-// A real one waits for a second; on a busy machine a pod that is only slow to answer stays ready.
+// A real one waits for a second; here a pod that is only slow on a busy machine stays ready.
 const PROBE_TIMEOUT_MS = 3_000;
 // A real kubelet notices a dead container within about a second, and restarts it the first time at once.
 const NOTICE_MS = 400;
@@ -89,7 +89,7 @@ export function createKubelet({ addresses, ports, serviceTimeMs, mariadb, onChan
       if (message.type === 'process') {
         mariadb?.note(message.pid, message.what);
         if (message.what === 'ended') pod.serverPid = undefined;
-        // The last words of a process that was killed just when it had started its server.
+        // The last message of a process killed just after it had started its server.
         else if (closed || pod.child !== child) killProcess(message.pid);
         else pod.serverPid = message.pid;
       }

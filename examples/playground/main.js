@@ -101,7 +101,7 @@ async function live(options) {
   });
   if (page && options.open) openBrowser(page.url);
 
-  // Nobody should find traffic still running on a machine a week later.
+  // Nobody should find traffic still running a week later.
   setInterval(() => {
     if (page !== undefined && page.viewers() > 0) lastLook = performance.now();
     if (performance.now() - lastLook < options.minutes * 60_000) return;

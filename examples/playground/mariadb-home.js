@@ -1,5 +1,5 @@
 // @ts-check
-/** A folder for the data of MariaDB servers. It is removed when this process ends, however it does. */
+/** A folder for the data of MariaDB servers, removed when this process ends for whatever reason. */
 import { chmodSync, chownSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { KeptFolder } from '../../test/support/kept-folder.mjs';
@@ -7,7 +7,7 @@ import { bootstrap, dataFolders, unprivileged } from '../../test/support/mariadb
 import { admin } from '../../test/support/mariadb/server.mjs';
 import { access } from './clients/mysql.js';
 
-/** Statements every server runs when it starts, one a line. Each client has a user of its own, by whom its connections are counted. */
+/** Statements every server runs at its start, one per line. Each client has its own user, so that its connections can be counted. */
 const statements = [
   `CREATE USER IF NOT EXISTS '${admin.user}'@'%' IDENTIFIED BY '${admin.password}'`,
   `GRANT ALL ON *.* TO '${admin.user}'@'%'`,

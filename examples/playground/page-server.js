@@ -1,5 +1,5 @@
 // @ts-check
-/** Serves the page and its live data on loopback, and takes what its buttons ask for. */
+/** Serves the page and its live data on loopback, and carries out the actions of its buttons. */
 import { readFile } from 'node:fs/promises';
 import { createServer } from 'node:http';
 import { actions } from './actions.js';
@@ -7,7 +7,7 @@ import { actions } from './actions.js';
 const PUSH_MS = 200;
 const MAX_VIEWERS = 16;
 const MAX_BODY_BYTES = 1_024;
-// A viewer that does not read is let go before it costs memory.
+// A viewer that does not read is disconnected before it costs memory.
 const MAX_UNSENT_BYTES = 1_000_000;
 const DEFAULT_PORT = 8_080;
 
@@ -66,7 +66,7 @@ export async function startPageServer({ port, state, act }) {
   /** @param {string} name @param {Request} request @param {Response} response */
   async function takeAction(name, request, response) {
     if (request.method !== 'POST') return reply(response, 405, 'actions are taken by POST');
-    // Another site's page may send a POST here, but cannot lie about where it comes from.
+    // A page of another site may send a POST here, but cannot fake its origin.
     if (request.headers.origin !== `http://${request.headers.host}`) {
       return reply(response, 403, 'actions are taken from this page alone');
     }
@@ -111,7 +111,7 @@ export async function startPageServer({ port, state, act }) {
   };
 }
 
-/** Names other than ours would be a site that had its own name point here. @param {Request} request */
+/** Another host name means a site that had its own name resolve to this address. @param {Request} request */
 function isOurHost(request) {
   const host = (request.headers.host ?? '').replace(/:\d+$/, '');
   return host === '127.0.0.1' || host === 'localhost';

@@ -1,13 +1,13 @@
 // @ts-check
-/** The clusters and the clients of all protocols. One protocol is shown at a time; the clients of the others rest. */
+/** The clusters and the clients of all protocols. One protocol is shown at a time; the clients of the others are paused. */
 import { createCluster } from './cluster.js';
 import { createMariadbHome } from './mariadb-home.js';
 import { describeState } from './state.js';
 import { startTraffic } from './traffic.js';
 
-// The mean work of a pod on one request. At the default rate five pods are a fifth busy, if the work is spread.
+// A pod's mean work per request. At the default rate five pods are a fifth busy, if the work is spread.
 const SERVICE_TIME_MS = 5;
-// Beyond this share of what the pods can do, chance alone makes queues that say nothing about either client.
+// Above this share of the pods' capacity, chance alone makes queues that say nothing about a client.
 const BUSY_RATIO = 0.7;
 const SEED = 20_190_401;
 const READY_TIMEOUT_MS = 60_000;
@@ -45,7 +45,7 @@ export function createPlayground(options, log, onDeath) {
 
   /** The cluster that runs a workload, once all its pods are ready. @param {import('./workloads.js').Workload} workload */
   async function startCluster(workload) {
-    // What nobody asks for is not served either. The kubelet's probe needs HTTP.
+    // Ports that nobody asks for are not served. The kubelet's probe needs HTTP.
     const ports = workload.ports.filter(
       ({ name }) => name === 'http' || options.protocols.some((protocol) => protocol.name === name),
     );
@@ -129,7 +129,7 @@ export function createPlayground(options, log, onDeath) {
         }
       } catch (error) {
         started.delete(name);
-        // Another try makes another cluster, unless this one runs.
+        // Another attempt makes another cluster, unless this one runs.
         await clusters.get(protocol.workload.name)?.catch(() => clusters.delete(protocol.workload.name));
         shown?.traffic.resume();
         throw error;

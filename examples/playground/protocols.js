@@ -1,5 +1,5 @@
 // @ts-check
-/** What is compared: for each protocol its clients, in the order they are shown. evenkeel is the last, the ordinary one the first. */
+/** What is compared: for each protocol its clients, in display order. The ordinary one is first, evenkeel last. */
 import { database, orders } from './workloads.js';
 
 /**
@@ -55,7 +55,7 @@ export const protocols = [
     title: 'gRPC',
     key: '2',
     requests: 'calls',
-    // One pod alone can just do it: pick_first is slow by that, and not failing all the time.
+    // One pod alone can just handle it, so pick_first is slow but does not fail all the time.
     perSecond: 120,
     workload: orders,
     clients: [

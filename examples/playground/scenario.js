@@ -1,28 +1,28 @@
 // @ts-check
 /**
- * `npm start -- --once`: what happens to a Service on an ordinary day, in a third of a minute.
+ * `npm start -- --once`: an ordinary day of a Service, in twenty seconds.
  *
- * Every phase has two parts. First something happens, until all pods are ready again. Then comes a window in which all
- * pods are ready: the spread is counted there alone. Requests, latency and errors are those of the whole phase.
- * Long-lived connections are counted at its end, which waits for evenkeel's to be even.
+ * Every phase has two parts. First something happens, until all pods are ready again. Then comes a window in which all pods are
+ * ready; only there the spread is counted. Requests, latency and errors are those of the whole phase. Long-lived connections are
+ * counted at its end, which waits until evenkeel's are even.
  */
 import { cutCount, errorCount, maxOverMean } from './board.js';
 import { Histogram } from './histogram.js';
 import { busiestPod, describeState } from './state.js';
 
 const WINDOW_MS = 2_000;
-// At a tenth of the rate the windows hold fewer requests rather than last for ever; the verdict minds how many.
+// At a tenth of the rate the windows hold fewer requests instead of lasting forever; the verdict takes that into account.
 const MAX_STRETCH = 4;
 const SETTLE_TIMEOUT_MS = 30_000;
 const LAST_ANSWERS_TIMEOUT_MS = 5_000;
 const POLL_MS = 20;
 const CALM_MS = 150;
 const NEWS_TIMEOUT_MS = 30_000;
-// The clients hear of the last ready pod a moment after the cluster knows it.
+// Clients learn about the last ready pod a moment after the cluster knows it.
 const NEWS_MS = 250;
-// evenkeel looks every five seconds or so whether long-lived connections are even.
+// evenkeel checks every five seconds or so whether long-lived connections are even.
 const EVEN_TIMEOUT_MS = 12_000;
-// What the verdict lets pass. Connections are few, so one more on a pod is much.
+// What the verdict tolerates. Connections are few, so one more on a pod matters.
 const EVEN_RATIO = 1.2;
 
 /** @typedef {import('./cluster.js').Cluster} Cluster */
@@ -85,7 +85,7 @@ async function playOne(cluster, traffics, perSecondOf, progress) {
     await sleep(CALM_MS); // requests of the last phase end before anything happens in this one
     act(cluster, traffics);
     await until(() => cluster.settled(), SETTLE_TIMEOUT_MS, `the pods did not all become ready (${name})`);
-    // On a busy machine the news travels slowly: the window begins when evenkeel is connected to every pod.
+    // On a busy machine news travels slowly: the window starts when evenkeel is connected to every pod.
     const connected = () => cluster.pods().every((pod) => traffics.every((traffic) => isConnected(pod, traffic)));
     await until(connected, NEWS_TIMEOUT_MS, `no connection to every pod (${name})`);
     await sleep(NEWS_MS);
@@ -113,7 +113,7 @@ const isConnected = (pod, { protocol }) => protocol.longLived || connectionsOf(p
 /** @param {PodView} pod @param {import('./protocols.js').Protocol} protocol @param {string} client */
 const connectionsOf = (pod, protocol, client) => pod.connections[`${protocol.name}/${client}`] ?? 0;
 
-/** Waits until evenkeel's long-lived connections are even, and no longer than a while: the verdict sees to the rest. @param {Cluster} cluster @param {readonly Traffic[]} traffics */
+/** Waits until evenkeel's long-lived connections are even, but not forever: the verdict does the rest. @param {Cluster} cluster @param {readonly Traffic[]} traffics */
 async function untilEven(cluster, traffics) {
   const isEven = () =>
     traffics.every(({ protocol }) => {
@@ -159,7 +159,7 @@ function sumUp(traffic, client, { name, before, window, pods }) {
         counts,
         pods.map((pod) => pod.name),
       ) ?? Number.NaN,
-    // Pods drawn by chance differ by some 1/sqrt(n); four times that is no chance any more.
+    // Pods drawn at random differ by about 1/sqrt(n); four times that is no accident.
     maxOverMeanLimit: protocol.longLived ? EVEN_RATIO : Math.max(1.05, 1 + 4 / Math.sqrt(meanPerPod)),
     p50Ms: latency.quantile(0.5),
     p99Ms: latency.quantile(0.99),

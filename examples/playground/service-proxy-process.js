@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * `service-proxy.js` in a process of its own, so that nothing else the playground does slows it down: one for each port
- * of the Service named as an argument.
+ * `service-proxy.js` in its own process, so that nothing else in the playground slows it down: one for each port of the Service given
+ * as an argument.
  */
 import { createServiceProxy } from './service-proxy.js';
 

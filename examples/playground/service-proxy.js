@@ -1,10 +1,10 @@
 // @ts-check
 /**
- * What a ClusterIP does, as kube-proxy programs it: each new TCP connection goes to a ready pod drawn at random, and
- * nothing looks at it again. A connection stays where it is when its pod becomes unready, and when new pods appear.
+ * What a ClusterIP does, as kube-proxy programs it: each new TCP connection goes to a random ready pod, and is never reconsidered. A
+ * connection stays where it is when its pod becomes unready, and when new pods appear.
  *
- * The real one rewrites packets in the kernel and costs nearly nothing; this one copies bytes in a process of its own.
- * It hears of changes at once, where the real one may be up to a second behind.
+ * The real one rewrites packets in the kernel and costs almost nothing; this one copies bytes in its own process. It learns about
+ * changes at once, whereas the real one may lag by up to a second.
  */
 import { connect, createServer } from 'node:net';
 

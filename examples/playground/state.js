@@ -13,7 +13,7 @@ import { maxOverMean } from './board.js';
 export function describeState(cluster, traffic) {
   const { protocol } = traffic;
   const now = performance.now();
-  // By name, which is random: old and new pods stand mixed while a rolling update replaces them.
+  // By name, which is random, so that old and new pods are mixed while a rolling update replaces them.
   const pods = cluster.pods().sort((a, b) => (a.shortName < b.shortName ? -1 : 1));
   const ready = pods.filter((pod) => pod.ready).map((pod) => pod.name);
   const clients = traffic.clients.map((client) => {

@@ -7,7 +7,7 @@ import { TcpServerTransport } from 'rsocket-tcp-server';
 const name = process.env.POD_NAME ?? 'pod';
 const payload = { data: Buffer.from(name) };
 const nothing = { cancel() {}, request() {}, onExtension() {} };
-/** Ends of the streams that run. @type {Set<() => void>} */
+/** Functions that end the running streams. @type {Set<() => void>} */
 const streams = new Set();
 
 /** @type {Partial<import('rsocket-core').RSocket>} */
@@ -16,7 +16,7 @@ const responder = {
     receiver.onNext(payload, true);
     return nothing;
   },
-  // One payload for each that is asked for, until the pod is told to stop.
+  // One payload for each requested, until the pod is told to stop.
   requestStream(_request, initialRequestN, receiver) {
     const send = (/** @type {number} */ n) => {
       for (let sent = 0; sent < n; sent++) receiver.onNext(payload, false);
@@ -36,8 +36,8 @@ const transport = new TcpServerTransport({
       process.send?.(/** @type {import('node:net').AddressInfo} */ (server.address()).port);
     });
     process.once('SIGTERM', () => {
-      // Nothing in the protocol of this library tells clients to go: they see it in the EndpointSlices. When they have
-      // closed their connections, the process ends.
+      // This library's protocol has no message that tells clients to leave: they see it in the EndpointSlices. When they have closed
+      // their connections, the process ends.
       server.close(() => process.exit());
       setTimeout(() => {
         for (const end of streams) end();

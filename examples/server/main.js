@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * Three pods, of which one is busy with requests that our client knows nothing of. With reports the client leaves it alone, without
- * them it cannot know. Then one of them leaves, and loses no request.
+ * Three pods, one of them busy with requests our client does not know about. With reports the client avoids it; without them it cannot
+ * know. Then one pod shuts down without losing a request.
  *
  *   node examples/server/main.js
  */
@@ -14,11 +14,11 @@ const names = ['anna', 'bert', 'cleo'];
 const pods = names.map((name) => fork(new URL('pod.js', import.meta.url), { env: { ...process.env, POD_NAME: name } }));
 const ports = await Promise.all(pods.map(async (pod) => (await once(pod, 'message'))[0].port));
 
-// What a pod says to who asks.
+// What a pod reports to those who ask.
 const asked = await fetch(`http://127.0.0.1:${ports[0]}/`, { headers: { 'endpoint-load-metrics-format': 'TEXT' } });
 console.log('anna says:', asked.headers.get('endpoint-load-metrics')?.split(', ')[0]);
 
-// Somebody else keeps anna busy: ten requests at any time.
+// Another client keeps anna busy: ten requests at any time.
 let isOver = false;
 const others = Array.from({ length: 10 }, async () => {
   while (!isOver) await (await fetch(`http://127.0.0.1:${ports[0]}/`)).text();
@@ -46,7 +46,7 @@ console.log('calls in flight only:  ', await shares({ load: inFlight() }));
 isOver = true;
 await Promise.all(others);
 
-// Bert gets SIGTERM while a client that knows nothing of it sends POSTs.
+// Bert gets SIGTERM while an unsuspecting client sends POSTs.
 const [, bert] = pods;
 const exited = once(/** @type {import('node:child_process').ChildProcess} */ (bert), 'exit');
 bert?.kill('SIGTERM');
@@ -54,7 +54,7 @@ let answered = 0;
 for (let request = 0; request < 50; request++) {
   if ((await fetch(`http://127.0.0.1:${ports[1]}/`, { method: 'POST' })).ok) answered++;
 }
-// On a cluster it would take seven seconds; a second signal hurries it.
+// In a cluster this would take seven seconds; a second signal cuts it short.
 bert?.kill('SIGTERM');
 const [code] = await exited;
 console.log(`bert leaves:            ${answered} of 50 POSTs were answered, exit code ${code}`);

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * A pod: an ordinary server of node:http that says how busy it is, and leaves in order. It works on one request at a time, for WORK_MS.
+ * A pod: an ordinary node:http server that reports how busy it is, and shuts down in order. It processes one request at a time, for WORK_MS.
  */
 import { createServer } from 'node:http';
 import { createPod, gracefulShutdown } from 'evenkeel/server';
@@ -8,7 +8,7 @@ import { createPod, gracefulShutdown } from 'evenkeel/server';
 const pod = createPod();
 const workMs = Number(process.env.WORK_MS ?? 10);
 
-/** The end of the work that is waiting. */
+/** When the waiting work will be done. */
 let free = Promise.resolve();
 
 const server = createServer(

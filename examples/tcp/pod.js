@@ -1,5 +1,5 @@
 // @ts-check
-/** A pod: greets each connection with its name, and answers each line with the same. On SIGTERM it exits when all have left. */
+/** A pod: greets each connection with its name, and answers each line with it. On SIGTERM it exits when all connections have left. */
 import { createServer } from 'node:net';
 import { createInterface } from 'node:readline';
 
@@ -10,7 +10,7 @@ const server = createServer((socket) => {
   socket.on('error', () => {});
   createInterface({ input: socket })
     .on('line', (line) => socket.write(`${name}: ${line}\n`))
-    // readline emits the errors of its input once more, on itself.
+    // readline re-emits the errors of its input on itself.
     .on('error', () => {});
 });
 server.listen(Number(process.env.PORT ?? 7000), '127.0.0.1', () => {

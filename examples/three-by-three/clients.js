@@ -1,5 +1,5 @@
 // @ts-check
-/** The two clients that are compared. Each has connections of its own, and is used for one trial. */
+/** The two clients that are compared. Each has its own connections and is used for one trial. */
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { createDispatcher } from 'evenkeel/undici';
 import { Agent, request } from 'undici';

@@ -1,5 +1,5 @@
 // @ts-check
-/** One pod: a process of its own that answers every request with its name. */
+/** One pod: a process that answers every request with its name. */
 import { createServer } from 'node:http';
 
 const name = process.argv[2] ?? 'pod';

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The whole story on one machine: three pods, an API server for tests in place of Kubernetes, thirty WebSockets that reconnect.
+ * Everything on one machine: three pods, an API server for tests in place of Kubernetes, thirty WebSockets that reconnect.
  *
  *   node examples/websocket/main.js
  */
@@ -15,7 +15,7 @@ const service = api.service('shop', 'chat', { ports: [{ name: 'ws', port: 8080, 
 /** @type {Map<string, import('node:child_process').ChildProcess>} */
 const processes = new Map();
 
-/** Starts a pod and adds it to the Service when it listens. @param {string} name */
+/** Starts a pod and adds it to the Service once it listens. @param {string} name */
 async function startPod(name) {
   const child = fork(new URL('pod.js', import.meta.url), { env: { ...process.env, POD_NAME: name, PORT: '0' } });
   const [port] = await once(child, 'message');
@@ -24,12 +24,12 @@ async function startPod(name) {
 }
 
 const chat = createWebSockets('ws://chat.shop:8080', {
-  // These clients reconnect by themselves: each is closed at a moment of its own, within half a second here.
+  // These clients reconnect by themselves, so their sockets are closed one by one, here within half a second.
   closeLeaving: true,
   leaveSpreadMs: 500,
-  // Much faster than anybody would want it outside an example.
+  // Much faster than you would want outside an example.
   rebalance: { ratioPerMinute: 20 },
-  // In a pod this line is left out: evenkeel finds the API server by itself.
+  // Leave this line out in a pod: evenkeel finds the API server by itself.
   resolver: endpointSlices({
     apiServer: api.url,
     namespace: 'shop',
@@ -79,7 +79,7 @@ await startPod('dora');
 await until((counts) => counts.length === 4 && Math.max(...counts) <= 9 && total(counts) === 30);
 console.log('dora joins:     ', shares());
 
-// A rollout: its slice says terminating, its process gets SIGTERM, and exits when its last WebSocket has left.
+// A rollout: the pod's slice says terminating, its process gets SIGTERM. It exits when its last WebSocket has left.
 const anna = processes.get('anna');
 const exited = anna && once(anna, 'exit');
 service.updatePod('anna', { terminating: true });

@@ -1,5 +1,5 @@
 // @ts-check
-/** An app as one finds it: plain `fetch`, two Services and a host outside the cluster. It knows nothing of evenkeel. */
+/** A typical app: plain `fetch`, two Services and a host outside the cluster. It knows nothing about evenkeel. */
 
 /** What one page of a shop needs. @param {number} article @param {string} bank where exchange rates come from */
 export async function page(article, bank) {

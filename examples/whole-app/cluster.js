@@ -1,5 +1,5 @@
 // @ts-check
-/** Two Services with their pods, an API server and a name server: what a pod would find around it. */
+/** Two Services with their pods, an API server and a DNS server: the surroundings of a pod. */
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
@@ -20,7 +20,7 @@ export async function startCluster() {
 
   /** A Service as DNS and the API server know it. @param {string} name @param {number} port */
   function createService(name, port) {
-    // Its cluster IP: that the name exists is all that matters here.
+    // Its cluster IP: only the existence of the name matters here.
     dnsServer.kubernetes.set({ namespace: 'shop', name, clusterIPs: ['10.96.0.1'], ports: [{ name: 'http', port }] });
     const service = apiServer.service('shop', name, { ports: [{ name: 'http', port, targetPort: 'http' }] });
     return {
@@ -28,7 +28,7 @@ export async function startCluster() {
       async add(pod) {
         service.putPod({ name: pod, address: '127.0.0.1', ports: { http: await start(pod) } });
       },
-      /** As the node it ran on would: the process is gone, then the pod. @param {string} pod */
+      /** Like a failing node: the process is gone first, then the pod. @param {string} pod */
       kill(pod) {
         processes.get(pod)?.kill('SIGKILL');
         service.removePod(pod);
@@ -40,7 +40,7 @@ export async function startCluster() {
     start,
     orders: createService('orders', 80),
     stock: createService('stock', 8080),
-    /** What a pod needs not be told. @type {import('evenkeel').TargetOptions} */
+    /** What a pod finds out by itself. @type {import('evenkeel').TargetOptions} */
     discovery: {
       kubernetes: { apiServer: apiServer.url },
       dns: { servers: [dnsServer.address], clusterDomain: 'cluster.local', namespace: 'shop' },

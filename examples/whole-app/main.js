@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * One line balances a whole app: its fetch stays as it is, requests to Services reach all their pods.
+ * One line balances a whole app: its fetch calls stay as they are, and requests to Services reach all their pods.
  *
  *   node examples/whole-app/main.js
  */
@@ -41,7 +41,7 @@ async function run(title, pages) {
   }
 }
 
-/** Waits until a Service has so many pods ready. @param {string} origin @param {number} pods */
+/** Waits until a Service has this many pods ready. @param {string} origin @param {number} pods */
 async function connectedTo(origin, pods) {
   const ready = () =>
     agent.balancers

@@ -1,5 +1,5 @@
 // @ts-check
-/** One server, in a process of its own: a pod, or the bank outside. Answers with its name and what it was asked for. */
+/** One server in its own process: a pod, or the bank outside. Answers with its name and the request's host and path. */
 import { createServer } from 'node:http';
 
 const name = process.argv[2] ?? 'server';

@@ -1,5 +1,5 @@
 // @ts-check
-/** The calling app: one request after the other, and every few seconds a count of the pods that answered. */
+/** The calling app: one request after another, and every few seconds the number of answers of each pod. */
 import { conditions, outlierEjection, panic, pushback, topologyFromEnv, topologyHints } from 'evenkeel';
 import { createDispatcher } from 'evenkeel/undici';
 import { Agent, request } from 'undici';
@@ -11,7 +11,7 @@ const PAUSE_MS = 10;
 
 const dispatcher = balanced
   ? createDispatcher(url, {
-      // The standard stages, and hints for pods of the same zone or node where the Service asks for them.
+      // The standard stages, and hints for pods in the same zone or on the same node, if the Service has them.
       stages: [conditions(), topologyHints(topologyFromEnv()), outlierEjection(), pushback(), panic()],
       observer: {
         discoveryChanged: ({ mode, reason, advice }) =>

@@ -1,10 +1,10 @@
 // @ts-check
-/** The called app: answers with the name of its pod, and leaves without losing a request. */
+/** The called app: answers with the name of its pod, and shuts down without losing a request. */
 import { createServer } from 'node:http';
 import { hostname } from 'node:os';
 
 const name = process.env.POD_NAME ?? hostname();
-/** Callers hear that a pod is leaving before it refuses anybody: so long it goes on taking requests. */
+/** How long it still accepts requests after SIGTERM, until clients have noticed that it leaves. */
 const LEAVING_MS = 5_000;
 let leaving = false;
 

@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * When requests are due: a Poisson process from a seed, so that two processes with the same seed, rate and start
- * send at the same moments. Open loop: a slow answer does not hold back the next request.
+ * When requests are due: a Poisson process with a seed, so that two processes with the same seed, rate and start send at the same
+ * moments. Open loop: a slow answer does not delay the next request.
  */
 
 /** Mulberry32: a small seeded generator, uniform in [0, 1). @param {number} seed */
@@ -18,11 +18,11 @@ export function seededRandom(seed) {
 /** Milliseconds since 1970, finer than Date.now() and steady; comparable between processes of one machine. */
 export const epochNow = () => performance.timeOrigin + performance.now();
 
-// A process that stood still for longer than this (a suspended laptop) skips what it missed and sends no flood.
+// A process that was stopped for longer than this (a suspended laptop) skips what it missed instead of sending a flood.
 const SKIP_AFTER_MS = 1_000;
 
 /**
- * Calls `send` at each moment that is due, with that moment. Returns a function that ends it.
+ * Calls `send` at each due moment, with that moment. Returns a function that stops it.
  *
  * @param {object} options
  * @param {number} options.startAt epoch ms

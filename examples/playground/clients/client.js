@@ -1,7 +1,7 @@
 // @ts-check
 /**
- * One client in a process of its own, under traffic that is the same for all of its protocol. Which one it is, its
- * arguments say: `http evenkeel` is what `http-evenkeel.js` makes. Counts what comes back and reports ten times a second.
+ * One client in its own process, under the same traffic as all clients of its protocol. Its arguments say which one: `http evenkeel`
+ * is created by `http-evenkeel.js`. Counts answers and reports ten times a second.
  */
 import { epochNow, startArrivals } from './arrivals.js';
 import { Recorder } from './recorder.js';
@@ -47,20 +47,20 @@ import { Recorder } from './recorder.js';
 
 const REPORT_MS = 100;
 const DEADLINE_MS = 3_000;
-// More than this at once would only be a longer queue: a request that is due beyond it is not sent and counts as failed.
+// More than this at once would only lengthen the queue: a request due beyond it is not sent and counts as failed.
 const MAX_IN_FLIGHT = 512;
 
-// Sent one by one and not counted, so that neither client is measured while Node still compiles it.
+// Sent one by one and not counted, so that no client is measured while Node still compiles it.
 const WARM_UP_REQUESTS = 100;
 
 const [protocol = 'http', name = 'ordinary'] = process.argv.slice(2);
-/** Pods work on the requests of each lane apart. */
+/** Pods process the requests of each lane separately. */
 const lane = `${protocol}/${name}`;
 const recorder = new Recorder();
 let inFlight = 0;
 let lateMs = 0;
 
-/** The result is what one request took in the second half, in ms: how fast the machine is just now. @param {Client} client */
+/** The result is the time of one request in the second half, in ms: how fast the machine is right now. @param {Client} client */
 async function warmUp(client) {
   const half = WARM_UP_REQUESTS / 2;
   let halfAt = 0;

@@ -1,5 +1,5 @@
 // @ts-check
-/** Names of the pods a balancer leaves out because of what it saw of them. @param {{ snapshot(): { endpoints: readonly { name?: string | undefined, suspect: boolean }[] } }} balancer */
+/** Names of the pods a balancer avoids because of how they behaved. @param {{ snapshot(): { endpoints: readonly { name?: string | undefined, suspect: boolean }[] } }} balancer */
 export const podsSetAside = (balancer) =>
   balancer
     .snapshot()

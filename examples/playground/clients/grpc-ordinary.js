@@ -1,5 +1,5 @@
 // @ts-check
-/** Stock grpc-js as most people have it: the Service's name, which is one address. Its default policy, pick_first, keeps one connection. */
+/** Stock grpc-js in common use: the Service's name, which is one address. Its default policy, pick_first, keeps one connection. */
 import { askOver, serviceConfig } from './grpc.js';
 
 /** @type {import('./client.js').CreateClient} */

@@ -1,12 +1,12 @@
 // @ts-check
-/** What all gRPC clients have in common: the generated client's class, the retry policy, the call. */
+/** What all gRPC clients share: the generated client class, the retry policy, the call. */
 import { credentials, Metadata, status } from '@grpc/grpc-js';
 import { Orders } from '../../grpc/orders.js';
 import { BEGUN } from './recorder.js';
 
 /**
- * As in `examples/grpc`: what a lost connection cut off is repeated. All three clients have it, so that it is no part of
- * the difference.
+ * As in `examples/grpc`: calls cut off by a lost connection are retried. All three clients have this policy, so it makes no
+ * difference between them.
  */
 const methodConfig = [
   {

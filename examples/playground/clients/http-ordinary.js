@@ -1,5 +1,5 @@
 // @ts-check
-/** The ordinary client: Node's own fetch, no option set. It keeps its connections alive, as everybody's does. */
+/** The ordinary client: Node's own fetch without options. Like everyone's, it keeps its connections alive. */
 import { askOver } from './http.js';
 
 /** @type {import('./client.js').CreateClient} */

@@ -1,5 +1,5 @@
 // @ts-check
-/** What both HTTP clients have in common: the request, and what is made of its answer. */
+/** What both HTTP clients share: the request, and how its response is read. */
 
 const PATH = '/v1/orders/42';
 

@@ -11,7 +11,7 @@ export const createClient = async ({ apiServerUrl, namespace, service, picker })
   const cluster = createPoolCluster({
     ...logIn('evenkeel'),
     host: `${service}.${namespace}`,
-    // In a cluster this is not needed: it finds the API server and its credentials by itself.
+    // Not needed in a cluster, where it finds the API server and its credentials by itself.
     resolver: endpointSlices({
       namespace,
       service,
@@ -19,7 +19,7 @@ export const createClient = async ({ apiServerUrl, namespace, service, picker })
       apiServer: apiServerUrl,
       allowAddresses: ['loopback'],
     }),
-    // These statements only read: one whose server died goes to another.
+    // These statements only read: if a server dies, its statements go to another.
     idempotent: true,
     ...chosen(picker),
   });

@@ -1,11 +1,11 @@
 // @ts-check
-/** mysql2's own PoolCluster, as textbooks have it: the addresses behind the headless Service, looked up once, a node for each. */
+/** mysql2's own PoolCluster in the usual way: the addresses behind the headless Service, looked up once, a node for each. */
 import { Resolver } from 'node:dns/promises';
 import { createPoolCluster } from 'mysql2/promise';
 import { askOver, logIn } from './mysql.js';
 
-// When it takes away a node that refused a connection, mysql2 (3.24) throws where no caller can catch it, which would end
-// an ordinary process. This one goes on, and says so.
+// When it removes a node that refused a connection, mysql2 (3.24) throws where no caller can catch it, which would end an ordinary
+// process. This one continues, and reports it.
 let thrown = 0;
 process.on('uncaughtException', (error) => {
   thrown += 1;

@@ -1,5 +1,5 @@
 // @ts-check
-/** What all MySQL clients have in common: who they are, the statement, and what is made of its answer. */
+/** What all MySQL clients share: their logins, the statement, and how its result is read. */
 
 /** Each client logs in as a user of its own name, so that the servers can tell them apart. */
 export const access = {
@@ -30,7 +30,7 @@ export const askOver =
   async ({ deadlineMs }) => {
     /** @type {NodeJS.Timeout | undefined} */
     let timer;
-    // mysql2 counts its time-outs apart: for a connection, for the statement. Here the caller just waits no longer.
+    // mysql2 has separate time-outs for connections and statements. Here the caller simply stops waiting.
     const late = new Promise((_, reject) => {
       timer = setTimeout(() => reject(new Error(`no answer in ${deadlineMs / 1_000} s`)), deadlineMs);
     });

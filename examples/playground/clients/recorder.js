@@ -1,8 +1,8 @@
 // @ts-check
-/** What one client counts, in its own process, until it is sent to the playground. */
+/** What one client counts in its own process, until it reports to the playground. */
 import { Histogram } from '../histogram.js';
 
-/** Behind the kind of an error that cut off an answer which had begun: no client may repeat such a call. */
+/** Appended to the kind of an error that cut off a response: no client may retry such a call. */
 export const BEGUN = ', its answer had begun';
 
 /**
@@ -28,7 +28,7 @@ export class Recorder {
     this.#segments.push({ segment, from });
   }
 
-  /** A request was due; the result is the segment to report its end under. @param {number} dueAt */
+  /** A request was due; returns the segment to report its end under. @param {number} dueAt */
   begin(dueAt) {
     const segment = this.#segmentAt(dueAt);
     this.#tally(segment).requests += 1;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The same class of ws, whose WebSockets go to the pod with the fewest, hear when it leaves, and even out. */
+/** The same class of ws: its WebSockets go to the pod with the fewest, are told when it leaves, and are rebalanced. */
 import { endpointSlices } from 'evenkeel/kubernetes';
 import { createWebSockets } from 'evenkeel/ws';
 import { podsSetAside } from './evenkeel.js';
@@ -14,7 +14,7 @@ export const createClient = async ({ apiServerUrl, namespace, service }, closed)
     rebalance: { ratioPerMinute: 20, maxToMean: 1 },
     leaveSpreadMs: 500,
     pool: { drainTimeoutMs: 2_000 },
-    // In a cluster this is not needed: it finds the API server and its credentials by itself.
+    // Not needed in a cluster, where it finds the API server and its credentials by itself.
     resolver: endpointSlices({
       namespace,
       service,

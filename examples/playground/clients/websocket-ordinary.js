@@ -1,5 +1,5 @@
 // @ts-check
-/** The ordinary client: stock ws through the Service, opened again when it is closed. */
+/** The ordinary client: stock ws through the Service, reopened when it is closed. */
 import { WebSocket } from 'ws';
 import { keepOpen } from './websocket.js';
 

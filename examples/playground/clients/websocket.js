@@ -1,11 +1,11 @@
 // @ts-check
-/** What both WebSocket clients have in common: WebSockets that are opened again when they are closed, and the message. */
+/** What both WebSocket clients share: WebSockets that are reopened when they are closed, and the message. */
 
 /** WebSockets of each client. */
 const SOCKETS = 30;
 /** The code a client sees where the other side ended without a close frame. */
 export const NO_FRAME = 1006;
-/** The kind of the error of a message that was lost with its WebSocket. */
+/** The error kind of a message lost with its WebSocket. */
 export const CUT = `closed with ${NO_FRAME}`;
 // After a failure the next attempt waits for up to this long, as a plain reconnect does.
 const RECONNECT_MS = 200;

@@ -1,5 +1,5 @@
 // @ts-check
-/** The page: takes the live data, keeps the panels in step with it, sends what the buttons ask for. */
+/** The page: receives the live data, updates the panels, sends the buttons' actions. */
 import { createPanel } from './panel.js';
 import { showTabs } from './tabs.js';
 
@@ -54,7 +54,7 @@ function keepPanels({ protocol, clients }) {
   stage.dataset.count = String(clients.length);
 }
 
-/** The pod the buttons mean: the chosen one, else the one the ordinary client keeps busiest. @param {PageState} now */
+/** The pod the buttons apply to: the chosen one, otherwise the busiest of the ordinary client. @param {PageState} now */
 function targetOf({ pods, clients: [ordinary] }) {
   const alive = pods.filter((pod) => pod.state !== 'leaving' && pod.state !== 'dead');
   const found = alive.find((pod) => pod.name === chosen);
@@ -74,7 +74,7 @@ function render() {
   busyMachine.textContent = state.busyMachine;
   busyMachine.title = state.busyMachine;
   target.replaceChildren(chosen === undefined ? 'Busiest pod' : 'Chosen pod', bold(pod?.shortName ?? '–'));
-  // All latencies on one scale, or the eye compares what is not comparable.
+  // All latencies on one scale, so that they can be compared by eye.
   const highestP99 = Math.max(10, ...state.clients.flatMap(({ p99PerSecond }) => p99PerSecond));
   for (const panel of panels) panel.show(state, { target: pod?.name, chosen, highestP99 });
   renderLog(state.log);
@@ -165,7 +165,7 @@ events.addEventListener('message', (event) => {
   if (still.matches) for (const panel of panels) panel.draw(performance.now(), 0, true);
 });
 
-// Where drawing is slow (no graphics card, a busy machine) fewer pictures leave the processor to the traffic.
+// If drawing is slow (no graphics card, a busy machine), fewer frames leave the processor to the traffic.
 const SLOW_FRAME_MS = 26;
 const SPARING_MS = 66;
 let lastFrameAt = performance.now();

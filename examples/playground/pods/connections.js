@@ -6,7 +6,7 @@ const REPORT_MS = 100;
 export class Connections {
   /** @type {Map<import('node:net').Socket, string>} */
   #lanes = new Map();
-  /** Counted by somebody else. @type {Map<string, number>} */
+  /** Counted by a server itself. @type {Map<string, number>} */
   #told = new Map();
   #changed = false;
 
@@ -21,7 +21,7 @@ export class Connections {
     });
   }
 
-  /** A client has so many, as a server of its own kind says. @param {string} lane @param {number} open */
+  /** The number of a client's connections, from a server that counts them itself. @param {string} lane @param {number} open */
   tell(lane, open) {
     if ((this.#told.get(lane) ?? 0) === open) return;
     this.#told.set(lane, open);

@@ -1,7 +1,7 @@
 // @ts-check
 /** @typedef {{ arrivedAt: number, isGone: () => boolean, done: () => void }} Waiting */
 
-/** A worker that does one request after the other. */
+/** A worker that processes one request after another. */
 export class Lane {
   #drawTime;
   /** @type {Waiting[]} */
@@ -14,7 +14,7 @@ export class Lane {
     this.#drawTime = drawTime;
   }
 
-  /** Resolves when the worker has done this request; never, when its client had given up (`isGone`) before its turn. @param {Waiting['isGone']} isGone @returns {Promise<void>} */
+  /** Resolves when the worker has processed this request; never, if its client gives up (`isGone`) before its turn. @param {Waiting['isGone']} isGone @returns {Promise<void>} */
   work(isGone) {
     return new Promise((done) => {
       this.#queue.push({ arrivedAt: performance.now(), isGone, done });
@@ -28,7 +28,7 @@ export class Lane {
     this.#busy = next !== undefined;
     if (next === undefined) return;
     const { arrivedAt, done } = next;
-    // Counted from when the worker was free, not from when a late timer said so: a busy machine delays one answer, not all.
+    // Counted from when the worker was free, not from when a late timer fired: a busy machine delays one answer, not all.
     this.#freeAt = Math.max(arrivedAt, this.#freeAt) + this.#drawTime();
     setTimeout(() => {
       done();

@@ -1,5 +1,5 @@
 // @ts-check
-/** A pod's MySQL port where MariaDB is installed: a real server, which this process starts, slows down, asks and ends. */
+/** A pod's MySQL port if MariaDB is installed: a real server that this process starts, slows down, queries and ends. */
 import { chownSync, cpSync, existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
@@ -64,7 +64,7 @@ export function serveMariadb({ name, work, connections, mariadb }) {
           if (what === 'ended' && !leaving) process.exit(1);
         },
       });
-      // However this process ends by itself, its server does not outlive it.
+      // If this process exits for any reason, its server does too.
       process.on('exit', () => {
         if (server.pid !== undefined) process.kill(server.pid, 'SIGKILL');
       });

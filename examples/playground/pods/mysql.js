@@ -1,5 +1,5 @@
 // @ts-check
-/** A pod's MySQL port where no MariaDB is installed: what mysql2 has of a server, enough for one statement. */
+/** A pod's MySQL port if MariaDB is not installed: mysql2's own server side, enough for one statement. */
 import * as mysql2 from 'mysql2';
 
 /** No TLS, no compression, no plug-ins for passwords. */

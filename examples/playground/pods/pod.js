@@ -1,9 +1,9 @@
 // @ts-check
 /**
- * One pod: a process of its own that serves the protocols it is told to, started by `kubelet.js`.
+ * One pod: a process that serves the protocols it is told to, started by `kubelet.js`.
  *
- * Ends as a well-behaved service does: after SIGTERM it serves on for a second, because clients hear of it a little
- * later; then it says so on its connections (`Connection: close`, GOAWAY), and leaves once nobody asks any more.
+ * Ends like a well-behaved service: after SIGTERM it serves on for a second, because clients notice a little later; then it tells
+ * them over their connections (`Connection: close`, GOAWAY), and exits once no more requests come.
  */
 import { Connections } from './connections.js';
 import { Work } from './work.js';
@@ -34,7 +34,7 @@ const work = new Work(serviceTimeMs);
 const connections = new Connections();
 connections.report((byLane) => process.send?.({ type: 'connections', connections: byLane }));
 
-/** What a protocol needs is loaded only where it is served. @type {Readonly<Record<string, () => Promise<Serve>>>} */
+/** Protocol modules are loaded only if served. @type {Readonly<Record<string, () => Promise<Serve>>>} */
 const protocols = {
   http: async () => (await import('./http.js')).serveHttp,
   grpc: async () => (await import('./grpc.js')).serveGrpc,

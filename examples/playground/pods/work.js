@@ -1,8 +1,8 @@
 // @ts-check
 /**
- * The work of a pod, whatever protocol asks for it. Like a single-threaded service it does one request at a time, the next
- * one waits. Each client has such a worker for itself (a lane), so the queue one client piles up never delays the others:
- * several experiments on the same pods.
+ * The work of a pod, whatever the protocol. Like a single-threaded service it processes one request at a time, and the next one
+ * waits. Each client has its own worker (a lane), so the queue of one client never delays the others: several experiments on the
+ * same pods.
  */
 import { Lane } from './lane.js';
 
@@ -25,7 +25,7 @@ export class Work {
     this.#serviceTimeMs = serviceTimeMs;
   }
 
-  /** A request came. The function returned is called when it ends, in whatever way; only its first call counts. */
+  /** A request arrived. Call the returned function when it ends in any way; only the first call counts. */
   begin() {
     this.#running += 1;
     let ended = false;
@@ -38,7 +38,7 @@ export class Work {
   }
 
   /**
-   * Does one request and resolves with whether it went well; never, when its client had given up before its turn.
+   * Processes one request and resolves with whether it went well; never, if its client gave up before its turn.
    * @param {string} lane whose worker does it
    * @param {() => boolean} isGone whether the client gave up
    */
@@ -51,7 +51,7 @@ export class Work {
     return true;
   }
 
-  /** Whether nothing runs and nothing came for so long. @param {number} ms */
+  /** Whether nothing runs and nothing has arrived for this long. @param {number} ms */
   quietFor(ms) {
     return this.#running === 0 && performance.now() - this.#lastEndAt > ms;
   }
