@@ -76,8 +76,6 @@ const MOST_AT_FIRST = 16;
 const REPORTS_END_MS = 5_000;
 /** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
 const CHOICES_WITH_REPORTS = 8;
-/** How many while endpoints are probed too, in addition to the last that answered. */
-const CHOICES_WITH_PROBES = 12;
 /** An endpoint whose report is younger than this need not be probed, in ms … */
 const FRESH_MS = 50;
 /** … and none need be probed while this share of endpoints has such a report. */
@@ -145,8 +143,6 @@ class RelativeLatencyRule implements LoadRule {
   #fresh = 0;
   /** Whether some endpoints answer calls without counting their requests. If so, ones that have not answered yet may not count either. */
   #isMixed = true;
-  /** When an endpoint was last to be probed. */
-  #askedAtMs = Number.NEGATIVE_INFINITY;
 
   /** Scratch space for medians, reused. */
   #values = new Float64Array(16);
@@ -215,8 +211,6 @@ class RelativeLatencyRule implements LoadRule {
     const isFresh = numbers[at + OTHERS] !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) < FRESH_MS;
     this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
     if (isFresh || this.#fresh >= FRESH_SHARE || this.#usualOthers === 0) return false;
-    this.#askedAtMs = nowMs;
-    this.choices = CHOICES_WITH_PROBES;
     return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
   }
 
@@ -262,7 +256,6 @@ class RelativeLatencyRule implements LoadRule {
       this.choices = DEFAULT_CHOICES;
       return;
     }
-    if (nowMs - this.#askedAtMs > REPORTS_END_MS) this.choices = CHOICES_WITH_REPORTS;
     let reports = 0;
     this.#isMixed = false;
     for (const load of this.#set.loads) {
