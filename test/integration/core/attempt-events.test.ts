@@ -10,6 +10,7 @@ import { createRSocket } from 'evenkeel/rsocket';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
+import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { Heard, payload } from '../../support/rsocket-calls.js';
 import { RSocketPod } from '../../support/rsocket-pods.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
@@ -123,18 +124,8 @@ const entryPoints: Record<string, Open> = {
   'grpc-js': async (observer) => {
     const server = new Server();
     let held = false;
-    const same = (bytes: Buffer): Buffer => bytes;
-    const method = (path: string) => ({
-      path,
-      requestStream: false,
-      responseStream: false,
-      requestSerialize: same,
-      requestDeserialize: same,
-      responseSerialize: same,
-      responseDeserialize: same,
-    });
     server.addService(
-      { answer: method('/a.B/answer'), hang: method('/a.B/hang'), cut: method('/a.B/cut') },
+      { answer: bytesMethod('/a.B/answer'), hang: bytesMethod('/a.B/hang'), cut: bytesMethod('/a.B/cut') },
       {
         answer: (_call: unknown, reply: (error: null, bytes: Buffer) => void) => reply(null, Buffer.alloc(1)),
         hang: () => {
@@ -170,7 +161,7 @@ const entryPoints: Record<string, Open> = {
     return {
       call: (what, signal) =>
         new Promise<void>((resolve, reject) => {
-          const call = client.makeUnaryRequest(`/a.B/${what}`, same, same, Buffer.alloc(1), new Metadata(), (error) =>
+          const call = client.makeUnaryRequest(`/a.B/${what}`, asIs, asIs, Buffer.alloc(1), new Metadata(), (error) =>
             error ? reject(error) : resolve(),
           );
           signal?.addEventListener('abort', () => call.cancel());

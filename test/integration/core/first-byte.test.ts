@@ -10,6 +10,7 @@ import { createAgent } from 'evenkeel/node-http';
 import { createDispatcher } from 'evenkeel/undici';
 import { request } from 'undici';
 import { afterEach, beforeEach, expect, it } from 'vitest';
+import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
@@ -88,18 +89,9 @@ it('node:http: a download takes as long as its first byte', async () => {
 it('gRPC: a stream takes as long as its first message', async () => {
   const server = new Server();
   let finish: () => void = () => {};
-  const same = (bytes: Buffer): Buffer => bytes;
-  const watch = { path: '/shop.Orders/Watch', requestStream: false, responseStream: true } as const;
+  const watch = bytesMethod('/shop.Orders/Watch', true);
   server.addService(
-    {
-      watch: {
-        ...watch,
-        requestSerialize: same,
-        requestDeserialize: same,
-        responseSerialize: same,
-        responseDeserialize: same,
-      },
-    },
+    { watch },
     {
       watch(call: { write(bytes: Buffer): void; end(): void }) {
         call.write(Buffer.from('begins'));
@@ -126,7 +118,7 @@ it('gRPC: a stream takes as long as its first message', async () => {
     client.waitForReady(Number.POSITIVE_INFINITY, (error) => (error ? reject(error) : resolve()));
   });
   const beganMs = performance.now();
-  const call = client.makeServerStreamRequest(watch.path, same, same, Buffer.from('x'));
+  const call = client.makeServerStreamRequest(watch.path, asIs, asIs, Buffer.from('x'));
   await once(call, 'data');
   const headMs = performance.now();
   await asLongAgain(beganMs, headMs);

@@ -8,6 +8,7 @@ import { createAgent } from 'evenkeel/node-http';
 import { FakeClock, FakeResolver } from 'evenkeel/testing';
 import { createDispatcher, createFetch, type DispatcherOptions } from 'evenkeel/undici';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const DEADLINE = 'x-envoy-expected-rq-timeout-ms';
@@ -210,7 +211,6 @@ describe('a deadline that travels', () => {
 });
 
 describe('gRPC', () => {
-  const same = (bytes: Buffer): Buffer => bytes;
   let calls: { readonly leftMs: number; readonly priority: unknown[] }[] = [];
   let grpcPort = 0;
 
@@ -218,15 +218,7 @@ describe('gRPC', () => {
     calls = [];
     const server = new Server();
     const path = '/shop.v1.Orders/Get';
-    const method = {
-      path,
-      requestStream: false,
-      responseStream: false,
-      requestSerialize: same,
-      requestDeserialize: same,
-      responseSerialize: same,
-      responseDeserialize: same,
-    } as const;
+    const method = bytesMethod(path);
     server.addService(
       { Get: method },
       {
@@ -254,7 +246,7 @@ describe('gRPC', () => {
     const { deadline, metadata = new Metadata() } = own;
     await new Promise((resolve, reject) => {
       const callOptions = deadline === undefined ? {} : { deadline };
-      client.makeUnaryRequest('/shop.v1.Orders/Get', same, same, Buffer.from('x'), metadata, callOptions, (error) =>
+      client.makeUnaryRequest('/shop.v1.Orders/Get', asIs, asIs, Buffer.from('x'), metadata, callOptions, (error) =>
         error ? reject(error) : resolve(undefined),
       );
     });

@@ -13,20 +13,12 @@ import { fixed, type ObserverEvents, type Outcome, type Priority, staticEndpoint
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPod, type Pod, type PodOptions } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
+import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const PRIORITY = 'x-request-priority';
 const never = Number.POSITIVE_INFINITY;
-const same = (bytes: Buffer): Buffer => bytes;
-const method = {
-  path: '/shop.v1.Orders/Get',
-  requestStream: false,
-  responseStream: false,
-  requestSerialize: same,
-  requestDeserialize: same,
-  responseSerialize: same,
-  responseDeserialize: same,
-} as const;
+const method = bytesMethod('/shop.v1.Orders/Get');
 
 const closing: (() => unknown)[] = [];
 afterEach(async () => {
@@ -107,8 +99,8 @@ function ask(
     const options = deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs };
     const call = client.makeUnaryRequest(
       method.path,
-      same,
-      same,
+      asIs,
+      asIs,
       Buffer.from(name),
       metadata,
       options,

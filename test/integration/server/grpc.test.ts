@@ -15,23 +15,14 @@ import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPod, type Pod } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
 import { decodeLoadReport } from '../../../src/adapter/grpc-js/load-report.js';
+import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { until } from '../../support/until.js';
 
 const ASK = 'endpoint-load-metrics-format';
 const TRAILER = 'endpoint-load-metrics-bin';
-const bytes = (value: Buffer): Buffer => value;
-const method = (path: string, responseStream: boolean) => ({
-  path,
-  requestStream: false,
-  responseStream,
-  requestSerialize: bytes,
-  requestDeserialize: bytes,
-  responseSerialize: bytes,
-  responseDeserialize: bytes,
-});
 const service = {
-  echo: method('/shop.Echo/Echo', false),
-  list: method('/shop.Echo/List', true),
+  echo: bytesMethod('/shop.Echo/Echo'),
+  list: bytesMethod('/shop.Echo/List', true),
 } satisfies ServiceDefinition;
 
 type Unary = (call: ServerUnaryCall<Buffer, Buffer>, callback: sendUnaryData<Buffer>) => void;
@@ -95,7 +86,7 @@ function call(client: Client, options: { readonly ask?: string; readonly deadlin
     const { path } = service.echo;
     const deadline = deadlineMs === undefined ? {} : { deadline: Date.now() + deadlineMs };
     client
-      .makeUnaryRequest(path, bytes, bytes, Buffer.from('hello'), metadata, deadline, (_error, value) => {
+      .makeUnaryRequest(path, asIs, asIs, Buffer.from('hello'), metadata, deadline, (_error, value) => {
         body = value?.toString();
       })
       .on('status', ({ code, metadata: trailers }) => setImmediate(() => resolve({ code, body, trailers })));
@@ -138,7 +129,7 @@ describe('reports of a grpc-js server', () => {
       stream.write(stream.request);
     });
     const client = stock(port);
-    const stream = client.makeServerStreamRequest(service.list.path, bytes, bytes, Buffer.from('x'));
+    const stream = client.makeServerStreamRequest(service.list.path, asIs, asIs, Buffer.from('x'));
     stream.on('error', () => {}).resume();
     await until('the stream runs', () => streams.length === 1);
     expect(reportIn(await call(client, { ask: 'BIN' }))).toMatchObject({ namedMetrics: { evenkeel_in_flight: 2 } });
@@ -155,7 +146,7 @@ describe('reports of a grpc-js server', () => {
     await until('it runs', () => pod.inFlight === 1);
     client.close();
     const cut = new Client(`127.0.0.1:${port}`, credentials.createInsecure());
-    const cancelled = cut.makeUnaryRequest(service.echo.path, bytes, bytes, Buffer.from('x'), () => {});
+    const cancelled = cut.makeUnaryRequest(service.echo.path, asIs, asIs, Buffer.from('x'), () => {});
     await until('both run', () => pod.inFlight === 2);
     cancelled.cancel();
     await until('one is over', () => pod.inFlight === 1);
@@ -174,7 +165,7 @@ describe('reports of a grpc-js server', () => {
     const client = new Client(target('echo.shop:50051'), credentials.createInsecure(), options);
     closing.push(() => client.close());
     await new Promise<void>((resolve, reject) => {
-      client.makeUnaryRequest(service.echo.path, bytes, bytes, Buffer.from('hello'), own, (error) =>
+      client.makeUnaryRequest(service.echo.path, asIs, asIs, Buffer.from('hello'), own, (error) =>
         error ? reject(error) : resolve(),
       );
     });
@@ -206,7 +197,7 @@ describe('reports of a grpc-js server', () => {
     const { port, pod, server } = await serve();
     const ask = (client: Client): Promise<unknown> =>
       new Promise((resolve) => {
-        client.makeUnaryRequest('/evenkeel.Load/Report', bytes, bytes, Buffer.alloc(0), (error, answer) =>
+        client.makeUnaryRequest('/evenkeel.Load/Report', asIs, asIs, Buffer.alloc(0), (error, answer) =>
           resolve(error?.code ?? decodeLoadReport(answer as Buffer)),
         );
       });

@@ -1,30 +1,31 @@
 /**
  * Real MariaDB servers on loopback, each a process with its own data folder, run by an unprivileged user. They end with
- * the process that started them, also when that is killed. For tests, benchmarks and examples.
+ * the process that started them, even if that is killed. For tests, benchmarks and examples.
  */
 import { chmodSync, chownSync, cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../free-port.mjs';
 import { KeptFolder } from '../kept-folder.mjs';
+import { memberAt, startGroup } from '../server-group.mjs';
 import { bootstrapOnce, dataFolders, unprivileged } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
 
 export { mariadbHint, mariadbPath } from './program.mjs';
 export { MariadbServer } from './server.mjs';
 
-/** Whom applications log in as, and where. */
+/** The applications' login and database. */
 export const application = { user: 'shop', password: 'shop-secret', database: 'shop' };
 
 /**
  * @typedef {object} ServersOptions
  * @property {readonly string[]} [names] their names; by default mysql-0, mysql-1 …
- * @property {readonly string[]} [addresses] one for each, which then share a port, as pods do; by default 127.0.0.1 with a port each
+ * @property {readonly string[]} [addresses] one per server; they then share a port, like pods; by default 127.0.0.1 with a port each
  * @property {readonly string[]} [args] more options of mariadbd, such as `--max-connections=5`
  * @property {{ cert: string, key: string, ca?: string }} [tls] PEM; connections may then be encrypted
  * @property {readonly string[]} [init] statements each server runs when it starts, such as those that make tables
  */
 
-/** A Service's worth of servers. `@@server_id` is 1, 2 … in the order they were added. */
+/** The servers of a Service. `@@server_id` is 1, 2 … in the order they were added. */
 export class MariadbServers {
   #kept = new KeptFolder('evenkeel-db-');
   #folder = this.#kept.path;
@@ -46,18 +47,13 @@ export class MariadbServers {
 
   /** Starts `count` servers. @param {number} count @param {ServersOptions} [options] */
   static async start(count, options = {}) {
-    const servers = new MariadbServers(options);
-    try {
+    return startGroup(new MariadbServers(options), async (servers) => {
       await servers.#prepare();
       await Promise.all(Array.from({ length: count }, () => servers.add()));
-      return servers;
-    } catch (error) {
-      await servers.close();
-      throw error;
-    }
+    });
   }
 
-  /** Those that were added and not removed, running or not. */
+  /** All servers added and not removed, running or not. */
   get all() {
     return this.#all;
   }
@@ -68,12 +64,10 @@ export class MariadbServers {
 
   /** @param {number} index */
   at(index) {
-    const server = this.#all[index];
-    if (server === undefined) throw new Error(`there is no server ${index}`);
-    return server;
+    return memberAt(this.#all, index, 'server');
   }
 
-  /** For who wants to look after them from outside. */
+  /** For processes that clean up after this one. */
   describe() {
     return { folder: this.#folder, pids: this.#all.flatMap(({ pid }) => (pid === undefined ? [] : [pid])) };
   }
@@ -102,7 +96,7 @@ export class MariadbServers {
     return server;
   }
 
-  /** Takes one away for good, with SIGTERM. @param {MariadbServer} server */
+  /** Removes one for good, with SIGTERM. @param {MariadbServer} server */
   async remove(server) {
     this.#all = this.#all.filter((other) => other !== server);
     await server.stop();
@@ -144,10 +138,10 @@ export class MariadbServers {
     return ca === undefined ? args : [...args, `--ssl-ca=${this.#write('ca.pem', [ca])}`];
   }
 
-  /** A file for the servers' eyes. @param {string} name @param {readonly string[]} parts */
+  /** Writes a file that only the servers can read. @param {string} name @param {readonly string[]} parts */
   #write(name, parts) {
     const path = join(this.#folder, name);
-    // The init file is read line by line: one statement each.
+    // The init file is read line by line: one statement per line.
     const text = name.endsWith('.sql')
       ? parts.map((part) => `${part.replaceAll('\n', ' ')};\n`).join('')
       : parts.join('');
@@ -156,7 +150,7 @@ export class MariadbServers {
     return path;
   }
 
-  /** Gives a path and all below it to whom the servers run as. @param {string} path */
+  /** Gives a path and everything below it to the servers' user. @param {string} path */
   #own(path) {
     const { uid, gid } = this.#who;
     if (uid === undefined || gid === undefined) return;

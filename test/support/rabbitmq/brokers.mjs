@@ -10,6 +10,7 @@ import { findCommand, installHint, systemPackages } from '../../../scripts/syste
 import { freePort } from '../free-port.mjs';
 import { KeptFolder } from '../kept-folder.mjs';
 import { unprivileged } from '../mariadb/program.mjs';
+import { memberAt, startGroup } from '../server-group.mjs';
 import { Broker, rabbitmqPath } from './broker.mjs';
 
 export { Broker, rabbitmqPath } from './broker.mjs';
@@ -35,14 +36,7 @@ export class RabbitBrokers {
   /** Starts `count` nodes as one cluster. @param {number} count */
   static async start(count) {
     if (rabbitmqPath === undefined) throw new Error(`RabbitMQ is not installed: ${rabbitmqHint}`);
-    const brokers = new RabbitBrokers();
-    try {
-      await brokers.#start(count);
-      return brokers;
-    } catch (error) {
-      await brokers.close();
-      throw error;
-    }
+    return startGroup(new RabbitBrokers(), (brokers) => brokers.#start(count));
   }
 
   get all() {
@@ -55,9 +49,7 @@ export class RabbitBrokers {
 
   /** @param {number} index */
   at(index) {
-    const broker = this.#all[index];
-    if (broker === undefined) throw new Error(`there is no broker ${index}`);
-    return broker;
+    return memberAt(this.#all, index, 'broker');
   }
 
   /** Ends all of them and removes their data. Idempotent. */
