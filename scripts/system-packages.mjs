@@ -1,5 +1,5 @@
 /** Programs outside npm that some tests use when they are there. */
-import { accessSync, constants } from 'node:fs';
+import { accessSync, constants, readdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 export const systemPackages = [
@@ -44,6 +44,13 @@ export const systemPackages = [
     tests: 'the test of the LDAP recipe',
   },
   {
+    name: 'PostgreSQL',
+    commands: ['postgres'],
+    apt: 'postgresql',
+    services: ['postgresql.service'],
+    tests: 'the tests against real PostgreSQL servers and their example',
+  },
+  {
     name: 'Prometheus',
     commands: ['prometheus'],
     apt: 'prometheus',
@@ -61,9 +68,21 @@ export const systemPackages = [
   },
 ];
 
+/** Debian keeps the programs of each version of PostgreSQL apart; the newest comes first. */
+function postgresFolders() {
+  const versions = '/usr/lib/postgresql';
+  try {
+    const found = readdirSync(versions).sort((a, b) => Number(b) - Number(a));
+    return found.map((version) => join(versions, version, 'bin'));
+  } catch {
+    return [];
+  }
+}
+
 /** The path of the first of these programs found, or undefined. Some live in sbin, which not every PATH has. */
 export function findCommand(commands) {
-  const folders = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin'];
+  const path = (process.env.PATH ?? '').split(delimiter);
+  const folders = [...path, '/usr/sbin', '/usr/local/sbin', ...postgresFolders()];
   for (const command of commands) {
     for (const folder of folders) {
       const path = join(folder, command);

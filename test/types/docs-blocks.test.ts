@@ -27,6 +27,7 @@ const needs: Readonly<Record<string, Needs>> = {
   'docs/guide/migrating.md': { files: ['examples/grpc/orders.js'] },
   'docs/guide/retries.md': { files: ['examples/any-protocol/line-transport.js'] },
   'docs/guide/mysql-orms.md': { untyped: ['typeorm'] },
+  'docs/guide/postgres.md': { untyped: ['typeorm'] },
 };
 
 /** A page's blocks of TypeScript and JavaScript, and the line of the page each begins on. */

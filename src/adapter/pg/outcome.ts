@@ -1,0 +1,108 @@
+import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { outcomeOfSystemError } from '../kit/index.js';
+
+/** What an error means for a statement that was sent, for its server and its connection. */
+export interface Verdict {
+  readonly outcome: Outcome;
+  /** The server hung up before it read the statement: it may be sent to another one, whatever it was. */
+  readonly unsent: boolean;
+  /** Whether the connection can take another statement. */
+  readonly usable: boolean;
+}
+
+const verdict = (outcome: Outcome, unsent: boolean, usable: boolean): Verdict =>
+  Object.freeze({ outcome, unsent, usable });
+
+/** The server did its work: the error is the application's. */
+const answered = verdict(outcomes.success, false, true);
+const troubled = verdict(outcomes.status, false, true);
+const lost = verdict(outcomes.reset, false, false);
+const timedOut = verdict(outcomes.timeout, false, false);
+const hungUp = verdict(outcomes.notStarted, true, false);
+
+/** By SQLSTATE, those about the server or the connection. The others are about the statement. */
+const byState: Readonly<Record<string, Verdict>> = {
+  // It may have been done: a server that waits for its standbys says this after the commit, too.
+  '57P01': lost, // admin_shutdown
+  '57P02': lost, // crash_shutdown
+  '57P04': lost, // database_dropped
+  '25P03': lost, // idle_in_transaction_session_timeout
+  // Sent while the connection was idle, before the statement arrived.
+  '57P05': hungUp, // idle_session_timeout
+  // Only log-ins are refused with these.
+  '57P03': hungUp, // cannot_connect_now
+  '53300': hungUp, // too_many_connections
+  '53100': troubled, // disk_full
+  '53200': troubled, // out_of_memory
+  XX001: troubled, // data_corrupted
+  XX002: troubled, // index_corrupted
+};
+
+/** SQLSTATE of a server that takes no writes. */
+export const READ_ONLY = '25006';
+
+/** On a standby: replication had to cancel the statement. It changed nothing, and another standby may answer it. */
+const CONFLICTS: ReadonlySet<unknown> = new Set(['40001', '40P01']);
+
+/** An error of PostgreSQL or of pg. */
+interface PgError {
+  readonly code?: unknown;
+  readonly severity?: unknown;
+  readonly message?: unknown;
+}
+
+/** The SQLSTATE of an error that a server sent; undefined for any other error. */
+export function sqlState(error: unknown): string | undefined {
+  const { code, severity } = (error ?? {}) as PgError;
+  return typeof code === 'string' && code.length === 5 && typeof severity === 'string' ? code : undefined;
+}
+
+/** What an error of a statement means. */
+export function verdictOf(error: unknown): Verdict {
+  const state = sqlState(error);
+  if (state !== undefined) {
+    const known = byState[state];
+    if (known !== undefined) return known;
+    if (state.startsWith('08')) return lost;
+    if (state.startsWith('58')) return troubled; // system_error, io_error
+    return (error as PgError).severity === 'FATAL' ? lost : answered;
+  }
+  if (isEvenkeelError(error, 'EVENKEEL_CLOSED')) return verdict(outcomes.cancelled, false, false);
+  const { code, message } = (error ?? {}) as PgError;
+  if (message === 'Query read timeout') return timedOut;
+  if (outcomeOfSystemError(code) !== undefined || isEvenkeelError(error)) return lost;
+  if (typeof message === 'string' && message.startsWith('Connection terminated')) return lost;
+  // pg refused to send it, or to read the answer: values that cannot be sent, a type parser that throws.
+  return verdict(outcomes.success, false, true);
+}
+
+/** Whether a standby canceled the statement because replication went first. */
+export function isReplayConflict(error: unknown): boolean {
+  return CONFLICTS.has(sqlState(error));
+}
+
+/** What a refused connection says about the server. */
+export type Refusal = 'full' | 'stopping' | 'log-in' | 'unknown';
+
+/** Why no connection could be opened. */
+export function refusalOf(error: unknown): Refusal {
+  const state = sqlState(error);
+  const { code, message } = (error ?? {}) as PgError;
+  if (state === '53300' || state === '53400' || /no more connections allowed/.test(String(message))) return 'full';
+  if (state === '57P03' || code === 'ECONNREFUSED') return 'stopping';
+  // invalid_authorization_specification, invalid_password, invalid_catalog_name
+  if (state?.startsWith('28') || state === '3D000' || state === '42501') return 'log-in';
+  return 'unknown';
+}
+
+/** A statement that changes something, after white space and comments. */
+const CHANGE =
+  /^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*(?:insert|update|delete|merge|truncate|create|drop|alter|grant|revoke|comment|with\b[\s\S]*\b(?:insert|update|delete|merge))\b/i;
+
+/**
+ * Whether a read-only server that refused this text did nothing at all: it is one statement, and one that is refused before it
+ * runs. A function may have had effects elsewhere before its refusal.
+ */
+export function isWholeChange(text: unknown): boolean {
+  return typeof text === 'string' && CHANGE.test(text) && !/;\s*\S/.test(text);
+}

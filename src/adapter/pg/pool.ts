@@ -1,0 +1,251 @@
+import pg from 'pg';
+import {
+  type Balancer,
+  type BalancingOptions,
+  type Clock,
+  createBalancer,
+  type Observer,
+  standardStages,
+  systemClock,
+  systemRng,
+} from '../../index.js';
+import { balancingOptionNames, checkBoolean, checkString, notify, pickNames } from '../kit/index.js';
+import { Call, type CallOwner } from './call.js';
+import type { PgServer } from './connection.js';
+import { type PgPool, type PgPoolOptions, type PoolSettings, pgOptionNames, poolSettings } from './options.js';
+import { ServerRoles } from './roles.js';
+import type { Answer } from './session.js';
+import { PgTransport } from './transport.js';
+
+type Callback = (error?: Error | null, ...more: unknown[]) => void;
+
+/** The part of `pg.Pool` that is kept: events and options. Its own lists of clients stay empty. */
+type Base = new (options: object) => InstanceType<typeof pg.Pool>;
+
+class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner {
+  readonly balancer: Balancer<PgServer>;
+  readonly settings: PoolSettings;
+  readonly clock: Clock;
+  readonly roles: ServerRoles | undefined;
+  waiting = 0;
+  declare readonly ending: boolean;
+  declare readonly ended: boolean;
+  readonly #transport: PgTransport;
+
+  constructor(options: PgPoolOptions) {
+    const settings = poolSettings(options);
+    super(pickNames(options as Record<string, unknown>, pgOptionNames));
+    const { clock = systemClock, rng = systemRng, observer = {} } = options;
+    this.settings = settings;
+    this.clock = clock;
+    const warned = (error: Error): void => notify(observer as Observer, 'warned', { message: error.message, error });
+    const asks = settings.role !== 'any' || Number.isFinite(settings.maxLagMs);
+    this.roles = asks ? new ServerRoles({ settings, clock, rng, warned }) : undefined;
+    this.#transport = new PgTransport({
+      settings,
+      clock,
+      rng,
+      roles: this.roles,
+      events: {
+        connected: (client) => this.#tell('connect', client),
+        removed: (client) => this.#tell('remove', client),
+        failed: (error, client) => {
+          Object.assign(error, { client });
+          this.#tell('error', error, client);
+        },
+        warned,
+      },
+    });
+    const balancing: BalancingOptions = pickNames(options as BalancingOptions, balancingOptionNames);
+    this.balancer = createBalancer<PgServer>({
+      ...balancing,
+      // What servers say about themselves comes first: ejection and panic are about those that remain.
+      ...(this.roles && { stages: [this.roles.stage, ...(options.stages ?? standardStages())] }),
+      resolver: settings.resolver,
+      transport: this.#transport,
+      pool: {
+        // How long a transaction may take is up to the server.
+        drainTimeoutMs: Number.POSITIVE_INFINITY,
+        ...options.pool,
+        // The sessions of a server are replaced one by one, never all together.
+        maxConnectionAgeMs: Number.POSITIVE_INFINITY,
+      },
+    });
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: pg's overloads are those of the type callers see.
+  override query(text: any, values?: any, callback?: any): any {
+    const done: Callback | undefined = typeof values === 'function' ? values : callback;
+    if (typeof text === 'function')
+      return refuse(this.clock, text, 'Passing a function as the first parameter to pool.query is not supported');
+    if (done !== undefined && typeof done !== 'function') throw new TypeError('callback is not a function');
+    if (this.ending) return refuse(this.clock, done, AFTER_END);
+    const given = typeof values === 'function' ? undefined : values;
+    if (typeof text?.submit === 'function' && !(text instanceof pg.Query)) return this.#submit(text);
+    const { key, idempotent } = ownOptions(text);
+    const start = (answer: Answer): void =>
+      new Call(this, { kind: 'statement', text, values: given, key, idempotent, done: answer }).begin();
+    if (done !== undefined) return start(done);
+    return promised(start);
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: pg's overloads are those of the type callers see.
+  override connect(callback?: any): any {
+    if (this.ending) return refuse(this.clock, callback, AFTER_END);
+    const start = (answer: Answer): void => new Call(this, { kind: 'client', done: answer }).begin();
+    if (callback === undefined) return promised(start);
+    start((error, client) => {
+      if (error) callback(error, undefined, () => {});
+      else callback(undefined, client, (client as pg.PoolClient).release);
+    });
+  }
+
+  // biome-ignore lint/suspicious/noExplicitAny: pg's overloads are those of the type callers see.
+  override end(callback?: any): any {
+    if (this.ending) return refuse(this.clock, callback, 'Called end on pool more than once');
+    Object.assign(this, { ending: true });
+    const ended = this.#end();
+    if (callback === undefined) return ended;
+    void ended.then(() => callback());
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.ending ? this.balancer.close() : this.#dispose();
+  }
+
+  // For its calls.
+
+  acquired(client: pg.PoolClient): void {
+    this.#tell('acquire', client);
+  }
+
+  released(error: unknown, client: pg.PoolClient): void {
+    this.#tell('release', error, client);
+  }
+
+  /** Of all servers. */
+  counts(): { readonly total: number; readonly idle: number; readonly waiting: number } {
+    let total = 0;
+    let idle = 0;
+    let waiting = this.waiting;
+    for (const server of this.#transport.servers) {
+      total += server.size;
+      idle += server.idleCount;
+      waiting += server.waitingCount;
+    }
+    return { total, idle, waiting };
+  }
+
+  async #dispose(): Promise<void> {
+    Object.assign(this, { ending: true });
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    const { endTimeoutMs } = this.settings;
+    const cut = new AbortController();
+    const timer = Number.isFinite(endTimeoutMs) ? this.clock.timer(() => cut.abort(), endTimeoutMs) : undefined;
+    timer?.ref();
+    await this.balancer.close({ signal: cut.signal });
+    timer?.cancel();
+    Object.assign(this, { ended: true });
+  }
+
+  /** A query object that reads its answer by itself, such as a cursor or a stream. */
+  #submit(query: QueryObject): QueryObject {
+    const failed: Answer = (error) => {
+      if (!error) return;
+      if (typeof query.destroy === 'function') query.destroy(error);
+      else query.handleError?.(error, noConnection);
+    };
+    new Call(this, { kind: 'object', text: query, done: failed }).begin();
+    return query;
+  }
+
+  /** What a listener throws becomes an uncaught exception, later, not in the middle of our work. */
+  #tell(event: string, ...given: unknown[]): void {
+    if (this.listenerCount(event) === 0) return;
+    try {
+      this.emit(event, ...given);
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+  }
+}
+
+interface QueryObject {
+  destroy?(error: Error): void;
+  handleError?(error: Error, connection: unknown): void;
+}
+
+/** For query objects that were never sent: they take their listeners off a connection. */
+const noConnection = { removeListener: () => {}, sync: () => {}, close: () => {} };
+
+const AFTER_END = 'Cannot use a pool after calling end on the pool';
+
+/** The counts are properties in pg's types, which a class may not turn into accessors. */
+for (const [name, count] of [
+  ['totalCount', 'total'],
+  ['idleCount', 'idle'],
+  ['waitingCount', 'waiting'],
+] as const) {
+  Object.defineProperty(PoolOverService.prototype, name, {
+    configurable: true,
+    get(this: PoolOverService) {
+      return this.counts()[count];
+    },
+  });
+}
+
+function ownOptions(text: unknown): { readonly key: string | undefined; readonly idempotent: boolean | undefined } {
+  if (typeof text !== 'object' || text === null) return none;
+  const { key, idempotent } = text as { readonly key?: unknown; readonly idempotent?: unknown };
+  return {
+    key: key === undefined ? undefined : checkString('key', key),
+    idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),
+  };
+}
+
+const none = Object.freeze({ key: undefined, idempotent: undefined });
+
+function refuse(clock: Clock, callback: Callback | undefined, message: string): Promise<never> | undefined {
+  const error = new Error(message);
+  if (callback === undefined) return Promise.reject(error);
+  clock.defer(() => callback(error));
+  return undefined;
+}
+
+function promised(start: (answer: Answer) => void): Promise<unknown> {
+  const answer = new Promise((resolve, reject) => {
+    start((error, result) => (error ? reject(error) : resolve(result)));
+  });
+  return answer.catch((error) => {
+    // As pg does: where the application asked says more than where the socket was read.
+    if (error instanceof Error) Error.captureStackTrace(error);
+    throw error;
+  });
+}
+
+/**
+ * The class of what `createPool` returns, for libraries that make their pool themselves: it takes the same options. A `pg.Pool`
+ * by `instanceof`.
+ */
+export const BalancedPool: new (options: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
+  options: PgPoolOptions,
+) => PgPool;
+
+/**
+ * Makes a `pg.Pool` over the servers of a Service: it finds them, keeps connections to each, and picks one for every statement. A
+ * client that is checked out stays with its server until it is released. Must be ended.
+ *
+ * @throws EVENKEEL_OPTION for invalid options. No secret is in any message.
+ * @example
+ * const replicas = createPool({ target: 'postgres.shop:5432', role: 'replica', user: 'app', password, database: 'shop' });
+ * const { rows } = await replicas.query('SELECT * FROM orders WHERE id = $1', [42]);
+ * await replicas.end();
+ */
+export function createPool(options: PgPoolOptions): PgPool {
+  return new BalancedPool(options);
+}

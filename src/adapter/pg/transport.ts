@@ -1,0 +1,49 @@
+import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
+import { markLasting } from '../kit/index.js';
+import { type ClientEvents, PgServer } from './connection.js';
+import type { ServerSettings } from './options.js';
+import { refusalOf } from './outcome.js';
+import type { ServerRoles } from './roles.js';
+
+interface PgTransportParts {
+  readonly settings: ServerSettings;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly events: ClientEvents;
+  /** Undefined: nobody wants to know what a server is. */
+  readonly roles: ServerRoles | undefined;
+}
+
+/** Opens the connections to servers, and knows those that are open. A server is ready once its role is known. */
+export class PgTransport implements Transport<PgServer> {
+  readonly servers: Set<PgServer> = new Set();
+  readonly #parts: PgTransportParts;
+
+  constructor(parts: PgTransportParts) {
+    this.#parts = parts;
+  }
+
+  async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {
+    signal.throwIfAborted();
+    const { settings, clock, rng, events, roles } = this.#parts;
+    const doubted = (): void => void roles?.doubted(endpoint).catch(() => {});
+    const server = new PgServer({ endpoint, settings, clock, rng, events, doubted });
+    const cut = (): void => void server.close(AbortSignal.abort());
+    signal.addEventListener('abort', cut, { once: true });
+    try {
+      await new Promise<void>((resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        server.warm((error) => (error === undefined ? resolve() : reject(error)));
+      });
+      await roles?.connected(server, signal);
+    } catch (error) {
+      cut();
+      throw refusalOf(error) === 'log-in' ? markLasting(error as object) : error;
+    } finally {
+      signal.removeEventListener('abort', cut);
+    }
+    this.servers.add(server);
+    void server.closed.then(() => this.servers.delete(server));
+    return server;
+  }
+}

@@ -1,0 +1,258 @@
+import { isEvenkeelError } from 'evenkeel';
+import { BalancedPool, createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
+import { FakeResolver } from 'evenkeel/testing';
+import pg from 'pg';
+import Cursor from 'pg-cursor';
+import QueryStream from 'pg-query-stream';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import { until } from '../../support/until.js';
+
+/** What users of pg.Pool do, on the pool of a Service. */
+describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
+  let world: PostgresWorld;
+  const pools: PgPool[] = [];
+  let pool: PgPool;
+  const open = (options: PgPoolOptions = {}): PgPool => {
+    const resolver = new FakeResolver();
+    resolver.update(...world.endpoints);
+    const opened = createPool({ resolver, ...application, ...options });
+    pools.push(opened);
+    return opened;
+  };
+
+  beforeAll(async () => {
+    world = await startPostgres(0, { init: ['CREATE TABLE items (id int)'] });
+  });
+  afterAll(async () => {
+    await world?.close();
+  });
+  beforeEach(() => {
+    pool = open();
+  });
+  afterEach(async () => {
+    for (const one of pools.splice(0)) if (!one.ending) await one.end();
+    await until('nothing is left open', async () => (await world.at(0).connections()) === 0);
+  });
+
+  it('answers statements in all forms', async () => {
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    expect((await pool.query('SELECT $1::int AS one', [1])).rows).toEqual([{ one: 1 }]);
+    expect((await pool.query({ text: 'SELECT $1::int', values: [2], rowMode: 'array' })).rows).toEqual([[2]]);
+    expect((await pool.query({ name: 'named', text: 'SELECT $1::int AS n' }, [3])).rows).toEqual([{ n: 3 }]);
+    expect(((await pool.query('SELECT 1; SELECT 2')) as unknown as unknown[]).length).toBe(2);
+    expect((await pool.query('')).rows).toEqual([]);
+    const form = (...given: unknown[]): Promise<pg.QueryResult> =>
+      new Promise((resolve, reject) => {
+        const result = (pool.query as (...args: unknown[]) => unknown)(
+          ...given,
+          (error: Error, answer: pg.QueryResult) => (error ? reject(error) : resolve(answer)),
+        );
+        expect(result).toBeUndefined();
+      });
+    expect((await form('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    expect((await form('SELECT $1::int AS one', [1])).rows).toEqual([{ one: 1 }]);
+    expect((await form({ text: 'SELECT 4 AS four' })).rows).toEqual([{ four: 4 }]);
+    await expect(form('SELECT nothing')).rejects.toMatchObject({ code: '42703' });
+    expect((await (pool.query(new pg.Query('SELECT 5 AS five')) as unknown as Promise<pg.QueryResult>)).rows).toEqual([
+      { five: 5 },
+    ]);
+  });
+
+  it('hands an error of the statement to its caller, and keeps the connection', async () => {
+    const pid = async (): Promise<number> => (await pool.query('SELECT pg_backend_pid() AS pid')).rows[0].pid;
+    const first = await pid();
+    const error = await pool.query('SELECT nothing').catch((cause) => cause);
+    expect(error).toBeInstanceOf(pg.DatabaseError);
+    expect(error.stack).toContain('pool.test.ts');
+    await expect(pool.query('SELECT 1/$1::int', [0])).rejects.toMatchObject({ code: '22012' });
+    await expect(pool.query('SELECT $1', 'no array' as never)).rejects.toThrow('must be an array');
+    await expect(
+      pool.query('SELECT $1::text', [
+        {
+          toPostgres: () => {
+            throw new Error('mine');
+          },
+        },
+      ]),
+    ).rejects.toThrow('mine');
+    await expect(pool.query(undefined as never)).rejects.toThrow('null or undefined query');
+    const refused = await new Promise<Error>((resolve) => pool.query(resolve as never));
+    expect(refused.message).toContain('function as the first parameter');
+    await expect(pool.query({ text: 'SELECT 1/0', rows: 1 } as never)).rejects.toMatchObject({ code: '22012' });
+    await pool.query('SELECT nothing; SELECT 1').catch(() => {});
+    expect((await pool.query('SELECT 6 AS six')).rows).toEqual([{ six: 6 }]);
+    expect(first).toBeGreaterThan(0);
+    expect(pool.totalCount).toBeLessThanOrEqual(2);
+  });
+
+  it('gives nobody a transaction that somebody else left open', async () => {
+    await pool.query('BEGIN');
+    await pool.query('CREATE TABLE left_open (id int)');
+    expect((await pool.query("SELECT to_regclass('left_open') AS it")).rows).toEqual([{ it: 'left_open' }]);
+    await pool.query('DROP TABLE left_open');
+    const client = await pool.connect();
+    await client.query('BEGIN');
+    await client.query('INSERT INTO items VALUES (1)');
+    client.release();
+    expect((await pool.query('SELECT count(*)::int AS n FROM items')).rows).toEqual([{ n: 0 }]);
+  });
+
+  it('runs a transaction on one client, by promise and by callback', async () => {
+    const client = await pool.connect();
+    const { rows: one } = await client.query('SELECT pg_backend_pid() AS pid');
+    await client.query('BEGIN');
+    await client.query('INSERT INTO items VALUES (1)');
+    const { rows: two } = await client.query('SELECT pg_backend_pid() AS pid');
+    await client.query('ROLLBACK');
+    expect(two).toEqual(one);
+    expect(pool.idleCount).toBe(0);
+    client.release();
+    expect(pool.idleCount).toBe(1);
+    expect(() => client.release()).toThrow('already been released');
+    await new Promise<void>((resolve, reject) => {
+      pool.connect((error, given, release) => {
+        if (error || given === undefined) return reject(error);
+        void given.query('SELECT 1', (failure) => {
+          release();
+          if (failure) reject(failure);
+          else resolve();
+        });
+      });
+    });
+    const doomed = await pool.connect();
+    const total = pool.totalCount;
+    const removed = new Promise((resolve) => pool.once('remove', resolve));
+    doomed.release(true);
+    expect(await removed).toBe(doomed);
+    expect(pool.totalCount).toBeLessThanOrEqual(total);
+  });
+
+  it('tells what becomes of clients', async () => {
+    const told: string[] = [];
+    const other = open({ max: 1 });
+    for (const event of ['connect', 'acquire', 'release', 'remove'] as const) other.on(event, () => told.push(event));
+    await other.query('SELECT 1');
+    expect(told).toEqual(['connect', 'acquire', 'release']);
+    const client = await other.connect();
+    const released = new Promise((resolve) => other.once('release', (...given) => resolve(given)));
+    client.release();
+    expect(await released).toEqual([undefined, client]);
+    // One that nobody uses is cut by the server.
+    const failed = new Promise<[Error, pg.PoolClient]>((resolve) =>
+      other.once('error', (cause, client) => resolve([cause, client])),
+    );
+    const [{ pid }] = (await other.query('SELECT pg_backend_pid() AS pid')).rows;
+    await world.at(0).sql('SELECT pg_terminate_backend($1)', [pid]);
+    const [error, lost] = await failed;
+    expect(error).toMatchObject({ code: '57P01', client: lost });
+    expect((await other.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    await other.end();
+    expect(told).toContain('remove');
+  });
+
+  it('survives an idle client that is cut while nobody listens, and a checked-out one', async () => {
+    const client = await pool.connect();
+    const [{ pid }] = (await client.query('SELECT pg_backend_pid() AS pid')).rows;
+    await world.at(0).sql('SELECT pg_terminate_backend($1)', [pid]);
+    await expect(client.query('SELECT 1')).rejects.toThrow();
+    client.release();
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('bounds its connections, lets callers wait, and counts them', async () => {
+    const small = open({ max: 2, waitTimeoutMs: 300 });
+    const one = await small.connect();
+    const two = await small.connect();
+    const late = small.query('SELECT 1').catch((error) => error);
+    expect(small.waitingCount).toBe(1);
+    expect({ total: small.totalCount, idle: small.idleCount }).toEqual({ total: 2, idle: 0 });
+    expect(isEvenkeelError(await late, 'EVENKEEL_NOT_READY')).toBe(true);
+    expect(small.waitingCount).toBe(0);
+    const next = small.query('SELECT 2 AS two');
+    one.release();
+    expect((await next).rows).toEqual([{ two: 2 }]);
+    two.release();
+    expect(small.idleCount).toBe(2);
+  });
+
+  it('ends: what runs finishes, nothing new begins', async () => {
+    const client = await pool.connect();
+    const ended = pool.end();
+    await expect(pool.query('SELECT 1')).rejects.toThrow('Cannot use a pool after calling end on the pool');
+    await expect(pool.connect()).rejects.toThrow('after calling end');
+    await expect(pool.end()).rejects.toThrow('Called end on pool more than once');
+    expect((await client.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    client.release();
+    await ended;
+    expect({ ended: pool.ended, ending: pool.ending, total: pool.totalCount }).toEqual({
+      ended: true,
+      ending: true,
+      total: 0,
+    });
+    await new Promise<void>((resolve) => open().end(resolve));
+    await (async () => {
+      await using disposed = open();
+      await disposed.query('SELECT 1');
+    })();
+  });
+
+  it('reads by cursor and by stream, on a client and by itself', async () => {
+    const text = 'SELECT generate_series(1, 250) AS n';
+    let sum = 0;
+    for await (const { n } of pool.query(new QueryStream(text, [], { batchSize: 20 }))) sum += n;
+    expect(sum).toBe((250 * 251) / 2);
+    const cursor = pool.query(new Cursor(text));
+    expect(await cursor.read(2)).toEqual([{ n: 1 }, { n: 2 }]);
+    await cursor.close();
+    const client = await pool.connect();
+    const own = client.query(new Cursor(text));
+    expect(await own.read(1)).toEqual([{ n: 1 }]);
+    await own.close();
+    client.release();
+    await until('all are free', () => pool.idleCount === pool.totalCount);
+    const broken = pool.query(new QueryStream('SELECT nothing'));
+    await expect(broken.toArray()).rejects.toMatchObject({ code: '42703' });
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('takes pg options: hooks, a password function, a connection string, type parsers', async () => {
+    const seen: string[] = [];
+    const { user, password, database } = application;
+    const { address, port } = world.at(0);
+    const hooked = open({
+      resolver: undefined,
+      user: undefined,
+      database: undefined,
+      password: undefined,
+      connectionString: `postgresql://${user}:${password}@${address}:${port}/${database}?application_name=shop&statement_timeout=5000`,
+      onConnect: async (client) => {
+        await client.query("SET search_path TO 'elsewhere'");
+        seen.push('onConnect');
+      },
+      verify: (_, done) => {
+        seen.push('verify');
+        done();
+      },
+    } as PgPoolOptions);
+    const { rows } = await hooked.query(
+      "SELECT current_setting('search_path') AS path, current_setting('application_name') AS app, current_setting('statement_timeout') AS timeout",
+    );
+    expect(rows).toEqual([{ path: 'elsewhere', app: 'shop', timeout: '5s' }]);
+    expect(seen).toEqual(['onConnect', 'verify']);
+    const asked = open({ password: async () => password, types: { getTypeParser: () => () => 'parsed' } as never });
+    expect((await asked.query('SELECT 1 AS one')).rows).toEqual([{ one: 'parsed' }]);
+    expect(hooked).toBeInstanceOf(pg.Pool);
+    expect(hooked.options.max).toBe(10);
+    expect(JSON.stringify(pool.options)).not.toContain(password);
+    expect(() => new BalancedPool({ target: 'postgres.shop:5432', tarqet: 1 } as never)).toThrow('tarqet');
+    expect(() => createPool({ host: '/var/run/postgresql' })).toThrow('Unix socket');
+  });
+
+  it('says at once that the server refuses the log-in', async () => {
+    const wrong = open({ password: 'wrong' });
+    await expect(wrong.query('SELECT 1')).rejects.toMatchObject({ code: expect.stringMatching(/^EVENKEEL_/) });
+    const failing = open({ password: () => Promise.reject(new Error('no secret today')) });
+    await expect(failing.query('SELECT 1')).rejects.toThrow('no secret today');
+  });
+});

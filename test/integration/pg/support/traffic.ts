@@ -1,0 +1,86 @@
+import type { PgPool } from 'evenkeel/pg';
+
+export { maxOverMean, PROOF, report } from '../../mysql2/support/traffic.js';
+
+/** Workers that send one read after another until they are stopped: which port answered, and what went wrong. */
+export class Readers {
+  readonly answers: Map<number, number> = new Map();
+  readonly errors: Error[] = [];
+  #stopped = false;
+  readonly #work: Promise<unknown>;
+
+  constructor(pool: Pick<PgPool, 'query'>, workers: number, total: number = Number.POSITIVE_INFINITY) {
+    let left = total;
+    const read = async (): Promise<void> => {
+      while (!this.#stopped && left-- > 0) {
+        try {
+          const { rows } = await pool.query('SELECT inet_server_port() AS port');
+          const { port } = rows[0];
+          this.answers.set(port, (this.answers.get(port) ?? 0) + 1);
+        } catch (error) {
+          this.errors.push(error as Error);
+          // A pool that is down fails at once: leave the others their turn.
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      }
+    };
+    this.#work = Promise.all(Array.from({ length: workers }, read));
+  }
+
+  get total(): number {
+    return [...this.answers.values()].reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Waits for the rest. */
+  async finished(): Promise<void> {
+    await this.#work;
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#work;
+  }
+}
+
+/** Workers that note one number after another, each in a statement of its own that may run once only. */
+export class Writers {
+  /** Numbers whose INSERT was acknowledged. */
+  readonly acknowledged: number[] = [];
+  readonly errors: (Error & { readonly code?: string })[] = [];
+  /** When each was acknowledged. */
+  readonly atMs: number[] = [];
+  #stopped = false;
+  #next: number;
+  readonly #work: Promise<unknown>;
+
+  constructor(pool: Pick<PgPool, 'query'>, workers: number, first = 1) {
+    this.#next = first;
+    const write = async (): Promise<void> => {
+      while (!this.#stopped) {
+        const id = this.#next++;
+        try {
+          await pool.query('INSERT INTO ledger (id) VALUES ($1)', [id]);
+          this.acknowledged.push(id);
+          this.atMs.push(performance.now());
+        } catch (error) {
+          this.errors.push(error as Error);
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+      }
+    };
+    this.#work = Promise.all(Array.from({ length: workers }, write));
+  }
+
+  /** How long after a moment the first was acknowledged, in ms. */
+  firstAfter(sinceMs: number): number {
+    return Math.round((this.atMs.find((atMs) => atMs > sinceMs) ?? Number.POSITIVE_INFINITY) - sinceMs);
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    await this.#work;
+  }
+}
+
+/** Without a key, so that a row that was written twice shows. */
+export const ledgerTable = 'CREATE TABLE ledger (id int NOT NULL)';
