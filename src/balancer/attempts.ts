@@ -1,4 +1,5 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
+import type { CallNote } from '../observe/live-balancers.js';
 import { observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
@@ -38,6 +39,7 @@ export class Attempts<C> implements AttemptTally<C> {
   #stopped = false;
   /** Undefined unless somebody traces calls. */
   #traces: AttemptTraces | undefined = undefined;
+  #note: CallNote | undefined = undefined;
 
   constructor(
     source: AttemptSource<C>,
@@ -134,7 +136,7 @@ export class Attempts<C> implements AttemptTally<C> {
   end(outcome: Outcome, end: AttemptEnd = nothingToSay): void {
     const lease = this.conclude();
     if (lease === undefined) return;
-    lease.end(outcome, end.latencyMs);
+    lease.end(outcome, end.latencyMs, this.#note);
     this.report(lease, end);
   }
 
@@ -156,12 +158,22 @@ export class Attempts<C> implements AttemptTally<C> {
     reportAttempt(lease, { ...end, attempt: this.#number, hedged: this.#isHedge });
   }
 
+  /** What the running attempt is to its protocol; undefined unless that is measured. */
+  get note(): CallNote | undefined {
+    return this.#note;
+  }
+
+  /** The running attempt is this to its protocol. */
+  noted(operation: string): void {
+    if (this.#lease?.isMeasured === true) this.#note = { operation, status: undefined };
+  }
+
   /** The running attempt failed. Another one follows, now or after a wait, or the call fails with its error. */
   fail(failed: FailedAttempt): void {
     const lease = this.#lease;
     if (lease === undefined) return;
     this.#lease = undefined;
-    lease.end(failed.outcome);
+    lease.end(failed.outcome, undefined, this.#note);
     const { error } = failed;
     const retrying = !this.#stopped && this.#mayRepeat(lease, failed);
     this.report(lease, { error, retrying });
@@ -212,7 +224,7 @@ export class Attempts<C> implements AttemptTally<C> {
   moveTo(next: Lease<C>, { outcome, error }: FailedAttempt): void {
     const lease = this.#lease;
     this.#lease = undefined;
-    lease?.end(outcome);
+    lease?.end(outcome, undefined, this.#note);
     if (lease !== undefined) this.report(lease, { error, retrying: true });
     this.#send(next);
   }
@@ -237,6 +249,7 @@ export class Attempts<C> implements AttemptTally<C> {
     if (tally.made === 0 && this.#source.retries === undefined) lease.retries.started();
     this.#number = ++tally.made;
     this.#lease = lease;
+    this.#note = undefined;
     try {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
@@ -269,9 +282,10 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#traces === undefined ? work() : this.#traces.resume(work);
   }
 
-  /** The running attempt has a response with this status. For traces. */
+  /** The running attempt has a response with this status. For traces and metrics. */
   answeredWith(status: number): void {
     this.#traces?.answeredWith(status);
+    if (this.#note !== undefined) this.#note.status = status;
   }
 
   /** The call got no endpoint. */

@@ -3,7 +3,7 @@ import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js'
 import { isEvenkeelError } from '../errors.js';
 import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { EventCounts } from '../observe/event-counts.js';
-import type { CallMeter } from '../observe/live-balancers.js';
+import type { CallMeter, CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
 import { notify, type Observer } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
@@ -23,6 +23,7 @@ import { FirstCalls } from './first-calls.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { liveBalancers } from './live-balancers.js';
 import { LoadProbes } from './load-probes.js';
+import { OutsideCalls } from './outside-calls.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { closedError, notStartedError, overloadError, Refusals, tooLateError } from './refusals.js';
@@ -41,6 +42,9 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly limit: CallLimit | undefined;
   /** Set while metrics are on. */
   meter: CallMeter | undefined = undefined;
+  readonly protocol: Protocol | undefined;
+  protocolMeter: ProtocolMeter | undefined = undefined;
+  readonly outside: OutsideCalls = new OutsideCalls(this);
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
@@ -72,6 +76,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.#warnings = warnings;
     this.observer = observer;
     this.name = resolver.name;
+    this.protocol = options.transport.protocol;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
     this.#times = new CallTimes(clock, options.stalledAfterMs, this.limit);
@@ -205,7 +210,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       pool: this.#pool,
       limit: this.limit,
       retries: this.retries,
-      callers: { waiting: this.#room.size, refused: this.#refused, shed: this.#room.shed },
+      callers: {
+        waiting: this.#room.size + this.outside.waiting,
+        refused: this.#refused + this.outside.refused,
+        shed: this.#room.shed,
+      },
       probes: this.#probes?.sent ?? 0,
       nowMs: this.clock.now(),
     });
@@ -236,8 +245,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     subchannel.reported(report, this.clock.now());
   }
 
-  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void {
-    this.#times.ended(lease, outcome, latencyMs, this.meter);
+  leaseEnded(
+    lease: Lease<C>,
+    outcome: Outcome,
+    latencyMs: number | null | undefined,
+    note: CallNote | undefined,
+  ): void {
+    this.#times.ended(lease, outcome, latencyMs, this, note);
     this.#slot.ended(lease.subchannel);
     if (this.#room.size > 0) this.#room.wake();
   }

@@ -6,6 +6,7 @@ import type { AcquireOptions, PickOptions } from './acquire-options.js';
 import { BalancerCore } from './balancer-core.js';
 import { type BalancerOptions, resolveBalancerOptions } from './balancer-options.js';
 import type { Lease } from './lease.js';
+import type { OutsideCalls } from './outside-calls.js';
 import type { RunOptions, Use } from './run-call.js';
 import type { BalancerSnapshot } from './snapshot.js';
 
@@ -37,6 +38,8 @@ export interface Balancer<C> extends AsyncDisposable {
   readonly clock: Clock;
   /** The current limit on running calls, if there is one. For adapters whose calls wait outside the balancer. */
   readonly limit: { readonly max: number; readonly running: number } | undefined;
+  /** What becomes of those calls. */
+  readonly outside: OutsideCalls;
   /** Decides whether a call may be retried, and pays for it. For adapters that retry calls themselves. */
   readonly retries: RetryPolicy;
   /** The observer given, joined to `node:diagnostics_channel`. */

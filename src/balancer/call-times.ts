@@ -1,5 +1,5 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
-import type { CallMeter } from '../observe/live-balancers.js';
+import type { CallMeter, CallNote, ProtocolMeter } from '../observe/live-balancers.js';
 import type { Clock } from '../runtime/clock.js';
 import { StallWatch } from '../runtime/stall-watch.js';
 import type { CallLimit } from './call-limit.js';
@@ -11,6 +11,11 @@ import type { Lease } from './lease.js';
  * This share of it is therefore enough.
  */
 const STALLED_ENOUGH = 0.95;
+
+interface Meters {
+  readonly meter: CallMeter | undefined;
+  readonly protocolMeter: ProtocolMeter | undefined;
+}
 
 /**
  * What the duration and the end of a call mean: for its endpoint, for the usual duration and for the limit, or nothing, because
@@ -40,7 +45,8 @@ export class CallTimes {
     { subchannel, startedMs, answeredMs }: Lease<C>,
     outcome: Outcome,
     latencyMs: number | null | undefined,
-    meter: CallMeter | undefined,
+    { meter, protocolMeter }: Meters,
+    note?: CallNote,
   ): void {
     const nowMs = this.#clock.now();
     let askedMs = startedMs;
@@ -60,6 +66,7 @@ export class CallTimes {
       if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
     }
     meter?.attemptEnded(judged, nowMs - startedMs);
+    if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
   }
 

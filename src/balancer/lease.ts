@@ -1,5 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { type LoadReport, type Outcome, usableOutcome } from '../endpoint/outcome.js';
+import type { CallNote } from '../observe/live-balancers.js';
 import type { Observer } from '../observe/observer.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
@@ -8,8 +9,9 @@ import type { RetryPolicy } from '../retry/retry-policy.js';
 export interface LeaseOwner<C> {
   readonly retries: RetryPolicy;
   readonly observer: Observer;
+  readonly protocolMeter: object | undefined;
   reported(lease: Lease<C>, report: LoadReport): void;
-  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined): void;
+  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void;
   /** The answer of a call has begun, unless the call is over; returns the time on the balancer's clock, in ms. */
   leaseAnswered(lease: Lease<C>): number;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
@@ -47,6 +49,11 @@ export class Lease<C> {
   /** The observer of the balancer it came from. */
   get observer(): Observer {
     return this.#owner.observer;
+  }
+
+  /** Whether `end` should be told what the call is to its protocol: metrics with the names of that protocol are on. */
+  get isMeasured(): boolean {
+    return this.#owner.protocolMeter !== undefined;
   }
 
   /** Whether the first byte of the response has arrived. */
@@ -102,12 +109,13 @@ export class Lease<C> {
    * Ends the call. Never throws; an invalid outcome counts as `cancelled`, and the observer is warned.
    * @param latencyMs How long the endpoint took to respond. By default until `progressed`, or else the duration of the call; `null`
    * if that says nothing about the endpoint, as with a connection that is lent to the application.
+   * @param note What the call is to its protocol, if it `isMeasured`.
    */
-  end(outcome: Outcome, latencyMs?: number | null): void {
+  end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
     const usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
     if (usable.report !== undefined) this.reported(usable.report);
     this.#outcome = usable;
-    this.#owner.leaseEnded(this, usable, latencyMs);
+    this.#owner.leaseEnded(this, usable, latencyMs, note);
   }
 }

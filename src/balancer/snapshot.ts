@@ -88,6 +88,8 @@ export interface EndpointSnapshot {
   readonly capacity: number;
   /** The cost of one more call; -1 = not a number in JSON. */
   readonly load: number;
+  /** Network connections to it that are open. */
+  readonly connections: number;
   /** Calls started, and calls that failed, since creation. */
   readonly started: number;
   readonly failed: number;
@@ -182,6 +184,7 @@ function snapshotOf<C>(
     inFlight: subchannel.inFlight,
     capacity: finite(() => subchannel.capacity),
     load: finite(() => subchannel.cost(nowMs)),
+    connections: subchannel.connection === undefined ? 0 : finite(() => subchannel.connection?.sockets ?? 1),
     started: subchannel.started,
     failed: subchannel.failed,
     ...(subchannel.lastError !== undefined && { lastError: subchannel.lastError.message }),

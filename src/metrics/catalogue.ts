@@ -1,3 +1,11 @@
+import type { Protocol } from '../observe/live-balancers.js';
+
+/** Whose names metrics may have beside ours: OpenTelemetry's conventions for HTTP and databases, gRPC's proposals for gRPC. */
+export type Convention = Protocol['conventions'];
+
+/** Every one. */
+export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'db']);
+
 /**
  * - `counter`: only grows, even as balancers of the same target come and go.
  * - `gauge`: the current value. For several balancers of one target, their sum, maximum or minimum (`combine`).
@@ -9,7 +17,11 @@ export interface Metric {
   readonly unit: `{${string}}` | '1' | 's';
   readonly description: string;
   readonly combine?: 'sum' | 'largest' | 'smallest';
-  /** Attributes in addition to `evenkeel.target`. */
+  /** The parts of a gauge add up to a whole: `UpDownCounter` in OpenTelemetry. */
+  readonly additive?: true;
+  /** Reported only where these conventions are asked for. */
+  readonly convention?: Convention;
+  /** Attributes in addition to `evenkeel.target`, or to those of the server in metrics of a convention. */
   readonly attributes?: readonly string[];
   /** One series per endpoint, if enabled. */
   readonly perEndpoint?: true;
@@ -39,6 +51,7 @@ export type MetricName =
   | 'evenkeel.discovery.degraded'
   | 'evenkeel.ejections'
   | 'evenkeel.panic'
+  | 'evenkeel.connections.open'
   | 'evenkeel.connections.opened'
   | 'evenkeel.connections.failed'
   | 'evenkeel.connections.closed'
@@ -48,7 +61,25 @@ export type MetricName =
   | 'evenkeel.endpoint.picks'
   | 'evenkeel.endpoint.failures'
   | 'evenkeel.endpoint.in_flight'
-  | 'evenkeel.endpoint.load';
+  | 'evenkeel.endpoint.connections'
+  | 'evenkeel.endpoint.load'
+  | ConventionMetricName;
+
+/** Those with the names of conventions. */
+export type ConventionMetricName =
+  | 'http.client.request.duration'
+  | 'http.client.open_connections'
+  | 'http.client.active_requests'
+  | 'grpc.client.call.duration'
+  | 'grpc.client.attempt.started'
+  | 'grpc.client.attempt.duration'
+  | 'grpc.subchannel.connection_attempts_succeeded'
+  | 'grpc.subchannel.connection_attempts_failed'
+  | 'grpc.subchannel.disconnections'
+  | 'grpc.subchannel.open_connections'
+  | 'db.client.operation.duration'
+  | 'db.client.connection.count'
+  | 'db.client.connection.pending_requests';
 
 /** Every metric. */
 export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
@@ -137,6 +168,12 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     description: '1 while so many endpoints are suspect that all are used',
     combine: 'largest',
   },
+  'evenkeel.connections.open': {
+    kind: 'gauge',
+    unit: '{connection}',
+    description: 'Network connections to endpoints that are open, by whether calls run on them',
+    attributes: ['evenkeel.use'],
+  },
   'evenkeel.connections.opened': {
     kind: 'counter',
     unit: '{connection}',
@@ -193,6 +230,13 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
     perEndpoint: true,
   },
+  'evenkeel.endpoint.connections': {
+    kind: 'gauge',
+    unit: '{connection}',
+    description: 'Network connections to this endpoint that are open',
+    attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
+    perEndpoint: true,
+  },
   'evenkeel.endpoint.load': {
     kind: 'gauge',
     unit: '{load}',
@@ -200,5 +244,96 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     combine: 'largest',
     attributes: ['evenkeel.endpoint', 'evenkeel.pod'],
     perEndpoint: true,
+  },
+  'http.client.request.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Duration of HTTP client requests',
+    convention: 'http',
+    attributes: ['http.request.method', 'http.response.status_code', 'error.type'],
+  },
+  'http.client.open_connections': {
+    kind: 'gauge',
+    additive: true,
+    unit: '{connection}',
+    description: 'Number of outbound HTTP connections that are currently active or idle',
+    convention: 'http',
+    attributes: ['http.connection.state'],
+  },
+  'http.client.active_requests': {
+    kind: 'gauge',
+    additive: true,
+    unit: '{request}',
+    description: 'Number of active HTTP requests',
+    convention: 'http',
+  },
+  'grpc.client.call.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Time to complete an RPC, waiting and all attempts included',
+    convention: 'grpc',
+    attributes: ['grpc.method', 'grpc.status'],
+  },
+  'grpc.client.attempt.started': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Number of RPC attempts started, including those that have not completed',
+    convention: 'grpc',
+    attributes: ['grpc.method'],
+  },
+  'grpc.client.attempt.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Time to complete an RPC attempt, from the pick on',
+    convention: 'grpc',
+    attributes: ['grpc.method', 'grpc.status'],
+  },
+  'grpc.subchannel.connection_attempts_succeeded': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Number of successful connection attempts',
+    convention: 'grpc',
+  },
+  'grpc.subchannel.connection_attempts_failed': {
+    kind: 'counter',
+    unit: '{attempt}',
+    description: 'Number of failed connection attempts',
+    convention: 'grpc',
+  },
+  'grpc.subchannel.disconnections': {
+    kind: 'counter',
+    unit: '{disconnection}',
+    description: 'Number of times a connection ended',
+    convention: 'grpc',
+  },
+  'grpc.subchannel.open_connections': {
+    kind: 'gauge',
+    additive: true,
+    unit: '{connection}',
+    description: 'Number of open connections',
+    convention: 'grpc',
+  },
+  'db.client.operation.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Duration of database client operations',
+    convention: 'db',
+    attributes: ['db.response.status_code', 'error.type'],
+  },
+  'db.client.connection.count': {
+    kind: 'gauge',
+    additive: true,
+    unit: '{connection}',
+    description: 'Number of connections that are currently in the state of the attribute',
+    convention: 'db',
+    attributes: ['db.client.connection.pool.name', 'db.client.connection.state'],
+  },
+  'db.client.connection.pending_requests': {
+    kind: 'gauge',
+    additive: true,
+    unit: '{request}',
+    description: 'Number of current pending requests for an open connection',
+    convention: 'db',
+    attributes: ['db.client.connection.pool.name'],
   },
 });

@@ -1,13 +1,21 @@
 import { liveBalancers } from '../balancer/live-balancers.js';
 import type { BalancerSnapshot, EndpointSnapshot } from '../balancer/snapshot.js';
-import type { BalancerWatcher, LiveBalancer } from '../observe/live-balancers.js';
+import type { BalancerWatcher, LiveBalancer, Protocol } from '../observe/live-balancers.js';
 import { type Clock, systemClock } from '../runtime/clock.js';
-import { catalogue, type MetricName } from './catalogue.js';
+import { type Convention, catalogue, type Metric, type MetricName } from './catalogue.js';
+import { ProtocolDurations } from './protocol-durations.js';
 import { RecentPicks } from './recent-picks.js';
 import { type SeriesAttributes, SeriesSet } from './series.js';
 import { type Recorder, TargetMeter } from './target-meter.js';
 
 type Live = LiveBalancer<BalancerSnapshot>;
+
+/** What is asked for beside the metrics everybody gets. */
+export interface Selection {
+  /** How many endpoints of a balancer get series of their own. */
+  readonly perEndpoint: number;
+  readonly conventions: readonly Convention[];
+}
 
 /** Targets beyond this many share one series, called `other`. */
 const MAX_TARGETS = 1_000;
@@ -23,6 +31,10 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly #meters = new Map<string, TargetMeter>();
   /** The final counts of closed balancers, by target. */
   readonly #closed = new SeriesSet();
+  /** Whose names somebody has asked for. */
+  readonly #wanted = new Set<Convention>();
+  /** By what they measure. */
+  readonly #protocols = new Map<string, ProtocolDurations>();
   readonly #recent = new WeakMap<Live, RecentPicks>();
   readonly #unwatch: () => void;
 
@@ -35,23 +47,37 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   /** Stops measuring. */
   stop(): void {
     this.#unwatch();
-    for (const balancer of liveBalancers) balancer.meter = undefined;
+    for (const balancer of liveBalancers) {
+      balancer.meter = undefined;
+      balancer.protocolMeter = undefined;
+    }
+  }
+
+  /** From now on metrics with the names of these conventions are measured. */
+  want(conventions: readonly Convention[]): void {
+    if (conventions.every((convention) => this.#wanted.has(convention))) return;
+    for (const convention of conventions) this.#wanted.add(convention);
+    for (const balancer of liveBalancers) balancer.protocolMeter = this.#protocolMeterOf(balancer);
   }
 
   created(balancer: Live): void {
     balancer.meter = this.#meterOf(balancer.name);
+    balancer.protocolMeter = this.#protocolMeterOf(balancer);
     this.#recent.set(balancer, new RecentPicks(this.#clock.now()));
   }
 
   closed(balancer: Live): void {
     addCounters(this.#closed, this.#targetOf(balancer.name), balancer.snapshot());
+    addConnectionAttempts(this.#closed, balancer);
   }
 
-  /** @param perEndpoint How many endpoints of a balancer get their own series. */
-  collect(perEndpoint: number): SeriesSet {
+  collect({ perEndpoint, conventions }: Selection): SeriesSet {
     const set = new SeriesSet();
     for (const meter of this.#meters.values()) meter.addTo(set);
+    for (const meter of this.#protocols.values()) if (conventions.includes(meter.conventions)) meter.addTo(set);
     for (const name of this.#closed.names) {
+      const { convention }: Metric = catalogue[name];
+      if (convention !== undefined && !conventions.includes(convention)) continue;
       for (const { attributes, value } of this.#closed.of(name)) set.add(name, attributes, value as number);
     }
     for (const balancer of liveBalancers) {
@@ -61,6 +87,10 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
       addGauges(set, target, snapshot);
       this.#addRecent(set, target, balancer, snapshot);
       for (const endpoint of snapshot.endpoints.slice(0, perEndpoint)) addEndpoint(set, target, endpoint);
+      if (balancer.protocol !== undefined && conventions.includes(balancer.protocol.conventions)) {
+        addConnectionAttempts(set, balancer);
+        addConnections(set, balancer.protocol, target, snapshot);
+      }
     }
     return set;
   }
@@ -76,6 +106,17 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
 
   #targetOf(name: string): string {
     return this.#meters.has(name) ? name : 'other';
+  }
+
+  #protocolMeterOf({ protocol }: Live): ProtocolDurations | undefined {
+    if (protocol === undefined || !this.#wanted.has(protocol.conventions)) return undefined;
+    const key = JSON.stringify([protocol.conventions, protocol.attributes]);
+    let meter = this.#protocols.get(key);
+    if (meter === undefined && this.#protocols.size < this.#maxTargets) {
+      meter = new ProtocolDurations(protocol, this.recorders);
+      this.#protocols.set(key, meter);
+    }
+    return meter;
   }
 
   #meterOf(name: string): TargetMeter {
@@ -128,6 +169,9 @@ function addGauges(set: SeriesSet, target: string, snapshot: BalancerSnapshot): 
     const isDegraded = discovery.advice !== undefined;
     set.add('evenkeel.discovery.degraded', { ...of, 'evenkeel.mode': discovery.mode }, isDegraded ? 1 : 0);
   }
+  const { open, active } = connectionsOf(snapshot);
+  set.add('evenkeel.connections.open', { ...of, 'evenkeel.use': 'active' }, active);
+  set.add('evenkeel.connections.open', { ...of, 'evenkeel.use': 'idle' }, open - active);
   const states = { idle: 0, connecting: 0, ready: 0, backoff: 0, draining: 0 };
   let suspects = 0;
   let inFlight = 0;
@@ -152,7 +196,51 @@ function addEndpoint(set: SeriesSet, target: string, endpoint: EndpointSnapshot)
   set.add('evenkeel.endpoint.picks', of, endpoint.started);
   set.add('evenkeel.endpoint.failures', of, endpoint.failed);
   set.add('evenkeel.endpoint.in_flight', of, endpoint.inFlight);
+  if (endpoint.connections >= 0) set.add('evenkeel.endpoint.connections', of, endpoint.connections);
   if (endpoint.load >= 0) set.add('evenkeel.endpoint.load', of, endpoint.load);
+}
+
+/** Those that are open, and how many of them are in use: a call needs one at most. */
+function connectionsOf({ endpoints }: BalancerSnapshot): { readonly open: number; readonly active: number } {
+  let open = 0;
+  let active = 0;
+  for (const { connections, inFlight } of endpoints) {
+    if (connections < 0) continue;
+    open += connections;
+    active += Math.min(connections, inFlight);
+  }
+  return { open, active };
+}
+
+function addConnectionAttempts(set: SeriesSet, { protocol }: Live): void {
+  if (protocol?.connections === undefined) return;
+  const { succeeded, failed, disconnections } = protocol.connections;
+  set.add('grpc.subchannel.connection_attempts_succeeded', protocol.attributes, succeeded);
+  set.add('grpc.subchannel.connection_attempts_failed', protocol.attributes, failed);
+  set.add('grpc.subchannel.disconnections', protocol.attributes, disconnections);
+}
+
+function addConnections(
+  set: SeriesSet,
+  { conventions, attributes: of }: Protocol,
+  target: string,
+  snapshot: BalancerSnapshot,
+): void {
+  const { open, active } = connectionsOf(snapshot);
+  const idle = open - active;
+  if (conventions === 'grpc') {
+    set.add('grpc.subchannel.open_connections', of, open);
+  } else if (conventions === 'http') {
+    const inFlight = snapshot.endpoints.reduce((sum, endpoint) => sum + endpoint.inFlight, 0);
+    set.add('http.client.open_connections', { ...of, 'http.connection.state': 'active' }, active);
+    set.add('http.client.open_connections', { ...of, 'http.connection.state': 'idle' }, idle);
+    set.add('http.client.active_requests', of, inFlight);
+  } else {
+    const pool = { ...of, 'db.client.connection.pool.name': target };
+    set.add('db.client.connection.count', { ...pool, 'db.client.connection.state': 'used' }, active);
+    set.add('db.client.connection.count', { ...pool, 'db.client.connection.state': 'idle' }, idle);
+    set.add('db.client.connection.pending_requests', pool, snapshot.waiting);
+  }
 }
 
 let collector: Collector | undefined;

@@ -1,10 +1,11 @@
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
-import { theCollector } from './collector.js';
+import { conventions as allConventions, type Convention } from './catalogue.js';
+import { type Selection, theCollector } from './collector.js';
 import { bind, type MeterLike } from './opentelemetry.js';
 import { type MetricDataLike, type MetricProducerLike, Producer, type Temporality } from './producer.js';
 import { prometheusFormat } from './prometheus.js';
 
-export { catalogue as metricCatalogue, type Metric, type MetricName } from './catalogue.js';
+export { type Convention, catalogue as metricCatalogue, type Metric, type MetricName } from './catalogue.js';
 export type { MeterLike, MetricDataLike, MetricProducerLike, Temporality };
 
 /** Options of all ways to read metrics. */
@@ -14,6 +15,11 @@ export interface MetricsOptions {
    * each rolling update adds as many series as the Service has pods. @defaultValue 0
    */
   readonly perEndpoint?: number | undefined;
+  /**
+   * Also report under the names of conventions: `http.client.*` and `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those
+   * which an instrumentation of your own reports already. @defaultValue []
+   */
+  readonly conventions?: readonly Convention[] | undefined;
 }
 
 /** Options of `instrument`. */
@@ -29,8 +35,8 @@ export interface InstrumentOptions extends MetricsOptions {
  * @example instrument({ meter: metrics.getMeter('evenkeel') });
  */
 export function instrument(options: InstrumentOptions = {}): { readonly stop: () => void } {
-  checkKeys('options', options, ['meter', 'perEndpoint']);
-  const perEndpoint = checkPerEndpoint(options);
+  checkKeys('options', options, ['meter', ...optionNames]);
+  const selection = selectionOf(options);
   const { meter } = options;
   if (meter === undefined) {
     theCollector();
@@ -39,7 +45,7 @@ export function instrument(options: InstrumentOptions = {}): { readonly stop: ()
   if (typeof meter?.createHistogram !== 'function' || typeof meter.addBatchObservableCallback !== 'function') {
     throw optionError('meter', 'a Meter of @opentelemetry/api', meter);
   }
-  return { stop: bind(meter, perEndpoint) };
+  return { stop: bind(meter, selection) };
 }
 
 /** Options of `metricProducer`. */
@@ -59,12 +65,12 @@ export interface MetricProducerOptions extends MetricsOptions {
  * @example new PeriodicExportingMetricReader({ exporter, metricProducers: [metricProducer()] });
  */
 export function metricProducer(options: MetricProducerOptions = {}): MetricProducerLike {
-  checkKeys('options', options, ['perEndpoint', 'temporality']);
+  checkKeys('options', options, ['temporality', ...optionNames]);
   const { temporality = 'cumulative' } = options;
   if (temporality !== 'cumulative' && temporality !== 'delta') {
     throw optionError('temporality', "'cumulative' or 'delta'", temporality);
   }
-  return new Producer(checkPerEndpoint(options), temporality);
+  return new Producer(selectionOf(options), temporality);
 }
 
 /**
@@ -74,10 +80,21 @@ export function metricProducer(options: MetricProducerOptions = {}): MetricProdu
  * @example response.setHeader('content-type', 'text/plain; version=0.0.4').end(prometheusText());
  */
 export function prometheusText(options: MetricsOptions = {}): string {
-  checkKeys('options', options, ['perEndpoint']);
-  return prometheusFormat(theCollector().collect(checkPerEndpoint(options)));
+  checkKeys('options', options, optionNames);
+  return prometheusFormat(theCollector().collect(selectionOf(options)));
 }
 
-function checkPerEndpoint({ perEndpoint }: MetricsOptions): number {
-  return checkNumber('perEndpoint', perEndpoint, 0, { min: 0, max: 10_000, integer: true });
+const optionNames = ['perEndpoint', 'conventions'] as const;
+
+/** Checked, and measured from now on. */
+function selectionOf({ perEndpoint, conventions = [] }: MetricsOptions): Selection {
+  if (!Array.isArray(conventions) || conventions.some((one) => !allConventions.includes(one))) {
+    throw optionError('conventions', `a list of ${allConventions.join(', ')}`, conventions);
+  }
+  const selection = {
+    perEndpoint: checkNumber('perEndpoint', perEndpoint, 0, { min: 0, max: 10_000, integer: true }),
+    conventions,
+  };
+  theCollector().want(conventions);
+  return selection;
 }

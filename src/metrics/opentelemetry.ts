@@ -1,5 +1,5 @@
 import { catalogue, type Metric, type MetricName } from './catalogue.js';
-import { observedMetrics, theCollector } from './collector.js';
+import { observedMetrics, type Selection, theCollector } from './collector.js';
 import { durationBounds } from './histogram.js';
 import type { SeriesAttributes } from './series.js';
 import type { Recorder } from './target-meter.js';
@@ -15,9 +15,10 @@ export interface MeterLike {
   createHistogram(
     name: string,
     options: InstrumentOptions,
-  ): { record(value: number, attributes: Record<string, string>): void };
+  ): { record(value: number, attributes: Record<string, string | number>): void };
   createObservableCounter(name: string, options: InstrumentOptions): object;
   createObservableGauge(name: string, options: InstrumentOptions): object;
+  createObservableUpDownCounter(name: string, options: InstrumentOptions): object;
   // biome-ignore lint/suspicious/noExplicitAny: the meter's own instruments go in, of a type only its version knows.
   addBatchObservableCallback(callback: (result: any) => void, observables: any[]): void;
   // biome-ignore lint/suspicious/noExplicitAny: as above.
@@ -32,28 +33,29 @@ interface BatchResult {
 const bound = new WeakMap<MeterLike, () => void>();
 
 /** Creates the catalogue's instruments on `meter`, once. Returns a function that ends the reports. */
-export function bind(meter: MeterLike, perEndpoint: number): () => void {
+export function bind(meter: MeterLike, selection: Selection): () => void {
+  const { perEndpoint, conventions } = selection;
   const known = bound.get(meter);
   if (known !== undefined) return known;
   const collector = theCollector();
   const histograms = new Map<MetricName, ReturnType<MeterLike['createHistogram']>>();
   const observables = new Map<MetricName, object>();
   for (const name of Object.keys(catalogue) as MetricName[]) {
-    const { kind, unit, description, perEndpoint: isPerEndpoint }: Metric = catalogue[name];
+    const { kind, unit, description, perEndpoint: isPerEndpoint, convention, additive }: Metric = catalogue[name];
+    if (convention !== undefined && !conventions.includes(convention)) continue;
     if (kind === 'histogram') {
       const advice = { explicitBucketBoundaries: [...durationBounds] };
       histograms.set(name, meter.createHistogram(name, { unit, description, advice }));
     } else if (perEndpoint > 0 || isPerEndpoint !== true) {
       const options = { unit, description };
-      observables.set(
-        name,
-        kind === 'counter' ? meter.createObservableCounter(name, options) : meter.createObservableGauge(name, options),
-      );
+      if (kind === 'counter') observables.set(name, meter.createObservableCounter(name, options));
+      else if (additive) observables.set(name, meter.createObservableUpDownCounter(name, options));
+      else observables.set(name, meter.createObservableGauge(name, options));
     }
   }
   const record: Recorder = (name, seconds, attributes) => histograms.get(name)?.record(seconds, attributes);
   const observe = (result: BatchResult): void => {
-    const set = collector.collect(perEndpoint);
+    const set = collector.collect(selection);
     for (const name of observedMetrics) {
       const observable = observables.get(name);
       if (observable === undefined) continue;

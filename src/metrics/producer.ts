@@ -1,6 +1,6 @@
 import { dateIn } from '../runtime/wall-clock.js';
 import { catalogue, type Metric, type MetricName } from './catalogue.js';
-import { type Collector, theCollector } from './collector.js';
+import { type Collector, type Selection, theCollector } from './collector.js';
 import { durationBounds, Histogram } from './histogram.js';
 import type { Series, SeriesAttributes } from './series.js';
 
@@ -16,7 +16,7 @@ export type Temporality = keyof typeof temporalities;
 interface Point<Value> {
   startTime: Time;
   endTime: Time;
-  attributes: Record<string, string>;
+  attributes: Record<string, string | number>;
   value: Value;
 }
 
@@ -43,7 +43,7 @@ export type MetricDataLike = {
 } & (
   | { dataPointType: 0; dataPoints: Point<Buckets>[] }
   | { dataPointType: 2; dataPoints: Point<number>[] }
-  | { dataPointType: 3; dataPoints: Point<number>[]; isMonotonic: true }
+  | { dataPointType: 3; dataPoints: Point<number>[]; isMonotonic: boolean }
 );
 
 /** A `MetricProducer` of `@opentelemetry/sdk-metrics`. */
@@ -64,16 +64,18 @@ type Before = ReadonlyMap<string, number | Histogram>;
 /** Reports what the collector has counted, without anything on the path of a call. One reader each if it reports differences. */
 export class Producer implements MetricProducerLike {
   readonly #collector: Collector;
-  readonly #perEndpoint: number;
+  readonly #selection: Selection;
   readonly #temporality: Temporality;
+  readonly #beganAt: Time;
   #startTime: Time;
   #before: Before = new Map();
 
-  constructor(perEndpoint: number, temporality: Temporality, collector: Collector = theCollector()) {
+  constructor(selection: Selection, temporality: Temporality, collector: Collector = theCollector()) {
     this.#collector = collector;
-    this.#perEndpoint = perEndpoint;
+    this.#selection = selection;
     this.#temporality = temporality;
-    this.#startTime = timeIn(-1_000 * process.uptime());
+    this.#beganAt = timeIn(-1_000 * process.uptime());
+    this.#startTime = this.#beganAt;
   }
 
   async collect(): ReturnType<MetricProducerLike['collect']> {
@@ -89,20 +91,33 @@ export class Producer implements MetricProducerLike {
   }
 
   #addMetrics(metrics: MetricDataLike[], endTime: Time): void {
-    const set = this.#collector.collect(this.#perEndpoint);
+    const set = this.#collector.collect(this.#selection);
     const now = new Map<string, number | Histogram>();
     const isDelta = this.#temporality === 'delta';
     for (const name of Object.keys(catalogue) as MetricName[]) {
       const series = set.of(name);
       if (series.length === 0) continue;
-      const { kind, description, unit }: Metric = catalogue[name];
+      const { kind, description, unit, additive }: Metric = catalogue[name];
       const common = {
-        descriptor: { name, description, unit, valueType: 1, type: instrumentTypes[kind] } as const,
+        descriptor: {
+          name,
+          description,
+          unit,
+          valueType: 1,
+          type: additive ? 'OBSERVABLE_UP_DOWN_COUNTER' : instrumentTypes[kind],
+        } as const,
         aggregationTemporality: temporalities[this.#temporality],
       };
       const times = { startTime: this.#startTime, endTime };
       if (kind === 'gauge') {
-        metrics.push({ ...common, dataPointType: 2, dataPoints: series.map((one) => numberPoint(one, times, 0)) });
+        const dataPoints = series.map((one) =>
+          numberPoint(one, additive ? { startTime: this.#beganAt, endTime } : times, 0),
+        );
+        // Sums that also fall are reported as they are, also to those who want differences.
+        if (additive) {
+          const aggregationTemporality = temporalities.cumulative;
+          metrics.push({ ...common, aggregationTemporality, dataPointType: 3, dataPoints, isMonotonic: false });
+        } else metrics.push({ ...common, dataPointType: 2, dataPoints });
         continue;
       }
       const before = (one: Series): number | Histogram | undefined => {
@@ -148,7 +163,7 @@ function histogramPoint({ attributes, value }: Series, times: Times, before: His
 }
 
 /** Exporters may add to it. */
-const copied = (attributes: SeriesAttributes): Record<string, string> => ({ ...attributes });
+const copied = (attributes: SeriesAttributes): Record<string, string | number> => ({ ...attributes });
 
 function timeIn(delayMs: number): Time {
   const ms = dateIn(delayMs);

@@ -39,7 +39,9 @@ function histogramLines(name: string, attributes: SeriesAttributes, { counts, su
 }
 
 function labels(attributes: SeriesAttributes): string {
-  const pairs = Object.entries(attributes).map(([name, value]) => `${name.replaceAll('.', '_')}="${escaped(value)}"`);
+  const pairs = Object.entries(attributes).map(
+    ([name, value]) => `${name.replaceAll('.', '_')}="${escaped(String(value))}"`,
+  );
   return `{${pairs.join(',')}}`;
 }
 

@@ -2,7 +2,7 @@ import { catalogue, type MetricName } from './catalogue.js';
 import type { Histogram } from './histogram.js';
 
 /** A series' attribute values by name. */
-export type SeriesAttributes = Readonly<Record<string, string>>;
+export type SeriesAttributes = Readonly<Record<string, string | number>>;
 
 /** One series of a metric. */
 export interface Series {
@@ -42,7 +42,8 @@ export class SeriesSet {
       metric = new Map();
       this.#metrics.set(name, metric);
     }
-    const key = Object.values(attributes).join('\n');
+    // No name in Kubernetes has a NUL.
+    const key = Object.values(attributes).join('\0');
     let series = metric.get(key);
     if (series === undefined) {
       series = { attributes, value: initial };

@@ -8,8 +8,8 @@ import type { SeriesAttributes, SeriesSet } from './series.js';
 export type Recorder = (name: MetricName, seconds: number, attributes: SeriesAttributes) => void;
 
 /** A histogram and the attributes of its series. */
-class Durations {
-  readonly histogram = new Histogram();
+export class Durations {
+  readonly histogram: Histogram = new Histogram();
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
   readonly #recorders: ReadonlySet<Recorder>;

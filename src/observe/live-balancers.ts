@@ -8,12 +8,52 @@ export interface CallMeter {
   waited(durationMs: number, served: boolean): void;
 }
 
+/**
+ * What a transport speaks, for metrics with the names of conventions (`metricProducer({ conventions })`): whose conventions, and the
+ * attributes of all its calls. One constant object for each client.
+ */
+export interface Protocol {
+  readonly conventions: 'http' | 'grpc' | 'db';
+  /** Such as `server.address`. */
+  readonly attributes: Readonly<Record<string, string | number>>;
+  /** gRPC: what became of its connections. */
+  readonly connections?: ConnectionAttempts;
+}
+
+/** All numbers only grow. */
+export interface ConnectionAttempts {
+  readonly succeeded: number;
+  readonly failed: number;
+  readonly disconnections: number;
+}
+
+/** What a call is to its protocol. Adapters make one for each attempt, and only while it is measured. */
+export interface CallNote {
+  /** An HTTP method, a gRPC method. */
+  readonly operation: string;
+  /** Of its answer, as the protocol has it; undefined until there is one. */
+  status: number | undefined;
+}
+
+/** Measures the calls of balancers that speak one protocol, by what they are. On the path of calls: it allocates nothing. */
+export interface ProtocolMeter {
+  /** For protocols where a start counts. */
+  attemptStarted(operation: string): void;
+  attemptEnded(note: CallNote, outcome: Outcome, durationMs: number): void;
+  /** For protocols whose calls are retried outside the balancer. */
+  callEnded(operation: string, status: number, durationMs: number): void;
+}
+
 /** A balancer as those see it who look at all of a thread. */
 export interface LiveBalancer<Snapshot> {
   /** The name of its resolver: the target, as a rule. */
   readonly name: string;
   /** Undefined while nobody measures. */
   meter: CallMeter | undefined;
+  /** What its transport speaks, if it says so. */
+  readonly protocol: Protocol | undefined;
+  /** Undefined unless somebody wants metrics with the names of its protocol. */
+  protocolMeter: ProtocolMeter | undefined;
   snapshot(): Snapshot;
 }
 

@@ -1,8 +1,11 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { LoadReport } from '../endpoint/outcome.js';
+import type { Protocol } from '../observe/live-balancers.js';
 
 /** How an adapter opens connections: the interface for every protocol. `C` is what callers use. */
 export interface Transport<C> {
+  /** What it speaks, for metrics. Absent: nothing is reported under names of conventions. */
+  readonly protocol?: Protocol | undefined;
   /**
    * Opens a connection. Rejects if it cannot, or when `signal` aborts (timeout, endpoint gone, balancer closed); after an abort
    * nothing may stay open.
@@ -36,6 +39,8 @@ export interface Connection<C> {
   readonly outdated?: Promise<void>;
   /** Settles once when it is closed, with the error that ended it, or undefined for a clean end. Never rejects. */
   readonly closed: Promise<Error | undefined>;
+  /** How many network connections it has open. For snapshots and metrics. Absent: it is one. */
+  readonly sockets?: number;
   /**
    * The endpoint left the set, and others may be in it: unsent calls waiting here for a connection should fail immediately as
    * not started. Not called when the balancer closes. Must not throw.

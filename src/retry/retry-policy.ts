@@ -71,17 +71,22 @@ export class RetryPolicy {
     this.#counter.retries['not-started']++;
   }
 
+  /** Somebody else decided that another attempt follows, and pays for it: it is counted. */
+  followed(what: RetryReason | 'hedge'): void {
+    this.#count(what, 1);
+  }
+
   /** The caller gets the response of a hedge. */
   hedgeWon(): void {
     this.#counter.hedgesWon++;
   }
 
-  /** Counts so far. */
   /** How many retries and hedges the budget would pay for now. */
   get budgetLeft(): number {
     return this.#budget.left;
   }
 
+  /** Counts so far. */
   get counts(): RetryCounts {
     const { retries, hedges, hedgesWon, overBudget } = this.#counter;
     return { calls: this.#budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };

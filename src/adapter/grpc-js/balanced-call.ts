@@ -1,6 +1,13 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
-import { type AttemptReason, type AttemptTrace, type CallTrace, observes, reportAttempt } from '../kit/index.js';
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import {
+  type AttemptReason,
+  type AttemptTrace,
+  type CallNote,
+  type CallTrace,
+  observes,
+  reportAttempt,
+} from '../kit/index.js';
 import type { Leaf } from './leaf.js';
 import type { LimitPlace } from './limit-place.js';
 import { loadReportOf } from './load-report.js';
@@ -13,10 +20,16 @@ import { endTrace } from './traced-call.js';
  * subscription does not mean a hanging pod.
  */
 export class MethodHistory {
+  /** Its path, `/package.Service/Method`. */
+  readonly path: string;
   /** A call succeeded with exactly one response. */
   single = false;
   /** A call succeeded with no response, or had several. */
   streaming = false;
+
+  constructor(path = '') {
+    this.path = path;
+  }
 }
 
 /** Read once, because it is a getter in grpc-js. */
@@ -40,10 +53,45 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   trace: CallTrace | undefined;
   /** Whether its attempts may run side by side. */
   isHedged = false;
+  /** While it waits in grpc-js for an endpoint. */
+  #waits: Balancer<PodConnection>['outside'] | undefined;
+  #waitsSinceMs = 0;
+  /** When it was first to be placed, if that is measured. */
+  #begunMs: number | undefined;
+  /** Where it was first placed or told to wait. */
+  #outside: Balancer<PodConnection>['outside'] | undefined;
 
   constructor(history: MethodHistory, clock: Clock) {
     this.history = history;
     this.clock = clock;
+  }
+
+  /** A balancer is asked for an endpoint. */
+  picking({ retries, outside }: Balancer<PodConnection>): void {
+    if (this.#outside !== undefined) return;
+    this.#outside = outside;
+    if (outside.protocolMeter !== undefined) this.#begunMs = this.clock.now();
+    retries.started();
+  }
+
+  get protocolMeter(): Balancer<PodConnection>['outside']['protocolMeter'] {
+    return this.#outside?.protocolMeter;
+  }
+
+  /** grpc-js keeps it until there may be an endpoint for it. */
+  waits({ outside }: Balancer<PodConnection>): void {
+    if (this.#waits === outside) return;
+    this.waited(undefined);
+    this.#waits = outside;
+    this.#waitsSinceMs = outside.began();
+  }
+
+  /** It no longer waits there. @param served As for `OutsideCalls.ended`. */
+  waited(served: boolean | undefined): void {
+    const waits = this.#waits;
+    if (waits === undefined) return;
+    this.#waits = undefined;
+    waits.ended(this.#waitsSinceMs, served);
   }
 
   /** Subchannels this call was tried on before. */
@@ -90,7 +138,12 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
       else this.history.streaming = true;
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
+    // One that succeeded was waiting for a further attempt.
+    this.waited(status.code === statusCode.OK ? undefined : false);
     this.place?.leave();
+    if (this.#begunMs !== undefined) {
+      this.protocolMeter?.callEnded(this.history.path, status.code, this.clock.now() - this.#begunMs);
+    }
     if (this.trace !== undefined) endTrace(this.trace, status);
     return status;
   }
@@ -129,6 +182,7 @@ export class Attempt implements experimental.PickResult {
   /** Another attempt was made; grpc-js may start it before it reports the end of this one. */
   #followed = false;
   #error: object | undefined;
+  #note: CallNote | undefined;
   #reported = false;
   #trace: AttemptTrace | undefined;
 
@@ -141,6 +195,8 @@ export class Attempt implements experimental.PickResult {
     this.onCallEnded = (code, details, metadata) => this.#finished(code, details, metadata);
     this.previous = call.last;
     call.last = this;
+    const isHedge = call.isHedged && this.previous !== undefined && this.previous.lease.outcome?.kind !== 'not-started';
+    if (isHedge) lease.retries.followed('hedge');
     lease.handle.callStarted(leaf);
   }
 
@@ -155,6 +211,10 @@ export class Attempt implements experimental.PickResult {
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
+    const { protocolMeter, history } = this.#call;
+    if (protocolMeter === undefined) return;
+    protocolMeter.attemptStarted(history.path);
+    this.#note = { operation: history.path, status: undefined };
   }
 
   /** The response has begun: with a limit, another call may start. */
@@ -179,8 +239,10 @@ export class Attempt implements experimental.PickResult {
   #finished(code: statusCode, details: string, metadata: Metadata): void {
     const { answeredMs, history, messages } = this.#call;
     const answered = answeredMs !== undefined;
+    if (this.#note !== undefined) this.#note.status = code;
     // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
     const quiet = answered || history.streaming;
+    if (code === statusCode.OK && this.#call.isHedged && this.previous !== undefined) this.lease.retries.hedgeWon();
     const report = loadReportOf(metadata);
     if (report !== undefined) this.#owner.heardReport();
     const outcome =
@@ -204,9 +266,14 @@ export class Attempt implements experimental.PickResult {
     this.#ended = true;
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
-    lease.end(outcome, latencyMs);
+    lease.end(outcome, latencyMs, this.#note);
     this.#trace?.end(outcome, this.#error);
     this.#owner.capacityFreed();
+  }
+
+  #countFollowed({ outcome, retries }: Lease<PodConnection>): void {
+    if (outcome?.kind === 'not-started') retries.followed('not-started');
+    else if (outcome?.kind === 'failure' && !this.#call.isHedged) retries.followed(outcome.cause ?? 'status');
   }
 
   get #reason(): AttemptReason {
@@ -226,6 +293,7 @@ export class Attempt implements experimental.PickResult {
     const { lease } = this;
     if (!this.#ended || this.#reported) return;
     this.#reported = true;
+    if (this.#followed) this.#countFollowed(lease);
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { attempt: this.#number, retrying: this.#followed, error: this.#error });
   }

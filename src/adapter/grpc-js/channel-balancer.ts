@@ -21,8 +21,6 @@ export interface ChannelBalancer extends AsyncDisposable {
 /** The parts of a channel that is not idle. */
 export interface RunningPolicy {
   readonly balancer: Balancer<PodConnection>;
-  /** Calls told to wait. */
-  readonly waiting: number;
   /** The balancer is closed: every call fails. */
   turnAway(): void;
 }
@@ -95,7 +93,7 @@ export class ChannelPresence implements ChannelBalancer {
 
   snapshot(): BalancerSnapshot {
     const policy = this.#policy;
-    if (policy !== undefined) return { ...policy.balancer.snapshot(), waiting: policy.waiting };
+    if (policy !== undefined) return policy.balancer.snapshot();
     return {
       resolver: this.service,
       state: this.closed ? 'closed' : 'idle',

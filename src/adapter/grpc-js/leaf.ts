@@ -8,6 +8,8 @@ export interface LeafContext {
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
   readonly numbers: ConnectionNumbers;
+  /** What became of connections, for metrics. */
+  readonly attempts: { succeeded: number; failed: number; disconnections: number };
   /** A ready pod got another connection: it can take more calls. */
   readonly grew: () => void;
 }
@@ -70,7 +72,8 @@ export class Leaf {
     if (this.#released) return;
     this.#released = true;
     this.#listener = undefined;
-    const { helper, numbers } = this.#context;
+    const { helper, numbers, attempts } = this.#context;
+    if (this.#opened) attempts.disconnections++;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
     // Otherwise it stays listed in channelz forever.
     this.ownChannel?.close();
@@ -128,11 +131,13 @@ export class Leaf {
   #isReady(): void {
     if (this.#opened) return;
     this.#opened = true;
+    this.#context.attempts.succeeded++;
     this.#listener?.ready();
   }
 
   #isLost(error: Error | undefined): void {
     const listener = this.#listener;
+    if (!this.#opened) this.#context.attempts.failed++;
     this.release();
     listener?.lost(error);
   }

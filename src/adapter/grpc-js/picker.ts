@@ -43,6 +43,7 @@ export class BalancerPicker implements experimental.Picker {
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
     const info: unknown = extraPickInfo;
     const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
+    call.picking(this.#balancer);
     call.another();
     const refusal = call.place?.refusal;
     if (refusal !== undefined) {
@@ -59,6 +60,7 @@ export class BalancerPicker implements experimental.Picker {
       lease?.end(outcomes.notStarted);
       return this.#notNow(call, metadata, options);
     }
+    call.waited(true);
     this.#admission.placed();
     this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
@@ -113,18 +115,26 @@ export class BalancerPicker implements experimental.Picker {
     if (refusal === undefined && limit !== undefined && limit.running >= limit.max) {
       const acquired = (signal: AbortSignal): Promise<Lease<PodConnection>> =>
         this.#balancer.acquire({ ...options, signal, priority: this.#priorityOf(metadata) });
+      call.waited(undefined);
       call.place = new LimitPlace(acquired, () => this.#owner.placed());
       call.trace?.waits();
       return queued;
     }
     const turnedAway = refusal ?? this.#admission.wait();
-    if (turnedAway === undefined) call.trace?.waits();
-    return turnedAway === undefined ? queued : this.#refused(turnedAway, metadata);
+    if (turnedAway !== undefined) return this.#refused(call, turnedAway, metadata);
+    call.trace?.waits();
+    call.waits(this.#balancer);
+    return queued;
   }
 
-  #refused(refusal: Refusal, metadata: Metadata): experimental.PickResult {
+  #refused(call: BalancedCall, refusal: Refusal, metadata: Metadata): experimental.PickResult {
     const waits = metadata.getOptions().waitForReady === true && !refusal.final;
-    if (!waits) notify(this.#balancer.observer, 'refused', { error: refusal.error });
+    if (waits) {
+      call.waits(this.#balancer);
+    } else {
+      call.waited(false);
+      this.#balancer.outside.refuse(refusal.error);
+    }
     return refusal.result();
   }
 }

@@ -80,6 +80,10 @@ export class PodConnection implements Connection<PodConnection> {
     return this.#ready.length === 0 ? 0 : this.#ready.length * this.#parts.maxStreams;
   }
 
+  get sockets(): number {
+    return this.#ready.length;
+  }
+
   watchCapacity(changed: () => void): void {
     this.#capacityChanged = changed;
   }

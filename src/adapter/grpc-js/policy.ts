@@ -108,7 +108,7 @@ class Running implements RunningPolicy, AttemptOwner {
       },
       () => this.#schedule(),
     );
-    this.#transport = new GrpcTransport(helper, args, options, () => this.capacityFreed());
+    this.#transport = new GrpcTransport(helper, args, options, () => this.capacityFreed(), presence.service);
     try {
       this.balancer = createBalancer({
         ...balancing,
@@ -128,10 +128,6 @@ class Running implements RunningPolicy, AttemptOwner {
     if (!presence.closed) return;
     this.turnAway();
     void this.balancer.close({ signal: AbortSignal.abort() });
-  }
-
-  get waiting(): number {
-    return this.#admission.waiting + this.balancer.snapshot().waiting;
   }
 
   heardReport(): void {

@@ -66,7 +66,7 @@ export class CallConfigs implements experimental.ConfigSelector {
     let method = this.#remembered.get(path);
     if (method === undefined) {
       const config = this.#find(path);
-      method = { config, history: new MethodHistory(), isHedged: config.hedgingPolicy !== undefined };
+      method = { config, history: new MethodHistory(path), isHedged: config.hedgingPolicy !== undefined };
       if (this.#remembered.size < MAX_REMEMBERED) this.#remembered.set(path, method);
     }
     const channel = this.#channel;

@@ -7,19 +7,30 @@ import { PodConnection } from './pod-connection.js';
 
 /** Opens connections to pods with the subchannels of one channel. */
 export class GrpcTransport implements Transport<PodConnection> {
+  readonly protocol: Transport<unknown>['protocol'];
   readonly #context: LeafContext;
   readonly #options: ResolvedGrpcOptions;
   readonly #connections = new Set<PodConnection>();
   #released = false;
 
-  /** @param grew Called when a pod can take more calls than before. */
+  /**
+   * @param grew Called when a pod can take more calls than before.
+   * @param target What the channel was created with, for metrics.
+   */
   constructor(
     helper: experimental.ChannelControlHelper,
     args: ChannelOptions,
     options: ResolvedGrpcOptions,
     grew: () => void,
+    target = '',
   ) {
-    this.#context = { helper, args, numbers: new ConnectionNumbers(), grew };
+    const attempts = { succeeded: 0, failed: 0, disconnections: 0 };
+    this.protocol = Object.freeze({
+      conventions: 'grpc',
+      attributes: Object.freeze({ 'grpc.target': target }),
+      connections: attempts,
+    });
+    this.#context = { helper, args, numbers: new ConnectionNumbers(), attempts, grew };
     this.#options = options;
   }
 

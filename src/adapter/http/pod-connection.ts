@@ -140,6 +140,10 @@ export class PodConnection<C> implements Connection<C> {
     return this.#link.capacity;
   }
 
+  get sockets(): number {
+    return this.#link.sockets.open;
+  }
+
   watchCapacity(changed: () => void): void {
     this.#link.watchCapacity(changed);
   }

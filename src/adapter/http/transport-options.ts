@@ -1,4 +1,4 @@
-import { type Clock, poolDefaults, type Rng, systemClock, systemRng } from '../../index.js';
+import { type Clock, poolDefaults, type Rng, systemClock, systemRng, type Transport } from '../../index.js';
 import { checkNumber, optionError } from '../kit/index.js';
 import type { DialErrors } from './dial.js';
 import { serviceOrigin } from './origin.js';
@@ -24,6 +24,19 @@ export const MAX_TIME_MS = 86_400_000;
 const CREDENTIALS_REFRESH_MS = 60_000;
 /** Largest number of sockets or streams. */
 export const MAX_COUNT = 100_000;
+
+/** What metrics with the names of OpenTelemetry's conventions say of all its requests. */
+export function protocolOf({ protocol, hostname, port }: URL): Transport<unknown>['protocol'] {
+  const scheme = protocol.slice(0, -1);
+  return Object.freeze({
+    conventions: 'http',
+    attributes: Object.freeze({
+      'server.address': hostname,
+      'server.port': Number(port) || (scheme === 'https' ? 443 : 80),
+      'url.scheme': scheme,
+    }),
+  });
+}
 
 /** Fills in defaults and checks everything but the names. Throws EVENKEEL_OPTION. */
 export function resolveHttpTransport(

@@ -43,6 +43,7 @@ export {
   loadReportPath,
   parseLoadReport,
 } from '../../load/orca.js';
+export type { CallNote } from '../../observe/live-balancers.js';
 export { notify, observes } from '../../observe/observer.js';
 export { type AttemptReason, type CallFacts, isTraced } from '../../observe/traces.js';
 export { markLasting } from '../../pool/lasting-error.js';

@@ -133,6 +133,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   send(lease: Lease<PodAgent>): void {
     this.#endpoint = lease.endpoint;
+    this.#attempts.noted(this.request.method);
     lease.handle.serve(this);
     this.#hold();
   }
@@ -268,7 +269,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
     // Its end may be hours away.
     if (outcome.kind === 'success') lease.works();
     const closed = (): void => {
-      lease.end(outcome);
+      lease.end(outcome, undefined, attempts.note);
       attempts.report(lease);
     };
     if (socket.destroyed) closed();

@@ -3,7 +3,7 @@ import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
-import { MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
+import { MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkKeys, checkNumber } from '../kit/index.js';
 import type { PodAgent } from './pod-agent.js';
 import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
@@ -79,11 +79,13 @@ export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<
 
 /** The same for `createAgent`, which needs more of the Agents and tracks all of them. */
 export class PodTransport implements Transport<PodAgent> {
+  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #open = new Set<PodAgent>();
 
   constructor(options: NodeHttpTransportOptions) {
     this.#parts = connectionParts(options);
+    this.protocol = protocolOf(this.#parts.dial.origin);
   }
 
   /** The Agents of all pods whose connection is open. */

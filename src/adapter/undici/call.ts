@@ -225,13 +225,14 @@ export class Call implements AttemptedCall<Pool>, Timed {
     const lease = this.#attempts.conclude(outcome);
     if (lease === undefined) return;
     lease.progressed();
+    const { note } = this.#attempts;
     // Its end may be hours away.
     if (outcome === outcomes.success) lease.works();
     const options = this.#options;
     const released = options.upgrade === 'websocket' ? this.#owner.upgraded(lease, socket, options) : undefined;
     socket.once('close', () => {
       released?.();
-      lease.end(outcome);
+      lease.end(outcome, undefined, note);
       this.#attempts.report(lease);
     });
   }
@@ -291,6 +292,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
+    this.#attempts.noted(this.#options.method);
     const { retries } = lease;
     const deadline = this.#limited;
     const { deadlineHeader } = this.#owner.propagation;

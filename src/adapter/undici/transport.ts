@@ -3,7 +3,7 @@ import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
 import type { TlsOption } from '../http/tls-options.js';
-import { MAX_COUNT, MAX_TIME_MS, resolveHttpTransport } from '../http/transport-options.js';
+import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
 import { http2Defect } from './compatibility.js';
 import { PING_MS, SessionPool } from './http2.js';
@@ -105,6 +105,7 @@ export function undiciTransport(options: UndiciTransportOptions): Transport<Pool
 
 /** The same for the dispatcher, which needs more of its pools. */
 export class PodTransport implements Transport<Pool> {
+  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
   /** The open pools. */
@@ -113,6 +114,7 @@ export class PodTransport implements Transport<Pool> {
   /** @param opened Called with every pool, so that its events can be forwarded. */
   constructor(options: UndiciTransportOptions, opened: (pool: Pool) => void) {
     this.#parts = connectionParts(options);
+    this.protocol = protocolOf(this.#parts.dial.origin);
     this.#opened = opened;
   }
 

@@ -52,7 +52,7 @@ const stubborn: PickerFactory = (set) => ({
 describe('retryPolicy of the service config', () => {
   it('repeats a call on another pod than the one it failed on', async () => {
     const attempts: ObserverEvents['attemptEnded'][] = [];
-    const { client, started } = await orders(3, methods({ retryPolicy }), {
+    const { client, started, balancer } = await orders(3, methods({ retryPolicy }), {
       picker: stubborn,
       // Without stages nothing is ejected, so only the call itself knows which pod it has been to.
       stages: [],
@@ -67,6 +67,7 @@ describe('retryPolicy of the service config', () => {
     const failed = attempts.filter(({ outcome }) => outcome.kind === 'failure');
     expect((await started[0].stats()).calls - before).toBe(failed.length);
     expect(failed.length).toBe(30);
+    expect(balancer.snapshot().counts).toMatchObject({ calls: 34, retries: { status: 30 } });
     expect(attempts.filter(({ outcome, attempt }) => outcome.kind === 'success' && attempt === 2).length).toBe(30);
     for (const { attempt, retrying, outcome, endpoint } of failed) {
       expect({ attempt, retrying, outcome, port: endpoint.port }).toEqual({

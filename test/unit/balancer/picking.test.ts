@@ -192,6 +192,7 @@ describe('a snapshot', () => {
         suspect: false,
         inFlight: 0,
         capacity: -1,
+        connections: 1,
         load: -1,
         started: 0,
         failed: 0,

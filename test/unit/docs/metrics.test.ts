@@ -24,7 +24,7 @@ describe('docs/reference/metrics.md', () => {
     expect(listed).toEqual(
       names.map((name) => {
         const { kind, description, attributes = [] }: Metric = catalogue[name];
-        const short = attributes.map((attribute) => attribute.replace('evenkeel.', ''));
+        const short = attributes.map((attribute) => attribute.replace(/^evenkeel\./, ''));
         return { name, shown: prometheusName(name), kind, meaning: description, attributes: short };
       }),
     );

@@ -57,7 +57,7 @@ function open(options: Partial<BalancerOptions<FakeConnection>> = {}): BalancerF
 /** The value of a series of this test's target, whatever its other attributes unless they are given. */
 function value(name: MetricName, more: SeriesAttributes = {}, perEndpoint = 0): number | undefined {
   const found = collector
-    .collect(perEndpoint)
+    .collect({ perEndpoint, conventions: [] })
     .of(name)
     .filter(({ attributes }) =>
       Object.entries({ 'evenkeel.target': target, ...more }).every(([k, v]) => attributes[k] === v),
@@ -155,9 +155,9 @@ describe('metrics', () => {
     expect(value('evenkeel.imbalance')).toBe(1);
     expect(value('evenkeel.zone.share', { 'evenkeel.zone': 'b' })).toBe(0.5);
     await clock.advanceAsync(60_000);
-    collector.collect(0);
+    collector.collect({ perEndpoint: 0, conventions: [] });
     await clock.advanceAsync(60_000);
-    collector.collect(0);
+    collector.collect({ perEndpoint: 0, conventions: [] });
     // From here on only one of them is picked.
     const avoid = new Set(avoided(balancer, '10.0.0.2'));
     for (let call = 0; call < 98; call++) balancer.pick({ avoid })?.end(outcomes.success);
@@ -173,7 +173,7 @@ describe('metrics', () => {
     await balancer.run(() => undefined);
     const ours = (count: number) =>
       collector
-        .collect(count)
+        .collect({ perEndpoint: count, conventions: [] })
         .of('evenkeel.endpoint.picks')
         .filter(({ attributes }) => attributes['evenkeel.target'] === target);
     expect(ours(0)).toEqual([]);
@@ -183,10 +183,16 @@ describe('metrics', () => {
   it('share one series beyond a number of targets', () => {
     collector.stop();
     const snapshot = open().balancer.snapshot();
-    const many = ['a', 'b', 'c', 'd'].map((name) => ({ name, meter: undefined, snapshot: () => snapshot }));
+    const many = ['a', 'b', 'c', 'd'].map((name) => ({
+      name,
+      meter: undefined,
+      protocol: undefined,
+      protocolMeter: undefined,
+      snapshot: () => snapshot,
+    }));
     for (const balancer of many) liveBalancers.add(balancer);
     collector = new Collector(clock, 2);
-    const targets = collector.collect(0).of('evenkeel.calls');
+    const targets = collector.collect({ perEndpoint: 0, conventions: [] }).of('evenkeel.calls');
     expect(new Set(targets.map(({ attributes }) => attributes['evenkeel.target'])).size).toBe(3);
     expect(targets.map(({ attributes }) => attributes['evenkeel.target'])).toContain('other');
     for (const balancer of many) liveBalancers.remove(balancer);
@@ -204,7 +210,7 @@ describe('the text for Prometheus', () => {
       await time.advanceAsync(ms);
       lease?.end(outcomes.success);
     }
-    const text = prometheusFormat(collector.collect(0));
+    const text = prometheusFormat(collector.collect({ perEndpoint: 0, conventions: [] }));
     const labels = `evenkeel_target="${target}",evenkeel_outcome="success"`;
     expect(text).toContain(`evenkeel_attempt_duration_seconds_bucket{${labels},le="0.001"} 1\n`);
     expect(text).toContain(`evenkeel_attempt_duration_seconds_bucket{${labels},le="0.05"} 2\n`);

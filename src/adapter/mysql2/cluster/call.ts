@@ -141,6 +141,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
 
   #run(session: Session, { statement, reader }: StatementTask): void {
     this.#session = session;
+    this.#attempts.noted('statement');
     const { method, sql, values } = statement;
     try {
       if (reader?.settle() === true) this.#read(session, statement, reader);
@@ -185,6 +186,10 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     }
     const verdict = verdictOf(error);
     const lease = this.#attempts.lease as Lease<Pool>;
+    const { errno } = error as { readonly errno?: unknown };
+    // The server's own errors: those of the system are negative.
+    const { note } = this.#attempts;
+    if (note !== undefined && typeof errno === 'number' && errno > 0) note.status = errno;
     if (!verdict.usable) session.kill(error);
     else if (verdict.discard) session.discard();
     // The lease does not wait for the session to be free: it ends now.
@@ -205,7 +210,8 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   /** The call is over, and the server is not to blame: the lease lasts until the session is free. */
   #attemptEnded(session: Session, outcome: Outcome, error?: unknown): void {
     const lease = this.#attempts.conclude() as Lease<Pool>;
-    session.release(() => lease.end(outcome));
+    const { note } = this.#attempts;
+    session.release(() => lease.end(outcome, undefined, note));
     this.#attempts.report(lease, { outcome, error });
   }
 

@@ -84,6 +84,10 @@ export class ServerConnection implements Connection<Pool> {
     return this.#cap.capacity;
   }
 
+  get sockets(): number {
+    return this.#pool.size;
+  }
+
   watchCapacity(changed: () => void): void {
     this.#cap.watch(changed);
   }

@@ -78,6 +78,7 @@ export interface ServerTransportParts {
 
 /** The same for the cluster, which needs more of a server than its Pool. */
 export class ServerTransport implements Transport<Pool> {
+  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: ServerTransportParts;
   readonly #servers = new WeakMap<Pool, ServerConnection>();
   /** By the endpoint's key, the latest that is open. */
@@ -85,6 +86,15 @@ export class ServerTransport implements Transport<Pool> {
 
   constructor(parts: ServerTransportParts) {
     this.#parts = parts;
+    const { host, port } = parts.settings.mysql;
+    const place = {
+      ...(host !== undefined && { 'server.address': host }),
+      ...(port !== undefined && { 'server.port': port }),
+    };
+    this.protocol = Object.freeze({
+      conventions: 'db',
+      attributes: Object.freeze({ 'db.system.name': 'mysql', ...place }),
+    });
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {

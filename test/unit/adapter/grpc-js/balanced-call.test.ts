@@ -22,6 +22,8 @@ function world() {
     attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) => told.push(rest),
   };
   const owner = { readsReports: true, heardReport: () => {}, capacityFreed: () => {}, placed: () => {} };
+  const counted: string[] = [];
+  const retries = { followed: (what: string) => counted.push(what), hedgeWon: () => counted.push('won') };
   let ready = true;
   const leaf = {
     streams: 0,
@@ -42,6 +44,7 @@ function world() {
       subchannel: {},
       endpoint: {},
       observer,
+      retries,
       get outcome() {
         return ended?.outcome;
       },
@@ -78,6 +81,7 @@ function world() {
     clock,
     history,
     told,
+    counted,
     leaf,
     attempt,
     call,
@@ -228,5 +232,38 @@ describe('observers', () => {
       { outcome: { kind: 'not-started' }, attempt: 1, retrying: true },
       { outcome: { kind: 'success' }, attempt: 2, retrying: false },
     ]);
+  });
+});
+
+describe('the counts of a channel', () => {
+  it('have retries by how the attempt before failed, and picks that were made again', () => {
+    const { call, attempt, counted, lose } = world();
+    const made = call();
+    const first = attempt(made);
+    first.attempt.onCallStarted();
+    made.another();
+    first.attempt.onCallEnded?.(status.UNAVAILABLE, 'no', new Metadata());
+    expect(counted).toEqual(['reset']);
+    attempt(made);
+    lose();
+    made.another();
+    expect(counted).toEqual(['reset', 'not-started']);
+    attempt(made).end(status.OK);
+    expect(counted).toEqual(['reset', 'not-started']);
+  });
+
+  it('have hedges, and those that won', () => {
+    const { call, attempt, counted } = world();
+    const made = call();
+    made.isHedged = true;
+    const first = attempt(made);
+    first.attempt.onCallStarted();
+    made.another();
+    const second = attempt(made);
+    expect(counted).toEqual(['hedge']);
+    second.attempt.onCallEnded?.(status.OK, '', new Metadata());
+    first.attempt.onCallEnded?.(status.CANCELLED, 'Discarded in favor of other hedged attempt', new Metadata());
+    made.receiveTrailers({ code: status.OK });
+    expect(counted).toEqual(['hedge', 'won']);
   });
 });

@@ -1,8 +1,10 @@
 import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import { BalancedCall, MethodHistory } from '../../../../src/adapter/grpc-js/balanced-call.js';
 import { ChannelPresence } from '../../../../src/adapter/grpc-js/channel-balancer.js';
 import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
 import { EvenkeelPolicy, type PolicyParts, partsKey } from '../../../../src/adapter/grpc-js/policy.js';
+import { liveBalancers } from '../../../../src/balancer/live-balancers.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
 import { FakeHelper } from '../../../support/fake-subchannel.js';
@@ -37,7 +39,10 @@ function world(options: GrpcOptions = {}) {
   const update = (channelOptions: object = { [partsKey]: parts }) =>
     policy.updateAddressList(experimental.statusOrFromValue([]), undefined as never, channelOptions);
   const pick = () => picker?.pick({ metadata: new Metadata(), extraPickInfo: {} }) as experimental.PickResult;
-  return { fake, resolver, clock, states, presence, policy, update, pick, woken: () => woken };
+  const call = () => new BalancedCall(new MethodHistory(), clock);
+  const pickFor = (one: BalancedCall, metadata = new Metadata()) =>
+    picker?.pick({ metadata, extraPickInfo: one as never }) as experimental.PickResult;
+  return { fake, resolver, clock, states, presence, policy, update, pick, call, pickFor, woken: () => woken };
 }
 
 describe('the balancer of a channel', () => {
@@ -95,6 +100,45 @@ describe('a policy', () => {
     expect(presence.snapshot().waiting).toBe(1);
     first.onCallEnded?.(status.OK, '', new Metadata());
     expect(pick().pickResultType).toBe(PickResultType.COMPLETE);
+  });
+
+  it('counts calls, those that wait, how long, and those that got no endpoint', async () => {
+    const { resolver, update, call, pickFor, presence, clock } = world({ maxConcurrentStreams: 1 });
+    update();
+    const waits: [number, boolean][] = [];
+    for (const balancer of liveBalancers) {
+      balancer.meter = { attemptEnded: () => {}, waited: (ms, served) => waits.push([ms, served]) };
+    }
+    const [first, second, third, fourth] = [call(), call(), call(), call()];
+    pickFor(first);
+    pickFor(second);
+    clock.advance(20);
+    // grpc-js tries them again and again.
+    pickFor(first);
+    expect(presence.snapshot()).toMatchObject({ waiting: 2, counts: { calls: 2, refused: 0 } });
+    resolver.update('10.0.0.1');
+    for (let i = 0; i < 3; i++) await turn();
+    clock.advance(10);
+    const placed = pickFor(first);
+    expect(presence.snapshot().waiting).toBe(1);
+    clock.advance(5);
+    // Its deadline.
+    second.receiveTrailers({ code: status.DEADLINE_EXCEEDED });
+    expect(presence.snapshot()).toMatchObject({ waiting: 0, counts: { calls: 2, picks: 1 } });
+    expect(waits).toEqual([
+      [30, true],
+      [35, false],
+    ]);
+    placed.onCallEnded?.(status.OK, '', new Metadata());
+    first.receiveTrailers({ code: status.OK });
+    resolver.update();
+    for (let i = 0; i < 3; i++) await turn();
+    expect(pickFor(third).pickResultType).toBe(PickResultType.TRANSIENT_FAILURE);
+    expect(presence.snapshot()).toMatchObject({ waiting: 0, counts: { calls: 3, refused: 1 } });
+    pickFor(fourth, new Metadata({ waitForReady: true }));
+    expect(presence.snapshot()).toMatchObject({ waiting: 1, counts: { refused: 1 } });
+    fourth.receiveTrailers({ code: status.CANCELLED });
+    expect(presence.snapshot().waiting).toBe(0);
   });
 
   it('has a call wait that a careless picker sends to a connection lost this very moment', async () => {

@@ -1,0 +1,59 @@
+import type { EvenkeelError } from '../errors.js';
+import type { CallMeter, ProtocolMeter } from '../observe/live-balancers.js';
+import { notify, type Observer } from '../observe/observer.js';
+import type { Clock } from '../runtime/clock.js';
+
+interface OutsideCallsOwner {
+  readonly clock: Clock;
+  readonly observer: Observer;
+  readonly meter: CallMeter | undefined;
+  readonly protocolMeter: ProtocolMeter | undefined;
+}
+
+/**
+ * Calls that are kept outside the balancer, by a library that has its calls wait for an endpoint and retries them by itself: snapshots
+ * and metrics have them nevertheless. For adapters of such libraries.
+ */
+export class OutsideCalls {
+  readonly #owner: OutsideCallsOwner;
+  #waiting = 0;
+  #refused = 0;
+
+  constructor(owner: OutsideCallsOwner) {
+    this.#owner = owner;
+  }
+
+  /** How many wait now. */
+  get waiting(): number {
+    return this.#waiting;
+  }
+
+  /** How many got no endpoint. */
+  get refused(): number {
+    return this.#refused;
+  }
+
+  /** A call begins to wait; returns since when, for `ended`. */
+  began(): number {
+    this.#waiting++;
+    return this.#owner.clock.now();
+  }
+
+  /** It waits no more. @param served Whether it got an endpoint; `undefined` if it goes on to wait in the balancer. */
+  ended(sinceMs: number, served: boolean | undefined): void {
+    this.#waiting--;
+    const { clock, meter } = this.#owner;
+    if (served !== undefined) meter?.waited(clock.now() - sinceMs, served);
+  }
+
+  /** Undefined unless metrics with the names of the protocol are wanted. */
+  get protocolMeter(): ProtocolMeter | undefined {
+    return this.#owner.protocolMeter;
+  }
+
+  /** A call fails because there is no endpoint for it, whether it waited or not. */
+  refuse(error: EvenkeelError): void {
+    this.#refused++;
+    notify(this.#owner.observer, 'refused', { error });
+  }
+}

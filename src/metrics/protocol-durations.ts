@@ -1,0 +1,138 @@
+import type { Outcome } from '../endpoint/outcome.js';
+import type { CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
+import type { MetricName } from './catalogue.js';
+import type { SeriesAttributes, SeriesSet } from './series.js';
+import { Durations, type Recorder } from './target-meter.js';
+
+/** Series of one protocol and server; further operations share some, as `_OTHER` (HTTP) or `other`. */
+const MAX_SERIES = 300;
+
+/** Methods the conventions know; any other is `_OTHER`. */
+const httpMethods: ReadonlySet<string> = new Set([
+  ...['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'CONNECT', 'TRACE', 'QUERY'],
+]);
+const grpcStatuses: readonly string[] = [
+  ...['OK', 'CANCELLED', 'UNKNOWN', 'INVALID_ARGUMENT', 'DEADLINE_EXCEEDED', 'NOT_FOUND', 'ALREADY_EXISTS'],
+  ...['PERMISSION_DENIED', 'RESOURCE_EXHAUSTED', 'FAILED_PRECONDITION', 'ABORTED', 'OUT_OF_RANGE', 'UNIMPLEMENTED'],
+  ...['INTERNAL', 'UNAVAILABLE', 'DATA_LOSS', 'UNAUTHENTICATED'],
+];
+
+type End = number | string;
+
+/** Durations of one operation by how it ended, so that recording one is two look-ups. */
+type ByEnd = Map<End, Durations>;
+
+interface Words {
+  readonly attempts: MetricName;
+  readonly calls?: MetricName;
+  readonly other: string;
+  /** What the conventions call an operation; undefined if it has no name in them. */
+  named(operation: string): SeriesAttributes;
+  ended(end: End): SeriesAttributes;
+}
+
+const words: Readonly<Record<Protocol['conventions'], Words>> = {
+  http: {
+    attempts: 'http.client.request.duration',
+    other: '_OTHER',
+    named: (method) => ({ 'http.request.method': httpMethods.has(method) ? method : '_OTHER' }),
+    ended: (end) => {
+      if (typeof end === 'string') return { 'error.type': end };
+      return { 'http.response.status_code': end, ...(end >= 400 && { 'error.type': String(end) }) };
+    },
+  },
+  grpc: {
+    attempts: 'grpc.client.attempt.duration',
+    calls: 'grpc.client.call.duration',
+    other: 'other',
+    named: (path) => ({ 'grpc.method': path.replace(/^\//, '') }),
+    ended: (end) => ({ 'grpc.status': grpcStatuses[Number(end)] ?? 'UNKNOWN' }),
+  },
+  db: {
+    attempts: 'db.client.operation.duration',
+    other: 'other',
+    named: () => ({}),
+    ended: (end) => {
+      if (end === 'success') return {};
+      if (typeof end === 'string') return { 'error.type': end };
+      return { 'error.type': String(end), 'db.response.status_code': String(end) };
+    },
+  },
+};
+
+/** Measures calls under the names of their protocol's conventions, for all balancers with the same server and protocol. */
+export class ProtocolDurations implements ProtocolMeter {
+  readonly #protocol: Protocol;
+  readonly #words: Words;
+  readonly #recorders: ReadonlySet<Recorder>;
+  readonly #all: Durations[] = [];
+  readonly #attempts = new Map<string, ByEnd>();
+  readonly #calls = new Map<string, ByEnd>();
+  readonly #started = new Map<string, number>();
+
+  constructor(protocol: Protocol, recorders: ReadonlySet<Recorder>) {
+    this.#protocol = protocol;
+    this.#words = words[protocol.conventions];
+    this.#recorders = recorders;
+  }
+
+  get conventions(): Protocol['conventions'] {
+    return this.#protocol.conventions;
+  }
+
+  attemptStarted(operation: string): void {
+    const name = this.#started.has(operation) || this.#started.size < MAX_SERIES ? operation : this.#words.other;
+    this.#started.set(name, (this.#started.get(name) ?? 0) + 1);
+  }
+
+  attemptEnded({ operation, status }: CallNote, { kind, cause }: Outcome, durationMs: number): void {
+    // Nothing was sent.
+    if (kind === 'not-started' && status === undefined) return;
+    const end = status ?? (kind === 'success' ? 'success' : (cause ?? kind));
+    this.#at(this.#attempts, this.#words.attempts, operation, end).record(durationMs);
+  }
+
+  callEnded(operation: string, status: number, durationMs: number): void {
+    const { calls } = this.#words;
+    if (calls !== undefined) this.#at(this.#calls, calls, operation, status).record(durationMs);
+  }
+
+  addTo(set: SeriesSet): void {
+    for (const { name, attributes, histogram } of this.#all) set.addHistogram(name, attributes, histogram);
+    for (const [operation, count] of this.#started) {
+      const attributes = { ...this.#protocol.attributes, ...this.#words.named(operation) };
+      set.add('grpc.client.attempt.started', attributes, count);
+    }
+  }
+
+  #at(operations: Map<string, ByEnd>, name: MetricName, operation: string, end: End): Durations {
+    const found = operations.get(operation)?.get(end);
+    if (found !== undefined) return found;
+    const isFull = this.#all.length >= MAX_SERIES;
+    const known = isFull ? this.#words.other : operation;
+    const knownEnd = isFull && this.#protocol.conventions === 'db' && typeof end === 'number' ? 'other' : end;
+    let byEnd = operations.get(known);
+    if (byEnd === undefined) {
+      byEnd = new Map();
+      operations.set(known, byEnd);
+    }
+    let durations = byEnd.get(knownEnd);
+    if (durations === undefined) {
+      const { named, ended } = this.#words;
+      const attributes = Object.freeze({ ...this.#protocol.attributes, ...named(known), ...ended(knownEnd) });
+      durations = this.#series(name, attributes);
+      byEnd.set(knownEnd, durations);
+    }
+    return durations;
+  }
+
+  /** The series with these attributes, which several operations may share. */
+  #series(name: MetricName, attributes: SeriesAttributes): Durations {
+    const text = JSON.stringify(attributes);
+    const same = this.#all.find((one) => one.name === name && JSON.stringify(one.attributes) === text);
+    if (same !== undefined) return same;
+    const durations = new Durations(name, attributes, this.#recorders);
+    this.#all.push(durations);
+    return durations;
+  }
+}
