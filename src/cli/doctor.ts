@@ -1,9 +1,9 @@
 import {
   absoluteName,
   type ClusterNames,
+  clusterNames,
   parseServiceHost,
   plainName,
-  readClusterNames,
   type ServiceHost,
 } from '../resolver/cluster-domain.js';
 import { literalAddress } from '../resolver/dns.js';
@@ -47,7 +47,7 @@ async function examine(command: DoctorCommand, ended: AbortSignal): Promise<Fact
   const timer = systemClock.timer(() => limit.abort(new Error('no answer in time')), timeoutMs);
   timer.ref();
   const signal = AbortSignal.any([limit.signal, ended]);
-  const names = await clusterNames(command);
+  const names = await namesFor(command);
   const [api, dns, namespace, use] = await Promise.all([
     examineApi(command, names, signal),
     examineDns(command, names, signal),
@@ -63,11 +63,9 @@ interface Names extends ClusterNames {
   readonly inCluster: boolean;
 }
 
-async function clusterNames({ options: { dns = {} } }: DoctorCommand): Promise<Names> {
-  const read = await readClusterNames(dns.clusterFiles);
-  const namespace = dns.namespace ?? read.namespace;
-  const domain = dns.clusterDomain ?? read.domain;
-  return { domain, namespace, inCluster: namespace !== undefined || dns.clusterDomain !== undefined };
+async function namesFor({ options: { dns = {} } }: DoctorCommand): Promise<Names> {
+  const names = await clusterNames(dns);
+  return { ...names, inCluster: names.namespace !== undefined || dns.clusterDomain !== undefined };
 }
 
 async function examineApi(command: DoctorCommand, names: Names, signal: AbortSignal): Promise<Facts['api']> {

@@ -29,6 +29,21 @@ export interface ServiceHost {
 
 const DEFAULT_DOMAIN = 'cluster.local';
 
+/** The settings of `DnsSettings` that say how short names are completed. */
+export interface ClusterSettings {
+  readonly clusterDomain?: string | undefined;
+  readonly namespace?: string | undefined;
+  readonly clusterFiles?: ClusterFiles | undefined;
+}
+
+/** What the settings say, and this pod's files where they say nothing. Never rejects. */
+export async function clusterNames(settings: ClusterSettings): Promise<ClusterNames> {
+  const { clusterDomain, namespace, clusterFiles } = settings;
+  if (clusterDomain !== undefined && namespace !== undefined) return { domain: clusterDomain, namespace };
+  const read = await readClusterNames(clusterFiles);
+  return { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace };
+}
+
 /** Reads this pod's files; an unreadable file counts as absent. Never rejects. */
 export async function readClusterNames(files: ClusterFiles = {}): Promise<ClusterNames> {
   const {

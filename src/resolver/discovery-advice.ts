@@ -1,5 +1,6 @@
-import { isEvenkeelError, isResolveError } from '../errors.js';
-import type { ClusterNames, ServiceHost } from './cluster-domain.js';
+import { isEvenkeelError, isResolveError, ResolveError } from '../errors.js';
+import { type ClusterNames, parseServiceHost, type ServiceHost } from './cluster-domain.js';
+import type { DnsModeOptions } from './dns-mode.js';
 import { serviceAccountIn, sliceReaderManifest } from './rbac.js';
 import { AmbiguousPort } from './wrong-target.js';
 
@@ -82,6 +83,32 @@ export function whyNoSlices(finding: Finding): string {
     case 'failed':
       return `EndpointSlices are not watched: ${finding.error.message}`;
   }
+}
+
+/** What to do on a laptop, where DNS does not know a Service's name; undefined if this is not that case. */
+export function outsideError(
+  { target, host, port, dns }: DnsModeOptions,
+  names: ClusterNames | undefined,
+  { kind }: Finding,
+): ResolveError | undefined {
+  const service = parseServiceHost(host);
+  if (dns.clusterDomain !== undefined) return undefined;
+  if (kind !== 'unavailable' || names === undefined || names.namespace !== undefined) return undefined;
+  if (service === undefined || service.namespace === undefined) return undefined;
+  const forward = `kubectl port-forward -n ${service.namespace} service/${service.service} ${port}`;
+  const local = typeof port === 'number' ? `http://localhost:${port}` : 'the port on localhost it names';
+  return new ResolveError(
+    `${target}: not in a cluster, and DNS has no such name here. From a laptop: ${forward}, and target ${local}`,
+  );
+}
+
+/** Nothing was ever found: the problem of each mode. Never permanent, because a lower mode may answer any moment. */
+export function withoutAnyError(target: string, finding: Finding, dnsError: ResolveError): ResolveError {
+  const sliceError = finding.kind === 'failed' ? finding.error : undefined;
+  const reasons = [sliceError?.message, dnsError.message].filter((reason) => reason !== undefined);
+  const code = isResolveError(sliceError) && sliceError.code === 'EVENKEEL_FORBIDDEN' ? sliceError.code : undefined;
+  const message = `${target}: ${reasons.join('; ')}`;
+  return new ResolveError(message, { ...(code && { code }), cause: sliceError ?? dnsError });
 }
 
 function betterSlices({ finding, service, names, port }: DiscoveryState): string | undefined {

@@ -1,8 +1,8 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import { asError, isEvenkeelError, isResolveError, ResolveError } from '../errors.js';
+import { asError, isEvenkeelError, ResolveError } from '../errors.js';
 import type { Timer } from '../runtime/clock.js';
-import { type ClusterNames, parseServiceHost, readClusterNames } from './cluster-domain.js';
-import type { DiscoveryMode, Finding } from './discovery-advice.js';
+import { type ClusterNames, clusterNames, parseServiceHost } from './cluster-domain.js';
+import { type DiscoveryMode, type Finding, outsideError, withoutAnyError } from './discovery-advice.js';
 import { DiscoveryNews } from './discovery-news.js';
 import { type DnsModeOptions, dnsMode } from './dns-mode.js';
 import { NothingSoFar } from './polling.js';
@@ -260,7 +260,7 @@ class DiscoveryWatch implements Resolution {
   #dnsFail(error: ResolveError): void {
     this.#dnsError = error;
     if (this.#mode === undefined) {
-      this.#hopeless ??= this.#outside();
+      this.#hopeless ??= outsideError(this.#options, this.#names, this.#finding);
       this.#giveUp();
     }
     if (this.#mode === undefined) this.#failWithoutAny();
@@ -271,21 +271,6 @@ class DiscoveryWatch implements Resolution {
   #dnsFresh(): void {
     this.#dnsError = undefined;
     if (this.#mode !== 'slices' && this.#told !== this.#hopeless) this.#fresh();
-  }
-
-  /** What to do on a laptop, where DNS does not know a Service's name. */
-  #outside(): ResolveError | undefined {
-    const { target, host, port, dns } = this.#options;
-    const service = parseServiceHost(host);
-    const { kind } = this.#finding;
-    if (dns.clusterDomain !== undefined) return undefined;
-    if (kind !== 'unavailable' || this.#names === undefined || this.#names.namespace !== undefined) return undefined;
-    if (service === undefined || service.namespace === undefined) return undefined;
-    const forward = `kubectl port-forward -n ${service.namespace} service/${service.service} ${port}`;
-    const local = typeof port === 'number' ? `http://localhost:${port}` : 'the port on localhost it names';
-    return new ResolveError(
-      `${target}: not in a cluster, and DNS has no such name here. From a laptop: ${forward}, and target ${local}`,
-    );
   }
 
   #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[]): void {
@@ -311,25 +296,10 @@ class DiscoveryWatch implements Resolution {
     this.#listener.fresh();
   }
 
-  /** Nothing was ever found: reports the problem of each mode. Never permanent, because a lower mode may answer any moment. */
+  /** Nothing was ever found. */
   #failWithoutAny(): void {
     if (this.#dnsError === undefined) return;
-    const { target } = this.#options;
-    const sliceError = this.#finding.kind === 'failed' ? this.#finding.error : undefined;
-    const reasons = [sliceError?.message, this.#dnsError.message].filter((reason) => reason !== undefined);
-    const code = isResolveError(sliceError) && sliceError.code === 'EVENKEEL_FORBIDDEN' ? sliceError.code : undefined;
-    const message = `${target}: ${reasons.join('; ')}`;
-    if (message === this.#told?.message) return;
-    this.#fail(new ResolveError(message, { ...(code && { code }), cause: sliceError ?? this.#dnsError }));
+    const error = withoutAnyError(this.#options.target, this.#finding, this.#dnsError);
+    if (error.message !== this.#told?.message) this.#fail(error);
   }
-}
-
-async function clusterNames({
-  clusterDomain,
-  namespace,
-  clusterFiles,
-}: DiscoveryOptions['dns']): Promise<ClusterNames> {
-  if (clusterDomain !== undefined && namespace !== undefined) return { domain: clusterDomain, namespace };
-  const read = await readClusterNames(clusterFiles);
-  return { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace };
 }

@@ -14,9 +14,9 @@ import {
   absoluteName,
   type ClusterFiles,
   checkHost,
+  clusterNames,
   isLocalhost,
   parseServiceHost,
-  readClusterNames,
 } from './cluster-domain.js';
 import { checkServers, type DnsClient, type DnsClientFactory, nodeDnsClient } from './dns-client.js';
 import { type DnsFound, lookUp } from './dns-lookup.js';
@@ -233,8 +233,7 @@ class Asker {
     const parsed = parseServiceHost(host);
     const complete = parsed === undefined || parsed.domain !== undefined;
     if (complete) return absoluteName(host, { domain: '', namespace });
-    const read = await readClusterNames(clusterFiles);
-    return absoluteName(host, { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace });
+    return absoluteName(host, await clusterNames({ clusterDomain, namespace, clusterFiles }));
   }
 
   #safe(found: DnsFound): DnsFound {

@@ -1,7 +1,7 @@
 import { asError } from '../errors.js';
 import { optionError } from '../runtime/check.js';
 import { type Clock, inBackground } from '../runtime/clock.js';
-import { absoluteName, type ClusterNames, parseServiceHost, plainName, readClusterNames } from './cluster-domain.js';
+import { absoluteName, type ClusterNames, clusterNames, parseServiceHost, plainName } from './cluster-domain.js';
 import { type DnsSettings, resolveDnsOptions } from './dns.js';
 import type { DnsClient } from './dns-client.js';
 import { lookUp } from './dns-lookup.js';
@@ -140,9 +140,8 @@ export class ServiceHosts {
   }
 
   #read(): Promise<void> {
-    const { clusterDomain, namespace, clusterFiles } = this.#dns;
-    this.#reading ??= readClusterNames(clusterFiles).then((read) => {
-      this.#names = { domain: clusterDomain ?? read.domain, namespace: namespace ?? read.namespace };
+    this.#reading ??= clusterNames(this.#dns).then((names) => {
+      this.#names = names;
       if (typeof this.#rule !== 'object') return;
       this.#listed = new Set(this.#rule.map((hostname) => this.nameOf({ hostname: hostname.toLowerCase() })));
     });

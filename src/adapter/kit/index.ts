@@ -14,11 +14,8 @@ export { balancingOptionNames, checkBalancingOptions } from '../../balancer/bala
 export { type AttemptTrace, CallTrace, type TracedSource, traceOf } from '../../balancer/call-trace.js';
 export { outcomeAtDeadline } from '../../balancer/deadline-outcome.js';
 export { LatencyQuantile } from '../../balancer/latency-quantile.js';
-export {
-  type PlacedConnection,
-  Placements,
-  type PlacementsParts,
-} from '../../balancer/placements.js';
+export type { PlacedConnection } from '../../balancer/placement-group.js';
+export { Placements, type PlacementsParts } from '../../balancer/placements.js';
 export {
   type ConnectionLeaving,
   type PlacingOptions,
