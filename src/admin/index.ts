@@ -42,7 +42,7 @@ const MAX_UNREAD = 256 * 1024;
 
 /**
  * What the balancers of this process do, for people and programs: a page (`/`), JSON (`/balancers`), Prometheus' text format
- * (`/metrics`), and events as they happen (`/events`, server-sent). It changes nothing and shows no credentials, but it does show
+ * (`/metrics`), events as they happen (`/events`, server-sent), and the last calls where a recorder keeps them (`/recording`). It changes nothing and shows no credentials, but it does show
  * addresses and names: serve it on loopback or a debug port, not to the internet. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example createServer(createAdminHandler()).listen(9901, '127.0.0.1');
@@ -92,6 +92,7 @@ export function createAdminHandler(options: AdminOptions = {}): AdminHandler {
     balancers: (_request, response) => send(response, 'application/json', balancersText()),
     metrics: (_request, response) => send(response, 'text/plain; version=0.0.4', prometheusText({ perEndpoint })),
     events: (request, response) => stream(request, response, events, streams),
+    recording: sendRecording,
   };
   return Object.assign(handler, {
     close: () => {
@@ -116,6 +117,26 @@ function send(response: ServerResponse, type: string, text: string): void {
   common(response);
   response.setHeader('content-type', type);
   response.end(text);
+}
+
+/** The dump of the recorder in use. With several, of the one that `?recorder=2` names, counted from 1. */
+function sendRecording(request: IncomingMessage, response: ServerResponse): void {
+  const recorders = new Set([...liveBalancers].flatMap(({ recorder }) => recorder ?? []));
+  const query = new URLSearchParams(request.url?.split('?')[1] ?? '');
+  const recorder = [...recorders][Number(query.get('recorder') ?? 1) - 1];
+  if (recorder === undefined) {
+    refuse(
+      response,
+      404,
+      recorders.size === 0 ? 'no balancer has a recorder' : `there are ${recorders.size} recorders`,
+    );
+    return;
+  }
+  common(response);
+  response.setHeader('content-type', 'application/octet-stream');
+  response.setHeader('content-disposition', 'attachment; filename="evenkeel-recording.bin"');
+  if (request.method === 'HEAD') response.end();
+  else response.end(recorder.dump({ pseudonyms: query.has('pseudonyms') }));
 }
 
 function refuse(response: ServerResponse, status: number, text: string): void {

@@ -4,10 +4,10 @@ import { isEvenkeelError } from '../errors.js';
 import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter, CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
-import { notify, type Observer } from '../observe/observer.js';
+import { combineObservers, notify, type Observer } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
-import type { Subchannel } from '../pool/subchannel.js';
+import { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
@@ -26,6 +26,7 @@ import { LoadProbes } from './load-probes.js';
 import { OutsideCalls } from './outside-calls.js';
 import { PickerSlot } from './picker-slot.js';
 import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
+import { pickFlags, type Recorder, type Recording } from './recording.js';
 import { closedError, notStartedError, overloadError, Refusals, tooLateError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotBalancer } from './snapshot.js';
@@ -45,6 +46,8 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly protocol: Protocol | undefined;
   protocolMeter: ProtocolMeter | undefined = undefined;
   readonly outside: OutsideCalls = new OutsideCalls(this);
+  readonly recorder: Recorder | undefined;
+  readonly recording: Recording | undefined;
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
@@ -68,10 +71,30 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   );
 
   constructor(options: ResolvedBalancerOptions<C>) {
-    const { clock, rng, resolver, startTimeoutMs } = options;
+    const { clock, rng, resolver, startTimeoutMs, recorder } = options;
     this.#options = options;
     this.clock = clock;
-    const observer = withDiagnostics(options.observer, resolver.name, this.#events.hooks);
+    this.recorder = recorder;
+    const recording = recorder?.begin({
+      name: resolver.name,
+      clock,
+      rng,
+      picker: options.picker,
+      load: options.load,
+      limit: options.limit,
+      stages: options.stages,
+      probesPerCall: options.probes?.perCall ?? 0,
+      pickSet: () => this.#slot.set,
+      informed: () => this.#slot.informed,
+      refresh: () => {
+        this.#slot.refresh();
+        this.#probes?.refresh();
+      },
+    });
+    this.recording = recording;
+    const { hooks } = this.#events;
+    const counted = recording === undefined ? hooks : combineObservers([hooks, recording.observer]);
+    const observer = withDiagnostics(options.observer, resolver.name, counted);
     const warnings = new Warnings(observer, clock);
     this.#warnings = warnings;
     this.observer = observer;
@@ -80,12 +103,15 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
     this.#times = new CallTimes(clock, options.stalledAfterMs, this.limit);
-    this.#slot = new PickerSlot(options.picker, rng, warnings);
+    const pickRng = recording?.rng ?? rng;
+    this.#slot = new PickerSlot(options.picker, pickRng, warnings, recording);
     const { probes } = options;
     const { informed } = this.#slot;
     const compared = (): readonly Subchannel<C>[] => this.#slot.compared;
     this.#probes =
-      probes === undefined ? undefined : new LoadProbes({ clock, rng, options: probes, compared, informed });
+      probes === undefined
+        ? undefined
+        : new LoadProbes({ clock, rng: pickRng, options: probes, compared, informed, recording });
     this.#rebuilds = new RebuildScheduler({
       clock,
       work: (what) => this.#work(what),
@@ -120,6 +146,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       warnings,
       options: options.pool,
       load: options.load,
+      recording,
       track: (endpoint) => this.#stages.track(endpoint),
       changed: () => this.#rebuilds.request('picker'),
       // Later in this turn: this is called in the middle of other work.
@@ -149,6 +176,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       });
     } catch (error) {
       this.#stages.close();
+      recording?.close();
       throw error;
     }
     this.#refusals = new Refusals(this.#feed, this.#pool, options.waitForEndpoints);
@@ -180,11 +208,16 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       sinceMs = this.clock.now();
       const served = await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
       this.meter?.waited(this.clock.now() - sinceMs, true);
+      this.recording?.waited(served.call, sinceMs);
       return served;
     } catch (error) {
       if (sinceMs !== undefined) this.meter?.waited(this.clock.now() - sinceMs, false);
       if (isEvenkeelError(error)) {
         this.#refused++;
+        if (this.recording !== undefined) {
+          const nowMs = this.clock.now();
+          this.recording.refused(sinceMs ?? nowMs, nowMs, error.code);
+        }
         notify(this.observer, 'refused', { error });
       }
       throw error;
@@ -253,6 +286,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   ): void {
     this.#times.ended(lease, outcome, latencyMs, this, note);
     this.#slot.ended(lease.subchannel);
+    this.recording?.settled();
     if (this.#room.size > 0) this.#room.wake();
   }
 
@@ -272,26 +306,41 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, mayWait = false): Lease<C> | undefined {
     if (!this.#slot.isFilled || this.limit?.hasRoom === false) return undefined;
     const nowMs = this.clock.now();
+    const recording = this.recording;
+    recording?.prepare(nowMs);
     const subchannel = this.#slot.pick(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
-    if (subchannel === undefined || connection === undefined) return this.#slot.unusable(subchannel);
-    if (mayWait && avoid?.has(subchannel) === true && this.#pool.hasReadyBut(avoid)) return undefined;
+    if (subchannel === undefined || connection === undefined) {
+      const picked = subchannel instanceof Subchannel ? subchannel : undefined;
+      recording?.picked(picked, nowMs, 0, key, avoid);
+      return this.#slot.unusable(subchannel);
+    }
+    if (mayWait && avoid?.has(subchannel) === true && this.#pool.hasReadyBut(avoid)) {
+      recording?.picked(subchannel, nowMs, 0, key, avoid);
+      return undefined;
+    }
     subchannel.start(nowMs);
     this.#times.began();
+    let asks = false;
     if (this.#probes !== undefined && connection.askForReport !== undefined && subchannel.usesReports) {
-      this.#probes.called(nowMs);
+      asks = this.#probes.called(nowMs);
     }
-    return new Lease(this, subchannel, connection.handle, nowMs);
+    if (recording === undefined) return new Lease(this, subchannel, connection.handle, nowMs);
+    const flags = asks ? pickFlags.began | pickFlags.asked : pickFlags.began;
+    const call = recording.picked(subchannel, nowMs, flags, key, avoid);
+    return new Lease(this, subchannel, connection.handle, nowMs, call);
   }
 
   #work(what: RebuildKind): number {
     const { endpoints } = this.#feed;
     if (endpoints === undefined) return 0;
     if (what === 'stages') {
-      const set = this.#stages.apply(EndpointSet.of(this.#feed.version, endpoints));
+      const known = EndpointSet.of(this.#feed.version, endpoints);
+      const set = this.#stages.apply(known, this.recording);
       this.#refusals.isEmpty = set.size === 0;
       this.#pool.reconcile(set, this.#feed.byKey);
+      this.recording?.published(known, this.#pool.members);
     }
     // An observer may have closed the balancer meanwhile.
     if (this.#closing.hasBegun) return 0;
@@ -322,6 +371,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const timer = Number.isFinite(limitMs) ? this.clock.timer(() => this.#cut.abort(), limitMs) : undefined;
     timer?.ref();
     await this.#pool.close(this.#cut.signal);
+    this.recording?.close();
     timer?.cancel();
   }
 }

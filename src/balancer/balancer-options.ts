@@ -16,6 +16,7 @@ import type { StageFactory } from '../stage/stage.js';
 import { standardStages } from '../stage/standard-stages.js';
 import { checkLimit, checkLoad, checkPicker, checkStages } from './plugged-in.js';
 import { type ProbeOptions, type ResolvedProbeOptions, resolveProbeOptions } from './probe-options.js';
+import type { Recorder } from './recording.js';
 
 /** Options that every entry point accepts in addition to its own: how to choose, how long to wait, what to retry. */
 export interface BalancingOptions {
@@ -62,6 +63,11 @@ export interface BalancingOptions {
   readonly stalledAfterMs?: number | undefined;
   /** Event hooks, called synchronously: keep them fast. Errors they throw are swallowed. @defaultValue none */
   readonly observer?: Observer | undefined;
+  /**
+   * Keeps the last picks and what they went by, for `evenkeel explain` and `evenkeel replay`: `flightRecorder()` of
+   * `evenkeel/recorder`. One may serve several balancers. @defaultValue none
+   */
+  readonly recorder?: Recorder | undefined;
   /** For tests. */
   readonly clock?: Clock | undefined;
   /** For tests. */
@@ -94,6 +100,7 @@ export interface ResolvedBalancerOptions<C> {
   readonly startTimeoutMs: number;
   readonly stalledAfterMs: number;
   readonly observer: Observer;
+  readonly recorder: Recorder | undefined;
   readonly clock: Clock;
   readonly rng: Rng;
 }
@@ -129,6 +136,7 @@ export const balancingOptionNames: readonly (keyof BalancingOptions)[] = Object.
   'startTimeoutMs',
   'stalledAfterMs',
   'observer',
+  'recorder',
   'clock',
   'rng',
 ] as const);
@@ -155,8 +163,11 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
   checkLoad(load);
   if (limit !== undefined) checkLimit(limit);
   checkStages(stages);
-  const { observer = {}, clock = systemClock, rng = systemRng } = options;
+  const { observer = {}, recorder, clock = systemClock, rng = systemRng } = options;
   checkObserver(observer);
+  if (recorder !== undefined && typeof recorder?.begin !== 'function') {
+    throw optionError('recorder', 'a recorder such as flightRecorder(), with its parentheses', recorder);
+  }
   checkFunction('clock.now', clock?.now);
   checkFunction('clock.timer', clock.timer);
   checkFunction('clock.defer', clock.defer);
@@ -190,6 +201,7 @@ export function resolveBalancerOptions<C>(options: BalancerOptions<C>): Resolved
       infinite: true,
     }),
     observer,
+    recorder,
     clock,
     rng,
   };

@@ -5,6 +5,7 @@ import { StallWatch } from '../runtime/stall-watch.js';
 import type { CallLimit } from './call-limit.js';
 import { LatencyQuantile } from './latency-quantile.js';
 import type { Lease } from './lease.js';
+import type { Recording } from './recording.js';
 
 /**
  * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
@@ -15,6 +16,7 @@ const STALLED_ENOUGH = 0.95;
 interface Meters {
   readonly meter: CallMeter | undefined;
   readonly protocolMeter: ProtocolMeter | undefined;
+  readonly recording?: Recording | undefined;
 }
 
 /**
@@ -42,12 +44,13 @@ export class CallTimes {
 
   /** @param latencyMs As for `Lease.end`. */
   ended<C>(
-    { subchannel, startedMs, answeredMs }: Lease<C>,
+    lease: Lease<C>,
     outcome: Outcome,
     latencyMs: number | null | undefined,
-    { meter, protocolMeter }: Meters,
+    { meter, protocolMeter, recording }: Meters,
     note?: CallNote,
   ): void {
+    const { subchannel, startedMs, answeredMs } = lease;
     const nowMs = this.#clock.now();
     let askedMs = startedMs;
     if (typeof latencyMs === 'number') {
@@ -67,6 +70,10 @@ export class CallTimes {
     }
     meter?.attemptEnded(judged, nowMs - startedMs);
     if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
+    if (recording !== undefined) {
+      recording.prepare(nowMs);
+      recording.ended(subchannel, lease.call, nowMs, judged, askedMs, isMeasured);
+    }
     subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
   }
 

@@ -28,17 +28,24 @@ export class Lease<C> {
   readonly #owner: LeaseOwner<C>;
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
-  #hasReport = false;
+  /** Twice its number in a recording, 0 if it is not recorded; and 1 once there was a report. One field: a lease is made per call. */
+  #marks: number;
 
-  constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number) {
+  constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number, call = 0) {
     this.#owner = owner;
     this.subchannel = subchannel;
     this.handle = handle;
     this.startedMs = startedMs;
+    this.#marks = 2 * call;
   }
 
   get endpoint(): Endpoint {
     return this.subchannel.endpoint;
+  }
+
+  /** Its number in a recording; 0 = it is not recorded. */
+  get call(): number {
+    return this.#marks >> 1;
   }
 
   /** The retry policy of the balancer it came from. */
@@ -92,8 +99,8 @@ export class Lease<C> {
    * report of the outcome counts at the end of the call. Never throws; calls after the first do nothing.
    */
   reported(report: LoadReport): void {
-    if (this.#hasReport || this.#outcome !== undefined) return;
-    this.#hasReport = true;
+    if ((this.#marks & 1) === 1 || this.#outcome !== undefined) return;
+    this.#marks |= 1;
     this.#owner.reported(this, report);
   }
 

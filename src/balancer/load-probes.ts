@@ -1,10 +1,11 @@
-import { Random32 } from '../picker/random32.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { Connection } from '../pool/transport.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import { SharedTimers } from '../runtime/shared-timers.js';
+import { ProbeDraws } from './probe-draws.js';
 import type { ResolvedProbeOptions } from './probe-options.js';
+import type { Recording } from './recording.js';
 
 /** What `LoadProbes` needs of its balancer. */
 export interface LoadProbesParts<C> {
@@ -15,6 +16,7 @@ export interface LoadProbesParts<C> {
   readonly compared: () => readonly Subchannel<C>[];
   /** Where those are put that answered last; emptied by its owner. */
   readonly informed: Subchannel<C>[];
+  readonly recording?: Recording | undefined;
 }
 
 /** How many of the last answers picks compare, besides those they draw. */
@@ -43,13 +45,9 @@ interface Asked {
 export class LoadProbes<C> {
   readonly #parts: LoadProbesParts<C>;
   readonly #timers: SharedTimers;
-  /** Made when the first endpoint is drawn. */
-  #random: Random32 | undefined;
-  readonly #perCall: number;
+  readonly #draws: ProbeDraws<C>;
   /** Questions asked since creation. */
   sent = 0;
-  /** Fractions of `perCall` not used yet, below 1. */
-  #credit = 0;
   /** To be asked at the end of this turn, if the set is still this. */
   #dueOf: readonly Subchannel<C>[] = [];
   #due: Subchannel<C>[] = [];
@@ -72,28 +70,31 @@ export class LoadProbes<C> {
     this.#spare = due;
   };
 
+  readonly #drawn = (index: number): void => {
+    const candidates = this.#parts.compared();
+    if (this.#due.push(candidates[index] as Subchannel<C>) === 1) this.#parts.clock.defer(this.#askDue);
+    this.#dueOf = candidates;
+  };
+
   constructor(parts: LoadProbesParts<C>) {
     this.#parts = parts;
     this.#timers = new SharedTimers(parts.clock);
-    this.#perCall = parts.options.perCall;
+    this.#draws = new ProbeDraws(parts.rng, parts.options.perCall);
   }
 
-  /** A call was given to an endpoint. On the path of every call whose load uses reports. */
-  called(nowMs: number): void {
-    if (nowMs < this.#silentUntilMs || this.#closed) return;
-    const { clock, compared } = this.#parts;
-    const candidates = compared();
+  /** A call was given to an endpoint. On the path of every call whose load uses reports. True if endpoints were drawn. */
+  called(nowMs: number): boolean {
+    if (nowMs < this.#silentUntilMs || this.#closed) return false;
+    const candidates = this.#parts.compared();
     // Whatever it said, one gets every call.
-    if (candidates.length < 2) return;
-    this.#random ??= new Random32(this.#parts.rng);
-    let credit = this.#credit + this.#perCall;
-    for (; credit >= 1; credit--) {
-      const subchannel = candidates[this.#random.index(candidates.length)];
-      if (subchannel?.wantsReport(nowMs) !== true) continue;
-      if (this.#due.push(subchannel) === 1) clock.defer(this.#askDue);
-      this.#dueOf = candidates;
-    }
-    this.#credit = credit;
+    if (candidates.length < 2) return false;
+    this.#draws.draw(candidates, nowMs, this.#drawn);
+    return true;
+  }
+
+  /** From now on endpoints are drawn from nothing but chance. */
+  refresh(): void {
+    this.#draws.refresh();
   }
 
   /** Nobody is asked any more, and no answer is waited for. */
@@ -150,12 +151,11 @@ export class LoadProbes<C> {
 
   #informed(subchannel: Subchannel<C>): void {
     const { informed } = this.#parts;
-    if (informed.length < INFORMED) {
-      informed.push(subchannel);
-      return;
-    }
-    informed[this.#next] = subchannel;
-    this.#next = (this.#next + 1) % INFORMED;
+    const isFull = informed.length >= INFORMED;
+    const place = isFull ? this.#next : informed.length;
+    informed[place] = subchannel;
+    if (isFull) this.#next = (place + 1) % INFORMED;
+    this.#parts.recording?.informed(subchannel, place);
   }
 
   /** @param pauseMs Infinity: it answered, and knows no reports. */

@@ -11,6 +11,7 @@ import type { Member } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import type { Rng } from '../runtime/rng.js';
 import { pickSetOf } from './pick-set.js';
+import type { Recording } from './recording.js';
 
 const none: readonly never[] = [];
 
@@ -33,10 +34,13 @@ export class PickerSlot<C> {
   /** As `PickRequest.informed`; emptied when the set changes. */
   readonly informed: Subchannel<C>[] = [];
 
-  constructor(factory: PickerFactory, rng: Rng, warnings: Warnings) {
+  readonly #recording: Recording | undefined;
+
+  constructor(factory: PickerFactory, rng: Rng, warnings: Warnings, recording?: Recording) {
     this.#factory = factory;
     this.#rng = rng;
     this.#warnings = warnings;
+    this.#recording = recording;
   }
 
   /** False before the first set, and after `clear`. */
@@ -47,6 +51,11 @@ export class PickerSlot<C> {
   /** Whether the picker was built with at least one subchannel that was ready. */
   get hasReady(): boolean {
     return this.#set !== undefined && this.#set.subchannels.length > 0;
+  }
+
+  /** What the picker was built with. */
+  get set(): PickSet<C> | undefined {
+    return this.#set;
   }
 
   /** What the picker compares by load: all it was built with, or nothing. The same list until the next is built. */
@@ -68,9 +77,21 @@ export class PickerSlot<C> {
       set = pickSetOf(members);
       this.#firstLeft = -1;
     }
+    this.#recording?.rebuilding(this.#firstLeft === -1 ? none : first);
     this.#set = set;
     try {
       this.#picker = this.#factory(set, this.#picker, { rng: this.#rng });
+    } catch (error) {
+      this.#standIn(set, error);
+    }
+  }
+
+  /** Builds the picker anew over the same set, from nothing but chance. */
+  refresh(): void {
+    const set = this.#set;
+    if (set === undefined) return;
+    try {
+      this.#picker = this.#factory(set, undefined, { rng: this.#rng });
     } catch (error) {
       this.#standIn(set, error);
     }

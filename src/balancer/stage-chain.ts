@@ -3,6 +3,7 @@ import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Stage, StageContext, StageFactory, Tracker } from '../stage/stage.js';
 import { makeStage } from './plugged-in.js';
+import type { Recording } from './recording.js';
 
 /** The stages of one balancer, in order. One that throws is skipped and reported: it must not fail all calls. */
 export class StageChain {
@@ -20,7 +21,7 @@ export class StageChain {
     }
   }
 
-  apply(set: EndpointSet): EndpointSet {
+  apply(set: EndpointSet, recording?: Recording): EndpointSet {
     let result = set;
     this.#stages.forEach((stage, index) => {
       try {
@@ -29,6 +30,7 @@ export class StageChain {
         if (next !== result && !next.entries.every(isEntry)) {
           throw new TypeError('apply returned a set with what is no entry of an endpoint');
         }
+        if (next !== result) recording?.staged(index, result, next);
         result = next;
       } catch (error) {
         this.#warnings.warn(`stage ${index + 1} of ${this.#stages.length} threw and was skipped`, error);

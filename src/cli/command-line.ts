@@ -29,11 +29,24 @@ export interface TopCommand {
   readonly once: boolean;
 }
 
+/** `evenkeel explain`, understood. */
+export interface ExplainCommand {
+  readonly name: 'explain';
+  /** Of the recording. */
+  readonly file: string;
+  readonly call: number | undefined;
+  /** As it was written. */
+  readonly at: string | undefined;
+  readonly pod: string | undefined;
+  readonly balancer: string | undefined;
+}
+
 /** A parsed command line. */
-export type Command = DoctorCommand | TopCommand | { readonly name: 'help' | 'version' };
+export type Command = DoctorCommand | TopCommand | ExplainCommand | { readonly name: 'help' | 'version' };
 
 export const help = `Usage: evenkeel doctor <target> [options]
        evenkeel top <url> [--once]
+       evenkeel explain <recording> [--call <number> | --at <time> | --pod <name>]
 
 Says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
 kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
@@ -63,8 +76,15 @@ Options of doctor
 
 top shows what the balancers of a process are doing; <url> is its admin page, such as http://127.0.0.1:9901/.
 
+explain says why a call went to its pod; without --call it lists calls. <recording> is a file that flightRecorder() dumped.
+
+  --call <number>               explain this call
+  --at <time>                   list the calls from this time on: 12:03:04.5, UTC
+  --pod <name>                  list the calls to this pod; a name or an address, or a part of it
+  --balancer <name>             of this balancer, if the recording has several; a part of its name, or its number
+
 Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
-70 evenkeel itself failed.
+65 the recording cannot be read, 70 evenkeel itself failed.
 `;
 
 /** Reads the arguments after the program's name. Throws EVENKEEL_OPTION. */
@@ -74,7 +94,10 @@ export function parseCommandLine(args: readonly string[]): Command {
   if (values.help || positionals.length === 0) return { name: 'help' };
   const [name, target, ...more] = positionals;
   if (name === 'top') return topCommand(target, more, values.once);
-  if (name !== 'doctor') throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor and top`);
+  if (name === 'explain') return explainCommand(target, more, values);
+  if (name !== 'doctor') {
+    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor, top and explain`);
+  }
   if (values.once) throw usageError('--once is for top');
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
   if (more.length > 0)
@@ -111,6 +134,17 @@ function topCommand(url: string | undefined, more: readonly string[], once: bool
     throw usageError(`top needs a URL, such as http://127.0.0.1:9901/, got ${quoted(url, 80)}`);
   }
   return { name: 'top', url: parsed, once };
+}
+
+function explainCommand(file: string | undefined, more: readonly string[], values: Values): ExplainCommand {
+  if (file === undefined || more.length > 0) throw usageError('explain needs one recording, such as dump.bin');
+  const { at, pod, balancer } = values;
+  const call = values.call === undefined ? undefined : Number(values.call);
+  if (call !== undefined && !(Number.isInteger(call) && call > 0)) {
+    throw usageError(`--call must be the number of a call, got ${quoted(values.call ?? '', 80)}`);
+  }
+  if (call !== undefined && (at ?? pod) !== undefined) throw usageError('--call goes without --at and --pod');
+  return { name: 'explain', file, call, at, pod, balancer };
 }
 
 type Values = ReturnType<typeof parse>['values'];
@@ -153,6 +187,10 @@ function parse(args: readonly string[]) {
         kubeconfig: { type: 'string' },
         context: { type: 'string' },
         'service-account': { type: 'string' },
+        call: { type: 'string' },
+        at: { type: 'string' },
+        pod: { type: 'string' },
+        balancer: { type: 'string' },
         help: { type: 'boolean', default: false },
         version: { type: 'boolean', default: false },
       },

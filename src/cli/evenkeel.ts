@@ -3,10 +3,12 @@ import { readFileSync } from 'node:fs';
 import { asError, isEvenkeelError } from '../errors.js';
 import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
+import { explain } from './explain.js';
 import { top } from './top.js';
 
 // As in sysexits(3), since 1 and 2 describe the Service.
 const WRONG_USAGE = 64;
+const UNREADABLE = 65;
 const OWN_FAULT = 70;
 
 const stopped = new AbortController();
@@ -31,10 +33,16 @@ async function main(args: readonly string[]): Promise<number> {
         return 0;
       case 'doctor':
         return await doctor(command, { write, signal: stopped.signal });
+      case 'explain':
+        return explain(command, write);
       case 'top':
         return await top(command, { write, isTerminal: process.stdout.isTTY === true, signal: stopped.signal });
     }
   } catch (error) {
+    if (isEvenkeelError(error, 'EVENKEEL_RECORDING')) {
+      process.stderr.write(`evenkeel: ${error.message} (${error.code})\n`);
+      return UNREADABLE;
+    }
     if (!isEvenkeelError(error, 'EVENKEEL_OPTION')) {
       process.stderr.write(`evenkeel failed: ${asError(error).stack}\n`);
       return OWN_FAULT;

@@ -1,4 +1,5 @@
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterMsOf } from './shed-after.js';
 
@@ -83,7 +84,7 @@ export function adaptive(options: AdaptiveOptions = {}): LimitFactory {
   const { initial, min, max } = settings;
   if (min > max) throw optionError('min', `at most max (${max})`, min);
   const begin = Math.min(Math.max(initial, min), max);
-  return () => new AdaptiveLimit({ ...settings, initial: begin });
+  return described(() => new AdaptiveLimit({ ...settings, initial: begin }), 'adaptive', options);
 }
 
 class AdaptiveLimit implements Limit {

@@ -1,4 +1,5 @@
 import { checkKeys, checkNumber } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { Limit, LimitFactory } from './limit.js';
 import { shedAfterMsOf } from './shed-after.js';
 
@@ -23,5 +24,5 @@ export function fixed(max: number, options: FixedOptions = {}): LimitFactory {
     gaveUp: () => {},
     overloaded: () => {},
   });
-  return () => limit;
+  return described(() => limit, 'fixed', { ...options, max });
 }

@@ -6,6 +6,8 @@ const MOST = 1_024;
 export interface Cell {
   readonly numbers: Float64Array;
   readonly at: number;
+  /** How many are its own. @defaultValue 0 */
+  readonly fields?: number;
 }
 
 /** For loads that need no numbers beyond calls in flight. */
@@ -33,7 +35,7 @@ export class Cells {
       this.#numbers = new Float64Array(cells * this.#fields);
       this.#taken = 0;
     }
-    const cell = { numbers: this.#numbers, at: this.#taken };
+    const cell = { numbers: this.#numbers, at: this.#taken, fields: this.#fields };
     this.#taken += this.#fields;
     return cell;
   }

@@ -1,4 +1,5 @@
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { noCell } from './cells.js';
 import type { Load } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
@@ -6,7 +7,7 @@ import { type LoadRule, RuledLoad } from './load-rule.js';
 /** Calls in flight, as this process counts them. Needs no tuning and reacts at once. */
 export const inFlight = (...none: []): (() => Load) => {
   checkNoOptions('inFlight', none);
-  return () => new RuledLoad(inFlightRule, noCell);
+  return described(() => new RuledLoad(inFlightRule, noCell), 'inFlight');
 };
 
 /** Subchannels count calls in flight themselves and use this rule directly. */

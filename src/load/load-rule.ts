@@ -38,6 +38,26 @@ export interface LoadRule {
   unit?(numbers: Float64Array, at: number): number;
   /** As `Load.choices`. */
   readonly choices?: number | undefined;
+  /** What it knows about an endpoint, for people. */
+  facts?(numbers: Float64Array, at: number, nowMs: number): LoadFacts;
+  /** What the rule knows apart from the numbers of its endpoints, for a recording; absent if that is nothing. */
+  memory?(): number[];
+  /** Takes over what `memory` said. `cells` are those of the endpoints, their numbers already in place. */
+  recall?(memory: readonly number[], cells: readonly Cell[]): void;
+}
+
+/** What a load knows about an endpoint, for people. */
+export interface LoadFacts {
+  /** The latency it goes by, in ms. */
+  readonly latencyMs?: number;
+  /** Share of calls that failed, 0 to 1. */
+  readonly failing?: number;
+  /** Calls of others there, as last reported. */
+  readonly others?: number;
+  /** The utilization it goes by. */
+  readonly utilization?: number;
+  /** How long ago the endpoint reported, in ms. */
+  readonly reportAgeMs?: number;
 }
 
 /** One endpoint's load by a rule. A subchannel points it to its own count and then uses the rule directly. */
@@ -45,14 +65,17 @@ export class RuledLoad implements Load {
   readonly rule: LoadRule;
   readonly numbers: Float64Array;
   readonly at: number;
+  /** How many numbers are its own. */
+  readonly fields: number;
   /** Counts the calls in flight: this object, until `follow`. */
   #calls: { readonly inFlight: number } = this;
   inFlight = 0;
 
-  constructor(rule: LoadRule, { numbers, at }: Cell) {
+  constructor(rule: LoadRule, { numbers, at, fields = 0 }: Cell) {
     this.rule = rule;
     this.numbers = numbers;
     this.at = at;
+    this.fields = fields;
   }
 
   get decays(): boolean {

@@ -1,8 +1,9 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { Cells } from './cells.js';
 import type { Load } from './load.js';
-import { type LoadRule, RuledLoad } from './load-rule.js';
+import { type LoadFacts, type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `peakEwma`. */
 export interface PeakEwmaOptions {
@@ -46,7 +47,7 @@ export const peakEwma = (options: PeakEwmaOptions = {}): (() => Load) => {
   const initialMs = checkNumber('peakEwma.initialMs', options.initialMs, 1_000, { min: 1, max: 3_600_000 });
   const rule = new PeakEwmaRule(decayMs, initialMs);
   const cells = new Cells(FIELDS);
-  return () => new RuledLoad(rule, cells.take());
+  return described(() => new RuledLoad(rule, cells.take()), 'peakEwma', options);
 };
 
 // Offsets in an endpoint's cell.
@@ -107,6 +108,13 @@ class PeakEwmaRule implements LoadRule {
       cost *= Math.min(1 / (working * working), MAX_PENALTY);
     }
     return Math.min(cost, MAX_UNITS) | 0;
+  }
+
+  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
+    const kept = this.#kept(nowMs - (numbers[at + UPDATED] as number));
+    const latencyMs = (numbers[at + LATENCY] as number) * kept;
+    const failing = (numbers[at + FAILING] as number) * kept;
+    return { ...(latencyMs > 0 && { latencyMs }), ...(failing > 0.01 && { failing }) };
   }
 
   #failed(numbers: Float64Array, at: number, nowMs: number): void {

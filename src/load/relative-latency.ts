@@ -1,5 +1,6 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { Cells } from './cells.js';
 import {
   COST,
@@ -21,7 +22,7 @@ import {
   UPDATED,
 } from './latency-cell.js';
 import type { LoadFactory, LoadSet } from './load.js';
-import { DEFAULT_CHOICES, type LoadRule, RuledLoad } from './load-rule.js';
+import { DEFAULT_CHOICES, type LoadFacts, type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
 
@@ -107,7 +108,7 @@ export const relativeLatency = (...none: []): LoadFactory => {
   checkNoOptions('relativeLatency', none);
   const rules = new WeakMap<LoadSet, RelativeLatencyRule>();
   const cells = new Cells(FIELDS);
-  return (set) => {
+  const factory: LoadFactory = (set) => {
     let rule = rules.get(set);
     if (rule === undefined) {
       rule = new RelativeLatencyRule(set);
@@ -115,6 +116,7 @@ export const relativeLatency = (...none: []): LoadFactory => {
     }
     return new RuledLoad(rule, cells.take());
   };
+  return described(factory, 'relativeLatency');
 };
 
 /** The rule for all endpoints of one set. */
@@ -212,6 +214,57 @@ class RelativeLatencyRule implements LoadRule {
     this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
     if (isFresh || this.#fresh >= FRESH_SHARE || this.#usualOthers === 0) return false;
     return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
+  }
+
+  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
+    const failing =
+      (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
+    const isReported = this.#hasReports && numbers[at + OTHERS] !== 0;
+    return {
+      ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#latencyMs(numbers, at, nowMs) }),
+      ...(failing > FEW_FAILURES && { failing }),
+      ...(isReported && {
+        others: (numbers[at + OTHERS] as number) - 1,
+        reportAgeMs: nowMs - (numbers[at + REPORTED_AT] as number),
+      }),
+    };
+  }
+
+  memory(): number[] {
+    return [
+      this.#medianMs,
+      this.#limitMs,
+      this.#surveyedAtMs,
+      this.#firstMedianMs,
+      this.#evidence,
+      this.#mostAfterGap,
+      this.#isOutage ? 1 : 0,
+      this.choices,
+      this.#usualOthers,
+      this.#mostOthers,
+      this.#hasReports ? 1 : 0,
+      this.#reportedAtMs,
+      this.#fresh,
+      this.#isMixed ? 1 : 0,
+    ];
+  }
+
+  recall(memory: readonly number[]): void {
+    const number = (at: number): number => memory[at] ?? 0;
+    this.#medianMs = number(0);
+    this.#limitMs = number(1);
+    this.#surveyedAtMs = number(2);
+    this.#firstMedianMs = number(3);
+    this.#evidence = number(4);
+    this.#mostAfterGap = number(5);
+    this.#isOutage = number(6) === 1;
+    this.choices = number(7);
+    this.#usualOthers = number(8);
+    this.#mostOthers = number(9);
+    this.#hasReports = number(10) === 1;
+    this.#reportedAtMs = number(11);
+    this.#fresh = number(12);
+    this.#isMixed = number(13) === 1;
   }
 
   /** Updates the median and the cost of every endpoint. O(n), at the end of a call, at most every `SURVEY_MS`. */

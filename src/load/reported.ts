@@ -1,8 +1,9 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { type Cell, Cells } from './cells.js';
 import type { Load } from './load.js';
-import { type LoadRule, RuledLoad } from './load-rule.js';
+import { type LoadFacts, type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `reported`. */
 export interface ReportedOptions {
@@ -61,7 +62,7 @@ export const reported = (options: ReportedOptions = {}): (() => Load) => {
     options.metric === undefined ? undefined : checkString('reported.metric', options.metric),
   );
   const cells = new Cells(FIELDS);
-  return () => new RuledLoad(rule, cells.take());
+  return described(() => new RuledLoad(rule, cells.take()), 'reported', options);
 };
 
 // Offsets in an endpoint's cell.
@@ -119,6 +120,36 @@ class ReportedRule implements LoadRule {
     const rate = numbers[at + RATE] as number;
     if (rate === 0 || nowMs >= (numbers[at + VALID_UNTIL] as number)) return undefined;
     return nowMs - (numbers[at + SINCE] as number) < this.#blackoutMs ? undefined : rate;
+  }
+
+  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
+    const validUntilMs = numbers[at + VALID_UNTIL] as number;
+    if (nowMs >= validUntilMs) return {};
+    return {
+      utilization: numbers[at + UTILIZATION] as number,
+      reportAgeMs: nowMs + this.#expireAfterMs - validUntilMs,
+    };
+  }
+
+  /** The rest is, for each reporter, until when its report is valid and what it said: also of endpoints that are gone. */
+  memory(): number[] {
+    const memory = [this.#usual, this.#least, this.#most, this.#oldest, this.#surveyedAtMs];
+    for (const { numbers, at } of this.#reporters) {
+      memory.push(numbers[at + VALID_UNTIL] as number, numbers[at + UTILIZATION] as number);
+    }
+    return memory;
+  }
+
+  recall(memory: readonly number[], cells: readonly Cell[]): void {
+    [this.#usual = 0, this.#least = 0, this.#most = 0, this.#oldest = 0, this.#surveyedAtMs = 0] = memory;
+    this.#reporters.length = 0;
+    for (let from = 5; from + 1 < memory.length; from += 2) {
+      const place = this.#reporters.length + 1;
+      const gone = new Float64Array(FIELDS);
+      gone[VALID_UNTIL] = memory[from] as number;
+      gone[UTILIZATION] = memory[from + 1] as number;
+      this.#reporters.push(cells.find(({ numbers, at }) => numbers[at + PLACE] === place) ?? { numbers: gone, at: 0 });
+    }
   }
 
   #learn(numbers: Float64Array, at: number, report: LoadReport, nowMs: number): void {

@@ -54,6 +54,8 @@ export interface LiveBalancer<Snapshot> {
   readonly protocol: Protocol | undefined;
   /** Undefined unless somebody wants metrics with the names of its protocol. */
   protocolMeter: ProtocolMeter | undefined;
+  /** What records its calls, if anything does. */
+  readonly recorder?: { dump(options?: { readonly pseudonyms?: boolean }): Uint8Array<ArrayBuffer> } | undefined;
   snapshot(): Snapshot;
 }
 

@@ -1,6 +1,7 @@
 import { endpointAddress } from '../endpoint/endpoint.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
 import { firstFitting } from './fallback.js';
 import { MaglevTable } from './maglev.js';
@@ -66,7 +67,9 @@ export const hash = (options: HashOptions = {}): PickerFactory => {
     integer: true,
   });
   const bound = { maxLoadRatio, minInFlight };
-  return (set, previous, context) => new HashPicker(set, previous, context, method, bound, withoutKey);
+  const factory: PickerFactory = (set, previous, context) =>
+    new HashPicker(set, previous, context, method, bound, withoutKey);
+  return described(factory, 'hash', options);
 };
 
 /** Maps a hash to a place, and a place to an index of `all`. */

@@ -1,5 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { Rng } from '../runtime/rng.js';
 import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
 import { firstFitting } from './fallback.js';
@@ -30,7 +31,8 @@ export const hotCold = (options: HotColdOptions = {}): PickerFactory => {
   checkKeys('hotCold', options, ['choices', 'quantile']);
   const choices = checkNumber('hotCold.choices', options.choices, 5, { min: 2, max: 16, integer: true });
   const quantile = checkNumber('hotCold.quantile', options.quantile, 0.8, { min: 0, max: 1 });
-  return (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
+  const factory: PickerFactory = (set, previous, { rng }) => new HotColdPicker(set, previous, choices, quantile, rng);
+  return described(factory, 'hotCold', options);
 };
 
 class HotColdPicker<C> implements Picker<C> {

@@ -1,4 +1,5 @@
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { CostRule } from './cost.js';
 import { DrawPicker } from './draw-picker.js';
 import { HeapPicker } from './heap-picker.js';
@@ -29,11 +30,12 @@ export const neverQueue = (...none: []): PickerFactory => leastBy('never-queue',
 
 function leastBy(rule: CostRule, name: string, none: readonly unknown[]): PickerFactory {
   checkNoOptions(name, none);
-  return (set, previous, { rng }) => {
+  const factory: PickerFactory = (set, previous, { rng }) => {
     const { subchannels } = set;
     if (subchannels[0]?.load.decays !== true) return new HeapPicker(rule, set, previous, rng);
     return subchannels.length <= SCAN_UP_TO
       ? new ScanPicker(rule, set, previous, rng)
       : new DrawPicker(rule, set, CHOICES, rng);
   };
+  return described(factory, name);
 }

@@ -1,4 +1,5 @@
 import { checkKeys, checkNumber } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { DrawPicker } from './draw-picker.js';
 import type { PickerFactory } from './picker.js';
 import { ScanPicker } from './scan-picker.js';
@@ -25,8 +26,9 @@ export const p2c = (options: P2cOptions = {}): PickerFactory => {
   checkKeys('p2c', options, ['choices']);
   const { choices } = options;
   checkNumber('p2c.choices', choices, 3, { min: 2, max: 16, integer: true });
-  return (set, previous, { rng }) =>
+  const factory: PickerFactory = (set, previous, { rng }) =>
     set.subchannels.length < SCAN_BELOW
       ? new ScanPicker('share', set, previous, rng)
       : new DrawPicker('share', set, choices, rng);
+  return described(factory, 'p2c', options);
 };

@@ -1,5 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { Rng } from '../runtime/rng.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
@@ -9,7 +10,8 @@ import { WeightedDraw } from './weighted-draw.js';
 /** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */
 export const random = (...none: []): PickerFactory => {
   checkNoOptions('random', none);
-  return (set, _previous, { rng }) => new RandomPicker(set, rng);
+  const factory: PickerFactory = (set, _previous, { rng }) => new RandomPicker(set, rng);
+  return described(factory, 'random');
 };
 
 class RandomPicker<C> implements Picker<C> {

@@ -1,5 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { drawIndex, type Rng } from '../runtime/rng.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
 import { StridePicker } from './stride-picker.js';
@@ -12,10 +13,11 @@ import { VirtualTime } from './virtual-time.js';
  */
 export const roundRobin = (...none: []): PickerFactory => {
   checkNoOptions('roundRobin', none);
-  return (set, previous, { rng }) =>
+  const factory: PickerFactory = (set, previous, { rng }) =>
     set.equalWeights
       ? new RoundRobinPicker(set, previous, rng)
       : new StridePicker(set, new VirtualTime(set, previous, rng));
+  return described(factory, 'roundRobin');
 };
 
 class RoundRobinPicker<C> implements Picker<C> {

@@ -1,5 +1,6 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { Rng } from '../runtime/rng.js';
 import type { Picker, PickerFactory, PickRequest, PickSet } from './picker.js';
 import { StridePicker } from './stride-picker.js';
@@ -29,7 +30,8 @@ const LEAST_OF_USUAL = 1 / 10;
 export const weightedRoundRobin = (options: WeightedRoundRobinOptions = {}): PickerFactory => {
   checkKeys('weightedRoundRobin', options, ['updateMs']);
   const updateMs = checkNumber('weightedRoundRobin.updateMs', options.updateMs, 1_000, { min: 10, max: 3_600_000 });
-  return (set, previous, { rng }) => new WeightedRoundRobinPicker(set, previous, rng, updateMs);
+  const factory: PickerFactory = (set, previous, { rng }) => new WeightedRoundRobinPicker(set, previous, rng, updateMs);
+  return described(factory, 'weightedRoundRobin', options);
 };
 
 class WeightedRoundRobinPicker<C> implements Picker<C> {

@@ -13,6 +13,7 @@ import type { ResolvedPoolOptions } from './pool-options.js';
 import { Retiring } from './retiring.js';
 import { Subchannel } from './subchannel.js';
 import type { SubchannelOwner } from './subchannel-owner.js';
+import type { SubchannelRecording } from './subchannel-recording.js';
 import type { Transport } from './transport.js';
 
 /** What a pool needs. */
@@ -24,6 +25,7 @@ export interface PoolParts<C> {
   readonly warnings: Warnings;
   readonly options: ResolvedPoolOptions;
   readonly load: LoadFactory;
+  readonly recording?: SubchannelRecording | undefined;
   /** The trackers of all stages for a new endpoint. */
   readonly track: (endpoint: Endpoint) => readonly Tracker[];
   /** A subchannel became ready or stopped being so. */
@@ -60,7 +62,7 @@ export class Pool<C> {
   #allClosed: (() => void) | undefined;
 
   constructor(parts: PoolParts<C>) {
-    const { transport, clock, rng, observer, warnings, options } = parts;
+    const { transport, clock, rng, observer, warnings, options, recording } = parts;
     this.#parts = parts;
     this.#retiring = new Retiring(parts);
     this.#owner = {
@@ -70,6 +72,7 @@ export class Pool<C> {
       observer,
       warnings,
       options,
+      recording,
       gate: new ConnectGate(options.maxConnecting, clock),
       readinessChanged: parts.changed,
       capacityGained: parts.capacityGained,
@@ -178,6 +181,7 @@ export class Pool<C> {
     }
     const subchannel = new Subchannel(endpoint, this.#owner, this.#newLoad(), this.#parts.track(endpoint));
     this.#subchannels.set(endpoint.key, subchannel);
+    this.#parts.recording?.created(subchannel);
     return { subchannel, weight, suspect };
   }
 
@@ -206,6 +210,7 @@ export class Pool<C> {
       this.#startedBefore += known.started;
       this.#subchannels.delete(key);
       this.#loads.loads.delete(known.load);
+      this.#parts.recording?.closed(known);
     }
     if (this.#subchannels.size === 0) this.#allClosed?.();
   }

@@ -7,6 +7,7 @@ import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Tracker } from '../stage/stage.js';
+import type { SubchannelRecording } from './subchannel-recording.js';
 import { Trackers } from './trackers.js';
 import type { Connection } from './transport.js';
 
@@ -56,6 +57,9 @@ export abstract class SubchannelCalls<C> {
   readonly #warnings: Warnings;
   /** Its index in the current picker's set, for pickers that use it; only they read and write it. */
   slot = -1;
+  /** Which one it is in a recording; only that reads and writes it. */
+  recordedAs = -1;
+  readonly #recording: SubchannelRecording | undefined;
   /** Unsuccessful calls since creation. */
   #unsuccessful = 0;
   /** Failed calls since creation, including those for which no connection could be opened. */
@@ -63,8 +67,17 @@ export abstract class SubchannelCalls<C> {
   /** Until when it asked for a pause. Retries of responses do not go there before. */
   pushedBackUntilMs = 0;
 
-  constructor(owner: { readonly clock: Clock; readonly warnings: Warnings }, load: Load, trackers: readonly Tracker[]) {
+  constructor(
+    owner: {
+      readonly clock: Clock;
+      readonly warnings: Warnings;
+      readonly recording?: SubchannelRecording | undefined;
+    },
+    load: Load,
+    trackers: readonly Tracker[],
+  ) {
     this.#clock = owner.clock;
+    this.#recording = owner.recording;
     this.#warnings = owner.warnings;
     this.trackers = new Trackers(trackers, owner.warnings);
     this.#heardAtMs = owner.clock.now() | 0;
@@ -115,6 +128,19 @@ export abstract class SubchannelCalls<C> {
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
   }
 
+  /** How many calls may run; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. */
+  get room(): number {
+    if (this.#limit !== ASK) return this.#limit;
+    try {
+      const { capacity } = this;
+      return this.#connection?.capacity === Number.POSITIVE_INFINITY
+        ? Math.min(capacity, UNLIMITED)
+        : -1 - Math.max(0, Math.min(capacity, UNLIMITED));
+    } catch {
+      return -1;
+    }
+  }
+
   /** Successful calls since creation. Derived, so that a success need not count. */
   protected get succeeded(): number {
     return this.started - this.inFlight - this.#unsuccessful;
@@ -156,6 +182,7 @@ export abstract class SubchannelCalls<C> {
   reported(report: LoadReport, nowMs: number): void {
     const rule = this.#rule;
     if (rule?.reported === undefined) return;
+    this.#recording?.reported(this, report, nowMs);
     try {
       rule.reported(this.#numbers, this.#at, report, this.inFlight, nowMs);
     } catch (error) {
@@ -271,5 +298,6 @@ export abstract class SubchannelCalls<C> {
     if (connection === undefined) this.#limit = 0;
     else if (connection.watchCapacity === undefined) this.#limit = ASK;
     else this.#limit = Math.min(this.capacity, UNLIMITED);
+    this.#recording?.changed(this);
   }
 }

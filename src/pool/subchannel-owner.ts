@@ -5,6 +5,7 @@ import type { Clock } from '../runtime/clock.js';
 import type { Rng } from '../runtime/rng.js';
 import type { ConnectGate } from './connect-gate.js';
 import type { ResolvedPoolOptions } from './pool-options.js';
+import type { SubchannelRecording } from './subchannel-recording.js';
 import type { Connection, Transport } from './transport.js';
 
 /** What a subchannel needs from the pool that owns it. */
@@ -16,6 +17,7 @@ export interface SubchannelOwner<C> {
   readonly warnings: Warnings;
   readonly gate: ConnectGate;
   readonly options: ResolvedPoolOptions;
+  readonly recording?: SubchannelRecording | undefined;
   /** It became ready or stopped being so. */
   readinessChanged(): void;
   /** Its connection can carry more calls: waiting callers may be served. */

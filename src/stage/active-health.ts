@@ -5,6 +5,7 @@ import { asError, isEvenkeelError } from '../errors.js';
 import { notify } from '../observe/observer.js';
 import { checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import { described } from '../runtime/described.js';
 import { jittered } from '../runtime/rng.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -49,7 +50,7 @@ export const activeHealth = (options: ActiveHealthOptions = {}): StageFactory =>
     healthyAfter: checkNumber('activeHealth.healthyAfter', options.healthyAfter, 2, count),
     check: options.check,
   };
-  return (context) => new ActiveHealth(rules, context);
+  return described((context) => new ActiveHealth(rules, context), 'activeHealth');
 };
 
 class ActiveHealth implements Stage {

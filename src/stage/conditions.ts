@@ -1,5 +1,6 @@
 import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { StageFactory } from './stage.js';
 
 /**
@@ -8,7 +9,7 @@ import type { StageFactory } from './stage.js';
  */
 export const conditions = (...none: []): StageFactory => {
   checkNoOptions('conditions', none);
-  return () => ({ apply: usable });
+  return described(() => ({ apply: usable }), 'conditions');
 };
 
 function usable(set: EndpointSet): EndpointSet {

@@ -1,6 +1,7 @@
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { OutcomeCause } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { Invalidation } from './invalidation.js';
 import { OutlierRecord, type OutlierRules } from './outlier-record.js';
 import { deservesPanic } from './panic.js';
@@ -58,7 +59,7 @@ const defaults = Object.freeze({
  */
 export const outlierEjection = (options: OutlierEjectionOptions = {}): StageFactory => {
   const rules = resolveRules(options);
-  return (context) => new OutlierEjection(rules, context);
+  return described((context) => new OutlierEjection(rules, context), 'outlierEjection');
 };
 
 class OutlierEjection implements Stage {

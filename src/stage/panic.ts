@@ -2,6 +2,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify } from '../observe/observer.js';
 import { checkNoOptions } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -16,7 +17,7 @@ import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
  */
 export const panic = (...none: []): StageFactory => {
   checkNoOptions('panic', none);
-  return (context) => new Panic(context);
+  return described((context) => new Panic(context), 'panic');
 };
 
 /** Whether more than half of the eligible endpoints meet a criterion, including those over the limit and on probation. */

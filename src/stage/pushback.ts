@@ -3,6 +3,7 @@ import type { EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import { described } from '../runtime/described.js';
 import { Invalidation } from './invalidation.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
@@ -25,7 +26,7 @@ export const pushback = (options: PushbackOptions = {}): StageFactory => {
   checkKeys('pushback', options, ['ratio', 'maxMs']);
   const ratio = checkNumber('pushback.ratio', options.ratio, 0.1, { min: 0.001, max: 1 });
   const maxMs = checkNumber('pushback.maxMs', options.maxMs, 60_000, { min: 1, max: 3_600_000 });
-  return (context) => new Pushback(ratio, maxMs, context);
+  return described((context) => new Pushback(ratio, maxMs, context), 'pushback');
 };
 
 /** Until when one endpoint wants a pause. */

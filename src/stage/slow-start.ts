@@ -3,6 +3,7 @@ import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import { described } from '../runtime/described.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `slowStart`. */
@@ -45,7 +46,7 @@ export const slowStart = (options: SlowStartOptions = {}): StageFactory => {
     minRatio: checkNumber('slowStart.minRatio', options.minRatio, 0.1, { min: 0.001, max: 1 }),
     aggression: checkNumber('slowStart.aggression', options.aggression, 1, { min: 0.1, max: 100 }),
   };
-  return (context) => new SlowStart(rules, context);
+  return described((context) => new SlowStart(rules, context), 'slowStart');
 };
 
 /** The warm-up of one endpoint. */

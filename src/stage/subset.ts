@@ -2,6 +2,8 @@ import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { notify, type Observer } from '../observe/observer.js';
 import { checkKeys, checkNumber, checkString, optionError } from '../runtime/check.js';
+
+import { described } from '../runtime/described.js';
 import { hash32, mix32 } from '../runtime/hash.js';
 import type { ClientPlace } from './client-place.js';
 import { endpointShares } from './endpoint-shares.js';
@@ -69,9 +71,10 @@ export const subset = (options: SubsetOptions = {}): StageFactory => {
   const { client } = options;
   if (typeof client === 'string') {
     const seed = hash32(checkString('subset.client', client));
-    return () => ({ apply: (set) => byName(set, size, seed) });
+    return described(() => ({ apply: (set) => byName(set, size, seed) }), 'subset');
   }
-  if (client === undefined) return (context) => new FoundSubset(size, undefined, undefined, context);
+  if (client === undefined)
+    return described((context) => new FoundSubset(size, undefined, undefined, context), 'subset');
   checkKeys('subset.client', client, ['index', 'count', 'connections']);
   if (client.count === undefined) throw optionError('subset.client', 'a name, or a count', client);
   const count = checkNumber('subset.client.count', client.count, 1, { min: 1, integer: true });
@@ -82,9 +85,11 @@ export const subset = (options: SubsetOptions = {}): StageFactory => {
   if (connections !== undefined && count * connections > MAX_SLOTS) {
     throw optionError('subset.client', `at most ${MAX_SLOTS} connections of all clients`, count * connections);
   }
-  if (client.index === undefined) return (context) => new FoundSubset(size, count, connections, context);
+  if (client.index === undefined) {
+    return described((context) => new FoundSubset(size, count, connections, context), 'subset');
+  }
   const index = checkNumber('subset.client.index', client.index, 0, { min: 0, max: count - 1, integer: true });
-  return () => ({ apply: (set) => partOf(set, size, { index, count }, connections) });
+  return described(() => ({ apply: (set) => partOf(set, size, { index, count }, connections) }), 'subset');
 };
 
 /** The subset of a client that finds its own place. */

@@ -1,6 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkKeys, optionError } from '../runtime/check.js';
+import { described } from '../runtime/described.js';
 import type { StageFactory } from './stage.js';
 
 /** Options of `topologyHints`. */
@@ -29,7 +30,7 @@ export function topologyHints(options: TopologyHintsOptions = {}): StageFactory 
   const nodeName = checkName('nodeName', options.nodeName);
   const others = options.others ?? 'absent';
   if (others !== 'absent' && others !== 'standby') throw optionError('others', "'absent' or 'standby'", others);
-  return () => ({ apply: (set) => applyHints(set, zone, nodeName, others) });
+  return described(() => ({ apply: (set) => applyHints(set, zone, nodeName, others) }), 'topologyHints');
 }
 
 /** Where a process runs, from environment variables that its manifest sets through the downward API. */

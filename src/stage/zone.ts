@@ -2,6 +2,7 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import type { EndpointEntry, EndpointSet } from '../endpoint/endpoint-set.js';
 import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import type { Timer } from '../runtime/clock.js';
+import { described } from '../runtime/described.js';
 import type { Stage, StageContext, StageFactory, Tracker } from './stage.js';
 
 /** Options of `zone`. */
@@ -33,7 +34,7 @@ export const zone = (options: ZoneOptions): StageFactory => {
   checkKeys('zone', options, ['zone', 'maxLoadRatio']);
   const own = checkString('zone.zone', options.zone);
   const maxLoadRatio = checkNumber('zone.maxLoadRatio', options.maxLoadRatio, 1.5, { min: 1, infinite: true });
-  return (context) => new Zone(own, maxLoadRatio, context);
+  return described((context) => new Zone(own, maxLoadRatio, context), 'zone');
 };
 
 class Zone implements Stage {

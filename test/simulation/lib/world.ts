@@ -1,6 +1,7 @@
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../../src/balancer/balancer-options.js';
 import type { Lease } from '../../../src/balancer/lease.js';
+import type { Recorder } from '../../../src/balancer/recording.js';
 import type { Endpoint } from '../../../src/endpoint/endpoint.js';
 import { type LoadReport, type Outcome, outcomes } from '../../../src/endpoint/outcome.js';
 import type { LimitFactory } from '../../../src/limit/limit.js';
@@ -74,6 +75,8 @@ export interface WorldOptions {
   readonly deadlineMs?: number;
   /** How many calls of a client may run at once; the others wait. Needs `deadlineMs`. @defaultValue none waits */
   readonly limit?: LimitFactory;
+  /** Records the first client. @defaultValue none */
+  readonly recorder?: Recorder;
   /** The priority of a call. @defaultValue 'default' */
   readonly priority?: (rng: Rng) => Priority;
   /** Servers work on for callers who gave up, as ordinary servers do. @defaultValue false */
@@ -194,6 +197,7 @@ export class World {
         load: strategy.load ?? inFlight(),
         probes: strategy.probes ?? 'off',
         limit: this.#options.limit,
+        recorder: index === 0 ? this.#options.recorder : undefined,
         stages: strategy.stages ?? [],
         pool: { maxConnectionAgeMs: Number.POSITIVE_INFINITY, maxConnecting: Number.POSITIVE_INFINITY },
         observer: {

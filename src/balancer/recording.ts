@@ -1,0 +1,90 @@
+import type { EndpointSet } from '../endpoint/endpoint-set.js';
+import type { ErrorCode } from '../errors.js';
+import type { LimitFactory } from '../limit/limit.js';
+import type { LoadFactory } from '../load/load.js';
+import type { Observer } from '../observe/observer.js';
+import type { PickerFactory, PickSet } from '../picker/picker.js';
+import type { Member } from '../pool/pool.js';
+import type { RecordedSubchannel, SubchannelRecording } from '../pool/subchannel-recording.js';
+import type { Clock } from '../runtime/clock.js';
+import type { Rng } from '../runtime/rng.js';
+import type { StageFactory } from '../stage/stage.js';
+
+/** What records the calls of balancers: `flightRecorder()` of `evenkeel/recorder`. */
+export interface Recorder {
+  /** Begins to record a balancer; only balancers call this. Undefined: it has no room for another. */
+  begin(balancer: RecordedBalancer): Recording | undefined;
+  /** All it holds, in the format of `evenkeel explain`. */
+  dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
+}
+
+/** Options of `Recorder.dump`. */
+export interface DumpOptions {
+  /** Writes `pod-1`, `zone-1` and so on for the names and addresses of endpoints and Services. @defaultValue false */
+  readonly pseudonyms?: boolean | undefined;
+}
+
+/** A balancer as its recorder sees it. */
+export interface RecordedBalancer {
+  readonly name: string;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly picker: PickerFactory;
+  readonly load: LoadFactory;
+  readonly limit: LimitFactory | undefined;
+  readonly stages: readonly StageFactory[];
+  /** 0 = endpoints are not asked. */
+  readonly probesPerCall: number;
+  /** What its picker was built with. */
+  pickSet(): PickSet<unknown> | undefined;
+  /** As `PickRequest.informed`. */
+  informed(): readonly RecordedSubchannel[];
+  /** Builds the picker anew, over the same set and from nothing but chance: what follows can then be repeated from here. */
+  refresh(): void;
+}
+
+/** What a balancer tells of its calls. On the path of every call: it allocates nothing. */
+export interface Recording extends SubchannelRecording {
+  /** The chance that picks go by: its state can be written down. */
+  readonly rng: Rng;
+  readonly observer: Observer;
+  /** A pick or the end of a call is about to begin. Nothing of it has happened yet. */
+  prepare(nowMs: number): void;
+  /**
+   * A pick was made. Returns the number of the call, from 1, if one began.
+   * @param flags Of `pickFlags`.
+   */
+  picked(
+    subchannel: RecordedSubchannel | undefined,
+    nowMs: number,
+    flags: number,
+    key: string | undefined,
+    avoid: ReadonlySet<RecordedSubchannel> | undefined,
+  ): number;
+  /** The end of a call was recorded, and everybody has been told. */
+  settled(): void;
+  /** The call waited for its endpoint. */
+  waited(call: number, sinceMs: number): void;
+  /** A call got no endpoint. */
+  refused(sinceMs: number, nowMs: number, code: ErrorCode): void;
+  /** The subchannel takes this place in `PickRequest.informed`. */
+  informed(subchannel: RecordedSubchannel, place: number): void;
+  /** A stage changed the set. */
+  staged(stage: number, before: EndpointSet, after: EndpointSet): void;
+  /** The stages have run. */
+  published(known: EndpointSet, members: readonly Member<unknown>[]): void;
+  /** The picker is about to be built over the last members, of which only `first` count as ready if there are any. */
+  rebuilding(first: readonly RecordedSubchannel[]): void;
+  /** Nothing more will be recorded. */
+  close(): void;
+}
+
+/** What a pick was. */
+export const pickFlags: { readonly began: 1; readonly keyed: 2; readonly avoiding: 4; readonly asked: 8 } = {
+  /** It became a call. */
+  began: 1,
+  keyed: 2,
+  avoiding: 4,
+  /** Endpoints were drawn to be asked how busy they are. */
+  asked: 8,
+};

@@ -1,0 +1,316 @@
+import { readFileSync } from 'node:fs';
+import { EvenkeelError } from '../errors.js';
+import {
+  type Candidate,
+  type Contents,
+  contentsOf,
+  type ExplainedCall,
+  explainCall,
+  type LeftOut,
+  type ListedCall,
+} from '../recorder/explained.js';
+import type { Made, RecordedEndpoint } from '../recorder/format.js';
+import { type Dump, type DumpedBalancer, readDump } from '../recorder/read-dump.js';
+import { quoted } from '../runtime/check.js';
+import { isoOf } from '../runtime/wall-clock.js';
+import type { ExplainCommand } from './command-line.js';
+
+/** How many calls are listed. */
+const LISTED = 20;
+
+/** `evenkeel explain`: says why a call went where, or lists calls. Returns the exit code. */
+export function explain(command: ExplainCommand, write: (text: string) => void): number {
+  const dump = readDump(readFile(command.file));
+  const balancer = chosen(dump, command.balancer);
+  const clock = new WallClock(dump, balancer);
+  if (command.call !== undefined) {
+    const explained = explainCall(balancer, command.call);
+    if (explained === undefined) {
+      throw new EvenkeelError('EVENKEEL_OPTION', `the recording has no call ${command.call}`);
+    }
+    write(`${sentencesOf(explained, balancer, clock).join('\n')}\n`);
+    return 0;
+  }
+  const contents = contentsOf(balancer);
+  const atMs = command.at === undefined ? undefined : clock.parse(command.at);
+  const { pod } = command;
+  let calls = contents.calls;
+  if (pod !== undefined) calls = calls.filter(({ endpoint }) => isMeant(endpoint, pod));
+  if (atMs !== undefined) calls = calls.filter((call) => call.atMs >= atMs).slice(0, LISTED);
+  else calls = calls.slice(-LISTED);
+  write(`${[...summaryOf(dump, balancer, contents, clock), '', ...listOf(calls, clock)].join('\n')}\n`);
+  return 0;
+}
+
+export function readFile(file: string): Uint8Array {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new EvenkeelError('EVENKEEL_OPTION', `cannot read ${quoted(file, 200)}: ${(error as Error).message}`);
+  }
+}
+
+/** The balancer that is meant; without a name the one with the most parts. Throws EVENKEEL_OPTION. */
+export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
+  const found =
+    name === undefined
+      ? [...balancers].sort((a, b) => b.parts.length - a.parts.length)
+      : balancers.filter((balancer, index) => balancer.name.includes(name) || String(index + 1) === name);
+  const [first] = found;
+  if (first !== undefined) return first;
+  if (balancers.length === 0) {
+    const why = leftOut > 0 ? `: there was no room for ${leftOut}; give flightRecorder more bytes` : '';
+    throw new EvenkeelError('EVENKEEL_OPTION', `the recording contains no balancer${why}`);
+  }
+  const known = balancers.map((balancer) => balancer.name).join(', ');
+  throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${known}`);
+}
+
+/** Times of a balancer's clock as times of day. */
+export class WallClock {
+  readonly #offsetMs: number;
+  readonly #madeAtMs: number;
+
+  constructor({ madeAtMs }: Dump, { nowMs }: DumpedBalancer) {
+    this.#madeAtMs = madeAtMs;
+    this.#offsetMs = madeAtMs - nowMs;
+  }
+
+  /** In UTC, to the millisecond. */
+  of(atMs: number): string {
+    return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
+  }
+
+  /** A date, or a time of the day of the recording. Throws EVENKEEL_OPTION. */
+  parse(text: string): number {
+    const day = isoOf(this.#madeAtMs)?.slice(0, 11);
+    const time = Date.parse(/^\d{1,2}:\d\d/.test(text) ? `${day}${text.padStart(5, '0')}Z` : text);
+    if (Number.isNaN(time)) {
+      throw new EvenkeelError('EVENKEEL_OPTION', `--at needs a time such as 12:03:04.5, got ${quoted(text, 80)}`);
+    }
+    return time - this.#offsetMs;
+  }
+}
+
+export function nameOf({ name, key, address, port }: RecordedEndpoint): string {
+  return name === undefined || name === key ? (key.split('#', 1)[0] as string) : `${name} (${address}:${port})`;
+}
+
+function isMeant({ name, key }: RecordedEndpoint, pod: string): boolean {
+  return key.includes(pod) || name?.includes(pod) === true;
+}
+
+export function madeText(made: Made | undefined): string {
+  if (made === undefined) return "the application's own";
+  const options = Object.entries(made.options);
+  return options.length === 0 ? made.name : `${made.name} ${JSON.stringify(made.options)}`;
+}
+
+export function summaryOf(dump: Dump, balancer: DumpedBalancer, contents: Contents, clock: WallClock): string[] {
+  const { configuration } = balancer;
+  const { calls, refused, notes, fromMs, toMs } = contents;
+  const lines = [
+    `${balancer.name}: ${calls.length} calls in ${((toMs - fromMs) / 1_000).toFixed(1)} s, ${clock.of(fromMs)} to ${clock.of(toMs)} UTC${refused > 0 ? `, ${refused} refused` : ''}`,
+    `picker ${madeText(configuration.picker)}, load ${madeText(configuration.load)}, stages ${configuration.stages.map((stage) => stage ?? "(the application's)").join(', ') || 'none'}`,
+  ];
+  if (dump.balancers.length > 1) {
+    const others = dump.balancers.map(({ name }, index) => `${index + 1} ${name}`).join(', ');
+    lines.push(`of ${dump.balancers.length} balancers (--balancer): ${others}`);
+  }
+  if (dump.leftOut > 0) lines.push(`${dump.leftOut} balancers were not recorded: there was no room (bytes)`);
+  for (const { note, endpoint } of notes.slice(-LISTED)) {
+    const who = endpoint === undefined ? '' : `${nameOf(endpoint)} `;
+    lines.push(`${clock.of(note.at)}  ${who}${noteText(note)}`);
+  }
+  return lines;
+}
+
+function listOf(calls: readonly ListedCall[], clock: WallClock): string[] {
+  if (calls.length === 0) return ['no such call'];
+  const rows = calls.map(({ call, atMs, endpoint, isRetry, waitedMs, end }) => [
+    String(call),
+    clock.of(atMs),
+    nameOf(endpoint),
+    end === undefined ? 'running' : `${outcomeText(end.outcome)} after ${ms(end.afterMs)}`,
+    `${isRetry ? 'retry ' : ''}${waitedMs === undefined ? '' : `waited ${ms(waitedMs)}`}`,
+  ]);
+  return table([['call', 'at (UTC)', 'endpoint', 'outcome', ''], ...rows]);
+}
+
+function sentencesOf(explained: ExplainedCall, balancer: DumpedBalancer, clock: WallClock): string[] {
+  const { call, atMs, endpoint, listed, ready, version, leftOut, lighter, end, waitedMs, avoided } = explained;
+  const { stages } = balancer.configuration;
+  const stage = (index: number): string => stages[index] ?? 'a stage of the application';
+  const lines = [`Call ${call} of ${balancer.name} went to ${nameOf(endpoint)} at ${clock.of(atMs)} UTC.`, ''];
+  if (waitedMs !== undefined) lines.push(`It had waited ${ms(waitedMs)} until an endpoint could take it.`);
+  if (avoided.length > 0) {
+    lines.push(`It is a repetition: it was tried on ${avoided.map(nameOf).join(', ')} before, which this pick avoids.`);
+  }
+  lines.push(`The set (version ${version}) had ${count(listed, 'endpoint')}; the picker could choose from ${ready}.`);
+  for (const each of leftOut.slice(0, LISTED))
+    lines.push(`  ${nameOf(each.endpoint)} was out: ${whyOut(each, stage, atMs)}`);
+  if (leftOut.length > LISTED) lines.push(`  and ${leftOut.length - LISTED} more were out`);
+  for (const each of lighter.slice(0, LISTED)) {
+    lines.push(`  ${nameOf(each.endpoint)} had its weight lowered to ${round(each.weight)} by ${stage(each.stage)}`);
+  }
+  lines.push('', ...decisionOf(explained, balancer), '');
+  if (end === undefined) lines.push('Its end is not in the recording.');
+  else {
+    const latency =
+      Math.abs(end.latencyMs - end.afterMs) < 0.05 ? '' : `; the endpoint took ${ms(end.latencyMs)} to respond`;
+    lines.push(`It ended after ${ms(end.afterMs)}: ${outcomeText(end.outcome)}${latency}.`);
+  }
+  return lines;
+}
+
+function whyOut(out: LeftOut, stage: (index: number) => string, atMs: number): string {
+  const { note, state, suspect } = out;
+  const before = ms(Math.max(0, atMs - (note?.at ?? 0)));
+  if (note?.what === 'ejected' && suspect) return `${noteText(note)}, ${before} before`;
+  const told = note === undefined ? '' : `, ${before} before: ${noteText(note)}`;
+  if (out.stage !== undefined) {
+    const by = out.stage < 0 ? 'standby' : `by ${stage(out.stage)}`;
+    return `${by}${suspect ? ', as a suspect' : ''}${told}`;
+  }
+  return state === 'ready' ? 'it had just connected' : `not connected (${state})${told}`;
+}
+
+function noteText({
+  what,
+  text,
+  durationMs,
+}: {
+  readonly what: string;
+  readonly text?: string;
+  readonly durationMs?: number;
+}): string {
+  const names: Readonly<Record<string, string>> = {
+    lost: 'connection lost',
+    panic: 'panic: all endpoints are used',
+    calm: 'panic is over',
+    'resolve-failed': 'lookup failed',
+    recovered: 'lookups work again',
+    closed: 'balancer closed',
+  };
+  const duration = durationMs === undefined ? '' : ` for ${ms(durationMs)}`;
+  return `${names[what] ?? what}${duration}${text === undefined ? '' : ` (${text})`}`;
+}
+
+/** How pickers choose that do not compare costs, as they are asked here. */
+const withoutCosts: Readonly<Record<string, string>> = {
+  random: 'random draws one endpoint by weight, whatever its load',
+  roundRobin: 'roundRobin takes the next in turn, whatever its load: it was its turn',
+  weightedRoundRobin: 'weightedRoundRobin takes the one whose turn it is, by weight and rate',
+};
+
+function decisionOf(explained: ExplainedCall, { configuration }: DumpedBalancer): string[] {
+  const { looked, cheapest, ready, endpoint, again, keyed, knowsLoad } = explained;
+  const { picker, load } = configuration;
+  const lines: string[] = [];
+  const unknownLoad = 'The load is a function of the application: what it said of the endpoints is not known.';
+  if (picker === undefined) {
+    lines.push(
+      'The picker is a function of the application: why it chose this endpoint is not known. What it could see:',
+    );
+    lines.push(...(knowsLoad ? candidateTable(cheapest) : [...candidateTable(cheapest), unknownLoad]));
+    return lines;
+  }
+  const { name } = picker;
+  const compared = looked.filter(({ cost }) => cost !== undefined);
+  const full = looked.filter(({ hasRoom }) => !hasRoom);
+  for (const each of full.slice(0, 8))
+    lines.push(`${nameOf(each.endpoint)} could not take another call (${each.inFlight} in flight).`);
+  if (again === 'another') {
+    lines.push('Played again, the picker chooses another endpoint: something it went by is not in the recording.');
+  }
+  if (keyed && name === 'hash') {
+    lines.push(
+      `hash: the key of the call belongs to this endpoint${full.length > 0 ? `, or to one of the ${full.length} above that had no room` : ''}.`,
+    );
+    return lines;
+  }
+  const rule = withoutCosts[name];
+  if (rule !== undefined) {
+    lines.push(`${rule}. What the load (${madeText(load)}) said then:`, ...candidateTable(cheapest));
+  } else if (compared.length > 0) {
+    const all = compared.length >= ready;
+    lines.push(
+      `${name} ${all ? `looked at all ${ready}` : `drew ${compared.length} of ${ready} at random`} and compared what one more call costs there (${madeText(load)}):`,
+    );
+    lines.push(...candidateTable(compared), reasonOf(compared, explained, all));
+  } else {
+    lines.push(
+      `${name} keeps all ${ready} in order and takes the first. The cheapest by ${madeText(load)}:`,
+      ...candidateTable(cheapest),
+    );
+    lines.push(reasonOf(cheapest, explained, true));
+  }
+  if (!knowsLoad) lines.push(unknownLoad);
+  if (!looked.concat(cheapest).some(({ isWinner }) => isWinner)) lines.push(`${nameOf(endpoint)} was not among them.`);
+  return lines;
+}
+
+function reasonOf(compared: readonly Candidate[], { equalWeights }: ExplainedCall, all: boolean): string {
+  const winner = compared.find(({ isWinner }) => isWinner);
+  if (winner?.cost === undefined) return 'The one it took was not compared: none of these could take the call.';
+  const name = nameOf(winner.endpoint);
+  const cheaper = compared.filter(
+    ({ cost, hasRoom }) => hasRoom && cost !== undefined && cost < (winner.cost as number),
+  );
+  const equal = compared.filter(({ cost, isWinner, hasRoom }) => hasRoom && !isWinner && cost === winner.cost);
+  const turn = all ? 'whose turn it was' : 'that was drawn first';
+  if (cheaper.length > 0) {
+    return `${name} was not the cheapest: ${equalWeights ? 'turns count' : 'weights and turns count'} as well, up to half a call.`;
+  }
+  return equal.length === 0
+    ? `${name} was the cheapest.`
+    : `${name} was as cheap as ${equal.length} of the others; of these it took the one ${turn}.`;
+}
+
+function candidateTable(candidates: readonly Candidate[]): string[] {
+  const hasLatencies = candidates.some(({ facts }) => facts.latencyMs !== undefined);
+  return table(
+    candidates.map(({ endpoint, cost, inFlight, weight, facts, isWinner }) => {
+      const { latencyMs, failing, others, utilization, reportAgeMs } = facts;
+      const reported = reportAgeMs === undefined ? '' : `, reported ${ms(reportAgeMs)} before`;
+      return [
+        `${isWinner ? '→' : ' '} ${nameOf(endpoint)}`,
+        cost === undefined ? '' : `cost ${round(cost)}`,
+        `${inFlight} in flight`,
+        latencyMs !== undefined ? `latency ${ms(latencyMs)}` : hasLatencies ? 'no latency known' : '',
+        [
+          failing === undefined ? '' : `${Math.round(failing * 100)} % fail`,
+          others === undefined ? '' : `${round(others)} of others there${reported}`,
+          utilization === undefined ? '' : `utilization ${round(utilization)}${reported}`,
+          weight === 1 ? '' : `weight ${round(weight)}`,
+        ]
+          .filter((text) => text !== '')
+          .join(', '),
+      ];
+    }),
+  );
+}
+
+export function outcomeText({ kind, cause }: { readonly kind: string; readonly cause?: string }): string {
+  return cause === undefined ? kind : `${kind} (${cause})`;
+}
+
+export function ms(value: number): string {
+  if (!Number.isFinite(value)) return '?';
+  if (Math.abs(value) >= 10_000) return `${(value / 1_000).toFixed(1)} s`;
+  return `${value >= 100 ? value.toFixed(0) : value.toFixed(1)} ms`;
+}
+
+function round(value: number): string {
+  return Number.isInteger(value) ? String(value) : value.toPrecision(3);
+}
+
+function count(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? '' : 's'}`;
+}
+
+export function table(rows: readonly (readonly string[])[]): string[] {
+  const widths: number[] = [];
+  for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length);
+  return rows.map((row) => `  ${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')}`.trimEnd());
+}

@@ -1,0 +1,37 @@
+import type { RecordedBalancer } from '../balancer/recording.js';
+import { type Description, descriptionOf } from '../runtime/described.js';
+import type { Configuration, Made } from './format.js';
+
+/** How a balancer is configured, as far as the functions are ours. */
+export function configurationOf(balancer: RecordedBalancer): Configuration {
+  const { picker, load, limit, stages, probesPerCall } = balancer;
+  const madePicker = madeBy(picker);
+  const madeLoad = madeBy(load);
+  const madeLimit = limit === undefined ? 'none' : madeBy(limit);
+  return {
+    ...(madePicker !== undefined && { picker: madePicker }),
+    ...(madeLoad !== undefined && { load: madeLoad }),
+    ...(madeLimit !== undefined && { limit: madeLimit }),
+    stages: stages.map((stage) => descriptionOf(stage)?.name ?? null),
+    probesPerCall,
+  };
+}
+
+/** Undefined for what we could not make again: something of the application's is in it. */
+function madeBy(factory: unknown): Made | undefined {
+  const description = descriptionOf(factory);
+  return description === undefined ? undefined : madeOf(description);
+}
+
+function madeOf({ name, options }: Description): Made | undefined {
+  const plain: Record<string, unknown> = {};
+  for (const [option, value] of Object.entries(options)) {
+    if (value === undefined) continue;
+    if (typeof value === 'function') {
+      const made = madeBy(value);
+      if (made === undefined) return undefined;
+      plain[option] = made;
+    } else plain[option] = value === Number.POSITIVE_INFINITY ? 'Infinity' : value;
+  }
+  return { name, options: plain };
+}

@@ -1,0 +1,244 @@
+import type { LoadFacts } from '../load/load-rule.js';
+import type { SubchannelState } from '../observe/observer.js';
+import type { Note, Out, RecordedEndpoint } from './format.js';
+import { type DumpedBalancer, reading } from './read-dump.js';
+import { type ReplayedEnd, Replica } from './replica.js';
+import { type Look, ReplicaSubchannel } from './replica-subchannel.js';
+
+/** An endpoint the picker looked at for a call. */
+export interface Candidate {
+  readonly endpoint: RecordedEndpoint;
+  /** Undefined: the picker only asked whether it has room, or costs are not known. */
+  readonly cost: number | undefined;
+  readonly hasRoom: boolean;
+  readonly inFlight: number;
+  readonly weight: number;
+  readonly facts: LoadFacts;
+  readonly isWinner: boolean;
+}
+
+/** An endpoint that was listed and could not get the call. */
+export interface LeftOut {
+  readonly endpoint: RecordedEndpoint;
+  /** The index of the stage that took it out. */
+  readonly stage: number | undefined;
+  readonly state: SubchannelState | undefined;
+  readonly suspect: boolean;
+  /** What happened to it last, and when. */
+  readonly note: Note | undefined;
+}
+
+/** Why a call went where it went. */
+export interface ExplainedCall {
+  readonly call: number;
+  readonly atMs: number;
+  readonly endpoint: RecordedEndpoint;
+  /** Endpoints of the set, and how many of them the picker could choose from. */
+  readonly listed: number;
+  readonly ready: number;
+  readonly version: number;
+  readonly leftOut: readonly LeftOut[];
+  /** Of others than those left out: endpoints whose weight a stage lowered. */
+  readonly lighter: readonly { readonly endpoint: RecordedEndpoint; readonly stage: number; readonly weight: number }[];
+  /** What the picker looked at, in order; empty if it looks at none. */
+  readonly looked: readonly Candidate[];
+  /** What the load says of all it could choose from, the cheapest first; at most 8, the winner included. */
+  readonly cheapest: readonly Candidate[];
+  readonly equalWeights: boolean;
+  readonly keyed: boolean;
+  /** Where the call was tried before. */
+  readonly avoided: readonly RecordedEndpoint[];
+  /** How long it waited for an endpoint, in ms. */
+  readonly waitedMs: number | undefined;
+  readonly end:
+    | { readonly outcome: ReplayedEnd['outcome']; readonly afterMs: number; readonly latencyMs: number }
+    | undefined;
+  /** Played again, does the picker choose the same? `'unknown'`: it is the application's. */
+  readonly again: 'same' | 'another' | 'unknown';
+  readonly knowsLoad: boolean;
+}
+
+/** Undefined if the recording has no such call. Throws EVENKEEL_RECORDING. */
+export function explainCall({ configuration, parts }: DumpedBalancer, call: number): ExplainedCall | undefined {
+  return reading(() => {
+    let explained: ExplainedCall | undefined;
+    for (const part of parts) {
+      const replica = new Replica(configuration, part);
+      let looks: Look[] = [];
+      replica.beforePick = (pick) => {
+        if (pick.call === call && explained === undefined) ReplicaSubchannel.looks = looks = [];
+      };
+      try {
+        for (let event = replica.next(); event !== undefined; event = replica.next()) {
+          ReplicaSubchannel.looks = undefined;
+          if (!('is' in event)) continue;
+          if (event.is === 'pick' && event.call === call && event.recorded !== undefined && explained === undefined) {
+            explained = stateAt(replica, event as never, looks);
+          } else if (event.is === 'waited' && event.call === call && explained !== undefined) {
+            explained = { ...explained, waitedMs: explained.atMs - event.sinceMs };
+          } else if (event.is === 'end' && event.call === call && explained !== undefined) {
+            const { outcome, latencyMs, atMs } = event;
+            return { ...explained, end: { outcome, latencyMs, afterMs: atMs - explained.atMs } };
+          }
+        }
+      } finally {
+        ReplicaSubchannel.looks = undefined;
+      }
+    }
+    return explained;
+  });
+}
+
+interface Picked {
+  readonly atMs: number;
+  readonly call: number;
+  readonly recorded: ReplicaSubchannel;
+  readonly again: ReplicaSubchannel | undefined | 'unknown';
+  readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
+  readonly keyed: boolean;
+}
+
+/** How many of the cheapest are listed. */
+const CHEAPEST = 8;
+
+function stateAt(
+  replica: Replica,
+  { atMs, call, recorded, again, avoid, keyed }: Picked,
+  looks: Look[],
+): ExplainedCall {
+  const { set, members, out } = replica;
+  const ready = (set?.subchannels ?? []) as unknown as readonly ReplicaSubchannel[];
+  const weightOf = new Map(ready.map((subchannel, index) => [subchannel, set?.weights[index] ?? 0]));
+  const candidate = (subchannel: ReplicaSubchannel, look: Partial<Look>): Candidate => ({
+    endpoint: subchannel.endpoint,
+    cost: replica.knowsLoad ? look.cost : undefined,
+    hasRoom: look.hasRoom ?? true,
+    inFlight: look.inFlight ?? subchannel.inFlight,
+    weight: weightOf.get(subchannel) ?? 0,
+    facts: subchannel.facts(atMs),
+    isWinner: subchannel === recorded,
+  });
+  // The call has begun meanwhile.
+  recorded.inFlight--;
+  const costs = ready.map((subchannel) =>
+    candidate(subchannel, { cost: subchannel.cost(atMs), hasRoom: subchannel.hasRoom }),
+  );
+  recorded.inFlight++;
+  const sorted = costs.sort((a, b) => (a.cost ?? 0) - (b.cost ?? 0));
+  const cheapest = sorted.filter((each, index) => index < CHEAPEST || each.isWinner).slice(-CHEAPEST - 1);
+  const stageOf = new Map(out.filter(({ id }) => id >= 0).map(({ id, stage }) => [id, stage]));
+  const leftOut: LeftOut[] = [];
+  const lighter: { endpoint: RecordedEndpoint; stage: number; weight: number }[] = [];
+  for (const { subchannel, weight, suspect } of members) {
+    const { endpoint, state, recordedAs } = subchannel;
+    const stage = stageOf.get(recordedAs);
+    if (weight > 0 && weightOf.has(subchannel)) {
+      if (stage !== undefined) lighter.push({ endpoint, stage, weight });
+      continue;
+    }
+    leftOut.push({
+      endpoint,
+      stage: weight > 0 ? undefined : (stage ?? -1),
+      state,
+      suspect,
+      note: replica.notes.get(subchannel),
+    });
+  }
+  for (const { id, endpoint, stage } of out as readonly Out[]) {
+    if (id < 0 && endpoint !== undefined) {
+      leftOut.push({ endpoint, stage, state: undefined, suspect: false, note: undefined });
+    }
+  }
+  return {
+    call,
+    atMs,
+    endpoint: recorded.endpoint,
+    listed: members.length + out.filter(({ id }) => id < 0).length,
+    ready: ready.length,
+    version: replica.version,
+    leftOut,
+    lighter,
+    looked: onceEach(looks).map((look) => candidate(look.subchannel, look)),
+    cheapest,
+    equalWeights: set?.equalWeights ?? true,
+    keyed,
+    avoided: [...(avoid ?? [])].map(({ endpoint }) => endpoint),
+    waitedMs: undefined,
+    end: undefined,
+    again: again === 'unknown' ? 'unknown' : again === recorded ? 'same' : 'another',
+    knowsLoad: replica.knowsLoad,
+  };
+}
+
+/** The same endpoint may be asked for room and for its cost. */
+function onceEach(looks: readonly Look[]): Look[] {
+  const seen = new Map<ReplicaSubchannel, Look>();
+  for (const look of looks) {
+    const known = seen.get(look.subchannel);
+    if (known === undefined) seen.set(look.subchannel, { ...look });
+    else known.cost ??= look.cost;
+  }
+  return [...seen.values()];
+}
+
+/** A call in a list. */
+export interface ListedCall {
+  readonly call: number;
+  readonly atMs: number;
+  readonly endpoint: RecordedEndpoint;
+  readonly isRetry: boolean;
+  waitedMs?: number;
+  end?: { readonly outcome: ReplayedEnd['outcome']; readonly afterMs: number };
+}
+
+/** What a recording of a balancer contains. */
+export interface Contents {
+  readonly calls: readonly ListedCall[];
+  readonly notes: readonly { readonly note: Note; readonly endpoint: RecordedEndpoint | undefined }[];
+  readonly refused: number;
+  readonly fromMs: number;
+  readonly toMs: number;
+  /** Picks, and those that come out the same when played again. */
+  readonly picks: number;
+  readonly same: number;
+}
+
+/** Throws EVENKEEL_RECORDING. */
+export function contentsOf({ configuration, parts }: DumpedBalancer): Contents {
+  return reading(() => {
+    const calls = new Map<number, ListedCall>();
+    const notes: { note: Note; endpoint: RecordedEndpoint | undefined }[] = [];
+    let [refused, picks, same] = [0, 0, 0];
+    let [fromMs, toMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY];
+    for (const part of parts) {
+      const replica = new Replica(configuration, part);
+      fromMs = Math.min(fromMs, replica.startMs);
+      toMs = Math.max(toMs, replica.startMs);
+      for (let event = replica.next(); event !== undefined; event = replica.next()) {
+        if (!('is' in event)) {
+          const of = [...replica.subchannels].find(({ recordedAs }) => recordedAs === event.id);
+          notes.push({ note: event, endpoint: event.id === undefined ? undefined : of?.endpoint });
+          continue;
+        }
+        if (event.is === 'waited') {
+          const call = calls.get(event.call);
+          if (call !== undefined) call.waitedMs = call.atMs - event.sinceMs;
+          continue;
+        }
+        toMs = Math.max(toMs, event.atMs);
+        if (event.is === 'refused') refused++;
+        else if (event.is === 'pick') {
+          picks++;
+          if (event.again === event.recorded) same++;
+          const { call, atMs, recorded, avoid } = event;
+          if (call === 0 || recorded === undefined) continue;
+          calls.set(call, { call, atMs, endpoint: recorded.endpoint, isRetry: avoid !== undefined });
+        } else if (event.is === 'end') {
+          const call = calls.get(event.call);
+          if (call !== undefined) call.end = { outcome: event.outcome, afterMs: event.atMs - call.atMs };
+        }
+      }
+    }
+    return { calls: [...calls.values()], notes, refused, fromMs, toMs, picks, same };
+  });
+}

@@ -1,0 +1,104 @@
+import type { DumpOptions, RecordedBalancer, Recorder, Recording } from '../balancer/recording.js';
+import { checkBoolean, checkFunction, checkKeys, checkNumber } from '../runtime/check.js';
+import { inBackground } from '../runtime/clock.js';
+import { writeDump } from './dump.js';
+import { Parts } from './parts.js';
+import { Track } from './track.js';
+
+/** Options of `flightRecorder`. */
+export interface FlightRecorderOptions {
+  /** How far back a dump goes at least, in seconds, if `bytes` suffices for it. From 1 to 3600. @defaultValue 60 */
+  readonly seconds?: number | undefined;
+  /** The memory it uses at most, in bytes, over all its balancers: 1 MiB to 1 GiB. @defaultValue 16 MiB */
+  readonly bytes?: number | undefined;
+  /**
+   * Called with a dump when a balancer begins to panic: so many endpoints are suspect that all are used. At most once a minute,
+   * at the end of the turn. @defaultValue none
+   */
+  readonly onPanic?: ((dump: Uint8Array<ArrayBuffer>) => void) | undefined;
+}
+
+/** What keeps the last calls of balancers: pass it as their option `recorder`. */
+export interface FlightRecorder extends Recorder {
+  /** All it holds; the recording goes on. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid options. */
+  dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
+}
+
+/** The defaults of `flightRecorder`. */
+export const recorderDefaults: { readonly seconds: number; readonly bytes: number } = Object.freeze({
+  seconds: 60,
+  bytes: 16 * 1024 * 1024,
+});
+
+/** A balancer that panics again and again is written down once in this time, in ms. */
+const PANIC_PAUSE_MS = 60_000;
+
+/**
+ * A ring in memory of what picks went by: endpoint sets, verdicts, picks, outcomes, times and the state of chance. From it
+ * `evenkeel explain` says why a call went where, and `evenkeel replay` what another configuration would have done. One may serve
+ * several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
+ *
+ * @example const recorder = flightRecorder(); const fetch = createFetch('orders.shop:http', { recorder });
+ * process.on('SIGUSR2', () => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
+ */
+export function flightRecorder(options: FlightRecorderOptions = {}): FlightRecorder {
+  checkKeys('flightRecorder', options, ['seconds', 'bytes', 'onPanic']);
+  const seconds = checkNumber('flightRecorder.seconds', options.seconds, recorderDefaults.seconds, {
+    min: 1,
+    max: 3_600,
+  });
+  const bytes = checkNumber('flightRecorder.bytes', options.bytes, recorderDefaults.bytes, {
+    min: 2 ** 20,
+    max: 2 ** 30,
+    integer: true,
+  });
+  const { onPanic } = options;
+  if (onPanic !== undefined) checkFunction('flightRecorder.onPanic', onPanic);
+  return new RingRecorder(new Parts(bytes, seconds * 1_000), onPanic);
+}
+
+class RingRecorder implements FlightRecorder {
+  readonly #parts: Parts;
+  readonly #onPanic: ((dump: Uint8Array<ArrayBuffer>) => void) | undefined;
+  readonly #tracks = new Set<Track>();
+  #quietUntilMs = Number.NEGATIVE_INFINITY;
+
+  constructor(parts: Parts, onPanic: ((dump: Uint8Array<ArrayBuffer>) => void) | undefined) {
+    this.#parts = parts;
+    this.#onPanic = onPanic;
+  }
+
+  begin(balancer: RecordedBalancer): Recording {
+    for (const track of this.#tracks) if (track.isClosed) this.#tracks.delete(track);
+    const track = new Track(balancer, this.#parts, () => this.#panicked(balancer));
+    this.#tracks.add(track);
+    return track;
+  }
+
+  dump(options: DumpOptions = {}): Uint8Array<ArrayBuffer> {
+    checkKeys('dump', options, ['pseudonyms']);
+    const pseudonyms = checkBoolean('pseudonyms', options.pseudonyms, false);
+    let leftOut = 0;
+    for (const { isKept } of this.#tracks) if (!isKept) leftOut++;
+    return writeDump(this.#parts.all, pseudonyms, leftOut);
+  }
+
+  #panicked({ clock }: RecordedBalancer): void {
+    const nowMs = clock.now();
+    const onPanic = this.#onPanic;
+    if (onPanic === undefined || nowMs < this.#quietUntilMs) return;
+    this.#quietUntilMs = nowMs + PANIC_PAUSE_MS;
+    // Stages are running.
+    clock.defer(() => {
+      inBackground(() => {
+        try {
+          const result: unknown = onPanic(this.dump());
+          // An async function fits the type too; its rejection would end the process.
+          if (result instanceof Promise) result.catch(() => {});
+        } catch {
+          // Its own problem, as an observer's.
+        }
+      });
+    });
+  }
+}

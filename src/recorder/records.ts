@@ -1,0 +1,66 @@
+import { pickFlags } from '../balancer/recording.js';
+import { kinds, UNIT, unreadable } from './format.js';
+
+/** Where a record is, and its first unit. */
+export interface RecordPlace {
+  readonly kind: number;
+  readonly flags: number;
+  /** Which subchannel, or a count. */
+  readonly id: number;
+  readonly number: number;
+  /** Where it begins and how long it is, in units. */
+  readonly at: number;
+  readonly units: number;
+}
+
+/** The records of a part, in order. Throws EVENKEEL_RECORDING where one is not complete or of no known kind. */
+export function* recordsOf(part: Uint8Array): Generator<RecordPlace> {
+  const words = new DataView(part.buffer, part.byteOffset, part.byteLength);
+  const end = Math.floor(part.byteLength / UNIT);
+  for (let at = 0; at < end; ) {
+    const first = words.getUint32(at * UNIT, true);
+    const number = words.getUint32(at * UNIT + 4, true);
+    const place = { kind: first & 15, flags: (first >>> 4) & 255, id: first >>> 12, number, at };
+    const units = 1 + following(place);
+    if (at + units > end) throw unreadable(`record ${at} ends after its part`);
+    yield { ...place, units };
+    at += units;
+  }
+}
+
+/** How many units follow the first. */
+function following({ kind, flags, id, number, at }: Omit<RecordPlace, 'units'>): number {
+  switch (kind) {
+    case kinds.json:
+      return Math.ceil(number / UNIT);
+    case kinds.state:
+    case kinds.informed:
+      return 0;
+    case kinds.pick:
+      return (flags & pickFlags.keyed) === 0 ? 1 : 2;
+    case kinds.end:
+      return 2;
+    case kinds.report:
+      return 1 + bits(flags);
+    case kinds.held:
+      return bits(flags);
+    case kinds.rebuild:
+      return 2 + ((id + 1) >> 1);
+    case kinds.waited:
+      return 1;
+    case kinds.refused:
+      return 2;
+    case kinds.avoid:
+      return (id + 1) >> 1;
+    case kinds.numbers:
+      return number;
+    default:
+      throw unreadable(`record ${at} is of no known kind`);
+  }
+}
+
+function bits(flags: number): number {
+  let count = 0;
+  for (let rest = flags; rest !== 0; rest &= rest - 1) count++;
+  return count;
+}

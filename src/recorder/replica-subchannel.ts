@@ -1,0 +1,76 @@
+import type { Load } from '../load/load.js';
+import { type LoadFacts, RuledLoad } from '../load/load-rule.js';
+import type { SubchannelState } from '../observe/observer.js';
+import type { Warnings } from '../observe/warnings.js';
+import { SubchannelCalls } from '../pool/subchannel-calls.js';
+import type { Clock } from '../runtime/clock.js';
+import type { RecordedEndpoint } from './format.js';
+
+/** The replica's events bring their own times. */
+export const replicaClock: Clock = { now: () => 0, timer: () => ({ cancel() {}, ref() {} }), defer: () => {} };
+
+/** What a picker looked at. */
+export interface Look {
+  readonly subchannel: ReplicaSubchannel;
+  /** What one more call would cost there; undefined if it was only asked for room. */
+  cost: number | undefined;
+  readonly hasRoom: boolean;
+  readonly inFlight: number;
+}
+
+/** The part of a subchannel that calls touch, and who it stands for. */
+export class ReplicaSubchannel extends SubchannelCalls<unknown> {
+  readonly endpoint: RecordedEndpoint;
+  /** While set, gets what pickers ask for, in order. */
+  static looks: Look[] | undefined = undefined;
+  /** Its connection is asked at each pick how much it carries, and may have said something else. */
+  isAsked = false;
+  #state: SubchannelState = 'idle';
+
+  constructor(id: number, endpoint: RecordedEndpoint, load: Load, warnings: Warnings) {
+    super({ clock: replicaClock, warnings }, load, []);
+    this.recordedAs = id;
+    this.endpoint = endpoint;
+  }
+
+  get state(): SubchannelState {
+    return this.#state;
+  }
+
+  /** @param room As `SubchannelCalls.room`. */
+  becomes(state: SubchannelState, room: number): void {
+    this.#state = state;
+    const capacity = room < 0 ? -1 - room : room;
+    this.isAsked = room < 0;
+    // Its connection is only asked how much it carries.
+    this.connection = { capacity, watchCapacity: () => {} } as never;
+  }
+
+  override get hasRoom(): boolean {
+    const hasRoom = super.hasRoom;
+    const { looks } = ReplicaSubchannel;
+    if (looks !== undefined) looks.push({ subchannel: this, cost: undefined, hasRoom, inFlight: this.inFlight });
+    return hasRoom;
+  }
+
+  override cost(nowMs: number): number {
+    const cost = super.cost(nowMs);
+    const { looks } = ReplicaSubchannel;
+    if (looks !== undefined) {
+      const last = looks.at(-1);
+      if (last?.subchannel === this) last.cost = cost;
+      else looks.push({ subchannel: this, cost, hasRoom: true, inFlight: this.inFlight });
+    }
+    return cost;
+  }
+
+  /** What its load knows, for people. */
+  facts(nowMs: number): LoadFacts {
+    const { load } = this;
+    return load instanceof RuledLoad ? (load.rule.facts?.(load.numbers, load.at, nowMs) ?? {}) : {};
+  }
+
+  protected override callEnded(): void {}
+
+  protected override capacityGained(): void {}
+}

@@ -1,0 +1,372 @@
+import { pickSetOf } from '../balancer/pick-set.js';
+import { ProbeDraws } from '../balancer/probe-draws.js';
+import { pickFlags } from '../balancer/recording.js';
+import type { LoadReport, Outcome } from '../endpoint/outcome.js';
+import { inFlight } from '../load/in-flight.js';
+import type { Load, LoadFactory } from '../load/load.js';
+import { RuledLoad } from '../load/load-rule.js';
+import { Warnings } from '../observe/warnings.js';
+import { createPickRequest, type Picker, type PickerFactory, type PickSet } from '../picker/picker.js';
+import type { Member } from '../pool/pool.js';
+import type { Subchannel } from '../pool/subchannel.js';
+import { checkNote, checkOut, checkStart, endpointOf } from './checked.js';
+import {
+  type Configuration,
+  causes,
+  endFlags,
+  type JsonRecord,
+  kinds,
+  NOBODY,
+  type Note,
+  type Out,
+  outcomeKinds,
+  refusals,
+  states,
+  UNIT,
+  unreadable,
+} from './format.js';
+import { keyOfHash } from './key-of-hash.js';
+import { make } from './makers.js';
+import { list, number, object, whole } from './read-dump.js';
+import { RecordedRng } from './recorded-rng.js';
+import { type RecordPlace, recordsOf } from './records.js';
+import { ReplicaSubchannel, replicaClock } from './replica-subchannel.js';
+import { ReportFields } from './report-fields.js';
+
+/** A pick that was recorded, and what the replica picks. */
+export interface ReplayedPick {
+  readonly is: 'pick';
+  readonly atMs: number;
+  /** The number of the call; 0 = none began. */
+  readonly call: number;
+  /** Undefined: none could take it. */
+  readonly recorded: ReplicaSubchannel | undefined;
+  /** `'unknown'`: the picker is the application's. */
+  readonly again: ReplicaSubchannel | undefined | 'unknown';
+  readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
+  readonly keyed: boolean;
+}
+
+/** The end of a call. */
+export interface ReplayedEnd {
+  readonly is: 'end';
+  readonly atMs: number;
+  readonly call: number;
+  readonly subchannel: ReplicaSubchannel;
+  readonly outcome: Outcome;
+  /** How long the endpoint took to respond. */
+  readonly latencyMs: number;
+}
+
+export type ReplayedEvent =
+  | ReplayedPick
+  | ReplayedEnd
+  | Note
+  | { readonly is: 'waited'; readonly call: number; readonly sinceMs: number }
+  | { readonly is: 'refused'; readonly sinceMs: number; readonly atMs: number; readonly code: string }
+  | { readonly is: 'set'; readonly atMs: number };
+
+interface ReplicaMember {
+  readonly subchannel: ReplicaSubchannel;
+  readonly weight: number;
+  readonly suspect: boolean;
+}
+
+/**
+ * A part of a recording, played through the pickers and loads of a balancer. Whoever has read it up to a pick knows what the
+ * balancer knew then.
+ */
+export class Replica {
+  members: readonly ReplicaMember[] = [];
+  out: readonly Out[] = [];
+  version = 0;
+  /** What the current picker was built with. */
+  set: PickSet<unknown> | undefined;
+  /** Whether picks, and the costs of endpoints, are known: the picker, or the load, is one of ours. */
+  readonly knowsPicker: boolean;
+  readonly knowsLoad: boolean;
+  /** The last note about each subchannel, while it holds. */
+  readonly notes: Map<ReplicaSubchannel, Note> = new Map();
+  /** Called before a recorded pick is made again. */
+  beforePick: ((pick: { readonly atMs: number; readonly call: number }) => void) | undefined;
+  readonly #records: Iterator<RecordPlace>;
+  readonly #part: DataView;
+  readonly #picker: PickerFactory | undefined;
+  readonly #load: LoadFactory;
+  readonly #metric: string | undefined;
+  readonly #rng = new RecordedRng();
+  readonly #draws: ProbeDraws<unknown>;
+  readonly #loads = { loads: new Set<Load>() };
+  readonly #byId = new Map<number, ReplicaSubchannel>();
+  readonly #warnings = new Warnings({}, replicaClock);
+  readonly #request = createPickRequest<unknown>();
+  readonly #informed: Subchannel<unknown>[] = [];
+  #current: Picker<unknown> | undefined;
+  #avoid: Set<ReplicaSubchannel> | undefined;
+  #held: LoadReport | undefined;
+
+  constructor(configuration: Configuration, part: Uint8Array<ArrayBuffer>) {
+    const { picker, load, probesPerCall } = configuration;
+    this.knowsPicker = picker !== undefined;
+    this.knowsLoad = load !== undefined;
+    this.#picker = picker && make.picker(picker);
+    this.#load = load === undefined ? inFlight() : make.load(load);
+    const metric = load?.options.metric;
+    this.#metric = typeof metric === 'string' ? metric : undefined;
+    this.#draws = new ProbeDraws(this.#rng, probesPerCall);
+    this.#part = new DataView(part.buffer, part.byteOffset, part.byteLength);
+    this.#records = recordsOf(part);
+    this.#start();
+  }
+
+  /** What the part begins with. */
+  startMs = 0;
+  /** Number of the last call before the part. */
+  callsBefore = 0;
+
+  /** Plays the next record. Undefined at the end of the part. */
+  next(): ReplayedEvent | undefined {
+    for (;;) {
+      const { value: record } = this.#records.next() as IteratorResult<RecordPlace, undefined>;
+      if (record === undefined) return undefined;
+      const event = this.#play(record);
+      if (event !== undefined) return event;
+    }
+  }
+
+  /** Every subchannel, those that drain included. */
+  get subchannels(): Iterable<ReplicaSubchannel> {
+    return this.#byId.values();
+  }
+
+  #play(record: RecordPlace): ReplayedEvent | undefined {
+    const { kind, flags, id, number: word, at } = record;
+    switch (kind) {
+      case kinds.json:
+        return this.#json(this.#text(record));
+      case kinds.state: {
+        const subchannel = this.#of(id);
+        subchannel.becomes(states[flags] ?? 'closed', word | 0);
+        if (subchannel.state === 'ready' && this.notes.get(subchannel)?.what === 'lost') this.notes.delete(subchannel);
+        return undefined;
+      }
+      case kinds.pick:
+        return this.#pick(record);
+      case kinds.end:
+        return this.#end(record);
+      case kinds.report:
+        this.#of(id).reported(this.#report(flags, at + 2), this.#number(at + 1));
+        return undefined;
+      case kinds.held:
+        this.#held = this.#report(flags, at + 1);
+        return undefined;
+      case kinds.informed:
+        if (word < 16) this.#informed[Math.min(word, this.#informed.length)] = this.#of(id) as never;
+        return undefined;
+      case kinds.rebuild:
+        this.#rebuild(record);
+        return undefined;
+      case kinds.waited:
+        return { is: 'waited', call: word, sinceMs: this.#number(at + 1) };
+      case kinds.refused: {
+        const [sinceMs, atMs] = [this.#number(at + 1), this.#number(at + 2)];
+        return { is: 'refused', sinceMs, atMs, code: refusals[flags] ?? 'EVENKEEL_NOT_READY' };
+      }
+      case kinds.avoid:
+        this.#avoid = new Set(this.#ids(at + 1, id).map((each) => this.#of(each)));
+        return undefined;
+      default:
+        return undefined;
+    }
+  }
+
+  #pick({ flags, id, number: call, at }: RecordPlace): ReplayedPick {
+    const atMs = this.#number(at + 1);
+    const recorded = id === NOBODY ? undefined : this.#of(id);
+    const keyed = (flags & pickFlags.keyed) !== 0;
+    const avoid = (flags & pickFlags.avoiding) === 0 ? undefined : this.#avoid;
+    this.#avoid = undefined;
+    this.beforePick?.({ atMs, call });
+    let again: ReplayedPick['again'] = 'unknown';
+    if (this.#current !== undefined) {
+      const request = this.#request;
+      request.nowMs = atMs;
+      request.key = keyed ? keyOfHash(this.#part.getUint32((at + 2) * UNIT, true)) : undefined;
+      request.avoid = avoid as never;
+      request.informed = this.#informed;
+      again = this.#current.pick(request) as unknown as ReplicaSubchannel | undefined;
+    }
+    if ((flags & pickFlags.began) !== 0 && recorded !== undefined) recorded.start(atMs);
+    const candidates = this.set?.subchannels ?? [];
+    if ((flags & pickFlags.asked) !== 0 && candidates.length >= 2) this.#draws.draw(candidates, atMs, () => {});
+    return { is: 'pick', atMs, call, recorded, again, avoid, keyed };
+  }
+
+  #end({ flags, id, number: call, at }: RecordPlace): ReplayedEnd {
+    const subchannel = this.#of(id);
+    const atMs = this.#number(at + 1);
+    const askedMs = this.#number(at + 2);
+    const kind = outcomeKinds[flags & 3] as Outcome['kind'];
+    const cause = causes[(flags >> 2) & 7];
+    const report = (flags & endFlags.held) === 0 ? undefined : this.#held;
+    const outcome: Outcome = { kind, ...(cause !== undefined && { cause }), ...(report !== undefined && { report }) };
+    this.#held = undefined;
+    subchannel.end(askedMs, atMs, outcome, askedMs, (flags & endFlags.measured) !== 0);
+    this.#current?.ended?.(subchannel as never);
+    return { is: 'end', atMs, call, subchannel, outcome, latencyMs: atMs - askedMs };
+  }
+
+  #rebuild({ id: count, at }: RecordPlace): void {
+    for (let index = 0; index < 4; index++)
+      this.#rng.state[index] = this.#part.getInt32((at + 1) * UNIT + 4 * index, true);
+    const first = this.#ids(at + 3, count).map((each) => this.#of(each));
+    this.#informed.length = 0;
+    this.set = pickSetOf(
+      this.members as unknown as readonly Member<unknown>[],
+      count > 0 ? (first as never) : undefined,
+    );
+    this.#current = this.#picker?.(this.set, this.#current, { rng: this.#rng });
+  }
+
+  #json(record: JsonRecord): ReplayedEvent | undefined {
+    switch (record.k) {
+      case 'created':
+        this.#create(whole(record.id, 'id'), record.endpoint);
+        return undefined;
+      case 'closed': {
+        const gone = this.#of(record.id);
+        this.#byId.delete(record.id);
+        this.#loads.loads.delete(gone.load);
+        this.notes.delete(gone);
+        gone.becomes('closed', 0);
+        return undefined;
+      }
+      case 'set':
+        this.#changeSet(record);
+        return { is: 'set', atMs: number(record.at, 'at') };
+      case 'note':
+        return this.#note(checkNote(record));
+      default:
+        throw unreadable('a part begins in the middle of another');
+    }
+  }
+
+  #note(note: Note): Note {
+    const subchannel = note.id === undefined ? undefined : this.#byId.get(note.id);
+    if (subchannel !== undefined) {
+      if (note.what === 'restored') this.notes.delete(subchannel);
+      else this.notes.set(subchannel, note);
+    }
+    return note;
+  }
+
+  #changeSet(record: JsonRecord & { readonly k: 'set' }): void {
+    this.version = whole(record.version, 'version');
+    const before = this.members.map(({ subchannel, weight, suspect }) => ({
+      id: subchannel.recordedAs,
+      weight,
+      suspect,
+    }));
+    let ids = before.map(({ id }) => id);
+    if (record.order !== undefined) {
+      const [front, back, between] = list(record.order, 'order');
+      const [kept, last] = [whole(front, 'order'), whole(back, 'order')];
+      if (kept + last > ids.length) throw unreadable('a set follows another than the one before it');
+      const inserted = list(between, 'order').map((id) => whole(id, 'order'));
+      ids = [...ids.slice(0, kept), ...inserted, ...ids.slice(ids.length - last)];
+    }
+    const weights = new Map(before.map(({ id, weight, suspect }) => [id, { weight, suspect }]));
+    for (const each of list(record.changed, 'changed')) {
+      const [id, weight, suspect] = list(each, 'changed');
+      weights.set(whole(id, 'changed'), { weight: number(weight, 'weight'), suspect: suspect === 1 });
+    }
+    this.members = ids.map((id) => ({
+      subchannel: this.#of(id),
+      ...(weights.get(id) ?? { weight: 0, suspect: false }),
+    }));
+    if (record.out !== undefined) this.out = list(record.out, 'out').map(checkOut);
+  }
+
+  #start(): void {
+    const first = this.#records.next().value as RecordPlace | undefined;
+    if (first?.kind !== kinds.json) throw unreadable('a part has no beginning');
+    const start = checkStart(this.#text(first));
+    const second = this.#records.next().value as RecordPlace | undefined;
+    if (second?.kind !== kinds.numbers) throw unreadable('a part has no numbers');
+    const { memory, fields } = start;
+    if (memory + fields * start.subchannels.length > second.number) throw unreadable('a part has too few numbers');
+    this.startMs = start.at;
+    this.callsBefore = start.calls;
+    this.version = start.version;
+    this.out = start.out;
+    let from = second.at + 1 + memory;
+    const cells: RuledLoad[] = [];
+    for (const { id, endpoint, state, room, inFlight: running, started } of start.subchannels) {
+      const subchannel = this.#create(id, endpoint);
+      subchannel.becomes(states[state] ?? 'closed', room);
+      subchannel.inFlight = running;
+      subchannel.started = started;
+      const { load } = subchannel;
+      if (load instanceof RuledLoad && load.fields === fields) {
+        for (let field = 0; field < fields; field++) load.numbers[load.at + field] = this.#number(from + field);
+        cells.push(load);
+      }
+      from += fields;
+    }
+    const kept = Array.from({ length: memory }, (_, index) => this.#number(second.at + 1 + index));
+    if (memory > 0) cells[0]?.rule.recall?.(kept, cells);
+    this.members = start.members.map(([id, weight, suspect]) => ({
+      subchannel: this.#of(id),
+      weight,
+      suspect: suspect === 1,
+    }));
+    for (const id of start.informed) this.#informed.push(this.#of(id) as never);
+    for (const note of start.notes) this.#note(note);
+    this.#rng.state.set(start.chance);
+    if (start.set !== undefined) {
+      const { ready, weights, all, allWeights } = start.set;
+      const of = (ids: readonly number[]) => ids.map((id) => this.#of(id)) as never as readonly Subchannel<unknown>[];
+      const equalWeights = weights.every((weight) => weight === weights[0]);
+      this.set = { subchannels: of(ready), weights, equalWeights, all: of(all), allWeights };
+      this.#current = this.#picker?.(this.set, undefined, { rng: this.#rng });
+    }
+  }
+
+  #create(id: number, endpoint: unknown): ReplicaSubchannel {
+    let load: Load;
+    try {
+      load = this.#load(this.#loads);
+    } catch {
+      load = inFlight()();
+    }
+    const subchannel = new ReplicaSubchannel(id, endpointOf(object(endpoint, 'endpoint')), load, this.#warnings);
+    this.#loads.loads.add(load);
+    this.#byId.set(id, subchannel);
+    return subchannel;
+  }
+
+  #of(id: number): ReplicaSubchannel {
+    const subchannel = this.#byId.get(id);
+    if (subchannel === undefined) throw unreadable(`endpoint ${id} is not known`);
+    return subchannel;
+  }
+
+  #report(mask: number, from: number): LoadReport {
+    const values: number[] = [];
+    for (let rest = mask, at = from; rest !== 0; rest &= rest - 1) values.push(this.#number(at++));
+    return ReportFields.report(mask, values, this.#metric);
+  }
+
+  #ids(from: number, count: number): number[] {
+    return Array.from({ length: count }, (_, index) => this.#part.getUint32(from * UNIT + 4 * index, true));
+  }
+
+  #number(at: number): number {
+    return this.#part.getFloat64(at * UNIT, true);
+  }
+
+  #text({ at, number: length }: RecordPlace): JsonRecord {
+    const bytes = new Uint8Array(this.#part.buffer, this.#part.byteOffset + (at + 1) * UNIT, length);
+    return object(JSON.parse(new TextDecoder().decode(bytes)), 'record') as unknown as JsonRecord;
+  }
+}

@@ -1,0 +1,65 @@
+import type { LoadReport } from '../endpoint/outcome.js';
+import { requestsInFlight, requestsWaiting } from '../load/orca.js';
+import { type Made, reportFields } from './format.js';
+
+// Their places in `reportFields`.
+const APPLICATION = 0;
+const CPU = 1;
+const RPS = 2;
+const EPS = 3;
+const IN_FLIGHT = 4;
+const WAITING = 5;
+const METRIC = 6;
+
+/** Which fields of a report the load of a balancer goes by, and when: only those are recorded. */
+export class ReportFields {
+  readonly counts: 'at once' | 'at the end' | 'never';
+  /** Those of the last report, by bit. */
+  readonly values: Float64Array = new Float64Array(reportFields.length);
+  readonly #metric: string | undefined;
+
+  constructor(load: Made | undefined) {
+    this.counts = load?.name === 'relativeLatency' ? 'at once' : load?.name === 'reported' ? 'at the end' : 'never';
+    const metric = load?.name === 'reported' ? load.options.metric : undefined;
+    this.#metric = typeof metric === 'string' ? metric : undefined;
+  }
+
+  /** Puts the fields into `values`. Returns which there are, by bit. */
+  read(report: LoadReport): number {
+    if (this.counts === 'at once') {
+      const inFlight = requestsInFlight(report);
+      return inFlight !== undefined ? this.#put(IN_FLIGHT, inFlight) : this.#put(WAITING, requestsWaiting(report));
+    }
+    const said =
+      this.#metric !== undefined
+        ? this.#put(METRIC, report.namedMetrics?.[this.#metric])
+        : // The load goes by the application's, if there is one above 0.
+          this.#put(APPLICATION, report.applicationUtilization || undefined) || this.#put(CPU, report.cpuUtilization);
+    return said | this.#put(RPS, report.rpsFractional || undefined) | this.#put(EPS, report.eps || undefined);
+  }
+
+  /** A report with what was recorded, for the same load. */
+  static report(mask: number, values: readonly number[], metric: string | undefined): LoadReport {
+    let next = 0;
+    const take = (bit: number): number | undefined => ((mask & (1 << bit)) === 0 ? undefined : values[next++]);
+    const [application, cpu, rps, eps] = [take(APPLICATION), take(CPU), take(RPS), take(EPS)];
+    const [inFlight, waiting, named] = [take(IN_FLIGHT), take(WAITING), take(METRIC)];
+    const namedMetrics: Record<string, number> = {};
+    if (inFlight !== undefined) namedMetrics.evenkeel_in_flight = inFlight;
+    if (waiting !== undefined) namedMetrics.num_requests_waiting = waiting;
+    if (named !== undefined && metric !== undefined) namedMetrics[metric] = named;
+    return {
+      ...(application !== undefined && { applicationUtilization: application }),
+      ...(cpu !== undefined && { cpuUtilization: cpu }),
+      ...(rps !== undefined && { rpsFractional: rps }),
+      ...(eps !== undefined && { eps }),
+      namedMetrics,
+    };
+  }
+
+  #put(bit: number, value: unknown): number {
+    if (typeof value !== 'number') return 0;
+    this.values[bit] = value;
+    return 1 << bit;
+  }
+}
