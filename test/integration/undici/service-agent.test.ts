@@ -346,9 +346,9 @@ describe('the first request to a Service, which waits for DNS', () => {
     open();
     world.dns.fault({ kind: 'slow', delayMs: 30 });
     const running = work();
-    await until('it waits', () => agent.snapshot().held === 1);
+    await until('it waits', () => agent.snapshot().pending === 1);
     await running;
-    expect(agent.snapshot().held).toBe(0);
+    expect(agent.snapshot().pending).toBe(0);
   };
   const origin = 'http://orders.shop:8080';
 

@@ -21,7 +21,7 @@ export class PendingRequest implements CallersRequest {
   /** Publishes its failure for tracing while undici does not know of it. */
   #tellUnsent: ((error: Error) => void) | undefined;
   #unwatchBody: (() => void) | undefined;
-  #isHeld = true;
+  #isPending = true;
 
   /** @param left Called once, when the request no longer waits. */
   constructor(origin: string, options: Dispatcher.DispatchOptions, handler: HandlerV2, left: () => void) {
@@ -73,8 +73,8 @@ export class PendingRequest implements CallersRequest {
   }
 
   #leave(): boolean {
-    if (!this.#isHeld) return false;
-    this.#isHeld = false;
+    if (!this.#isPending) return false;
+    this.#isPending = false;
     this.#unwatchBody?.();
     this.#left();
     return !this.done;

@@ -18,7 +18,7 @@ export interface ServiceAgentSnapshot {
   /** Hosts that DNS was asked about, including those that are not Services. */
   readonly hosts: readonly ServiceHostSnapshot[];
   /** Requests that wait until it is known whether their host is a Service. */
-  readonly held: number;
+  readonly pending: number;
   /** Requests to Services that were not balanced because `maxServices` was reached. */
   readonly overflow: number;
 }
@@ -52,7 +52,7 @@ interface Route {
 /** How many spellings of origins are remembered; the oldest is forgotten first. */
 const MAX_ROUTES = 2_000;
 /** How many requests may wait until it is known where they go; further ones are not balanced. */
-const MAX_HELD = 1_000;
+const MAX_PENDING = 1_000;
 const SLASH = 47;
 
 /** Routes requests for Services to their dispatchers, and passes all others on. After `close` everything is passed on. */
@@ -63,7 +63,7 @@ export class ServiceRouter {
   readonly #routes = new Map<string, Route>();
   /** Whether only DNS decides which hosts are Services. */
   readonly #asksDns: boolean;
-  #held = 0;
+  #pending = 0;
   /** Called when no request is waiting any longer. */
   readonly #waitsForRelease = new Set<() => void>();
   #closed = false;
@@ -104,11 +104,11 @@ export class ServiceRouter {
     if (verdict === false) return onward(resolved, handler);
     if (verdict === true) return this.#balance(url, resolved, handler, onward);
     // DNS is queried in any case, for later requests. A mock only needs the name, which DNS need not know.
-    if (this.#held >= MAX_HELD || (this.#asksDns && socketsAreMocked())) return onward(resolved, handler);
-    const held = attempt(() => ownOptions(resolved));
-    const refusal = held instanceof Error ? held : refusalOf(held);
+    if (this.#pending >= MAX_PENDING || (this.#asksDns && socketsAreMocked())) return onward(resolved, handler);
+    const copy = attempt(() => ownOptions(resolved));
+    const refusal = copy instanceof Error ? copy : refusalOf(copy);
     if (refusal !== undefined) return refuse(handler, refusal);
-    this.#hold(url, verdict, held as OwnOptions, handler, onward);
+    this.#await(url, verdict, copy as OwnOptions, handler, onward);
     return false;
   }
 
@@ -127,7 +127,7 @@ export class ServiceRouter {
         balancer: dispatcher.balancer.snapshot(),
       })),
       hosts: this.#hosts.snapshot(),
-      held: this.#held,
+      pending: this.#pending,
       overflow: this.#services.overflow,
     };
   }
@@ -138,7 +138,7 @@ export class ServiceRouter {
   released(): Promise<void> | undefined {
     this.#closed = true;
     this.#routes.clear();
-    if (this.#held === 0) return undefined;
+    if (this.#pending === 0) return undefined;
     return new Promise((resolve) => {
       this.#waitsForRelease.add(resolve);
     });
@@ -205,7 +205,7 @@ export class ServiceRouter {
     return `${protocol}${written}/${this.#hosts.nameOf(url)}:${port}`;
   }
 
-  #hold(
+  #await(
     url: URL,
     verdict: Promise<boolean>,
     options: Dispatcher.DispatchOptions,
@@ -213,13 +213,13 @@ export class ServiceRouter {
     onward: Onward,
   ): void {
     const request = new PendingRequest(url.origin, options, asHandlerV2(handler), () => {
-      this.#held--;
-      if (this.#held > 0) return;
+      this.#pending--;
+      if (this.#pending > 0) return;
       for (const told of this.#waitsForRelease) told();
       this.#waitsForRelease.clear();
       this.#owner.drained(url);
     });
-    this.#held++;
+    this.#pending++;
     void verdict.then((isService) => {
       const balanced = isService && !this.#destroyed;
       request.release(balanced ? (own, relay) => this.#balance(url, own, relay, onward) : onward);

@@ -266,10 +266,10 @@ describe('while DNS is being asked', () => {
     const drains: string[] = [];
     agent.on('drain', (origin) => drains.push(String(origin)));
     const answers = [get('http://orders.shop/'), get('http://orders.shop/')];
-    await until('both wait', () => agent.snapshot().held === 2 && dns.asked.length === 1);
+    await until('both wait', () => agent.snapshot().pending === 2 && dns.asked.length === 1);
     await clock.advanceAsync(2_000);
     expect(await Promise.all(answers)).toEqual(['outside', 'outside']);
-    expect(agent.snapshot().held).toBe(0);
+    expect(agent.snapshot().pending).toBe(0);
     expect(drains).toEqual(['http://orders.shop/']);
     expect(await get('http://orders.shop/')).toBe('outside');
     expect(dns.asked).toHaveLength(1);
@@ -287,10 +287,10 @@ describe('while DNS is being asked', () => {
     const controller = new AbortController();
     const answer = send(controller.signal);
     answer.catch(() => {});
-    await until('it waits', () => agent.snapshot().held === 1);
+    await until('it waits', () => agent.snapshot().pending === 1);
     controller.abort();
     await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
-    expect(agent.snapshot().held).toBe(0);
+    expect(agent.snapshot().pending).toBe(0);
     await clock.advanceAsync(2_000);
     expect(outside.origins).toEqual([]);
   });
@@ -300,10 +300,10 @@ describe('while DNS is being asked', () => {
     const body = new Readable({ read() {} });
     const answer = get('http://orders.shop/', { method: 'POST', body });
     answer.catch(() => {});
-    await until('it waits', () => agent.snapshot().held === 1);
+    await until('it waits', () => agent.snapshot().pending === 1);
     body.destroy(new Error('the body broke'));
     await expect(answer).rejects.toThrow('the body broke');
-    expect(agent.snapshot().held).toBe(0);
+    expect(agent.snapshot().pending).toBe(0);
     expect(body.listenerCount('error')).toBeLessThan(2);
   });
 
@@ -314,7 +314,7 @@ describe('while DNS is being asked', () => {
     for (let request = 0; request < 1_100; request++) {
       agent.dispatch({ origin: 'http://orders.shop', path: '/', method: 'GET' }, handler);
     }
-    expect(agent.snapshot().held).toBe(1_000);
+    expect(agent.snapshot().pending).toBe(1_000);
     expect(outside.origins).toHaveLength(100);
     // Each hears of its start at once, or could not abort.
     expect(started).toHaveBeenCalledTimes(1_100);
@@ -331,11 +331,11 @@ describe('while DNS is being asked', () => {
       // Not all before the names of the cluster are read.
       if (host === 0) await until('it waits for DNS', () => clock.referencedTimers === 1);
     }
-    expect(agent.snapshot()).toMatchObject({ held: 100, services: [] });
+    expect(agent.snapshot()).toMatchObject({ pending: 100, services: [] });
     expect(answered).toBe(9_900);
     await clock.advanceAsync(2_000);
     expect(answered).toBe(10_000);
-    expect(agent.snapshot().held).toBe(0);
+    expect(agent.snapshot().pending).toBe(0);
     expect(clock.timers).toBe(0);
   });
 
@@ -409,7 +409,7 @@ describe('while DNS is being asked', () => {
     await agent.destroy();
     await closing;
     await expect(answer).rejects.toMatchObject({ code: 'EVENKEEL_CLOSED' });
-    expect(agent.snapshot().held).toBe(0);
+    expect(agent.snapshot().pending).toBe(0);
   });
 });
 
@@ -519,7 +519,7 @@ describe('an agent', () => {
         { name: 'github.com.svc.cluster.local.', service: false },
         { name: 'sick.shop.svc.cluster.local.', service: false, trouble: expect.stringContaining('ESERVFAIL') },
       ],
-      held: 0,
+      pending: 0,
       overflow: 0,
     });
     expect(agent.balancers.get('http://orders.shop:8080')?.snapshot().endpoints).toHaveLength(1);
