@@ -84,7 +84,7 @@ try {
   orders.updatePod('orders-2', { ready: true });
   await knows(3);
   await count('orders-2 is ready again');
-  console.log(`\n${api.counts.lists} list, ${api.counts.watches} watch, ${api.counts.gets} requests for the Service`);
+  console.log(`\n${api.counts.lists} lists, ${api.counts.watches} watch, ${api.counts.gets} request for the Service`);
 } finally {
   await dispatcher.close();
   await api.close();

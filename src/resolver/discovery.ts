@@ -6,7 +6,7 @@ import { type DiscoveryMode, type Finding, outsideError, withoutAnyError } from 
 import { DiscoveryNews } from './discovery-news.js';
 import { type DnsModeOptions, dnsMode } from './dns-mode.js';
 import { NothingSoFar } from './polling.js';
-import type { Resolution, Resolver, ResolverContext, ResolverListener } from './resolver.js';
+import type { Resolution, Resolver, ResolverContext, ResolverListener, WatchOwner } from './resolver.js';
 import { isSlots } from './single-address.js';
 import { WrongTarget } from './wrong-target.js';
 
@@ -86,6 +86,10 @@ class DiscoveryWatch implements Resolution {
     this.#context = context;
     this.#news = new DiscoveryNews(options, context.observer);
     void this.#start();
+  }
+
+  get watch(): WatchOwner | undefined {
+    return this.#slices?.watch;
   }
 
   refresh(): void {

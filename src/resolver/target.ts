@@ -29,7 +29,7 @@ export interface TargetOptions {
 /** The part of `EndpointSlicesOptions` that selects the API server and the credentials. */
 export type KubernetesSettings = Pick<
   EndpointSlicesOptions,
-  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints'
+  'apiServer' | 'credentials' | 'kubeConfig' | 'inCluster' | 'maxEndpoints' | 'streamingLists' | 'shareWatch'
 >;
 
 const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
@@ -38,6 +38,8 @@ const kubernetesSettingNames: readonly (keyof KubernetesSettings)[] = [
   'kubeConfig',
   'inCluster',
   'maxEndpoints',
+  'streamingLists',
+  'shareWatch',
 ];
 
 /**

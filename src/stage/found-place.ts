@@ -2,18 +2,25 @@ import cluster from 'node:cluster';
 import { hostname } from 'node:os';
 import { BroadcastChannel, isMainThread, threadId } from 'node:worker_threads';
 import { type Clock, systemClock, type Timer } from '../runtime/clock.js';
+import type { ThreadChannel } from '../runtime/thread-group.js';
+import { PrimaryGroups } from '../runtime/worker-group.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
-import { type ThreadChannel, ThreadPlace } from './thread-place.js';
+import { ThreadPlace } from './thread-place.js';
 import { PrimaryPlaces, WorkerPlace } from './worker-place.js';
 
 /** How long to wait for an unknown place, in ms. */
 const UNKNOWN_MS = 5_000;
 
-/** Marks a cluster whose primary already tells workers their places: evenkeel may be loaded several times (by Jest, per test file). */
-const answers = Symbol.for('evenkeel.places');
-// At import: a primary that only forks calls no function of evenkeel, and its workers have no other way to learn their places.
-if (cluster.isPrimary && isMainThread && typeof cluster.on === 'function' && !(answers in cluster)) {
-  Object.defineProperty(cluster, answers, { value: new PrimaryPlaces(cluster, systemClock) });
+/** What a primary does for its workers, each once: evenkeel may be loaded several times (by Jest, per test file). */
+const answers = [
+  [Symbol.for('evenkeel.places'), () => new PrimaryPlaces(cluster, systemClock)],
+  [Symbol.for('evenkeel.groups'), () => new PrimaryGroups(cluster)],
+] as const;
+// At import: a primary that only forks calls no function of evenkeel, and its workers have no other way to learn of each other.
+if (cluster.isPrimary && isMainThread && typeof cluster.on === 'function') {
+  for (const [mark, create] of answers) {
+    if (!(mark in cluster)) Object.defineProperty(cluster, mark, { value: create() });
+  }
 }
 
 /**

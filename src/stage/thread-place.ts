@@ -1,4 +1,5 @@
 import type { Clock, Timer } from '../runtime/clock.js';
+import type { ThreadChannel } from '../runtime/thread-group.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
 
 /** How long a thread waits before it takes a part, in ms: threads that start with it may take that long to be heard. */
@@ -23,14 +24,6 @@ const isWord = (data: unknown): data is Word => {
   const { service, thread } = (data ?? {}) as Partial<Word>;
   return typeof service === 'string' && Number.isInteger(thread);
 };
-
-/** The part of `BroadcastChannel` used here. */
-export interface ThreadChannel {
-  onmessage: ((message: never) => void) | null;
-  postMessage(message: unknown): void;
-  close(): void;
-  unref?(): void;
-}
 
 /** The place of this thread among the threads of its process that call `service`: the rank of its number. */
 export class ThreadPlace implements PlaceSource {

@@ -1,5 +1,12 @@
 import type { Cluster, Worker } from 'node:cluster';
 import type { Clock, Timer } from '../runtime/clock.js';
+import {
+  hearPrimary,
+  hearWorkers,
+  tellPrimary,
+  type WorkerProcess,
+  type WorkersListener,
+} from '../runtime/worker-messages.js';
 import type { ClientPlace, PlaceSource } from './client-place.js';
 
 /** How long a worker waits before it asks again, in ms: at first, and at most. A primary without evenkeel never answers. */
@@ -43,9 +50,6 @@ const isAnswer = (message: unknown): message is Answer => {
 
 let balancers = 0;
 
-/** The part of a worker process used here. */
-export type WorkerProcess = Pick<NodeJS.Process, 'on' | 'send'>;
-
 /** The place of this worker among the workers of its cluster that call `service`; its primary assigns it. */
 export class WorkerPlace implements PlaceSource {
   place: ClientPlace | undefined;
@@ -61,7 +65,7 @@ export class WorkerPlace implements PlaceSource {
     this.#service = service;
     this.#clock = clock;
     this.#process = worker;
-    this.#unlisten = listen(worker, (message) => {
+    this.#unlisten = hearPrimary(worker, (message) => {
       if (!isAnswer(message) || message.service !== service) return;
       this.#timer?.cancel();
       this.place = { index: message.index, count: message.count };
@@ -84,35 +88,24 @@ export class WorkerPlace implements PlaceSource {
 
   #send(more: Partial<Asking>): void {
     const message: Asking = { evenkeel: 'place', service: this.#service, balancer: this.#balancer, ...more };
-    // The callback receives the error if the primary is gone.
-    this.#process.send?.(message, undefined, undefined, () => {});
+    tellPrimary(this.#process, message);
   }
-}
-
-/** Message listeners per process: Node warns of more than ten on one emitter, and an app may call more Services than that. */
-const listeners = new WeakMap<WorkerProcess, Set<(message: unknown) => void>>();
-
-function listen(worker: WorkerProcess, heard: (message: unknown) => void): () => void {
-  let all = listeners.get(worker);
-  if (all === undefined) {
-    const told = new Set<(message: unknown) => void>();
-    worker.on('message', (message) => {
-      for (const one of told) one(message);
-    });
-    listeners.set(worker, told);
-    all = told;
-  }
-  const list = all;
-  list.add(heard);
-  return () => list.delete(heard);
 }
 
 /** In the primary: tells the workers of a cluster their places. */
-export class PrimaryPlaces {
+export class PrimaryPlaces implements WorkersListener {
   readonly #cluster: Cluster;
   readonly #clock: Clock;
   readonly #services = new Map<string, WorkersOfService>();
-  readonly #heard = (worker: Worker, message: unknown): void => {
+  readonly #unlisten: () => void;
+
+  constructor(cluster: Cluster, clock: Clock) {
+    this.#cluster = cluster;
+    this.#clock = clock;
+    this.#unlisten = hearWorkers(cluster, this);
+  }
+
+  heard(worker: Worker, message: unknown): void {
     if (!isAsking(message)) return;
     const { service, balancer, isLeaving } = message;
     let workers = this.#services.get(service);
@@ -125,23 +118,14 @@ export class PrimaryPlaces {
     }
     if (isLeaving) workers.left(worker, balancer);
     else workers.asked(worker, balancer);
-  };
-  readonly #gone = (worker: Worker): void => {
-    for (const workers of this.#services.values()) workers.gone(worker);
-  };
+  }
 
-  constructor(cluster: Cluster, clock: Clock) {
-    this.#cluster = cluster;
-    this.#clock = clock;
-    cluster.on('message', this.#heard);
-    cluster.on('disconnect', this.#gone);
-    cluster.on('exit', this.#gone);
+  gone(worker: Worker): void {
+    for (const workers of this.#services.values()) workers.gone(worker);
   }
 
   close(): void {
-    this.#cluster.off('message', this.#heard);
-    this.#cluster.off('disconnect', this.#gone);
-    this.#cluster.off('exit', this.#gone);
+    this.#unlisten();
     for (const workers of this.#services.values()) workers.close();
   }
 }

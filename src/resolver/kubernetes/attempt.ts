@@ -42,11 +42,11 @@ export class Attempt {
     this.#heardAtMs = this.#clock.now();
   }
 
-  /** From now on a pause in the stream of more than `silenceMs` ends it. */
+  /** From now on a pause in the stream of more than `silenceMs` ends it; later calls may allow longer ones. */
   expectBytesEvery(silenceMs: number): void {
-    if (this.#silenceMs !== undefined) return;
+    const isFirst = this.#silenceMs === undefined;
     this.#silenceMs = silenceMs;
-    this.#watchSilence(silenceMs);
+    if (isFirst) this.#watchSilence(silenceMs);
   }
 
   /** It is over; nothing is left to watch. */

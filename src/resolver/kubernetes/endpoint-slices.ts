@@ -8,6 +8,7 @@ import {
   checkString,
   optionError,
 } from '../../runtime/check.js';
+import { openGroup } from '../../runtime/open-group.js';
 import type { Resolver } from '../resolver.js';
 import type { ApiAccess } from './api-access.js';
 import type { AddressFamily } from './endpoint-slice.js';
@@ -50,6 +51,17 @@ export interface EndpointSlicesOptions {
   /** Whether the watch alone keeps the process alive. @defaultValue false */
   readonly keepsProcessAlive?: boolean | undefined;
   /**
+   * Whether a watch may begin with the present state, in place of a list before it, where the API server can do that. Without it the
+   * state comes compressed; see the Kubernetes guide. @defaultValue true
+   */
+  readonly streamingLists?: boolean | undefined;
+  /**
+   * Whether the workers of a `node:cluster`, or the threads of a process, use one watch of the Service together. In a cluster the
+   * primary must import evenkeel; where nobody answers each watches by itself. Not with a kubeconfig, a token function or
+   * `keepsProcessAlive`. @defaultValue false
+   */
+  readonly shareWatch?: boolean | undefined;
+  /**
    * Called with the number of slice objects at the first complete list and whenever that number changes, before the set is
    * published. 0 at first means that there is no such Service (an empty one has a placeholder slice), or that it selects no
    * pods.
@@ -70,6 +82,8 @@ const optionKeys: readonly (keyof EndpointSlicesOptions)[] = [
   'kubeConfig',
   'inCluster',
   'keepsProcessAlive',
+  'streamingLists',
+  'shareWatch',
   'onSlices',
 ];
 
@@ -107,6 +121,9 @@ export function endpointSlices(options: EndpointSlicesOptions): Resolver {
       namespace,
       service,
       keepsProcessAlive: checkBoolean('keepsProcessAlive', options.keepsProcessAlive, false),
+      streamingLists: checkBoolean('streamingLists', options.streamingLists, true),
+      sharesWatch: checkBoolean('shareWatch', options.shareWatch, false),
+      openGroup,
     },
     subjectName,
     port,

@@ -1,19 +1,23 @@
-import { ResolveError } from '../../errors.js';
-import type { Clock, Timer } from '../../runtime/clock.js';
-import { between, type Rng } from '../../runtime/rng.js';
-import type { ApiClient } from './api-client.js';
-import { ApiFailure, eventFailure, failureOf, resolveErrorOf } from './api-failure.js';
+import type { Timer } from '../../runtime/clock.js';
+import { between } from '../../runtime/rng.js';
+import type { ApiReply } from './api-client.js';
+import { ApiFailure, failureOf } from './api-failure.js';
 import { Attempt } from './attempt.js';
 import { type EndpointSlice, parseSlice, serviceNameLabel } from './endpoint-slice.js';
 import { LineError, LineReader } from './line-reader.js';
+import type { ListWatchOptions } from './list-watch-options.js';
 import { listSlices, readFailure } from './slice-list.js';
 import { fitsStore } from './slice-store.js';
-import { parseWatchEvent } from './watch-event.js';
+import { StreamEvents } from './stream-events.js';
+import { WatchNews } from './watch-news.js';
 import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
 /** A first list that takes longer is told of: callers wait for it, and not as long as we do. */
 const SILENT_LIST_MS = 3_000;
+/** W11: how long a streaming list may stay silent before its state is complete, and for how long it is not tried again. */
+const STREAM_SILENCE_MS = 5_000;
+const STREAM_AGAIN_MS = 3_600_000;
 const HEADERS_TIMEOUT_MS = 30_000;
 /** W4: the server ends a watch after this, drawn anew for each so that clients do not come back together. */
 const WATCH_SECONDS = { min: 300, max: 600 };
@@ -29,36 +33,6 @@ const SHORT_WATCH_PAUSE_MS = 200;
 /** W17: a list is due this long after the last one, at the next end of a watch; with W4 that is within 30 minutes. */
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 
-/** What the loop tells. Nothing is called after `close`. */
-export interface ListWatchListener {
-  /** A complete list: slices that are not in it are gone (W3). */
-  replaced(slices: readonly EndpointSlice[]): void;
-  /** A slice was made or changed; undefined = it is gone. */
-  changed(name: string, slice: EndpointSlice | undefined): void;
-  /**
-   * Not in touch with the API server. Once per kind of failure until `confirmed`; a refusal before the first list comes
-   * at once, and again as permanent when it lasts.
-   */
-  failed(error: ResolveError): void;
-  /** In touch again: what we have is the present state, or will be in a moment. */
-  confirmed(): void;
-  /** Something odd that was handled; once per kind until the next list. */
-  warned(message: string, error?: unknown): void;
-}
-
-/** What a `ListWatch` is made of. */
-export interface ListWatchOptions {
-  readonly client: ApiClient;
-  /** Rejects with a ResolveError where it cannot be found out. */
-  readonly namespace: () => Promise<string>;
-  readonly service: string;
-  readonly clock: Clock;
-  readonly rng: Rng;
-  /** Whether a pause between two requests keeps the process alive. */
-  readonly keepsProcessAlive: boolean;
-  readonly listener: ListWatchListener;
-}
-
 /**
  * Keeps in step with the EndpointSlices of one Service: a list, then watches, each from the last version applied, for
  * ever. It never stops by itself and never takes anything back because of an error (W15).
@@ -66,14 +40,14 @@ export interface ListWatchOptions {
 export class ListWatch {
   readonly #options: ListWatchOptions;
   readonly #recovery: WatchRecovery;
-  /** The last version that was applied in full. */
+  readonly #news: WatchNews;
+  readonly #mayStream: boolean;
   #version: string | undefined;
   /** The next list reads consistently: the version we have is of no use to the server. */
   #consistent = false;
   #relistDueMs = 0;
-  /** Failures told since the last time we were in touch, by kind and label. */
-  readonly #told = new Set<string>();
-  readonly #warned = new Set<string>();
+  /** Until then a list is asked for as a list. */
+  #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
   #attempt: Attempt | undefined;
   #pauseTimer: Timer | undefined;
@@ -83,6 +57,15 @@ export class ListWatch {
   constructor(options: ListWatchOptions) {
     this.#options = options;
     this.#recovery = new WatchRecovery(options.clock, options.rng);
+    this.#news = new WatchNews(options);
+    this.#mayStream = options.streamingLists;
+    this.#version = options.version;
+    if (this.#version !== undefined) this.#relistDueMs = this.#drawRelist();
+  }
+
+  /** The last version that was applied in full. */
+  get version(): string | undefined {
+    return this.#version;
   }
 
   start(): void {
@@ -93,13 +76,14 @@ export class ListWatch {
   /** Ends it at once, requests included. */
   close(): void {
     this.#closed = true;
+    this.#news.close();
     this.#attempt?.cancel();
     this.#pauseTimer?.cancel();
     this.#wake?.();
   }
 
   async #run(): Promise<void> {
-    let step: Step = { next: 'list', pauseMs: 0 };
+    let step: Step = { next: this.#version === undefined ? 'list' : 'watch', pauseMs: 0 };
     while (!this.#closed) {
       if (step.pauseMs > 0) await this.#pause(step.pauseMs);
       if (this.#closed) return;
@@ -107,16 +91,16 @@ export class ListWatch {
         step = step.next === 'list' ? await this.#list() : await this.#watch();
       } catch (error) {
         // Our own mistake, or a listener's. The loop goes on from a known state.
-        this.#warn('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
+        this.#news.warned('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
         step = { next: 'list', pauseMs: this.#recovery.pause() };
       }
     }
   }
 
   async #list(): Promise<Step> {
-    const { client, service, clock, rng, listener } = this.#options;
-    const attempt = this.#begin(LIST_TIMEOUT_MS, 'list');
-    if (this.#version === undefined) attempt.after(SILENT_LIST_MS, () => void this.#tell('list', silentList));
+    const { client, service, clock } = this.#options;
+    if (this.#mayStream && !this.#consistent && clock.now() >= this.#streamDueMs) return await this.#watch(true);
+    const attempt = this.#beginList(LIST_TIMEOUT_MS);
     try {
       const path = await this.#path();
       const version = this.#consistent ? '' : (this.#version ?? '0');
@@ -124,13 +108,8 @@ export class ListWatch {
       if (this.#closed) return again;
       const slices = list.items.map((item) => parseSlice(item, service)).filter((slice) => slice !== undefined);
       if (!fitsStore(slices)) throw new ApiFailure('protocol', 'size', 'the list has more EndpointSlices than we keep');
-      this.#version = list.version;
-      this.#consistent = false;
-      this.#relistDueMs = clock.now() + between(rng, RELIST_MS.min, RELIST_MS.max);
-      this.#recovery.listed();
-      this.#warned.clear();
-      listener.replaced(slices);
-      this.#confirm();
+      this.#replace(slices, list.version);
+      this.#news.confirmed();
       return { next: 'watch', pauseMs: 0 };
     } catch (error) {
       if (this.#closed) return again;
@@ -146,13 +125,53 @@ export class ListWatch {
     }
   }
 
-  async #watch(): Promise<Step> {
-    const { client, clock, rng } = this.#options;
+  #replace(slices: readonly EndpointSlice[], version: string | undefined): void {
+    const { listener } = this.#options;
+    this.#version = version;
+    this.#consistent = false;
+    this.#relistDueMs = this.#drawRelist();
+    this.#recovery.listed();
+    this.#news.listed();
+    listener.replaced(slices);
+  }
+
+  #drawRelist(): number {
+    const { clock, rng } = this.#options;
+    return clock.now() + between(rng, RELIST_MS.min, RELIST_MS.max);
+  }
+
+  /** A watch from the last version applied, or one that begins with the whole state and so is a list too (W11). */
+  async #watch(isStreamingList = false): Promise<Step> {
+    const { client, clock, rng, service } = this.#options;
     const seconds = Math.floor(between(rng, WATCH_SECONDS.min, WATCH_SECONDS.max + 1));
-    const startVersion = this.#version as string;
-    const attempt = this.#begin(HEADERS_TIMEOUT_MS, 'watch');
+    const startVersion = this.#version;
+    const attempt = isStreamingList ? this.#beginList(LIST_TIMEOUT_MS) : this.#begin(HEADERS_TIMEOUT_MS, 'watch');
     // Counted from here: a proxy may hold the headers back until the first event.
     const startedAtMs = clock.now();
+    const goesOn = (): void => {
+      this.#recovery.opened();
+      attempt.extend(seconds * 1_000 + WATCH_GRACE_MS);
+    };
+    if (isStreamingList) {
+      attempt.heard();
+      attempt.expectBytesEvery(STREAM_SILENCE_MS);
+    }
+    const events = new StreamEvents(service, isStreamingList, {
+      replaced: (slices, version) => {
+        goesOn();
+        attempt.expectBytesEvery(SILENCE_MS);
+        this.#replace(slices, version);
+      },
+      changed: (name, slice) => this.#options.listener.changed(name, slice),
+      bookmarked: () => attempt.expectBytesEvery(SILENCE_MS),
+      ignored: (what) => this.#news.warned('other', `a watch of EndpointSlices sent an ${what}; ignored`),
+      // After the event is applied, never before (W5).
+      applied: (version) => {
+        if (version !== undefined) this.#version = version;
+        this.#recovery.progressed();
+        this.#news.confirmed();
+      },
+    });
     let opened = false;
     let failure: ApiFailure | undefined;
     try {
@@ -161,7 +180,8 @@ export class ListWatch {
         query: {
           labelSelector: this.#selector,
           watch: 'true',
-          resourceVersion: startVersion,
+          resourceVersion: startVersion ?? '0',
+          ...(isStreamingList && { sendInitialEvents: 'true', resourceVersionMatch: 'NotOlderThan' }),
           allowWatchBookmarks: 'true',
           timeoutSeconds: String(seconds),
         },
@@ -169,56 +189,28 @@ export class ListWatch {
       });
       if (reply.status !== 200) throw await readFailure(reply);
       opened = true;
-      this.#recovery.opened();
-      attempt.extend(seconds * 1_000 + WATCH_GRACE_MS);
-      attempt.after(SHORT_WATCH_MS, () => this.#confirm());
-      await this.#readEvents(reply.read.bind(reply), attempt);
+      if (!isStreamingList) {
+        goesOn();
+        attempt.after(SHORT_WATCH_MS, () => this.#news.confirmed());
+      }
+      await readLines(reply, attempt, (line) => events.apply(line));
     } catch (error) {
       failure = failureOf(error);
     } finally {
       attempt.end();
     }
     if (this.#closed) return again;
+    if (!events.isComplete) return await this.#withoutStream(failure);
     if (!opened) return await this.#recover('watch', failure as ApiFailure);
     return await this.#afterStream(clock.now() - startedAtMs, this.#version !== startVersion, failure);
   }
 
-  async #readEvents(read: (onData: (chunk: Uint8Array) => void) => Promise<void>, attempt: Attempt): Promise<void> {
-    const reader = new LineReader((line) => {
-      // Lines of one piece go on being read after an abort.
-      attempt.signal.throwIfAborted();
-      this.#apply(line, attempt);
-    });
-    await read((chunk) => {
-      attempt.heard();
-      reader.push(chunk);
-    });
-    if (reader.midLine) throw new LineError('the stream ended inside a line');
-  }
-
-  #apply(line: string, attempt: Attempt): void {
-    const { listener, service } = this.#options;
-    const event = parseWatchEvent(line);
-    switch (event.type) {
-      case 'error':
-        throw eventFailure(event.status);
-      case 'other':
-        this.#warn('other', `a watch of EndpointSlices sent an ${event.what}; ignored`);
-        return;
-      case 'bookmark':
-        attempt.expectBytesEvery(SILENCE_MS);
-        break;
-      case 'delete':
-        listener.changed(event.name, undefined);
-        break;
-      case 'put':
-        listener.changed(event.name, parseSlice(event.object, service));
-        break;
-    }
-    // After the event is applied, never before (W5).
-    if (event.version !== undefined) this.#version = event.version;
-    this.#recovery.progressed();
-    this.#confirm();
+  /** A streaming list came to nothing: older servers refuse it, others do not know it and never say that it is complete. */
+  async #withoutStream(failure: ApiFailure | undefined): Promise<Step> {
+    this.#streamDueMs = this.#options.clock.now() + STREAM_AGAIN_MS;
+    // Only a server that asks for time gets it (W12): whatever else it was, the list will tell.
+    if (failure?.kind === 'throttled') return await this.#recover('list', failure);
+    return { next: 'list', pauseMs: 0 };
   }
 
   /** What follows a stream that had begun. */
@@ -233,7 +225,7 @@ export class ListWatch {
       failure !== undefined && failure.kind !== 'network' && failure.kind !== 'protocol' && failure.kind !== 'timeout';
     if (told) return await this.#recover('watch', failure);
     if (failure?.kind === 'protocol')
-      this.#warn('line', `a watch of EndpointSlices was dropped: ${failure.message}`, failure);
+      this.#news.warned('line', `a watch of EndpointSlices was dropped: ${failure.message}`, failure);
     if (livedMs < SHORT_WATCH_MS) {
       const empty = failure ?? new ApiFailure('network', 'short', 'the server ends every watch at once');
       if (!progressed) return await this.#recover('watch', empty);
@@ -249,33 +241,10 @@ export class ListWatch {
   async #recover(verb: 'list' | 'watch', failure: ApiFailure): Promise<Step> {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
-    if (remedy.isNews) await this.#tell(verb, failure);
+    if (remedy.isNews) await this.#news.failed(verb, failure);
     // A caller without a set may try another way instead of waiting for the confirmation.
-    else if (remedy.isPassing && this.#version === undefined) await this.#tell(verb, failure, 'passing');
+    else if (remedy.isPassing && this.#version === undefined) await this.#news.failed(verb, failure, 'passing');
     return remedy;
-  }
-
-  async #tell(verb: 'list' | 'watch', failure: ApiFailure, how: 'lasting' | 'passing' = 'lasting'): Promise<void> {
-    const news = `${failure.kind} ${failure.label} ${how}`;
-    if (this.#told.has(news)) return;
-    this.#told.add(news);
-    const namespace = await this.#options.namespace().catch(() => 'of this pod');
-    const { client, listener } = this.#options;
-    if (this.#closed) return;
-    const error = resolveErrorOf(failure, verb, namespace, client.server);
-    listener.failed(how === 'passing' ? notPermanent(error) : error);
-  }
-
-  #confirm(): void {
-    if (this.#closed) return;
-    this.#told.clear();
-    this.#options.listener.confirmed();
-  }
-
-  #warn(kind: string, message: string, error?: unknown): void {
-    if (this.#closed || this.#warned.has(kind)) return;
-    this.#warned.add(kind);
-    this.#options.listener.warned(message, error);
   }
 
   get #selector(): string {
@@ -285,6 +254,16 @@ export class ListWatch {
   async #path(): Promise<string> {
     const namespace = encodeURIComponent(await this.#options.namespace());
     return `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+  }
+
+  #beginList(timeoutMs: number): Attempt {
+    const attempt = this.#begin(timeoutMs, 'list');
+    if (this.#version !== undefined) return attempt;
+    attempt.after(SILENT_LIST_MS, () => {
+      // A streaming list may have been answered meanwhile, and goes on.
+      if (this.#version === undefined) void this.#news.failed('list', silentList);
+    });
+    return attempt;
   }
 
   #begin(timeoutMs: number, what: string): Attempt {
@@ -302,12 +281,20 @@ export class ListWatch {
   }
 }
 
-/** The same, which may be over in a moment. */
-function notPermanent({ message, cause }: ResolveError): ResolveError {
-  return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
-}
-
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);
 
 /** What follows `close`: nobody looks at it. */
 const again: Step = { next: 'list', pauseMs: 0 };
+
+async function readLines(reply: ApiReply, attempt: Attempt, apply: (line: string) => void): Promise<void> {
+  const reader = new LineReader((line) => {
+    // Lines of one piece go on being read after an abort.
+    attempt.signal.throwIfAborted();
+    apply(line);
+  });
+  await reply.read((chunk) => {
+    attempt.heard();
+    reader.push(chunk);
+  });
+  if (reader.midLine) throw new LineError('the stream ended inside a line');
+}

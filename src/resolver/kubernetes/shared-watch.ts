@@ -1,13 +1,18 @@
+import { createHash } from 'node:crypto';
 import type { ResolveError } from '../../errors.js';
 import type { Clock } from '../../runtime/clock.js';
+import type { OpenGroup } from '../../runtime/group.js';
 import type { Rng } from '../../runtime/rng.js';
-import type { ApiAccess } from './api-access.js';
+import type { WatchOwner } from '../resolver.js';
+import type { ApiAccess, ApiSession } from './api-access.js';
 import { type ApiClient, HttpApiClient } from './api-client.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 import { ListWatch } from './list-watch.js';
 import { ApiNamespace } from './namespace.js';
 import { readService, type ServiceFacts } from './service-ports.js';
+import type { SharedState } from './shared-state.js';
 import { SliceStore } from './slice-store.js';
+import { WatchMember } from './watch-member.js';
 
 /** Somebody who follows a Service's slices. Everything is told in the turn it happens. */
 export interface WatchSubscriber {
@@ -25,6 +30,11 @@ export interface WatchSubject {
   readonly namespace: string | undefined;
   readonly service: string;
   readonly keepsProcessAlive: boolean;
+  /** Whether lists may be asked for as the beginning of a watch (W11). */
+  readonly streamingLists: boolean;
+  /** Whether processes and threads of one pod may use one watch. */
+  readonly sharesWatch: boolean;
+  readonly openGroup: OpenGroup;
 }
 
 /** A place among those who follow. */
@@ -32,6 +42,8 @@ export interface Subscription {
   readonly slices: SliceStore;
   /** Whether a complete list was seen. */
   readonly synced: boolean;
+  /** Who watches now; undefined where nobody else could. */
+  readonly watch: WatchOwner | undefined;
   /** Why we are out of touch, while we are. */
   readonly failure: ResolveError | undefined;
   /** Asks for the Service itself. Rejects when it cannot be had. */
@@ -51,8 +63,8 @@ export function sharedWatchCount(): number {
 
 /** Joins the watch of a Service, beginning it if nobody has. */
 export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscriber: WatchSubscriber): Subscription {
-  const { access, namespace, service, keepsProcessAlive } = subject;
-  const key = JSON.stringify([access.key, namespace ?? null, service, keepsProcessAlive]);
+  const { access, namespace, service, keepsProcessAlive, streamingLists, sharesWatch } = subject;
+  const key = JSON.stringify([access.key, namespace ?? null, service, keepsProcessAlive, streamingLists, sharesWatch]);
   const byKey = watches.get(clock) ?? new Map<string, SharedWatch>();
   let watch = byKey.get(key);
   if (watch === undefined) {
@@ -66,87 +78,174 @@ export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscri
   return watch.join(subscriber);
 }
 
-class SharedWatch {
+/** Our own list and watch, and its connections. */
+interface OwnWatch {
+  readonly client: ApiClient;
+  readonly loop: ListWatch;
+}
+
+class SharedWatch implements SharedState {
+  readonly #subject: WatchSubject;
+  readonly #clock: Clock;
+  readonly #rng: Rng;
   readonly #subscribers = new Set<WatchSubscriber>();
-  readonly #slices = new SliceStore();
-  readonly #client: ApiClient;
+  readonly #session: ApiSession;
   readonly #namespace: ApiNamespace;
-  readonly #loop: ListWatch;
-  readonly #service: string;
   readonly #onEmpty: () => void;
-  #synced = false;
-  #failure: ResolveError | undefined;
+  readonly slices: SliceStore = new SliceStore();
+  /** Undefined: this process watches by itself. */
+  readonly #member: WatchMember | undefined;
+  /** Undefined while somebody else's is used. */
+  #own: OwnWatch | undefined;
+  /** For questions while somebody else watches. */
+  #client: ApiClient | undefined;
+  #version: string | undefined;
+  synced = false;
+  failure: ResolveError | undefined;
   /** A slice did not fit since the last list, and that was told. */
   #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {
-    const session = subject.access.open(clock);
-    this.#client = new HttpApiClient(session, clock, subject.keepsProcessAlive);
-    this.#namespace = new ApiNamespace(subject.namespace, session);
-    this.#service = subject.service;
+    this.#subject = subject;
+    this.#clock = clock;
+    this.#rng = rng;
+    this.#session = subject.access.open(clock);
+    this.#namespace = new ApiNamespace(subject.namespace, this.#session);
     this.#onEmpty = onEmpty;
-    this.#loop = new ListWatch({
-      client: this.#client,
-      namespace: () => this.#namespace.get(),
-      service: subject.service,
-      clock,
-      rng,
-      keepsProcessAlive: subject.keepsProcessAlive,
-      listener: {
-        replaced: (slices) => this.#replaced(slices),
-        changed: (name, slice) => this.#changed(name, slice),
-        failed: (error) => {
-          this.#failure = error;
-          this.#tell((subscriber) => subscriber.failed(error));
-        },
-        confirmed: () => {
-          if (this.#failure === undefined) return;
-          this.#failure = undefined;
-          this.#tell((subscriber) => subscriber.confirmed());
-        },
-        warned: (message, error) => this.#tell((subscriber) => subscriber.warned(message, error)),
-      },
-    });
-    this.#loop.start();
+    const group = groupOf(subject);
+    if (group === undefined) this.start();
+    else this.#member = new WatchMember(group, subject.openGroup, clock, this);
+  }
+
+  get version(): string | undefined {
+    return this.#own?.loop.version ?? this.#version;
   }
 
   join(subscriber: WatchSubscriber): Subscription {
     this.#subscribers.add(subscriber);
     const watch = this;
     return {
-      slices: this.#slices,
+      slices: this.slices,
       get synced() {
-        return watch.#synced;
+        return watch.synced;
       },
       get failure() {
-        return watch.#failure;
+        return watch.failure;
       },
-      service: async (signal) => readService(this.#client, await this.#namespace.get(), this.#service, signal),
+      get watch() {
+        return watch.#member?.watch;
+      },
+      service: async (signal) => {
+        const namespace = await this.#namespace.get();
+        const client = this.#own?.client ?? this.#client ?? this.#newClient();
+        if (this.#own === undefined) this.#client = client;
+        return await readService(client, namespace, this.#subject.service, signal);
+      },
       close: () => this.#leave(subscriber),
     };
+  }
+
+  start(): void {
+    if (this.#own !== undefined) return;
+    const { service, keepsProcessAlive, streamingLists } = this.#subject;
+    const client = this.#newClient();
+    const loop = new ListWatch({
+      client,
+      namespace: () => this.#namespace.get(),
+      service,
+      clock: this.#clock,
+      rng: this.#rng,
+      keepsProcessAlive,
+      streamingLists,
+      version: this.synced ? this.#version : undefined,
+      listener: {
+        replaced: (slices) => {
+          this.#replace(slices);
+          this.#member?.replaced();
+        },
+        changed: (name, slice) => {
+          this.#member?.changed(name);
+          this.#change(name, slice);
+        },
+        failed: (error) => {
+          this.failed(error);
+          this.#member?.judged();
+        },
+        confirmed: () => {
+          if (this.failure === undefined) return;
+          this.confirmed();
+          this.#member?.judged();
+        },
+        warned: (message, error) => this.#tell((subscriber) => subscriber.warned(message, error)),
+      },
+    });
+    this.#own = { client, loop };
+    loop.start();
+  }
+
+  stop(): void {
+    if (this.#own === undefined) return;
+    this.#version = this.version;
+    const { client, loop } = this.#own;
+    this.#own = undefined;
+    loop.close();
+    client.close();
+  }
+
+  replaced(slices: readonly EndpointSlice[], version: string | undefined): void {
+    this.#version = version;
+    this.#replace(slices);
+  }
+
+  changed(slices: readonly EndpointSlice[], gone: readonly string[], version: string | undefined): void {
+    this.#version = version;
+    for (const name of gone) this.#change(name, undefined);
+    for (const slice of slices) this.#change(slice.name, slice);
+  }
+
+  advanced(version: string | undefined): void {
+    this.#version = version;
+  }
+
+  failed(error: ResolveError): void {
+    this.failure = error;
+    this.#tell((subscriber) => subscriber.failed(error));
+  }
+
+  confirmed(): void {
+    if (this.failure === undefined) return;
+    this.failure = undefined;
+    this.#tell((subscriber) => subscriber.confirmed());
+  }
+
+  warned(message: string): void {
+    this.#tell((subscriber) => subscriber.warned(message));
+  }
+
+  #newClient(): ApiClient {
+    return new HttpApiClient(this.#session, this.#clock, this.#subject.keepsProcessAlive);
   }
 
   #leave(subscriber: WatchSubscriber): void {
     if (!this.#subscribers.delete(subscriber) || this.#subscribers.size > 0) return;
     this.#onEmpty();
-    this.#loop.close();
-    this.#client.close();
+    this.#member?.close();
+    this.stop();
+    this.#client?.close();
   }
 
-  #replaced(slices: readonly EndpointSlice[]): void {
-    const names = this.#slices.replace(slices);
+  #replace(slices: readonly EndpointSlice[]): void {
+    const names = this.slices.replace(slices);
     this.#full = false;
-    this.#synced = true;
+    this.synced = true;
     this.#tell((subscriber) => subscriber.changed(names));
   }
 
-  #changed(name: string, slice: EndpointSlice | undefined): void {
-    if (!this.#slices.put(name, slice)) {
+  #change(name: string, slice: EndpointSlice | undefined): void {
+    if (!this.slices.put(name, slice)) {
       if (this.#full) return;
       this.#full = true;
-      this.#tell((subscriber) =>
-        subscriber.warned(`${this.#service} has more EndpointSlices than we keep; the rest is left out`),
-      );
+      this.warned(`${this.#subject.service} has more EndpointSlices than we keep; the rest is left out`);
       return;
     }
     const names = new Set([name]);
@@ -156,4 +255,12 @@ class SharedWatch {
   #tell(tell: (subscriber: WatchSubscriber) => void): void {
     for (const subscriber of [...this.#subscribers]) if (this.#subscribers.has(subscriber)) tell(subscriber);
   }
+}
+
+/** The name under which others of this pod watch the same with the same rights; undefined: not shared. */
+function groupOf({ access, namespace, service, sharesWatch, keepsProcessAlive }: WatchSubject): string | undefined {
+  if (!sharesWatch || keepsProcessAlive || access.sharedKey === undefined) return undefined;
+  // A digest: what it is made of may be long, and is nobody's business.
+  const key = JSON.stringify([access.sharedKey, namespace ?? null, service]);
+  return `slices ${createHash('sha256').update(key).digest('base64url')}`;
 }

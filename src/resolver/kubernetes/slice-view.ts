@@ -2,7 +2,7 @@ import type { Endpoint } from '../../endpoint/endpoint.js';
 import { type AllowAddresses, describeRefused, type UnsafeAddressClass } from '../../endpoint/unsafe-address.js';
 import { ResolveError } from '../../errors.js';
 import { notify } from '../../observe/observer.js';
-import type { Resolution, ResolverContext, ResolverListener } from '../resolver.js';
+import type { Resolution, ResolverContext, ResolverListener, WatchOwner } from '../resolver.js';
 import type { AddressFamily, EndpointSlice, SliceMember } from './endpoint-slice.js';
 import { PortChoice } from './port-choice.js';
 import { portNames } from './service-ports.js';
@@ -88,6 +88,10 @@ export class SliceView implements Resolution, WatchSubscriber {
     if (this.#subscription.synced) this.changed(new Set(this.#subscription.slices.names()));
     const { failure } = this.#subscription;
     if (failure !== undefined) clock.defer(() => this.failed(failure));
+  }
+
+  get watch(): WatchOwner | undefined {
+    return this.#subscription.watch;
   }
 
   /** A connection failed: endpoints that only linger are not worth keeping. A live watch needs no other hint. */

@@ -13,7 +13,8 @@ export type WatchEvent =
       readonly version: string | undefined;
       readonly object: Unchecked;
     }
-  | { readonly type: 'bookmark'; readonly version: string | undefined }
+  /** `endsInitialEvents`: the state a streaming list begins with is complete (W11). */
+  | { readonly type: 'bookmark'; readonly version: string | undefined; readonly endsInitialEvents: boolean }
   | { readonly type: 'error'; readonly status: StatusFacts }
   /** Nothing for us: an event type we do not know, or an object of another kind. */
   | { readonly type: 'other'; readonly what: string };
@@ -44,7 +45,10 @@ export function parseWatchEvent(line: string): WatchEvent {
   const metadata = metadataOf(object);
   if (metadata === undefined) throw new LineError(`an event has no object.metadata: ${excerpt(line)}`);
   const version = textOf(metadata.resourceVersion);
-  if (type === 'BOOKMARK') return { type: 'bookmark', version };
+  if (type === 'BOOKMARK') {
+    const annotations = isObject(metadata.annotations) ? metadata.annotations : {};
+    return { type: 'bookmark', version, endsInitialEvents: annotations['k8s.io/initial-events-end'] === 'true' };
+  }
   if (type !== 'ADDED' && type !== 'MODIFIED' && type !== 'DELETED')
     return { type: 'other', what: `event type ${excerpt(type)}` };
   if (object.kind !== undefined && object.kind !== 'EndpointSlice') {

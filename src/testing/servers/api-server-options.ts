@@ -18,6 +18,11 @@ export interface ApiServerOptions {
   readonly bookmarkIntervalMs?: number;
   /** Whether `limit` also applies to `resourceVersion=0`; upstream serves such lists whole, from its cache. @defaultValue false */
   readonly pagesFromCache?: boolean;
+  /**
+   * Whether a watch may begin with the current state (`sendInitialEvents`), as in 1.32 and from 1.34 on. If not, such a request is refused
+   * with 422, as by other versions. @defaultValue true
+   */
+  readonly streamingLists?: boolean;
   /** Controls bookmarks, time-outs and delays. @defaultValue the real clock */
   readonly clock?: Clock;
   /** Controls where chunks are cut and how slices are named. @defaultValue random */
@@ -35,6 +40,7 @@ export interface ResolvedApiServerOptions {
   readonly historyLimit: number;
   readonly bookmarkIntervalMs: number;
   readonly pagesFromCache: boolean;
+  readonly streamingLists: boolean;
   readonly clock: Clock;
   readonly rng: Rng;
 }
@@ -48,6 +54,7 @@ export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiS
     'historyLimit',
     'bookmarkIntervalMs',
     'pagesFromCache',
+    'streamingLists',
     'clock',
     'rng',
   ]);
@@ -59,6 +66,7 @@ export function resolveApiServerOptions(options: ApiServerOptions): ResolvedApiS
     historyLimit: checkNumber('historyLimit', historyLimit, 1_000, { min: 0, integer: true }),
     bookmarkIntervalMs: checkNumber('bookmarkIntervalMs', bookmarkIntervalMs, 60_000, { min: 1 }),
     pagesFromCache: checkBoolean('pagesFromCache', pagesFromCache, false),
+    streamingLists: checkBoolean('streamingLists', options.streamingLists, true),
     clock: options.clock ?? systemClock,
     rng: options.rng ?? systemRng,
   };

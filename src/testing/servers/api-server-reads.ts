@@ -6,7 +6,7 @@ import { resourceTypes } from './api-server-objects.js';
 import type { Reply } from './api-server-reply.js';
 import { isTrue, refuseWatch } from './api-server-route.js';
 import { type LabelMatcher, parseLabelSelector } from './api-server-selector.js';
-import { expiredStatus, type StatusObject, statusObject } from './api-server-status.js';
+import { expiredStatus, type StatusObject, statusObject, tooLargeStatus } from './api-server-status.js';
 import type { ObjectStore, StoreEvent } from './api-server-store.js';
 import { bookmarkLine, eventLine, type Mangle, WatchStream } from './api-server-watch.js';
 
@@ -22,6 +22,8 @@ export interface StoreReadsOptions {
   readonly bookmarkIntervalMs: number;
   /** Whether `limit` also applies to lists served from the cache. */
   readonly pagesFromCache: boolean;
+  /** Whether a watch may begin with the present state. */
+  readonly streamingLists: boolean;
 }
 
 /** Get, list and watch: the store's contents, served the way the API server does. */
@@ -124,7 +126,7 @@ export class StoreReads {
   #watch(asked: AccessRequest, query: URLSearchParams, matches: LabelMatcher, reply: Reply): void {
     const resourceVersion = query.get('resourceVersion') ?? '';
     const initial = query.get('sendInitialEvents') ?? '';
-    const refusal = refuseWatch(query);
+    const refusal = refuseWatch(query, this.#options.streamingLists);
     if (refusal !== undefined) {
       reply.status(refusal);
       return;
@@ -135,6 +137,11 @@ export class StoreReads {
       return;
     }
     const version = Number(resourceVersion || '0');
+    if (isTrue(initial) && version > this.#store.revision) {
+      // It waits as a list would, and says so in an event: its status has been sent.
+      this.#options.clock.timer(() => stream.error(tooLargeStatus(version, this.#store.revision)), EARLY_LIST_MS);
+      return;
+    }
     if (isTrue(initial) || (initial === '' && version === 0)) {
       const objects = this.#store.list(asked.resource, asked.namespace).filter((stored) => matches(stored.labels));
       // In no particular order.

@@ -32,10 +32,17 @@ export function verbOf({ name }: Route, query: URLSearchParams): Verb {
 }
 
 /** Why the parameters of a watch are refused, in upstream's words; undefined if they are fine. */
-export function refuseWatch(query: URLSearchParams): StatusObject | undefined {
+export function refuseWatch(query: URLSearchParams, streamingLists: boolean): StatusObject | undefined {
   const resourceVersion = query.get('resourceVersion') ?? '';
   const initial = query.get('sendInitialEvents') ?? '';
   const match = query.get('resourceVersionMatch') ?? '';
+  if (initial !== '' && !streamingLists) {
+    const forbidden = 'is forbidden for watch unless the WatchList feature gate is enabled';
+    return statusObject(
+      422,
+      `ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden: sendInitialEvents ${forbidden}`,
+    );
+  }
   const invalid = 'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden:';
   if (initial !== '' && match !== 'NotOlderThan') {
     return statusObject(422, `${invalid} sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`);

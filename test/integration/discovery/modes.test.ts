@@ -208,6 +208,7 @@ describe('a mistake in the target', () => {
 describe('an API server that has just started and refuses everybody', () => {
   it('keeps nobody waiting: DNS is asked after one refusal, and the slices are watched after the next answer', async () => {
     service('cluster-ip', '10.0.0.1', '10.0.0.2');
+    world.api.failNext('watch', { kind: 'status', status: 403 });
     world.api.failNext('list', { kind: 'status', status: 403 });
     const one = watch('orders.shop:80');
     // No time passes: neither a pause nor a second question comes before DNS.

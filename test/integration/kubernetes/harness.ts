@@ -62,7 +62,14 @@ export class WatchedService {
     this.api = api;
     this.clock = clock;
     const observer: Observer = { warned: (event) => this.warnings.push(event) };
-    const resolver = endpointSlices({ namespace: 'shop', service: 'orders', apiServer: api.url, ...options });
+    // What these tests count are lists; streaming-lists.test.ts has the others.
+    const resolver = endpointSlices({
+      namespace: 'shop',
+      service: 'orders',
+      apiServer: api.url,
+      streamingLists: false,
+      ...options,
+    });
     this.resolution = resolver.watch(this.listener, { clock, rng: seededRng(seed), observer });
     atEnd(() => this.resolution.close());
   }

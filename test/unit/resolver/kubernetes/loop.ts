@@ -21,6 +21,7 @@ export class Loop {
     namespace: () => Promise<string> = async () => 'shop',
     clock: FakeClock = new FakeClock(),
     keepsProcessAlive = false,
+    streamingLists = false,
   ) {
     this.clock = clock;
     const addresses = (slice: EndpointSlice): string => slice.members.map(({ address }) => address).join('+');
@@ -31,6 +32,7 @@ export class Loop {
       clock,
       rng,
       keepsProcessAlive,
+      streamingLists,
       listener: {
         replaced: (slices) => this.told.push(['list', ...slices.map(({ name }) => name)].join(' ')),
         changed: (name, slice) => this.told.push(slice === undefined ? `-${name}` : `${name}=${addresses(slice)}`),

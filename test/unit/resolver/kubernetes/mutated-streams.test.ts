@@ -37,6 +37,7 @@ class SpoilingServer implements ApiClient {
   readonly server = undefined;
   readonly store = new ObjectStore(60);
   streams = 0;
+  streamingLists = 0;
   /** Off: streams are as they should be and stay open. */
   spoiling = true;
   readonly met = new Set<string>();
@@ -91,13 +92,11 @@ class SpoilingServer implements ApiClient {
   }
 
   async #stream(request: ApiRequest, mutation: string, onData: (chunk: Uint8Array) => void): Promise<void> {
-    const from = Number(request.query.resourceVersion);
-    const missed = this.store.eventsAfter('endpointslices', from);
-    if (missed === undefined) {
+    const lines = request.query.sendInitialEvents === 'true' ? this.#state() : this.#missed(request);
+    if (lines === undefined) {
       this.#send(Buffer.from(`${errorLine(410)}\n`), onData);
       return;
     }
-    const lines = missed.map(lineOf);
     const unsubscribe = this.store.subscribe((event) => lines.push(lineOf(event)));
     for (let more = drawIndex(this.#rng, 5); this.spoiling && more > 0; more--) this.write();
     unsubscribe();
@@ -113,6 +112,18 @@ class SpoilingServer implements ApiClient {
     const cut = mutation.startsWith('cut') ? drawIndex(this.#rng, text.length + 1) : text.length;
     this.#send(text.subarray(0, cut), onData);
     if (mutation === 'cut and reset') throw Object.assign(new Error('reset'), { code: 'ECONNRESET' });
+  }
+
+  #missed(request: ApiRequest): string[] | undefined {
+    return this.store.eventsAfter('endpointslices', Number(request.query.resourceVersion))?.map(lineOf);
+  }
+
+  /** What a streaming list begins with. */
+  #state(): string[] {
+    this.streamingLists += 1;
+    const objects = this.store.list('endpointslices', 'shop').reverse();
+    const lines = objects.map(({ eventText }) => latin1(eventLine('ADDED', eventText)));
+    return [...lines, bookmarkLine('endpointslices', this.store.revision, true)];
   }
 
   /** In pieces cut anywhere, also inside a character. */
@@ -220,6 +231,7 @@ function beliefs(slices: SliceStore): string {
 describe('W7 spoilt streams', () => {
   it('10,000 of them, in every way, end in the true set', async () => {
     let streams = 0;
+    let streamingLists = 0;
     const met = new Set<string>();
     for (let seed = 1; seed <= 100; seed++) {
       const rng = seededRng(seed);
@@ -233,6 +245,7 @@ describe('W7 spoilt streams', () => {
         clock,
         rng,
         keepsProcessAlive: false,
+        streamingLists: seed % 2 === 0,
         listener: {
           replaced: (list) => slices.replace(list),
           changed: (name, slice) => slices.put(name, slice),
@@ -253,10 +266,12 @@ describe('W7 spoilt streams', () => {
       }
       loop.close();
       streams += server.streams;
+      streamingLists += server.streamingLists;
       for (const mutation of server.met) met.add(mutation);
       expect(clock.timers).toBe(0);
     }
     expect(streams).toBeGreaterThanOrEqual(10_000);
+    expect(streamingLists).toBeGreaterThanOrEqual(40);
     expect([...met].sort()).toEqual([...mutations].sort());
   }, 120_000);
 });

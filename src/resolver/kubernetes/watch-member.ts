@@ -1,0 +1,302 @@
+import type { Clock, Timer } from '../../runtime/clock.js';
+import type { Group, GroupListener, OpenGroup } from '../../runtime/group.js';
+import type { WatchOwner } from '../resolver.js';
+import type { EndpointSlice } from './endpoint-slice.js';
+import type { SharedState } from './shared-state.js';
+import { fitsStore } from './slice-store.js';
+import { failureTold, isOlder, readWatchMessage, stand, type WatchMessage } from './watch-message.js';
+import { WatchTeller } from './watch-teller.js';
+
+/** A primary that has not answered after this has no evenkeel, or an old one. */
+const ANSWER_MS = 1_000;
+/** After this it is said aloud. */
+const UNANSWERED_MS = 5_000;
+/** How often a leader says that it leads, and everyone looks how things are. */
+const BEAT_MS = 1_000;
+/** A leader that was not heard for this long is replaced. */
+const SILENT_MS = 5_000;
+/** How long the others wait for the next one to lead. */
+const CLAIM_MS = 1_000;
+/** A leader whose watch fails for this long is replaced: it may be its process and not the API server. */
+const FAILING_MS = 30_000;
+/** A beat that comes later than this means that our own thread was blocked: what others said meanwhile has yet to be read. */
+const LATE_MS = 500;
+
+/**
+ * One of those in a pod that share the watch of a Service. One leads: it watches, and tells the others. When it leaves, falls silent
+ * or fails another one goes on from the version it has, so nothing is missed; of several that lead one remains. Where nobody
+ * answers each watches by itself.
+ */
+export class WatchMember implements GroupListener {
+  readonly #state: SharedState;
+  readonly #clock: Clock;
+  readonly #group: Group;
+  readonly #others = new Set<number>();
+  /** Who did not lead when its turn came, or led badly, since there was a leader last. */
+  readonly #passedOver = new Set<number>();
+  readonly #teller: WatchTeller;
+  /** Undefined while nobody leads that we know of. */
+  #leader: number | undefined;
+  /** The highest we have met. */
+  #term = 0;
+  /** Following: of the last state or change that was taken over; undefined before the first. */
+  #seq: number | undefined;
+  #watches = false;
+  /** Whose turn it is to lead, and until when. */
+  #next: number | undefined;
+  #nextUntilMs = Number.POSITIVE_INFINITY;
+  #heardAtMs = 0;
+  #failingSinceMs: number | undefined;
+  #askedAtMs = Number.NEGATIVE_INFINITY;
+  #parts: EndpointSlice[] = [];
+  #partsSeen = 0;
+  #beat: Timer;
+  #beatDueMs = 0;
+  #unanswered: Timer;
+  #closed = false;
+
+  constructor(name: string, openGroup: OpenGroup, clock: Clock, state: SharedState) {
+    this.#state = state;
+    this.#clock = clock;
+    this.#group = openGroup(name, clock, this);
+    this.#teller = new WatchTeller(this.#group, this.#others, clock, state);
+    this.#unanswered = clock.timer(() => this.#startAlone(), ANSWER_MS);
+    this.#beat = this.#nextBeat();
+  }
+
+  get watch(): WatchOwner {
+    return this.#watches ? 'own' : 'shared';
+  }
+
+  /** Our own watch has a new whole state. */
+  replaced(): void {
+    this.#teller.replaced();
+  }
+
+  /** Our own watch has a change. */
+  changed(name: string): void {
+    this.#teller.changed(name);
+  }
+
+  /** Our own watch fails, or no longer does. */
+  judged(): void {
+    this.#teller.lead();
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#beat.cancel();
+    this.#unanswered.cancel();
+    this.#teller.end();
+    this.#group.close();
+  }
+
+  joined(others: readonly number[]): void {
+    if (this.#closed) return;
+    this.#unanswered.cancel();
+    this.#others.clear();
+    for (const other of others) this.#others.add(other);
+    if (this.#leads) this.#teller.lead();
+    else if (this.#leader === undefined) this.#choose();
+  }
+
+  came(member: number): void {
+    this.#others.add(member);
+    this.#teller.lead(member);
+  }
+
+  gone(member: number): void {
+    this.#others.delete(member);
+    this.#teller.forget(member);
+    if (member === this.#leader || member === this.#next) this.#elect();
+  }
+
+  heard(from: number, value: unknown): void {
+    if (this.#closed) return;
+    const message = readWatchMessage(value);
+    if (message === undefined) return;
+    this.#others.add(from);
+    if (message.kind === 'ask') {
+      if (this.#leads) this.#teller.answer(from);
+      return;
+    }
+    const { term } = message;
+    const isBest = term > this.#term || (term === this.#term && from <= (this.#leader ?? from));
+    // One that was passed over may have been slow only, but not while its watch fails.
+    const isWell = message.kind === 'lead' && message.failure === undefined;
+    const isDeposed = this.#leader === undefined && term === this.#term && this.#passedOver.has(from) && !isWell;
+    if (!isBest || isDeposed) return;
+    if (from !== this.#leader || term !== this.#term) this.#follow(from, term);
+    this.#heardAtMs = this.#clock.now();
+    switch (message.kind) {
+      case 'lead':
+        this.#heardLead(message);
+        break;
+      case 'state':
+        this.#heardState(message);
+        break;
+      case 'change':
+        this.#heardChange(message);
+        break;
+    }
+  }
+
+  get #leads(): boolean {
+    return this.#leader === this.#group.self;
+  }
+
+  #startAlone(): void {
+    this.#lead();
+    this.#unanswered = this.#clock.timer(() => {
+      this.#state.warned(
+        'shareWatch: nobody answers, so this process has its own watch; import evenkeel in the primary',
+      );
+    }, UNANSWERED_MS);
+  }
+
+  /** Nobody leads: who is there decides who does. */
+  #elect(): void {
+    this.#leader = undefined;
+    this.#next = undefined;
+    this.#nextUntilMs = this.#clock.now() + CLAIM_MS;
+    if (this.#group.isOpen) this.#group.join();
+    else this.#lead();
+  }
+
+  /** The first in line leads, and the others wait for it a moment. */
+  #choose(): void {
+    const { self } = this.#group;
+    let inLine = [self, ...this.#others].filter((member) => !this.#passedOver.has(member));
+    if (inLine.length === 0) {
+      this.#passedOver.clear();
+      inLine = [self, ...this.#others];
+    }
+    const next = inLine.reduce((least, member) => Math.min(least, member));
+    if (next === self) {
+      this.#lead();
+      return;
+    }
+    this.#next = next;
+    this.#nextUntilMs = this.#clock.now() + CLAIM_MS;
+  }
+
+  #lead(): void {
+    this.#leader = this.#group.self;
+    this.#next = undefined;
+    this.#term += 1;
+    this.#passedOver.clear();
+    this.#watches = true;
+    this.#state.start();
+    this.#teller.begin(this.#term);
+  }
+
+  #follow(leader: number, term: number): void {
+    if (this.#leads && this.#state.failure !== undefined) this.#passedOver.add(this.#group.self);
+    this.#teller.end();
+    this.#leader = leader;
+    this.#next = undefined;
+    this.#term = term;
+    // Its states are not ours yet; a watch of our own goes on until they are.
+    this.#seq = undefined;
+    this.#failingSinceMs = undefined;
+    this.#partsSeen = 0;
+    this.#askedAtMs = Number.NEGATIVE_INFINITY;
+  }
+
+  #heardLead({ seq, version, isSynced, failure }: WatchMessage & { readonly kind: 'lead' }): void {
+    if (isSynced && this.#seq !== seq) {
+      const { synced, version: ours } = this.#state;
+      if (synced && version !== undefined && version === ours) this.#inStep(seq);
+      else if (!synced || !isOlder(version, ours)) this.#ask();
+    }
+    if (failure !== undefined) {
+      this.#failingSinceMs ??= this.#clock.now();
+      // While our own watch still runs, it knows better.
+      if (!this.#watches && failure.message !== this.#state.failure?.message) this.#state.failed(failureTold(failure));
+      return;
+    }
+    this.#failingSinceMs = undefined;
+    if (this.#seq !== seq || !isSynced) return;
+    this.#passedOver.clear();
+    this.#state.advanced(version);
+    this.#state.confirmed();
+  }
+
+  #heardState({ seq, version, part, parts, slices }: WatchMessage & { readonly kind: 'state' }): void {
+    if (this.#seq !== undefined && seq <= this.#seq) return;
+    if (part === 0) {
+      this.#parts = [];
+      this.#partsSeen = 0;
+    }
+    if (part !== this.#partsSeen) return;
+    this.#partsSeen += 1;
+    for (const slice of slices) this.#parts.push(slice);
+    if (this.#partsSeen < parts) return;
+    const whole = this.#parts;
+    this.#parts = [];
+    this.#partsSeen = 0;
+    const { synced, version: ours } = this.#state;
+    // State never goes back in time (W1): ours is newer, and we ask again when the leader is as far.
+    if ((synced && isOlder(version, ours)) || !fitsStore(whole)) return;
+    this.#inStep(seq);
+    this.#state.replaced(whole, version);
+  }
+
+  #heardChange({ seq, version, slices, gone }: WatchMessage & { readonly kind: 'change' }): void {
+    if (this.#seq === undefined || seq <= this.#seq) return;
+    if (seq !== this.#seq + 1) {
+      this.#seq = undefined;
+      this.#ask();
+      return;
+    }
+    this.#seq = seq;
+    this.#state.changed(slices, gone, version);
+  }
+
+  /** What we have is what the leader had at `seq`. */
+  #inStep(seq: number): void {
+    this.#seq = seq;
+    if (!this.#watches) return;
+    this.#watches = false;
+    this.#state.stop();
+  }
+
+  #ask(): void {
+    const now = this.#clock.now();
+    if (now - this.#askedAtMs < BEAT_MS / 2) return;
+    this.#askedAtMs = now;
+    this.#group.send({ ...stand(this.#term, this.#seq ?? 0, undefined), kind: 'ask' }, this.#leader);
+  }
+
+  #nextBeat(): Timer {
+    this.#beatDueMs = this.#clock.now() + BEAT_MS;
+    return this.#clock.timer(() => {
+      const wasBlocked = this.#clock.now() - this.#beatDueMs > LATE_MS;
+      this.#beat = this.#nextBeat();
+      if (!wasBlocked) this.#look();
+    }, BEAT_MS);
+  }
+
+  #look(): void {
+    const now = this.#clock.now();
+    if (this.#leads) this.#teller.lead();
+    else if (this.#leader === undefined) {
+      if (now < this.#nextUntilMs) return;
+      // Callers wait for a first set, and several watches for a moment do no harm.
+      if (this.#next === undefined || !this.#state.synced) this.#lead();
+      else {
+        this.#passedOver.add(this.#next);
+        this.#elect();
+      }
+    } else if (now - this.#heardAtMs > SILENT_MS || this.#failsForLong(now)) {
+      this.#passedOver.add(this.#leader);
+      this.#elect();
+    }
+  }
+
+  #failsForLong(now: number): boolean {
+    // What is forbidden to one is forbidden to all.
+    if (this.#failingSinceMs === undefined || this.#state.failure?.code === 'EVENKEEL_FORBIDDEN') return false;
+    return now - this.#failingSinceMs > FAILING_MS;
+  }
+}
