@@ -284,4 +284,33 @@ describe('a subscriber', () => {
     expect(heard.calls).toMatchObject([{ attempts: 0, error: { code: 'EVENKEEL_CLOSED' } }]);
     await closed;
   });
+
+  it('that throws does not reach the call; Node makes it an uncaught exception', async () => {
+    const { balancer } = await threePods();
+    const others = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException');
+    const caught: unknown[] = [];
+    process.on('uncaughtException', (error) => caught.push(error));
+    try {
+      for (const channel of [calls, attempts]) {
+        for (const event of events) {
+          subscribe(channel[event], () => {
+            throw new Error('of a subscriber');
+          });
+        }
+        subscribe(channel.start, (message: TracedCall | TracedAttempt) =>
+          message.around(() => {
+            throw new Error('of a wrap');
+          }),
+        );
+      }
+      expect(await balancer.run(() => 7)).toBe(7);
+      await new Promise((resolve) => setImmediate(resolve));
+    } finally {
+      process.removeAllListeners('uncaughtException');
+      for (const listener of others) process.on('uncaughtException', listener);
+    }
+    expect(caught).toHaveLength(10);
+    expect(balancer.snapshot().endpoints.map(({ inFlight }) => inFlight)).toEqual([0, 0]);
+  });
 });

@@ -1,0 +1,370 @@
+import { tracingChannel } from 'node:diagnostics_channel';
+import { once } from 'node:events';
+import { request as httpRequest } from 'node:http';
+import { Metadata } from '@grpc/grpc-js';
+import {
+  type BalancingOptions,
+  createBalancer,
+  outcomes,
+  random,
+  staticEndpoints,
+  type TracedAttempt,
+  type TracedCall,
+} from 'evenkeel';
+import { createPoolCluster } from 'evenkeel/mysql2';
+import { createAgent } from 'evenkeel/node-http';
+import { createRSocket } from 'evenkeel/rsocket';
+import { createConnector } from 'evenkeel/tcp';
+import { FakeTransport, seededRng } from 'evenkeel/testing';
+import { createDispatcher, createServiceAgent, type DispatcherOptions } from 'evenkeel/undici';
+import { createWebSockets } from 'evenkeel/ws';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { application, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import { Pods } from '../../support/pods.js';
+import { RSocketPod } from '../../support/rsocket-pods.js';
+import { until } from '../../support/until.js';
+import { connected as grpcConnected, ordersClient } from '../grpc-js/support/client.js';
+import { Pods as GrpcPods } from '../grpc-js/support/pods.js';
+
+/** Calls of each entry point, all at once. */
+const CALLS = Number(process.env.EVENKEEL_TRACED_CALLS ?? 100);
+
+/** Counts what begins and ends. */
+class Ledger {
+  readonly calls = new Map<TracedCall, number>();
+  readonly attempts = new Map<TracedAttempt, number>();
+  readonly faults: string[] = [];
+  readonly #undo: (() => void)[] = [];
+
+  constructor() {
+    this.#watch('call', this.calls);
+    this.#watch('attempt', this.attempts);
+  }
+
+  get open(): number {
+    const counts = [...this.calls.values(), ...this.attempts.values()];
+    return counts.filter((ends) => ends === 0).length;
+  }
+
+  stop(): void {
+    for (const undo of this.#undo) undo();
+  }
+
+  #watch<T extends TracedCall | TracedAttempt>(name: string, seen: Map<T, number>): void {
+    const channels = tracingChannel(`evenkeel:${name}`);
+    const began = (message: T): void => {
+      if (seen.has(message)) this.faults.push(`a ${name} began twice`);
+      seen.set(message, 0);
+    };
+    const ended = (message: T): void => {
+      const ends = seen.get(message);
+      if (ends !== 0) this.faults.push(`a ${name} ended ${ends === undefined ? 'that never began' : 'twice'}`);
+      seen.set(message, (ends ?? 0) + 1);
+      if (message.outcome === undefined) this.faults.push(`a ${name} ended without an outcome`);
+    };
+    channels.start.subscribe(began as never);
+    channels.asyncEnd.subscribe(ended as never);
+    this.#undo.push(
+      () => channels.start.unsubscribe(began as never),
+      () => channels.asyncEnd.unsubscribe(ended as never),
+    );
+  }
+}
+
+let ledger: Ledger;
+beforeEach(() => {
+  ledger = new Ledger();
+});
+afterEach(() => ledger.stop());
+
+/** Everything that began has ended, once. */
+async function balanced(calls: number): Promise<void> {
+  await until('every call and attempt has ended', () => ledger.open === 0);
+  expect(ledger.faults).toEqual([]);
+  expect(ledger.calls.size).toBe(calls);
+  for (const attempt of ledger.attempts.keys()) expect(ledger.calls.has(attempt.call)).toBe(true);
+}
+
+const rng = seededRng(7);
+const draw = (below: number): number => Math.floor(rng.next() * below);
+/** How a call is given up, if it is. */
+const given = (): { readonly signal?: AbortSignal } => {
+  if (draw(3) > 0) return {};
+  const caller = new AbortController();
+  const ms = draw(60);
+  if (ms === 0) queueMicrotask(() => caller.abort());
+  else setTimeout(() => caller.abort(), ms);
+  return { signal: caller.signal };
+};
+const paths = [
+  '/',
+  '/',
+  '/bytes/100000',
+  '/status/503',
+  '/status/404',
+  '/hang',
+  '/hang-body',
+  '/drip/3/5',
+  '/reset',
+  '/reset-body',
+];
+const anyPath = (): string => paths[draw(paths.length)] as string;
+const settled = (work: Promise<unknown>): Promise<unknown> => work.catch(() => {});
+const common = (pods: Pods): BalancingOptions => ({
+  resolver: staticEndpoints(pods.endpoints),
+  picker: random(),
+  waitTimeoutMs: 500,
+  retry: { budget: { minPerSecond: 10_000 } },
+});
+
+describe('whatever becomes of a call, its trace ends once', () => {
+  let pods: Pods;
+  beforeAll(async () => {
+    pods = await Pods.start(3);
+  });
+  afterAll(async () => {
+    await pods[Symbol.asyncDispose]();
+  });
+
+  const kinds: readonly [string, DispatcherOptions][] = [
+    ['plain', { deadlineMs: 300 }],
+    ['with hedges and retries by status', { deadlineMs: 300, hedge: { afterMs: 20 }, retry: { statuses: [503] } }],
+    ['with a limit and few connections', { deadlineMs: 300, connections: 4, maxWaiting: 100 }],
+  ];
+  it.each(kinds)('undici, %s', async (_, options) => {
+    const orders = createDispatcher('http://orders.shop:8080', { ...common(pods), ...options });
+    const one = async (index: number): Promise<void> => {
+      const method = index % 5 === 0 ? 'POST' : 'GET';
+      const { body } = await orders.request({
+        path: anyPath(),
+        method,
+        ...(method === 'POST' && { body: 'x' }),
+        ...given(),
+      });
+      body.on('error', () => {});
+      if (draw(4) === 0) body.destroy();
+      else await body.dump({ limit: 1e6, ...given() });
+    };
+    await Promise.all(Array.from({ length: CALLS }, (_unused, index) => settled(one(index))));
+    // Destroyed while more are running.
+    const last = Array.from({ length: 20 }, (_unused, index) => settled(one(index)));
+    await orders.destroy();
+    await Promise.all(last);
+    await until('every call has begun', () => ledger.open === 0);
+    expect(ledger.faults).toEqual([]);
+    expect(ledger.calls.size).toBeGreaterThan(CALLS / 2);
+  });
+
+  it('undici: upgrades', async () => {
+    const orders = createDispatcher('http://orders.shop:8080', common(pods));
+    const upgrades = Array.from({ length: 10 }, () =>
+      settled(orders.upgrade({ path: '/', protocol: 'echo', signal: AbortSignal.timeout(100) })),
+    );
+    await Promise.all(upgrades);
+    await balanced(10);
+    await orders.destroy();
+  });
+
+  it('the service agent', async () => {
+    const agent = createServiceAgent({ services: ['orders.shop'], options: () => common(pods) });
+    // While it looks a host up it keeps a thousand requests waiting.
+    await settled(
+      agent.request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' }).then(({ body }) => body.dump()),
+    );
+    await Promise.all(
+      Array.from({ length: CALLS - 1 }, () =>
+        settled(
+          agent
+            .request({ origin: 'http://orders.shop:8080', path: '/', method: 'GET' })
+            .then(({ body }) => body.dump()),
+        ),
+      ),
+    );
+    await balanced(CALLS);
+    await agent.destroy();
+  });
+
+  it('node:http', async () => {
+    const { retry: _none, ...rest } = common(pods);
+    const agent = createAgent('http://orders.shop:8080', { ...rest, deadlineMs: 300 });
+    const one = (): Promise<void> =>
+      new Promise((resolve) => {
+        const request = httpRequest(`http://orders.shop:8080${anyPath()}`, { agent, ...given() }, (response) => {
+          response.on('error', () => {}).on('close', resolve);
+          if (draw(4) === 0) response.destroy();
+          else response.resume();
+        });
+        request.on('error', () => resolve()).on('close', resolve);
+        if (draw(10) === 0) request.destroy();
+        request.end();
+      });
+    await Promise.all(Array.from({ length: CALLS }, one));
+    await until('all have ended', () => ledger.open === 0);
+    expect(ledger.faults).toEqual([]);
+    expect(ledger.calls.size).toBeGreaterThan(CALLS / 2);
+    agent.destroy();
+  });
+
+  it('WebSockets and connections that last', async () => {
+    const sockets = createWebSockets('ws://chat.shop:8080', { resolver: staticEndpoints(pods.endpoints) });
+    const connector = createConnector('broker.shop:5672', { resolver: staticEndpoints(pods.endpoints) });
+    await sockets.balancer.ready();
+    await connector.balancer.ready();
+    await Promise.all([
+      ...Array.from({ length: 20 }, async () => {
+        const socket = new sockets.WebSocket('ws://chat.shop:8080/');
+        socket.on('error', () => {}).on('open', () => socket.terminate());
+        await once(socket, 'close');
+      }),
+      ...Array.from({ length: 20 }, async () => {
+        const socket = await connector.connect(given()).catch(() => undefined);
+        socket?.on('error', () => {});
+        if (draw(2) === 0) socket?.destroy();
+      }),
+    ]);
+    await until('all have ended', () => ledger.open === 0);
+    expect(ledger.faults).toEqual([]);
+    await sockets.close({ signal: AbortSignal.abort() });
+    await connector.close({ signal: AbortSignal.abort() });
+  });
+});
+
+it('balancer.run', async () => {
+  const transport = new FakeTransport();
+  const balancer = createBalancer({
+    resolver: staticEndpoints([
+      { address: '10.0.0.1', port: 80 },
+      { address: '10.0.0.2', port: 80 },
+    ]),
+    transport,
+    retry: { budget: { minPerSecond: 1_000_000 } },
+  });
+  await balancer.ready();
+  const errors = [Object.assign(new Error('reset'), { code: 'ECONNRESET' }), new Error('another')];
+  const one = (): Promise<unknown> =>
+    balancer.run(
+      async (_, lease, signal) => {
+        const what = draw(6);
+        if (what === 0) throw errors[0];
+        if (what === 1) throw errors[1];
+        if (what === 2) lease.end(outcomes.overload);
+        if (what === 3 && signal !== undefined) {
+          await new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+        }
+        return 1;
+      },
+      { idempotent: draw(2) === 0, ...given(), ...(draw(2) === 0 && { deadlineMs: 1 + draw(50) }) },
+    );
+  await Promise.all(Array.from({ length: CALLS }, () => settled(one())));
+  await until('all have ended', () => ledger.open === 0);
+  expect(ledger.faults).toEqual([]);
+  await balancer.close();
+});
+
+it('gRPC', async () => {
+  const pods = new GrpcPods();
+  const [failing, slow] = await pods.start(3);
+  const retryPolicy = {
+    methodConfig: [
+      {
+        name: [{}],
+        retryPolicy: {
+          maxAttempts: 3,
+          initialBackoff: '0.01s',
+          maxBackoff: '0.02s',
+          backoffMultiplier: 1,
+          retryableStatusCodes: ['UNAVAILABLE'],
+        },
+      },
+    ],
+  };
+  const hedgingPolicy = {
+    methodConfig: [
+      { name: [{}], hedgingPolicy: { maxAttempts: 2, hedgingDelay: '0.01s', nonFatalStatusCodes: ['UNAVAILABLE'] } },
+    ],
+  };
+  for (const config of [retryPolicy, hedgingPolicy]) {
+    const { client, balancer } = ordersClient({
+      resolver: staticEndpoints(pods.endpoints),
+      picker: random(),
+      'grpc.service_config': JSON.stringify(config),
+    });
+    await grpcConnected(balancer, 3);
+    await failing?.set({ fail: 14 });
+    await slow?.set({ delayMs: 30 });
+    const one = (): Promise<void> =>
+      new Promise((resolve) => {
+        if (draw(4) === 0) {
+          const stream = client.count({ numbers: 5, pause_ms: 5 });
+          stream.on('data', () => draw(10) === 0 && stream.cancel());
+          stream.on('error', () => resolve()).on('end', resolve);
+          return;
+        }
+        const deadline = draw(3) === 0 ? Date.now() + draw(60) : Date.now() + 5_000;
+        const call = client.say({ text: 'x' }, new Metadata(), { deadline }, () => resolve());
+        if (draw(4) === 0) setTimeout(() => call.cancel(), draw(40));
+      });
+    await Promise.all(Array.from({ length: CALLS }, one));
+    const last = Array.from({ length: 20 }, one);
+    client.close();
+    await Promise.all(last);
+    await until('all have ended', () => ledger.open === 0);
+    expect(ledger.faults).toEqual([]);
+  }
+  expect(ledger.calls.size).toBe(2 * (CALLS + 20));
+  await pods.stop();
+});
+
+it('RSocket', async () => {
+  const pods = await RSocketPod.startAll(2);
+  const orders = createRSocket('orders.shop:7000', { resolver: staticEndpoints(pods.map(({ endpoint }) => endpoint)) });
+  await orders.balancer.ready();
+  const one = (text: string): Promise<void> =>
+    new Promise((resolve) => {
+      const receiver = {
+        onError: () => resolve(),
+        onNext: (_: unknown, isLast: boolean) => isLast && resolve(),
+        onComplete: resolve,
+        onExtension: () => {},
+      };
+      const call = orders.requestResponse({ data: Buffer.from(text) }, receiver as never, { idempotent: true });
+      if (draw(3) === 0) {
+        call.cancel();
+        resolve();
+      }
+    });
+  await Promise.all(Array.from({ length: CALLS }, (_, index) => one(`${index}`)));
+  await orders.close(new Error('enough'));
+  await until('all have ended', () => ledger.open === 0);
+  expect(ledger.faults).toEqual([]);
+  expect(ledger.calls.size).toBe(CALLS);
+  await Promise.all(pods.map((pod) => pod.kill()));
+});
+
+it.skipIf(noMariadb)(titled('MySQL'), async () => {
+  await using databases = await startMariadbs(2);
+  const cluster = createPoolCluster({
+    resolver: staticEndpoints(databases.endpoints),
+    connectionLimit: 4,
+    waitTimeoutMs: 300,
+    ...application,
+  });
+  const sql = ['SELECT 1', 'SELECT SLEEP(0.02)', 'SELECT nothing FROM nowhere', 'SELEC'];
+  const one = async (): Promise<void> => {
+    const what = draw(8);
+    if (what === 0) {
+      const connection = await cluster.getConnection();
+      await settled(connection.query(sql[draw(4)] as string));
+      if (draw(2) === 0) connection.release();
+      else connection.destroy();
+    } else if (what === 1) {
+      for await (const _ of cluster.query('SELECT 1').stream()) if (draw(2) === 0) break;
+    } else await cluster.query({ sql: sql[draw(4)] as string, timeout: draw(3) === 0 ? 10 : 1_000, idempotent: true });
+  };
+  await Promise.all(Array.from({ length: Math.min(CALLS, 1_000) }, () => settled(one())));
+  const last = Array.from({ length: 20 }, () => settled(one()));
+  await cluster.end();
+  await Promise.all(last);
+  await until('all have ended', () => ledger.open === 0);
+  expect(ledger.faults).toEqual([]);
+});
