@@ -10,6 +10,11 @@ export interface PickOptions<C> {
    * other is connected; for one that is full it waits. @defaultValue none
    */
   readonly avoid?: ReadonlySet<Subchannel<C>> | undefined;
+  /**
+   * Whether the call is outside the `limit`: it does not count, waits for an endpoint only, and is not shed. For connections that
+   * are lent to the application. @defaultValue false
+   */
+  readonly unlimited?: boolean | undefined;
 }
 
 /** Options of `acquire`: which endpoint, and how long to wait for it. */
@@ -35,6 +40,7 @@ export const acquireOptionNames: readonly (keyof AcquireOptions<unknown>)[] = [
   'timeoutMs',
   'priority',
   'deadlineMs',
+  'unlimited',
 ];
 
 /** The options of `ready` and `close`. */

@@ -32,6 +32,8 @@ export interface AttemptedCall<C> {
   readonly signal?: AbortSignal | undefined;
   /** How long it may wait, in ms. @defaultValue the balancer's `waitTimeoutMs` */
   readonly waitTimeoutMs?: number | undefined;
+  /** Whether it is outside the balancer's `limit`. @defaultValue false */
+  readonly unlimited?: boolean | undefined;
   /** @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /** What is left of its time, in ms. @defaultValue it has no deadline */

@@ -88,7 +88,9 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   #begin(given: Lease<C> | undefined): boolean {
-    const lease = given ?? this.#source.pick(this.#key === undefined ? undefined : { key: this.#key });
+    const { unlimited } = this.#call;
+    const options = this.#key === undefined && unlimited !== true ? undefined : { key: this.#key, unlimited };
+    const lease = given ?? this.#source.pick(options);
     if (lease === undefined) return false;
     this.#send(lease);
     return true;
@@ -190,7 +192,7 @@ export class Attempts<C> implements AttemptTally<C> {
     tally.tried.add(lease, failed.repeatAs ?? failed.outcome);
     if (failed.refused) tally.tried.refused(lease);
     const { avoid } = tally.tried;
-    const next = this.#source.pick({ key: this.#key, avoid });
+    const next = this.#source.pick({ key: this.#key, avoid, unlimited: this.#call.unlimited });
     if (next !== undefined && !avoid.has(next.subchannel)) {
       this.#send(next);
       return;
@@ -298,8 +300,8 @@ export class Attempts<C> implements AttemptTally<C> {
     const avoid = this.tally.tried?.avoid;
     // An endpoint that failed just now is taken out within this turn; only then is it clear which are left.
     if (avoid !== undefined) await undefined;
-    const { signal = stopped, waitTimeoutMs: timeoutMs, priority, deadlineMs } = this.#call;
-    return this.#source.acquire({ key: this.#key, avoid, signal, timeoutMs, priority, deadlineMs });
+    const { signal = stopped, waitTimeoutMs: timeoutMs, unlimited, priority, deadlineMs } = this.#call;
+    return this.#source.acquire({ key: this.#key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
   }
 
   /** Whether another attempt may follow. If so, it is paid for from the budget. */

@@ -126,7 +126,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       overload: (waitedMs) => overloadError(this.#feed, this.limit as CallLimit, waitedMs),
       tooLate: (leftMs) => tooLateError(this.#feed, this.limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
-      tryPick: (key, avoid) => this.#pick(key, avoid, true),
+      tryPick: (key, avoid, unlimited) => this.#pick(key, avoid, true, unlimited),
       timedOut: (timeoutMs) => this.#refusals.after(timeoutMs),
     });
     const context: StageContext = {
@@ -191,7 +191,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   async acquire(options: AcquireOptions<C> = {}): Promise<Lease<C>> {
     checkKeys('acquire', options, acquireOptionNames);
-    const { key, avoid, signal } = options;
+    const { key, avoid, unlimited, signal } = options;
     const priority = checkPriority(options.priority);
     signal?.throwIfAborted();
     const lease = this.#pickInTurn(options, true);
@@ -206,7 +206,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       // Counted by the waiting room from now on, no longer as a missed pick.
       this.#first.joined();
       sinceMs = this.clock.now();
-      const served = await this.#room.wait({ key, avoid, signal, timeoutMs, priority, deadlineMs });
+      const served = await this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
       this.meter?.waited(this.clock.now() - sinceMs, true);
       this.recording?.waited(served.call, sinceMs);
       return served;
@@ -299,12 +299,18 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   #pickInTurn(options: PickOptions<C> | undefined, mayWait = false): Lease<C> | undefined {
     // Callers that are already waiting go first.
     if (this.#room.size > 0) this.#room.wake();
-    return options === undefined ? this.#pick(undefined, undefined) : this.#pick(options.key, options.avoid, mayWait);
+    if (options === undefined) return this.#pick(undefined, undefined);
+    return this.#pick(options.key, options.avoid, mayWait, options.unlimited);
   }
 
   /** @param mayWait Whether a call that was tried before can wait for another endpoint that is full now. */
-  #pick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, mayWait = false): Lease<C> | undefined {
-    if (!this.#slot.isFilled || this.limit?.hasRoom === false) return undefined;
+  #pick(
+    key: string | undefined,
+    avoid: ReadonlySet<Subchannel<C>> | undefined,
+    mayWait = false,
+    unlimited = false,
+  ): Lease<C> | undefined {
+    if (!this.#slot.isFilled || (this.limit?.hasRoom === false && !unlimited)) return undefined;
     const nowMs = this.clock.now();
     const recording = this.recording;
     recording?.prepare(nowMs);
@@ -326,10 +332,15 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (this.#probes !== undefined && connection.askForReport !== undefined && subchannel.usesReports) {
       asks = this.#probes.called(nowMs);
     }
-    if (recording === undefined) return new Lease(this, subchannel, connection.handle, nowMs);
-    const flags = asks ? pickFlags.began | pickFlags.asked : pickFlags.began;
-    const call = recording.picked(subchannel, nowMs, flags, key, avoid);
-    return new Lease(this, subchannel, connection.handle, nowMs, call);
+    let call = 0;
+    if (recording !== undefined) {
+      const flags = asks ? pickFlags.began | pickFlags.asked : pickFlags.began;
+      call = recording.picked(subchannel, nowMs, flags, key, avoid);
+    }
+    const lease = new Lease(this, subchannel, connection.handle, nowMs, call);
+    // As one whose answer has begun, which no longer counts.
+    if (unlimited && this.limit !== undefined) lease.progressed();
+    return lease;
   }
 
   #work(what: RebuildKind): number {

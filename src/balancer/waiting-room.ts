@@ -11,6 +11,8 @@ import { type InLine, WaitingLine } from './waiting-line.js';
 export interface WaitRequest<C> {
   readonly key: string | undefined;
   readonly avoid: ReadonlySet<Subchannel<C>> | undefined;
+  /** Whether the caller is outside the limit. @defaultValue false */
+  readonly unlimited?: boolean | undefined;
   readonly signal: AbortSignal | undefined;
   readonly timeoutMs: number;
   /** @defaultValue 'default' */
@@ -48,7 +50,7 @@ export interface WaitingRoomOwner<C, L = Lease<C>> {
     | undefined;
   /** Whether our own event loop stood still at some time since then: callers did not wait for endpoints. */
   stalledSince(sinceMs: number): boolean;
-  tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined): L | undefined;
+  tryPick(key: string | undefined, avoid: ReadonlySet<Subchannel<C>> | undefined, unlimited: boolean): L | undefined;
   /** The error for a caller that got nothing within `timeoutMs`. */
   timedOut(timeoutMs: number): EvenkeelError;
   /** The error for a caller that is shed after so long. */
@@ -72,6 +74,8 @@ export class WaitingRoom<C, L = Lease<C>> {
   readonly #owner: WaitingRoomOwner<C, L>;
   /** By priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
+  /** Those outside the limit: served first, in order of arrival, and never shed. */
+  readonly #unlimited = new WaitingLine<Waiter<C, L>>();
   #size = 0;
   #shed = 0;
   /** Where `#wakeFurther` continues. */
@@ -100,8 +104,10 @@ export class WaitingRoom<C, L = Lease<C>> {
   wait(request: WaitRequest<C>): Promise<L> {
     const { clock, maxWaiting, limit } = this.#owner;
     const { signal, timeoutMs, priority = 'default', deadlineMs = Number.POSITIVE_INFINITY } = request;
-    const line = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
-    const isLimited = limit?.hasRoom === false;
+    const isUnlimited = request.unlimited === true;
+    const ranked = this.#lines[priorities.indexOf(priority)] as WaitingLine<Waiter<C, L>>;
+    const line = isUnlimited ? this.#unlimited : ranked;
+    const isLimited = !isUnlimited && limit?.hasRoom === false;
     /** How long it makes sense to wait. */
     const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
     if (hopefulMs <= 0) {
@@ -151,10 +157,21 @@ export class WaitingRoom<C, L = Lease<C>> {
     if (this.#waking) return;
     this.#waking = true;
     this.#shedOld();
+    this.#wakeUnlimited();
     this.#wakeInOrder();
     this.#waking = false;
     // What they wait for now is not the limit.
     if (this.#owner.limit?.hasRoom === true) this.#limitedSinceMs = undefined;
+  }
+
+  #wakeUnlimited(): void {
+    let misses = 0;
+    let waiter = this.#unlimited.oldest;
+    while (waiter !== undefined) {
+      const next: Waiter<C, L> | undefined = waiter.behind;
+      if (!this.#serve(waiter) && (waiter.request.key === undefined || ++misses === MAX_MISSES)) return;
+      waiter = next;
+    }
   }
 
   #wakeInOrder(): void {
@@ -213,8 +230,8 @@ export class WaitingRoom<C, L = Lease<C>> {
       this.#giveUp(waiter);
       return true;
     }
-    const { key, avoid } = waiter.request;
-    const lease = this.#owner.tryPick(key, avoid);
+    const { key, avoid, unlimited = false } = waiter.request;
+    const lease = this.#owner.tryPick(key, avoid, unlimited);
     if (lease === undefined) return false;
     this.#leave(waiter);
     waiter.resolve(lease);
@@ -246,6 +263,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     for (let at = this.#lines.length - 1; at >= 0; at--) {
       const other = this.#lines[at] as WaitingLine<Waiter<C, L>>;
       if (other === line && !this.#isStanding) return false;
+      if (at === 0 && line === this.#unlimited) return false;
       if (other.oldest !== undefined) {
         this.#shedOne(other.oldest);
         return true;
@@ -270,7 +288,7 @@ export class WaitingRoom<C, L = Lease<C>> {
 
   /** Rejects all callers. */
   fail(error: EvenkeelError): void {
-    for (const line of this.#lines) {
+    for (const line of [this.#unlimited, ...this.#lines]) {
       while (line.oldest !== undefined) {
         const waiter = line.oldest;
         this.#leave(waiter);

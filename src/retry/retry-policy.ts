@@ -60,6 +60,13 @@ export class RetryPolicy {
     return tried < this.maxAttempts && this.#pay('hedge');
   }
 
+  /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. It is counted by `followed`. */
+  pays(): boolean {
+    const isCovered = this.#budget.withdraw();
+    if (!isCovered) this.#counter.overBudget++;
+    return isCovered;
+  }
+
   /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds it. */
   refund(): void {
     this.#budget.refund();

@@ -1,10 +1,10 @@
 import type { Dispatcher, Pool } from 'undici';
+import { type HedgeOptions, hedgingOf } from '../../src/adapter/http/hedging.js';
 import { RequestDeadline } from '../../src/adapter/http/request-deadline.js';
 import { Propagation } from '../../src/adapter/kit/index.js';
 import { Call } from '../../src/adapter/undici/call.js';
 import { Caller as CallersSide } from '../../src/adapter/undici/caller.js';
 import { type Asked, HedgedCall, type HedgedCallOwner } from '../../src/adapter/undici/hedged-call.js';
-import { type HedgeOptions, hedgingOf } from '../../src/adapter/undici/options.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../src/balancer/balancer-options.js';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';

@@ -22,13 +22,19 @@ export interface AdmissionOptions {
   readonly isEmpty: () => boolean;
 }
 
+/** A call that waits. */
+export interface WaitingCall {
+  /** Since when, on the clock; undefined before. */
+  waitingSinceMs: number | undefined;
+}
+
 /** How often waiting calls are recounted while their number is at its limit, in ms. */
 const RECOUNT_MS = 100;
 
 /**
  * The state of a channel in gRPC's terms, and what happens to a call that cannot be placed: it waits while that may help, otherwise it
- * fails with a message that says why. Calls wait inside grpc-js, each until its own deadline; here only their number is known, and how
- * long no call was placed.
+ * fails with a message that says why. Calls wait inside grpc-js; here only their number is known, and how long no call was placed. A
+ * call that has waited for `waitTimeoutMs` fails when it is tried again.
  */
 export class Admission {
   readonly #service: string;
@@ -121,7 +127,11 @@ export class Admission {
   }
 
   /** A call cannot be placed now. Returns why it fails, or undefined if it should wait. */
-  wait(): Refusal | undefined {
+  wait(call: WaitingCall): Refusal | undefined {
+    const nowMs = this.#clock.now();
+    call.waitingSinceMs ??= nowMs;
+    // Others were placed meanwhile.
+    if (nowMs - call.waitingSinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
     if (this.#waiting >= this.#maxWaiting) {
       this.#recount ??= this.#clock.timer(() => {
         this.#recount = undefined;
@@ -165,10 +175,7 @@ export class Admission {
       const why = listed === 0 ? 'it has no endpoint' : `none of its ${listed} endpoints is usable`;
       return this.#because('EVENKEEL_NO_ENDPOINTS', why);
     }
-    if (this.#impatient) {
-      const within = `no endpoint could take a call within ${this.#waitTimeoutMs} ms`;
-      return this.#because('EVENKEEL_NOT_READY', `${within} (${describe(set)})`);
-    }
+    if (this.#impatient) return this.#waitedTooLong();
     // As with gRPC's own policies: once every endpoint has failed, calls fail until one works.
     const { all } = set;
     if (
@@ -178,6 +185,12 @@ export class Admission {
       return this.#because('EVENKEEL_NOT_READY', `no endpoint can be reached (${describe(set)})`);
     }
     return undefined;
+  }
+
+  #waitedTooLong(): Refusal {
+    const within = `no endpoint could take a call within ${this.#waitTimeoutMs} ms`;
+    const found = this.#set === undefined ? '' : ` (${describe(this.#set)})`;
+    return this.#because('EVENKEEL_NOT_READY', `${within}${found}`);
   }
 
   #because(code: EvenkeelError['code'], why: string): Refusal {

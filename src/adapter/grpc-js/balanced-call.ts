@@ -47,6 +47,16 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   /** When the response began, on the balancer's clock. */
   answeredMs: number | undefined;
   messages = 0;
+  /** Attempts that were paid for, the first included. */
+  paid = 0;
+  /** Since when it has waited for an endpoint, on the balancer's clock. */
+  waitingSinceMs: number | undefined;
+  /** How its last attempt failed. */
+  lastStatus: CallStatus | undefined;
+  /** An attempt waits until the retry budget covers it, or no other runs. */
+  isOverBudget = false;
+  /** No attempt follows: the call ends as its last attempt did. */
+  isGivenUp = false;
   /** While it waits for the limit on running calls, and until it is placed. */
   place: LimitPlace | undefined;
   /** Undefined unless somebody traces calls. */
@@ -104,6 +114,14 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     return tried;
   }
 
+  /** Whether an attempt is running. */
+  get isRunning(): boolean {
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) {
+      if (!attempt.isOver) return true;
+    }
+    return false;
+  }
+
   /** Another pick for this call follows. */
   another(): void {
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.another();
@@ -141,11 +159,13 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     // One that succeeded was waiting for a further attempt.
     this.waited(status.code === statusCode.OK ? undefined : false);
     this.place?.leave();
+    // grpc-js allows a picker only some codes.
+    const told = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
     if (this.#begunMs !== undefined) {
-      this.protocolMeter?.callEnded(this.history.path, status.code, this.clock.now() - this.#begunMs);
+      this.protocolMeter?.callEnded(this.history.path, told.code, this.clock.now() - this.#begunMs);
     }
-    if (this.trace !== undefined) endTrace(this.trace, status);
-    return status;
+    if (this.trace !== undefined) endTrace(this.trace, told);
+    return told;
   }
 
   #answered(): void {
@@ -153,6 +173,13 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     this.answeredMs = this.clock.now();
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.answered();
   }
+}
+
+/** How an attempt ended, as its caller is told. */
+export interface CallStatus {
+  readonly code: statusCode;
+  readonly details: string;
+  readonly metadata: Metadata;
 }
 
 /** What an attempt reports to its policy. */
@@ -208,6 +235,10 @@ export class Attempt implements experimental.PickResult {
     });
   }
 
+  get isOver(): boolean {
+    return this.#ended;
+  }
+
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
@@ -259,6 +290,10 @@ export class Attempt implements experimental.PickResult {
     else if (outcome.kind === 'cancelled' && quiet) latencyMs = 0;
     this.#end(outcome, latencyMs);
     if (this.#followed) this.#report();
+    if (code === statusCode.OK) return;
+    const call = this.#call;
+    call.lastStatus = { code, details, metadata };
+    if (call.isOverBudget) this.#owner.placed();
   }
 
   #end(outcome: Outcome, latencyMs?: number): void {

@@ -4,6 +4,7 @@ import {
   type Clock,
   EvenkeelError,
   type Priority,
+  type RetryOptions,
   type Rng,
   systemClock,
   systemRng,
@@ -37,9 +38,12 @@ type KnownGrpcOptions = {
 
 /**
  * Options of `channelOptions`. Keys that begin with `grpc.` or `grpc-node.` are grpc-js's own and are passed on unchanged.
- * There is no `retry`: `retryPolicy` and `hedgingPolicy` of `grpc.service_config` do that, with a new pick for each attempt.
+ * `retryPolicy` and `hedgingPolicy` of `grpc.service_config` say what is retried, with a new pick for each attempt; of `retry` there is
+ * only the budget that pays for it.
  */
 export interface GrpcOptions extends Omit<BalancingOptions, 'retry'>, KnownGrpcOptions {
+  /** Limits what `retryPolicy` and `hedgingPolicy` may send. @defaultValue a fifth of the calls, and 10 per second */
+  readonly retry?: Pick<RetryOptions, 'budget'> | undefined;
   /**
    * Where hash pickers find the key of a call: the name of a metadata entry, or a function.
    * @defaultValue none: calls have no affinity
@@ -117,14 +121,9 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
   const balancing: Record<string, unknown> = {};
   for (const [name, value] of Object.entries(options)) {
     if (isGrpcOption(name) || (ownNames as readonly string[]).includes(name)) continue;
-    if (name === 'retry') {
-      throw new EvenkeelError(
-        'EVENKEEL_OPTION',
-        'a gRPC channel has no option "retry": calls are retried as retryPolicy or hedgingPolicy of \'grpc.service_config\' says',
-      );
-    }
+    if (name === 'retry') checkRetry(value);
     if (!(balancingOptionNames as readonly string[]).includes(name)) {
-      const known = [...balancingOptionNames.filter((known) => known !== 'retry'), ...ownNames];
+      const known = [...balancingOptionNames, ...ownNames];
       throw unknownOption('options', name, ['grpc.*', 'grpc-node.*', ...known]);
     }
     balancing[name] = value;
@@ -156,6 +155,14 @@ export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptio
     clock,
     rng,
   };
+}
+
+function checkRetry(retry: unknown): void {
+  for (const name of Object.keys(retry ?? {})) {
+    if (name === 'budget') continue;
+    const instead = "what is retried is said by retryPolicy or hedgingPolicy of 'grpc.service_config'";
+    throw new EvenkeelError('EVENKEEL_OPTION', `a gRPC channel has no option "retry.${name}": ${instead}`);
+  }
 }
 
 function resolvePriority(

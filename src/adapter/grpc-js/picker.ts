@@ -1,12 +1,15 @@
-import { experimental, type Metadata } from '@grpc/grpc-js';
+import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
 import { checkPriority, loadReportFormatHeader, notify, type ReportAsking } from '../kit/index.js';
 import type { Admission } from './admission.js';
-import { Attempt, type AttemptOwner, BalancedCall, MethodHistory } from './balanced-call.js';
+import { Attempt, type AttemptOwner, BalancedCall, type CallStatus, MethodHistory } from './balanced-call.js';
 import { LimitPlace } from './limit-place.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import type { Refusal } from './refusal.js';
+
+/** The metadata entry in which grpc-js counts the attempts before this one; those that no server has seen do not count. */
+const PREVIOUS_ATTEMPTS = 'grpc-previous-rpc-attempts';
 
 const queued: experimental.PickResult = Object.freeze({
   pickResultType: experimental.PickResultType.QUEUE,
@@ -44,6 +47,8 @@ export class BalancerPicker implements experimental.Picker {
     const info: unknown = extraPickInfo;
     const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
     call.picking(this.#balancer);
+    const unpaid = this.#unpaid(call, metadata);
+    if (unpaid !== undefined) return unpaid;
     call.another();
     const refusal = call.place?.refusal;
     if (refusal !== undefined) {
@@ -62,6 +67,7 @@ export class BalancerPicker implements experimental.Picker {
     }
     call.waited(true);
     this.#admission.placed();
+    call.waitingSinceMs = undefined;
     this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
     if (this.#asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
@@ -70,6 +76,30 @@ export class BalancerPicker implements experimental.Picker {
     const attempt = new Attempt(call, lease, leaf, this.#owner);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);
     return attempt;
+  }
+
+  /**
+   * grpc-js decides about retries and hedges, and pays for them from the balancer's budget. If that is empty, a retry is not made, and
+   * the call ends as its last attempt did; a hedge waits as long as another attempt is running. What no server has seen is free.
+   */
+  #unpaid(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
+    const { retries } = this.#balancer;
+    if (call.paid === 0) {
+      call.paid = 1;
+      return undefined;
+    }
+    const number = 1 + Number(metadata.get(PREVIOUS_ATTEMPTS)[0] ?? 0);
+    if (number <= call.paid) return undefined;
+    const { isRunning } = call;
+    call.isOverBudget = false;
+    if (retries.pays()) {
+      call.paid = number;
+      return undefined;
+    }
+    call.isOverBudget = isRunning;
+    if (isRunning) return queued;
+    call.isGivenUp = true;
+    return dropped(call.lastStatus);
   }
 
   #pickOptions(call: BalancedCall, metadata: Metadata): PickOptions<PodConnection> | undefined {
@@ -120,7 +150,7 @@ export class BalancerPicker implements experimental.Picker {
       call.trace?.waits();
       return queued;
     }
-    const turnedAway = refusal ?? this.#admission.wait();
+    const turnedAway = refusal ?? this.#admission.wait(call);
     if (turnedAway !== undefined) return this.#refused(call, turnedAway, metadata);
     call.trace?.waits();
     call.waits(this.#balancer);
@@ -137,4 +167,20 @@ export class BalancerPicker implements experimental.Picker {
     }
     return refusal.result();
   }
+}
+
+/** The result for an attempt that is not made. A drop is not retried. */
+function dropped(last: CallStatus | undefined): experimental.PickResult {
+  const {
+    code = statusCode.UNAVAILABLE,
+    details = 'the retry budget is empty',
+    metadata = new Metadata(),
+  } = last ?? {};
+  return {
+    pickResultType: experimental.PickResultType.DROP,
+    subchannel: null,
+    status: { code, details, metadata: metadata.clone() },
+    onCallStarted: null,
+    onCallEnded: null,
+  };
 }

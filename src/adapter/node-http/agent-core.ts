@@ -3,6 +3,7 @@ import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
 import type { DeadlineOf } from '../http/deadline-rule.js';
+import type { Hedging } from '../http/hedging.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
 import { RequestDeadline } from '../http/request-deadline.js';
@@ -18,10 +19,11 @@ import {
   remainingOf,
   SharedTimers,
 } from '../kit/index.js';
-import { Call, type CallOwner } from './call.js';
+import { Call } from './call.js';
 import { Fallback } from './fallback.js';
 import { endWithoutSocket, type RequestOptions } from './node-agent.js';
 import type { PodAgent } from './pod-agent.js';
+import { RepeatedCall, type RepeatedCallOwner } from './repeated-call.js';
 import type { PodTransport } from './transport.js';
 
 /** The parts of an agent. */
@@ -33,6 +35,9 @@ export interface AgentCoreParts {
   readonly priority: ((request: ClientRequest) => Priority | undefined) | undefined;
   readonly propagation: Propagation;
   readonly deadlineOf: DeadlineOf<ClientRequest> | undefined;
+  readonly hedging: Hedging | undefined;
+  /** Whether an option asks for requests that are sent more than once. */
+  readonly repeats: boolean;
   readonly clock: Clock;
   readonly drainTimeoutMs: number;
   /** Undefined if no reports are requested. */
@@ -45,7 +50,7 @@ export interface AgentCoreParts {
 export type ByName<T> = Record<string, T[]>;
 
 /** The behavior of our agents, for both of Node's Agent classes. */
-export class AgentCore implements CallOwner {
+export class AgentCore implements RepeatedCallOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly clock: Clock;
   readonly timers: SharedTimers;
@@ -76,6 +81,14 @@ export class AgentCore implements CallOwner {
 
   get origin(): string {
     return this.#parts.matcher.origin;
+  }
+
+  get hedging(): Hedging | undefined {
+    return this.#parts.hedging;
+  }
+
+  get deadlineHeader(): string | undefined {
+    return this.#parts.propagation.deadlineHeader;
   }
 
   get isClosing(): boolean {
@@ -152,7 +165,8 @@ export class AgentCore implements CallOwner {
   #begin(request: ClientRequest): void {
     const { key, deadlineOf, asking, propagation, priority: priorityOf } = this.#parts;
     if (asking?.next() === true) askForReport(request);
-    const call = new Call(this, request, key?.(request) ?? undefined);
+    const Calls = this.#mayRepeat(request) ? RepeatedCall : Call;
+    const call = new Calls(this, request, key?.(request) ?? undefined);
     const served = propagation.served();
     const given = priorityOf?.(request);
     const priority = given === undefined ? inheritedPriority(served) : checkPriority(given);
@@ -169,6 +183,13 @@ export class AgentCore implements CallOwner {
     }
     say(request, propagation, remainingMs, priority);
     call.begin();
+  }
+
+  /** Whether a request may be sent twice, as far as its head tells. One whose pod has to be asked first is sent in two parts. */
+  #mayRepeat(request: ClientRequest): boolean {
+    const { repeats, balancer } = this.#parts;
+    if (!repeats || !balancer.retries.allowsMethod(request.method)) return false;
+    return request.method !== 'CONNECT' && !request.hasHeader('upgrade') && !request.hasHeader('expect');
   }
 
   /** Whether a request is for the target. Neither the target nor other hosts may get each other's requests. */

@@ -4,13 +4,13 @@ import {
   type Balancer,
   type BalancingOptions,
   createBalancer,
-  EvenkeelError,
   type Priority,
   poolDefaults,
   type RetryOptions,
   systemClock,
 } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
+import { type HedgeOptions, hedgingOf } from '../http/hedging.js';
 import { serviceOrigin } from '../http/origin.js';
 import { pickerOf } from '../http/prompt.js';
 import { originMatcher, resolverOf } from '../http/target.js';
@@ -31,7 +31,7 @@ import { type RequestOptions, takesRequests } from './node-agent.js';
 import { type NodeHttpConnectionOptions, nodeHttpConnectionOptionNames, PodTransport } from './transport.js';
 
 /** Options of `createAgent`. */
-export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpConnectionOptions {
+export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOptions {
   /**
    * Where requests for any other origin go (redirects, a client shared by several hosts). Destroying it stays up to the caller.
    * @defaultValue a keep-alive Agent of its own, created on first use
@@ -65,8 +65,14 @@ export interface AgentOptions extends Omit<BalancingOptions, 'retry'>, NodeHttpC
    * @defaultValue {}, see `PropagateOptions`
    */
   readonly propagate?: PropagateOptions | undefined;
-  /** What is retried on another pod: requests without a connection, because Node sends a request once. */
-  readonly retry?: Omit<RetryOptions, 'statuses' | 'methods'> | undefined;
+  /**
+   * What is retried on another pod. Without `statuses`, `when`, `methods` or a `hedge`, only requests without a connection: from then
+   * on a request is Node's. With one of them also requests whose connection died, if they may be sent twice and were complete before
+   * they had a connection.
+   */
+  readonly retry?: RetryOptions | undefined;
+  /** Asks a second pod when the first is slow; for the same requests. @defaultValue never */
+  readonly hedge?: HedgeOptions | undefined;
 }
 
 /** What an agent of one Service has in addition to Node's Agents. */
@@ -104,7 +110,6 @@ export function createAgent(target: `https://${string}`, options?: AgentOptions)
 export function createAgent(target: string | URL, options?: AgentOptions): HttpServiceAgent;
 export function createAgent(target: string | URL, options: AgentOptions = {}): HttpServiceAgent {
   const origin = serviceOrigin('target', target);
-  refuseRepeats(options);
   checkKeys('options', options, [
     ...balancingOptionNames,
     ...nodeHttpConnectionOptionNames,
@@ -112,11 +117,12 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     'key',
     'priority',
     'deadlineMs',
+    'hedge',
     'clusterDomain',
     'askForReports',
     'propagate',
   ]);
-  const { fallbackAgent, key, priority, deadlineMs, clusterDomain, clock = systemClock, rng, pool } = options;
+  const { fallbackAgent, key, priority, deadlineMs, hedge, clusterDomain, clock = systemClock, rng, pool } = options;
   if (key !== undefined) checkFunction('key', key);
   if (priority !== undefined) checkFunction('priority', priority);
   if (fallbackAgent !== undefined && !takesRequests(fallbackAgent))
@@ -139,6 +145,8 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
     priority,
     propagation: new Propagation(options.propagate),
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
+    hedging: hedge === undefined ? undefined : hedgingOf(hedge),
+    repeats: asksForRepeats(options),
     clock,
     drainTimeoutMs,
     asking: checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined,
@@ -153,15 +161,11 @@ export function createAgent(target: string | URL, options: AgentOptions = {}): H
   return agentOf(protocol, core);
 }
 
-/** Node sends a request once. Options that would send it again are refused instead of being ignored. */
-function refuseRepeats(options: object | null): void {
-  const { hedge, retry } = (options ?? {}) as { readonly hedge?: unknown; readonly retry?: RetryOptions };
-  const asked = { hedge, 'retry.statuses': retry?.statuses, 'retry.methods': retry?.methods };
-  for (const [name, value] of Object.entries(asked)) {
-    if (value === undefined) continue;
-    const why = 'node:http cannot send a request again once it has a connection. evenkeel/undici can';
-    throw new EvenkeelError('EVENKEEL_OPTION', `createAgent has no option "${name}": ${why}`);
-  }
+/** Whether requests shall be sent more than once. It changes when a request gets its socket, so nobody gets it unasked. */
+function asksForRepeats({ hedge, retry }: AgentOptions): boolean {
+  const { statuses, when, methods, maxAttempts } = retry ?? {};
+  if (maxAttempts === 1) return false;
+  return hedge !== undefined || when !== undefined || methods !== undefined || (statuses ?? []).length > 0;
 }
 
 /** Node's own Agent class, which requests and clients check for, delegating to `core`. */

@@ -2,19 +2,9 @@ import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import {
-  type Balancer,
-  type Clock,
-  type Endpoint,
-  type Lease,
-  type LoadReport,
-  type Outcome,
-  outcomes,
-  type Priority,
-} from '../../index.js';
+import type { Balancer, Clock, Endpoint, Lease, LoadReport, Outcome, Priority } from '../../index.js';
 import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
-import { isDialError } from '../http/dial.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import {
@@ -22,11 +12,10 @@ import {
   Attempts,
   type CallFacts,
   loadReportHeader,
-  outcomeAtDeadline,
   type Timed,
 } from '../kit/index.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
-import { outcomeOfBroken } from './outcome.js';
+import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
 import { PendingRequest } from './pending-request.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 
@@ -69,10 +58,12 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   #endpoint: Endpoint | undefined;
   readonly #heard = (): void => this.#began();
 
-  constructor(owner: CallOwner, request: ClientRequest, key: string | undefined) {
+  /** @param attempts Those of a request that was sent already, and has its response on the socket it gets. */
+  constructor(owner: CallOwner, request: ClientRequest, key: string | undefined, attempts?: Attempts<PodAgent>) {
     this.#owner = owner;
     this.request = request;
-    this.#attempts = new Attempts(owner.balancer, this, key);
+    this.#attempts = attempts ?? new Attempts(owner.balancer, this, key);
+    this.#endpoint = attempts?.lease?.endpoint;
   }
 
   /** What is left of its time, in ms. */
@@ -190,17 +181,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   }
 
   refused(error: Error): void {
-    const untried = !isDialError(error);
-    this.#attempts.fail({
-      outcome: untried ? outcomes.notStarted : outcomes.notConnected,
-      // Either way the pod can only be used again over another connection.
-      repeatAs: outcomes.notConnected,
-      error,
-      untried,
-      idempotent: true,
-      answered: false,
-      method: this.request.method,
-    });
+    this.#attempts.fail({ ...refusedAttempt(error), method: this.request.method });
   }
 
   /** From here on the caller may give up before there is a socket. */
@@ -282,8 +263,7 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
 
   /** The outcome when the caller gives up, or its deadline passes. */
   #outcomeOfAbort(lease: Lease<PodAgent>): Outcome {
-    if (!this.#isLate) return outcomes.cancelled;
-    const { limitMs } = this.#deadline as RequestDeadline;
-    return outcomeAtDeadline(this.#owner.clock.now() - lease.startedMs, limitMs, this.#isAnswered(lease));
+    const limitMs = this.#isLate ? this.#deadline?.limitMs : undefined;
+    return outcomeOfAbort(this.#owner.clock.now() - lease.startedMs, limitMs, this.#isAnswered(lease));
   }
 }

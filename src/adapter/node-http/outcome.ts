@@ -1,6 +1,6 @@
 import { type Outcome, outcomes } from '../../index.js';
 import { isDialError } from '../http/dial.js';
-import { outcomeOfSystemError } from '../kit/index.js';
+import { type FailedAttempt, outcomeAtDeadline, outcomeOfSystemError } from '../kit/index.js';
 
 /** The state of a connection at the end of an incomplete request. */
 export interface BrokenExchange {
@@ -29,4 +29,23 @@ export function outcomeOfBroken({ error, endedByPod, cut }: BrokenExchange): Out
     if (known !== undefined) return known;
   }
   return endedByPod ? outcomes.reset : outcomes.cancelled;
+}
+
+/** An attempt that got no socket: nothing was sent. */
+export function refusedAttempt(error: Error): FailedAttempt {
+  const untried = !isDialError(error);
+  return {
+    outcome: untried ? outcomes.notStarted : outcomes.notConnected,
+    // Either way the pod can only be used again over another connection.
+    repeatAs: outcomes.notConnected,
+    error,
+    untried,
+    idempotent: true,
+    answered: false,
+  };
+}
+
+/** The outcome when the caller gives up, or a deadline of `limitMs` passes. @param tookMs How long the pod had. */
+export function outcomeOfAbort(tookMs: number, limitMs: number | undefined, answered: boolean): Outcome {
+  return limitMs === undefined ? outcomes.cancelled : outcomeAtDeadline(tookMs, limitMs, answered);
 }

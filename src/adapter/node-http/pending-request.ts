@@ -1,7 +1,7 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { ClientRequest } from 'node:http';
 import type { Clock, Timer } from '../../index.js';
-import { timeoutOf } from './node-agent.js';
+import { replace, timeoutOf } from './node-agent.js';
 
 /**
  * Watches a request that has no socket yet. Node does not track those: it neither reports that the caller destroyed the request nor runs
@@ -11,6 +11,7 @@ export class PendingRequest {
   readonly #request: ClientRequest;
   readonly #clock: Clock;
   #timer: Timer | undefined;
+  #timeoutMs = 0;
   #restore: (() => void)[];
 
   /** `destroyed`: the caller gave up, also by `abort()` or its signal. */
@@ -33,6 +34,11 @@ export class PendingRequest {
     this.#limit(timeoutOf(request) ?? 0);
   }
 
+  /** The request's time limit, in ms; 0 = none. */
+  get timeoutMs(): number {
+    return this.#timeoutMs;
+  }
+
   /** It has a socket, or no longer needs one. */
   release(): void {
     this.#timer?.cancel();
@@ -44,20 +50,10 @@ export class PendingRequest {
   #limit(timeoutMs: number): void {
     this.#timer?.cancel();
     this.#timer = undefined;
+    this.#timeoutMs = timeoutMs;
     if (timeoutMs <= 0) return;
     // Like Node: once, in the caller's async context; the caller decides what to do.
     const timedOut = AsyncResource.bind(() => this.#request.emit('timeout'));
     this.#timer = this.#clock.timer(timedOut, timeoutMs);
   }
-}
-
-/** Replaces a method of an object. Call the result to undo that, unless somebody else has replaced it since. */
-function replace<T extends object, K extends keyof T>(object: T, name: K, method: T[K]): () => void {
-  const before = Object.getOwnPropertyDescriptor(object, name);
-  object[name] = method;
-  return () => {
-    if (object[name] !== method) return;
-    if (before === undefined) delete object[name];
-    else Object.defineProperty(object, name, before);
-  };
 }

@@ -7,12 +7,12 @@ import type { PodLink } from '../http/pod-link.js';
 import { afterPendingIo } from '../kit/index.js';
 import { IdleSockets } from './idle-sockets.js';
 import { keepAliveMs } from './keep-alive.js';
-import { addRequest, endWithoutSocket, inheritOptions } from './node-agent.js';
+import { addRequest, endWithoutSocket, inheritOptions, type SocketTaker } from './node-agent.js';
 import { ReuseTrial } from './reuse-trial.js';
 
 /** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
 export interface SocketSeeker {
-  readonly request: ClientRequest;
+  readonly request: SocketTaker;
   readonly wanted: boolean;
   /** Whether it should be refused, and go to another pod, rather than use a connection that is being given up. */
   readonly movable: boolean;

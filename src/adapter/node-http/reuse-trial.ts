@@ -1,5 +1,5 @@
-import type { ClientRequest } from 'node:http';
 import type { Clock } from '../../index.js';
+import type { SocketTaker } from './node-agent.js';
 
 /** Whether a pod's connections can be reused after a response, as far as is known. */
 type Keeps = 'unknown' | 'yes' | 'no';
@@ -33,7 +33,7 @@ export class ReuseTrial {
   /** How long a connection must have been idle, in ms, while it is not known whether the pod keeps them. */
   #restMs = REST_MS;
   /** The first request on a reused connection. */
-  #request: ClientRequest | undefined;
+  #request: SocketTaker | undefined;
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -74,7 +74,7 @@ export class ReuseTrial {
   }
 
   /** This request uses a connection that has rested. */
-  tries(request: ClientRequest): void {
+  tries(request: SocketTaker): void {
     if (this.#keeps !== 'unknown') return;
     this.#request = request;
     request.once('close', () => {

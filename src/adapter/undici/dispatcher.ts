@@ -11,6 +11,7 @@ import {
   systemRng,
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
+import type { Hedging } from '../http/hedging.js';
 import { socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { pickerOf } from '../http/prompt.js';
@@ -40,7 +41,7 @@ import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
 import { faultOf, refuse } from './handler.js';
 import { asHandlerV2 } from './handler-v1.js';
-import { HedgedCall, type HedgedCallOwner, type Hedging } from './hedged-call.js';
+import { HedgedCall, type HedgedCallOwner } from './hedged-call.js';
 import { askForReport } from './load-report.js';
 import {
   type CallRules,

@@ -1,8 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import type { Lease, Outcome, Priority } from '../../index.js';
+import type { Lease, Priority } from '../../index.js';
+import type { Answer, ConcurrentAttempt, ConcurrentAttempts } from '../http/concurrent-attempts.js';
+import { DISCARDED_BYTES, DISCARDED_MS } from '../http/discarded.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
-import type { AttemptTally, SharedTimer, SharedTimers } from '../kit/index.js';
+import type { SharedTimer, SharedTimers } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import type { Caller } from './caller.js';
@@ -12,7 +14,8 @@ import type { PodClient, PodRequest } from './pod-pool.js';
 type Controller = Dispatcher.DispatchController;
 
 /** What the attempts of a hedged call share. */
-export interface HedgedAttemptOwner extends AttemptTally<Pool> {
+export interface HedgedAttemptOwner {
+  readonly attempts: ConcurrentAttempts<Pool, HedgedAttempt>;
   readonly owner: CallOwner;
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
@@ -20,8 +23,6 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   readonly caller: Caller;
   readonly deadline: RequestDeadline | undefined;
   readonly priority: Priority | undefined;
-  /** Whether no other attempt is running. */
-  isAlone(attempt: HedgedAttempt): boolean;
   /** The headers of a final response arrived. True if the caller gets it, false if it is discarded. */
   takes(attempt: HedgedAttempt, answer: Answer): boolean;
   /** The caller's response is complete. */
@@ -30,22 +31,11 @@ export interface HedgedAttemptOwner extends AttemptTally<Pool> {
   failed(attempt: HedgedAttempt, error: Error): void;
 }
 
-/** The headers of a response, and what they mean for its pod. */
-export interface Answer {
-  readonly status: number;
-  readonly header: (name: string) => unknown;
-  readonly verdict: Outcome;
-}
-
-/** How much of a discarded response is read, and for how long, so that its connection can be reused; in bytes and ms. */
-const DISCARDED_BYTES = 65_536;
-const DISCARDED_MS = 1_000;
-
 /**
  * One of the concurrent calls of a request. Like any call it moves to another pod if it got no response. Its response goes to the
  * caller, or is discarded.
  */
-export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
+export class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandler, PodRequest {
   readonly isHedge: boolean;
   /** The controller of the running attempt. */
   controller: Controller | undefined;
@@ -58,7 +48,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
   constructor(of: HedgedAttemptOwner, isHedge: boolean) {
     this.#of = of;
     this.isHedge = isHedge;
-    this.#call = new Call(of.owner, of.options, of.key, { tally: of, isHedge });
+    this.#call = new Call(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
     this.#call.priority = of.priority;
     this.#call.handledBy(this);
   }
@@ -85,7 +75,7 @@ export class HedgedAttempt implements HandlerV2, AttemptHandler, PodRequest {
   }
 
   get mayRepeat(): boolean {
-    return this.#of.isAlone(this);
+    return this.#of.attempts.isAlone(this);
   }
 
   fail(error: Error): void {

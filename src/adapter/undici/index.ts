@@ -1,6 +1,7 @@
 // First: what follows imports undici.
 import './check-version.js';
 
+export { type HedgeOptions, hedgeDefaults } from '../http/hedging.js';
 export {
   type PrefixKey,
   type PrefixKeyOptions,
@@ -14,9 +15,7 @@ export {
   type CallOptions,
   cookieKey,
   type DispatcherOptions,
-  type HedgeOptions,
   headerKey,
-  hedgeDefaults,
   prefixKey,
   type RequestKey,
   type WebSocketLimits,

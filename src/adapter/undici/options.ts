@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { BalancingOptions, Priority } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
+import { type HedgeOptions, type Hedging, hedgingOf } from '../http/hedging.js';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
 import { type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/prompt.js';
 import {
@@ -10,13 +11,11 @@ import {
   checkKeys,
   checkLeaveCode,
   checkNumber,
-  optionError,
   type PlacingOptions,
   type PropagateOptions,
   placingOptionNames,
   resolvePlacingOptions,
 } from '../kit/index.js';
-import { Hedging } from './hedged-call.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './transport.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
@@ -90,37 +89,6 @@ export function callRules({ deadlineMs, hedge }: CallOptions): CallRules {
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     hedging: hedge === undefined ? undefined : hedgingOf(hedge),
   };
-}
-
-/**
- * A second attempt beside a slow one: the caller gets the response that starts first, the other attempt is aborted. Only for
- * requests that may be sent twice, on another pod, and paid from the retry budget.
- */
-export interface HedgeOptions {
-  /** How long an attempt may go without a response before another pod is asked too, in ms. */
-  readonly afterMs?: number | undefined;
-  /**
-   * The same as a quantile, above 0 and below 1, of the times to the response headers: 0.95 hedges one request in 20. There are
-   * no hedges before 100 responses were measured. Either this or `afterMs`.
-   */
-  readonly afterQuantile?: number | undefined;
-  /** Maximum hedges per request, each after the same delay; they count towards `retry.maxAttempts`. @defaultValue 1 */
-  readonly max?: number | undefined;
-}
-
-export const hedgeDefaults: { readonly max: number } = Object.freeze({ max: 1 });
-
-/** Throws EVENKEEL_OPTION for invalid values. */
-export function hedgingOf(options: HedgeOptions): Hedging {
-  checkKeys('hedge', options, ['afterMs', 'afterQuantile', 'max']);
-  const { afterMs, afterQuantile } = options;
-  if ((afterMs === undefined) === (afterQuantile === undefined)) {
-    throw optionError('hedge', 'an object with either afterMs or afterQuantile', options);
-  }
-  checkNumber('hedge.afterMs', afterMs, 1, { min: 1, max: 3_600_000 });
-  checkNumber('hedge.afterQuantile', afterQuantile, 0.5, { above: 0, max: 0.9999 });
-  const max = checkNumber('hedge.max', options.max, hedgeDefaults.max, { min: 1, max: 10, integer: true });
-  return new Hedging(afterMs, afterQuantile, max);
 }
 
 /**

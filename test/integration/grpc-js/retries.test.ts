@@ -56,6 +56,7 @@ describe('retryPolicy of the service config', () => {
       picker: stubborn,
       // Without stages nothing is ejected, so only the call itself knows which pod it has been to.
       stages: [],
+      retry: { budget: { ratio: 1, minPerSecond: 100 } },
       observer: { attemptEnded: (event) => attempts.push(event) },
     });
     // The first calls after a start go to two pods that are drawn, whatever the picker.
@@ -113,6 +114,30 @@ describe('retryPolicy of the service config', () => {
     await expect(say(client, { text: 'hang' })).rejects.toMatchObject({ code: status.DEADLINE_EXCEEDED });
   });
 
+  it('pays from the budget of the balancer; without, the call ends as its attempt did', async () => {
+    const { client, started, balancer } = await orders(
+      2,
+      methods({ retryPolicy: { ...retryPolicy, retryableStatusCodes: ['UNAVAILABLE', 'ABORTED'] } }),
+      { stages: [], retry: { budget: { ratio: 0, minPerSecond: 0 } } },
+    );
+    for (const pod of started.slice(0, 2)) await pod.set({ fail: status.UNAVAILABLE });
+    await expect(say(client)).rejects.toMatchObject({
+      code: status.UNAVAILABLE,
+      details: expect.stringContaining('was told to fail'),
+    });
+    // A code that grpc-js does not take from a picker.
+    for (const pod of started.slice(0, 2)) await pod.set({ fail: status.ABORTED });
+    await expect(say(client)).rejects.toMatchObject({ code: status.ABORTED });
+    expect((await pods.stats()).reduce((sum, { calls }) => sum + calls, 0)).toBe(2);
+    const { calls, overBudget, retries } = balancer.snapshot().counts;
+    expect([calls, overBudget, retries.status]).toEqual([2, 2, 0]);
+    await until('nothing runs', () => balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
+  });
+
+  it('refuses rules of retries that are grpc-js’s', () => {
+    expect(() => ordersClient({ retry: { statuses: [503] } } as never)).toThrow(/"retry.statuses"/);
+  });
+
   it('lets no call fail when a pod is killed whose answer had not begun', async () => {
     const { client, started } = await orders(3, methods({ retryPolicy }));
     const traffic = new Traffic(client, 20);
@@ -139,6 +164,23 @@ describe('hedgingPolicy of the service config', () => {
     expect(hung?.calls).toBeGreaterThan(0);
     expect(well?.calls).toBe(6);
     await until('the losers were cancelled on the pod', async () => (await started[0].stats()).running === 0);
+  });
+});
+
+describe('hedges that the budget does not cover', () => {
+  it('wait, and harm nobody', async () => {
+    const hedgingPolicy = { maxAttempts: 3, hedgingDelay: '0.01s', nonFatalStatusCodes: ['UNAVAILABLE'] };
+    const { client, started, balancer } = await orders(2, methods({ hedgingPolicy }), {
+      stages: [],
+      retry: { budget: { ratio: 0, minPerSecond: 0 } },
+    });
+    for (const pod of started.slice(0, 2)) await pod.set({ delayMs: 60 });
+    expect((await say(client)).pod).toMatch(/^pod-/);
+    expect((await pods.stats()).reduce((sum, { calls }) => sum + calls, 0)).toBe(1);
+    for (const pod of started.slice(0, 2)) await pod.set({ delayMs: 60, fail: status.UNAVAILABLE });
+    await expect(say(client)).rejects.toMatchObject({ code: status.UNAVAILABLE });
+    expect(balancer.snapshot().counts.hedges).toBe(0);
+    await until('nothing runs', () => balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
   });
 });
 

@@ -8,6 +8,7 @@ const expected: Readonly<Record<string, RegExp>> = {
   got: /^\/v1\/orders\/42\n$/,
   'node-fetch, superagent and `http.request`': /^200\n200\n200\n$/,
   WebSocket: /^pod\n$/,
+  'What is retried': /^200\n$/,
   'Timeouts and aborts': /^AbortError\n.*state: 'ready', inFlight: 0.*EVENKEEL_CLOSED\n$/s,
   Deadlines: /^EVENKEEL_DEADLINE http:.* GET did not finish within 300 ms: no answer from 127\.0\.0\.1:\d+\n$/,
   'Sticky routing': /^200\n$/,

@@ -63,6 +63,31 @@ describe('a limit on running calls', () => {
     expect(balancer.limit).toMatchObject({ running: 0 });
   });
 
+  it('does not count who is outside it, nor sheds them', async () => {
+    const { balancer, clock } = await limited(fixed(1));
+    const running = taken(balancer.pick());
+    expect(balancer.pick()).toBeUndefined();
+    const lent = taken(balancer.pick({ unlimited: true }));
+    const alsoLent = await balancer.acquire({ unlimited: true });
+    expect(balancer.limit).toMatchObject({ running: 1 });
+    lent.end(outcomes.success, null);
+    alsoLent.end(outcomes.cancelled, null);
+    expect(balancer.limit).toMatchObject({ running: 1 });
+    // Both wait, each for something else.
+    const full = balancer.acquire();
+    const leases: Lease<FakeConnection>[] = [];
+    for (let lease = balancer.pick({ unlimited: true }); lease && leases.length < 500; ) {
+      leases.push(lease);
+      lease = balancer.pick({ unlimited: true });
+    }
+    clock.advance(1_000);
+    void balancer.acquire().catch(() => {});
+    expect(await failure(full)).toSatisfy((error) => isEvenkeelError(error, 'EVENKEEL_OVERLOAD'));
+    running.end(outcomes.success);
+    for (const lease of leases) lease.end(outcomes.success, null);
+    expect(balancer.limit).toMatchObject({ running: 1 });
+  });
+
   it('tells the limit how long answers took, who gave up, and what was too much', async () => {
     const heard = new Heard();
     const { balancer, clock } = await limited(() => heard);

@@ -88,6 +88,40 @@ describe('the waiting room', () => {
     expect(await later).toBe('y');
   });
 
+  it('serves those outside the limit first, and sheds the others around them', async () => {
+    const clock = new FakeClock();
+    const free: string[] = [];
+    const room = new WaitingRoom<string>({
+      clock,
+      maxWaiting: 3,
+      limit: { hasRoom: false, shedAfterMs: 100, leastMs: 0 },
+      stalledSince: () => false,
+      tryPick: (_key, _avoid, unlimited) => (unlimited ? (free.shift() as never) : undefined),
+      timedOut: () => new EvenkeelError('EVENKEEL_NOT_READY', 'in vain'),
+      overload: () => new EvenkeelError('EVENKEEL_OVERLOAD', 'shed'),
+      tooLate: () => new EvenkeelError('EVENKEEL_TOO_LATE', 'too late'),
+    });
+    const wait = (more: Partial<WaitRequest<string>>): Promise<unknown> =>
+      room.wait({ key: undefined, avoid: undefined, signal: undefined, timeoutMs: 5_000, ...more });
+    const plain = failure(wait({}));
+    const outside = [wait({ unlimited: true }), wait({ unlimited: true, deadlineMs: 1 })];
+    clock.advance(200);
+    room.wake();
+    expect(await plain).toMatchObject({ code: 'EVENKEEL_OVERLOAD' });
+    free.push('a', 'b');
+    room.wake();
+    expect(await Promise.all(outside)).toEqual(['a', 'b']);
+    // A full room gives up one that may be shed, but none that is critical.
+    const critical = [wait({ priority: 'critical' }), wait({ priority: 'critical' })];
+    const sheddable = failure(wait({ priority: 'sheddable' }));
+    const late = wait({ unlimited: true });
+    expect(await sheddable).toMatchObject({ code: 'EVENKEEL_OVERLOAD' });
+    expect(await failure(wait({ unlimited: true }))).toMatchObject({ code: 'EVENKEEL_QUEUE_FULL' });
+    room.fail(new EvenkeelError('EVENKEEL_CLOSED', 'closed'));
+    for (const waiting of [...critical, late])
+      expect(await failure(waiting)).toMatchObject({ code: 'EVENKEEL_CLOSED' });
+  });
+
   it('turns away whoever finds it full, and has room again when somebody leaves', async () => {
     const room = new Room(2);
     const controller = new AbortController();

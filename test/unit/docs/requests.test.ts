@@ -1,12 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
-import {
-  callOptionNames,
-  callRules,
-  hedgeDefaults,
-  webSocketDefaults,
-  webSocketLimits,
-} from '../../../src/adapter/undici/options.js';
+import { hedgeDefaults } from '../../../src/adapter/http/hedging.js';
+import { callOptionNames, callRules, webSocketDefaults, webSocketLimits } from '../../../src/adapter/undici/options.js';
 import { undiciConnectionOptionNames, undiciTransport } from '../../../src/adapter/undici/transport.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';

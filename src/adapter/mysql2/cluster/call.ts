@@ -1,6 +1,6 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Pool, PoolConnection } from 'mysql2';
-import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Timer } from '../../../index.js';
+import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Priority, type Timer } from '../../../index.js';
 import { type AttemptedCall, Attempts, type CallFacts } from '../../kit/index.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
 import type { Answer } from '../server/mysql2-objects.js';
@@ -44,6 +44,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   #acquireTimeout: AcquireTimeout | undefined;
   /** Set while the statement runs on it. */
   #session: Session | undefined;
+  readonly #beganMs: number;
   /** Rows of the answer have been handed out. */
   #isAnswering = false;
   #isDone = false;
@@ -56,6 +57,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
       task.kind === 'statement'
         ? (task.statement.timeoutMs ?? route.first.settings.queryTimeoutMs)
         : Number.POSITIVE_INFINITY;
+    this.#beganMs = Number.isFinite(this.#timeoutMs) ? route.first.clock.now() : 0;
   }
 
   begin(): void {
@@ -85,6 +87,21 @@ export class Call implements AttemptedCall<Pool>, Borrower {
 
   waitBegan(): void {
     this.#route.first.enqueued();
+  }
+
+  /** How long a caller keeps a connection says nothing about its server, and nobody is sent away in the middle of a transaction. */
+  get unlimited(): boolean {
+    return this.#task.kind === 'checkout';
+  }
+
+  get priority(): Priority | undefined {
+    return this.#task.kind === 'statement' ? this.#task.statement.priority : undefined;
+  }
+
+  /** What is left of the statement's timeout, in ms. */
+  get deadlineMs(): number | undefined {
+    if (!Number.isFinite(this.#timeoutMs)) return undefined;
+    return this.#beganMs + this.#timeoutMs - this.#route.first.clock.now();
   }
 
   get waitTimeoutMs(): number {
@@ -163,6 +180,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     let failure: Error | null = null;
     command.on('fields', (fields: unknown) => {
       this.#isAnswering = true;
+      this.#attempts.lease?.progressed();
       reader.fields(fields);
     });
     command.on('result', (row: unknown, index: unknown) => {

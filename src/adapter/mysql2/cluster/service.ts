@@ -13,7 +13,7 @@ import {
   systemClock,
   systemRng,
 } from '../../../index.js';
-import { balancingOptionNames, checkBalancingOptions, checkBoolean, optionError } from '../../kit/index.js';
+import { balancingOptionNames, checkBalancingOptions, checkBoolean } from '../../kit/index.js';
 import { Changes } from '../changes.js';
 import { type ReplicaLagOptions, replicaLag } from '../checks/replica-lag.js';
 import { type Ask, writable } from '../checks/writable.js';
@@ -84,9 +84,6 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     ...balancingOptionNames,
   ]);
   const options = withOwnNames(given);
-  if (options.limit !== undefined) {
-    throw optionError('limit', 'left out: connectionLimit bounds what runs at a server', options.limit);
-  }
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;

@@ -1,6 +1,6 @@
 import type { QueryOptions } from 'mysql2';
-import { EvenkeelError } from '../../../index.js';
-import { checkBoolean, checkNumber } from '../../kit/index.js';
+import { EvenkeelError, type Priority } from '../../../index.js';
+import { checkBoolean, checkNumber, checkPriority } from '../../kit/index.js';
 import { withOwnFunctions } from '../own-functions.js';
 import type { Answer } from '../server/mysql2-objects.js';
 
@@ -13,6 +13,11 @@ export interface StatementOptions extends QueryOptions {
   readonly idempotent?: boolean | undefined;
   /** For hash pickers: statements with one key go to one server. @defaultValue none */
   readonly key?: string | undefined;
+  /**
+   * Which statements go first where they wait for a connection, and with a `limit` which are turned away first.
+   * @defaultValue 'default'
+   */
+  readonly priority?: Priority | undefined;
 }
 
 /** A statement as a caller gave it, checked. */
@@ -22,6 +27,7 @@ export interface Statement {
   readonly sql: unknown;
   readonly values: unknown;
   readonly key: string | undefined;
+  readonly priority: Priority | undefined;
   /** `undefined`: as the service says. */
   readonly idempotent: boolean | undefined;
   readonly timeoutMs: number | undefined;
@@ -52,13 +58,21 @@ export function callbackOf([, values, callback]: StatementArguments): Answer | u
 export function parseStatement(method: 'query' | 'execute', [sql, values]: StatementArguments): Statement {
   const given = typeof values === 'function' ? undefined : values;
   if (typeof sql === 'string') {
-    return { method, sql, values: given, key: undefined, idempotent: undefined, timeoutMs: undefined };
+    return {
+      method,
+      sql,
+      values: given,
+      key: undefined,
+      priority: undefined,
+      idempotent: undefined,
+      timeoutMs: undefined,
+    };
   }
   if (typeof sql !== 'object' || sql === null || typeof (sql as { sql?: unknown }).sql !== 'string') {
     // The value is not shown: it may be anything.
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: sql must be a string, or an object with one as its \`sql\``);
   }
-  const { idempotent, key, timeout, ...rest } = sql as StatementOptions;
+  const { idempotent, key, priority, timeout, ...rest } = sql as StatementOptions;
   if (key !== undefined && typeof key !== 'string') {
     throw new EvenkeelError('EVENKEEL_OPTION', `${method}: key must be a string`);
   }
@@ -72,6 +86,7 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
     },
     values: given,
     key,
+    priority: priority === undefined ? undefined : checkPriority(priority),
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),
     // 0 means no limit, as in mysql2.
     timeoutMs: checkNumber('timeout', timeout, 0, { min: 0, max: 2 ** 31 - 1, infinite: true }) || undefined,

@@ -7,6 +7,8 @@ import type { SubchannelState } from '../../../../src/observe/observer.js';
 import type { PickSet } from '../../../../src/picker/picker.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
+const anybody = (): { waitingSinceMs: number | undefined } => ({ waitingSinceMs: undefined });
+
 interface FakeMember {
   readonly state: SubchannelState;
   readonly lastError?: Error;
@@ -59,7 +61,7 @@ describe('the state of a channel', () => {
     subject.resolved(2);
     subject.setChanged(setOf());
     expect(assessed()).toBe('CONNECTING');
-    subject.wait();
+    subject.wait(anybody());
     clock.advance(100);
     expect(assessed()).toContain('within 100 ms (all are on standby) (EVENKEEL_NOT_READY)');
   });
@@ -96,7 +98,7 @@ describe('calls that cannot be placed', () => {
   it('wait, and are turned away when none was placed for waitTimeoutMs', () => {
     const { admission: subject, clock, assessed, changes } = admission({ waitTimeoutMs: 5_000 });
     subject.setChanged(setOf({ state: 'ready', inFlight: 1 }));
-    expect(subject.wait()).toBeUndefined();
+    expect(subject.wait(anybody())).toBeUndefined();
     clock.advance(4_999);
     expect(assessed()).toBe('READY');
     clock.advance(1);
@@ -114,23 +116,23 @@ describe('calls that cannot be placed', () => {
   it('have their patience begin anew with each call placed', () => {
     const { admission: subject, clock, assessed } = admission({ waitTimeoutMs: 100 });
     subject.setChanged(setOf({ state: 'ready' }));
-    subject.wait();
+    subject.wait(anybody());
     clock.advance(90);
     subject.placed();
-    subject.wait();
+    subject.wait(anybody());
     clock.advance(90);
     expect(assessed()).toBe('READY');
   });
 
   it('wait for a resolver as long, and for the first endpoint where that is wished', () => {
     const starting = admission({ waitTimeoutMs: 100 });
-    starting.admission.wait();
+    starting.admission.wait(anybody());
     starting.clock.advance(100);
     expect(starting.assessed()).toContain('no answer within 100 ms (EVENKEEL_NOT_READY)');
     const empty = admission({ waitTimeoutMs: 100, waitForEndpoints: true });
     empty.admission.setChanged(setOf());
     expect(empty.assessed()).toBe('CONNECTING');
-    empty.admission.wait();
+    empty.admission.wait(anybody());
     empty.clock.advance(100);
     expect(empty.assessed()).toContain('EVENKEEL_NO_ENDPOINTS');
     empty.admission.setChanged(setOf({ state: 'ready' }));
@@ -139,17 +141,17 @@ describe('calls that cannot be placed', () => {
 
   it('are turned away beyond maxWaiting; the count is taken anew ten times a second', () => {
     const { admission: subject, clock, changes } = admission({ maxWaiting: 2 });
-    expect([subject.wait(), subject.wait(), subject.waiting]).toEqual([undefined, undefined, 2]);
-    expect(subject.wait()?.result().status).toMatchObject({
+    expect([subject.wait(anybody()), subject.wait(anybody()), subject.waiting]).toEqual([undefined, undefined, 2]);
+    expect(subject.wait(anybody())?.result().status).toMatchObject({
       code: status.RESOURCE_EXHAUSTED,
       details: 'orders.shop:50051: 2 calls wait for an endpoint already (maxWaiting) (EVENKEEL_QUEUE_FULL)',
     });
-    subject.wait();
+    subject.wait(anybody());
     expect(changes()).toBe(0);
     clock.advance(100);
     expect(changes()).toBe(1);
     subject.retrying();
-    expect(subject.wait()).toBeUndefined();
+    expect(subject.wait(anybody())).toBeUndefined();
     subject.stop();
     expect(clock.timers).toBe(0);
   });

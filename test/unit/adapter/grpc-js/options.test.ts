@@ -23,7 +23,10 @@ describe('options', () => {
     [{ picker: 'p2c' }, /^picker must be a function/],
     [{ waitTimeoutMs: -1 }, /^waitTimeoutMs must be/],
     [{ resolver: 'dns:' }, /dns:/],
-    [{ retry: {} }, /no option "retry".*retryPolicy or hedgingPolicy of 'grpc\.service_config'/],
+    [
+      { retry: { statuses: [503] } },
+      /no option "retry\.statuses".*retryPolicy or hedgingPolicy of 'grpc\.service_config'/,
+    ],
     [
       { pikcer: () => {} },
       /no option "pikcer" \(did you mean "picker"\?\); it knows grpc\.\*, grpc-node\.\*, resolver, .*onBalancer/,

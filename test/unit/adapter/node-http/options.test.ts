@@ -26,9 +26,10 @@ describe('createAgent', () => {
     ['the domain', 'http://orders.shop', { clusterDomain: 'a b' }, 'clusterDomain'],
     ['a picker', 'http://orders.shop', { picker: 'p2c' }, 'picker'],
     ['a deadline', 'http://orders.shop', { deadlineMs: '1s' }, 'deadlineMs must be a number or a function'],
-    ['statuses', 'http://orders.shop', { retry: { statuses: [503] } }, '"retry.statuses": node:http cannot send'],
-    ['methods', 'http://orders.shop', { retry: { methods: ['POST'] } }, '"retry.methods": node:http cannot send'],
-    ['hedging', 'http://orders.shop', { hedge: { afterMs: 9 } }, '"hedge": node:http cannot send'],
+    ['statuses', 'http://orders.shop', { retry: { statuses: [200] } }, 'retry.statuses[]'],
+    ['methods', 'http://orders.shop', { retry: { methods: ['post'] } }, 'retry.methods[]'],
+    ['hedging', 'http://orders.shop', { hedge: {} }, 'hedge must be an object with either'],
+    ['a hedge', 'http://orders.shop', { hedge: { afterMs: 0 } }, 'hedge.afterMs'],
     ['no resolver at all', 'http://orders.shop', { resolver: null }, 'resolver'],
   ])('refuses %s (%s, %j)', (_what, target, options, part) => {
     const given = options === null ? null : { resolver, ...options };

@@ -1,0 +1,227 @@
+import { type Balancer, type Clock, type Lease, type Outcome, outcomes } from '../../index.js';
+import {
+  type AttemptTally,
+  type CallFacts,
+  type CallTrace,
+  type SharedTimer,
+  type SharedTimers,
+  TriedEndpoints,
+  traceOf,
+} from '../kit/index.js';
+import type { Hedging } from './hedging.js';
+
+/** One of the attempts of a request that may run side by side. */
+export interface ConcurrentAttempt<C> {
+  readonly isHedge: boolean;
+  /** Undefined while it waits, and when it is over. */
+  readonly lease: Lease<C> | undefined;
+  /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
+  start(lease?: Lease<C>): boolean;
+  abort(reason: Error): void;
+}
+
+/** What the requests of one entry point share. */
+export interface ConcurrentAttemptsOwner<C> {
+  readonly balancer: Balancer<C>;
+  readonly clock: Clock;
+  readonly timers: SharedTimers;
+  readonly hedging: Hedging | undefined;
+}
+
+/** The headers of a final response, and what they mean for its pod. */
+export interface Answer {
+  readonly status: number;
+  readonly header: (name: string) => unknown;
+  readonly verdict: Outcome;
+}
+
+/** One request, for its attempts. */
+export interface ConcurrentRequest<A> {
+  readonly method: string;
+  readonly key: string | undefined;
+  /** What it is, for traces. */
+  facts(): CallFacts;
+  attempt(isHedge: boolean): A;
+  /** The reason an attempt is given up for another's response. */
+  beaten(): Error;
+}
+
+/** How many pods that asked for a pause are skipped in search of one that did not. */
+const MAX_PASSED_OVER = 4;
+
+/**
+ * The attempts of a request that may get several responses, of which the caller gets one: a response can be discarded in favor of
+ * another pod's (`retry.statuses`, `retry.when`), and a hedge may answer sooner. The choice is made at the head of a response, before
+ * anything was passed on.
+ */
+export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements AttemptTally<C> {
+  readonly tried: TriedEndpoints<C> = new TriedEndpoints();
+  made = 0;
+  moves = 0;
+  /** Undefined unless somebody traces calls. */
+  trace: CallTrace | undefined = undefined;
+  readonly #owner: ConcurrentAttemptsOwner<C>;
+  readonly #request: ConcurrentRequest<A>;
+  /** Those that may still answer. */
+  #running: readonly A[] = [];
+  /** The one whose response the caller gets. */
+  #winner: A | undefined;
+  #isStopped = false;
+  #hedges = 0;
+  #hedgeTimer: SharedTimer | undefined;
+
+  constructor(owner: ConcurrentAttemptsOwner<C>, request: ConcurrentRequest<A>) {
+    this.#owner = owner;
+    this.#request = request;
+  }
+
+  get running(): readonly A[] {
+    return this.#running;
+  }
+
+  /** The caller gets a response. */
+  get isDecided(): boolean {
+    return this.#winner !== undefined;
+  }
+
+  /** Makes the first attempt. False when it has to wait for an endpoint. */
+  begin(): boolean {
+    this.#owner.balancer.retries.started();
+    this.#awaitHedge();
+    const trace = traceOf(this.#owner.balancer, this.#request);
+    this.trace = trace;
+    return trace === undefined ? this.#attempt(false) : trace.start(() => this.#attempt(false));
+  }
+
+  /** No attempt follows; running ones are aborted. False if there is none, so nobody will tell how the request ended. */
+  abort(reason: Error): boolean {
+    this.stop();
+    const running = this.#running;
+    for (const attempt of running) attempt.abort(reason);
+    return running.length > 0;
+  }
+
+  /** No attempt follows. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#hedgeTimer?.cancel();
+  }
+
+  /** The request is over. */
+  ended(error?: unknown): void {
+    this.trace?.end(undefined, error);
+  }
+
+  isAlone(attempt: A): boolean {
+    return this.#running.every((other) => other === attempt || other.lease === undefined);
+  }
+
+  /** The headers of a final response arrived. True if the caller gets it, false if it is discarded. */
+  takes(attempt: A, answer: Answer): boolean {
+    if (this.#isStopped || this.#winner !== undefined) return false;
+    this.#measure(attempt);
+    if (answer.status >= 400 && this.#isGivenUp(attempt, answer)) return false;
+    this.#winner = attempt;
+    if (attempt.isHedge) this.#owner.balancer.retries.hedgeWon();
+    this.#hedgeTimer?.cancel();
+    const losers = this.#running.filter((other) => other !== attempt);
+    this.#running = [attempt];
+    for (const loser of losers) {
+      // It would have taken at least this long. Leaving it out would make the usual time shrink steadily.
+      this.#measure(loser);
+      loser.abort(this.#request.beaten());
+    }
+    return true;
+  }
+
+  /** The attempt failed for good. True if that is how the request ends. */
+  failed(attempt: A): boolean {
+    this.#running = this.#running.filter((other) => other !== attempt);
+    return attempt === this.#winner || (this.#winner === undefined && this.#running.length === 0);
+  }
+
+  /** Starts another attempt, on `lease` if it already has one. */
+  #attempt(isHedge: boolean, lease?: Lease<C>): boolean {
+    const attempt = this.#request.attempt(isHedge);
+    this.#running = [...this.#running, attempt];
+    return attempt.start(lease);
+  }
+
+  /** Whether to discard a response: another attempt is running, or can be made on another pod immediately. */
+  #isGivenUp(attempt: A, { status, header, verdict }: Answer): boolean {
+    const { retries } = this.#owner.balancer;
+    const isNotBegun = verdict.kind === 'not-started';
+    if (!retries.looksAtAnswers && !isNotBegun) return false;
+    const { method } = this.#request;
+    const tried = this.made - this.moves;
+    // What the pod did not begin is no answer, whatever its status.
+    const answer = isNotBegun ? {} : { status, header };
+    const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, ...answer };
+    if (!this.isAlone(attempt)) {
+      if (!retries.wants(ended)) return false;
+      this.#running = this.#running.filter((other) => other !== attempt);
+      return true;
+    }
+    if (!retries.allows(ended)) return false;
+    this.tried.add(attempt.lease as Lease<C>, verdict);
+    const lease = this.#pickOther();
+    if (lease === undefined) {
+      retries.refund();
+      return false;
+    }
+    this.#running = this.#running.filter((other) => other !== attempt);
+    this.#attempt(false, lease);
+    return true;
+  }
+
+  /** A pod that has not been tried, can take the request now and did not ask for a pause. */
+  #pickOther(): Lease<C> | undefined {
+    const { balancer, clock } = this.#owner;
+    const { avoid } = this.tried;
+    const nowMs = clock.now();
+    for (let passedOver = 0; passedOver <= MAX_PASSED_OVER; passedOver++) {
+      const lease = balancer.pick({ key: this.#request.key, avoid });
+      if (lease === undefined) return undefined;
+      const isNew = !avoid.has(lease.subchannel);
+      if (isNew && lease.subchannel.pushedBackUntilMs <= nowMs) return lease;
+      lease.end(outcomes.notStarted);
+      if (!isNew) return undefined;
+      this.tried.add(lease, outcomes.overload);
+    }
+    return undefined;
+  }
+
+  #awaitHedge(): void {
+    const { hedging, timers } = this.#owner;
+    const delayMs = hedging?.delayMs;
+    if (hedging === undefined || delayMs === undefined || this.#hedges >= hedging.max) return;
+    this.#hedgeTimer = timers.start(delayMs, { timedOut: () => this.#hedge() });
+  }
+
+  /**
+   * No pod has answered in time: another one is asked as well, if there is one and the retry budget allows it. Otherwise this is tried
+   * again after the same delay.
+   */
+  #hedge(): void {
+    if (this.#isStopped || this.#winner !== undefined) return;
+    const lease = this.#leaseForHedge();
+    if (lease !== undefined) this.#hedges++;
+    this.#awaitHedge();
+    if (lease !== undefined) this.#attempt(true, lease);
+  }
+
+  #leaseForHedge(): Lease<C> | undefined {
+    const { retries } = this.#owner.balancer;
+    const leases = this.#running.flatMap(({ lease }) => lease ?? []);
+    // If one attempt is waiting for a pod, there is none for a second.
+    if (leases.length === 0 || !retries.allowsHedge(this.made - this.moves)) return undefined;
+    for (const lease of leases) this.tried.add(lease, outcomes.cancelled);
+    const other = this.#pickOther();
+    if (other === undefined) retries.refund();
+    return other;
+  }
+
+  #measure({ lease }: A): void {
+    if (lease !== undefined) this.#owner.hedging?.took(this.#owner.clock.now() - lease.startedMs);
+  }
+}
