@@ -7,13 +7,7 @@ import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import { explainSilentEnd } from '../http/silent-end.js';
-import {
-  type AttemptedCall,
-  Attempts,
-  type CallFacts,
-  loadReportHeader,
-  type Timed,
-} from '../kit/index.js';
+import { type AttemptedCall, Attempts, type CallFacts, loadReportHeader, type Timed } from '../kit/index.js';
 import { endWithoutSocket, responseOf } from './node-agent.js';
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
 import { PendingRequest } from './pending-request.js';

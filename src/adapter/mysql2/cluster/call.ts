@@ -1,6 +1,14 @@
 import { AsyncResource } from 'node:async_hooks';
 import type { Pool, PoolConnection } from 'mysql2';
-import { EvenkeelError, endpointAddress, type Lease, type Outcome, outcomes, type Priority, type Timer } from '../../../index.js';
+import {
+  EvenkeelError,
+  endpointAddress,
+  type Lease,
+  type Outcome,
+  outcomes,
+  type Priority,
+  type Timer,
+} from '../../../index.js';
 import { type AttemptedCall, Attempts, type CallFacts } from '../../kit/index.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
 import type { Answer } from '../server/mysql2-objects.js';
