@@ -147,7 +147,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     }, this.#isPaged && error);
     if (mayMove) {
       // A transaction may be read-only on a server that is not: that is the application's error.
-      const asked = this.#owner.roles?.doubted(endpoint) ?? Promise.resolve();
+      const asked = this.#owner.roles?.recheck(endpoint) ?? Promise.resolve();
       asked
         .catch(() => {})
         .then(() => {

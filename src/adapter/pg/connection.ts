@@ -13,46 +13,46 @@ import type { ServerSettings } from './options.js';
 import { refusalOf, sqlState } from './outcome.js';
 import { openSession, type Session, type SessionOwner } from './session.js';
 
-/** A call that asks a server for a session. Either `lent` or `notLent` is called, once. */
+/** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
 export interface Borrower {
   lent(session: Session): void;
-  /** A handshake is under way, or all sessions are in use. */
+  /** It has to wait: a handshake is running, or all sessions are in use. */
   waits(): void;
   /** Nothing was sent. */
   notLent(error: EvenkeelError, why: NotLent): void;
 }
 
-/** `full`: the server opens no further connection but works on those it has. `left`: it is no longer in the Service. */
+/** `full`: the server accepts no further connections but serves those it has. `left`: it is no longer in the Service. */
 export type NotLent = 'refused' | 'full' | 'left';
 
-/** What becomes of clients, for those who listen to the pool. */
+/** Events of clients, for listeners on the pool. */
 export interface ClientEvents {
   connected(client: PoolClient): void;
   removed(client: PoolClient): void;
-  /** One that nobody used. */
+  /** An idle client failed. */
   failed(error: Error, client: PoolClient): void;
   warned(error: Error): void;
 }
 
-/** What a `PgServer` needs. */
+/** The parts of a `PgServer`. */
 export interface PgServerParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly rng: Rng;
   readonly events: ClientEvents;
-  /** Its role is in doubt: ask it again. */
-  readonly doubted: () => void;
+  /** Its role may have changed: query it again. */
+  readonly recheckRole: () => void;
 }
 
-/** How long a server that opens no further connection is held to those it has, in ms. */
+/** How long a server that refused a connection is limited to those it has, in ms. */
 const CAPPED_MS = 5_000;
-/** How often idle connections are looked at, in ms. */
+/** How often idle connections are checked, in ms. */
 const LOOK_MS = 1_000;
 
 /**
- * One server: lends its sessions to calls, opens more on demand, and judges by them whether it is gone, leaving, or full. The first
- * is opened ahead of the first statement, and one is always kept.
+ * One server: lends its sessions to calls, opens more on demand, and tells from them whether it is gone, leaving, or full. The first
+ * session is opened ahead of the first statement, and one is always kept.
  */
 export class PgServer implements Connection<PgServer>, SessionOwner {
   readonly handle: PgServer = this;
@@ -62,10 +62,10 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   readonly #parts: PgServerParts;
   readonly #open: OpenConnection<PgServer>;
   readonly #sessions = new Set<Session>();
-  /** The one that was used last is at the end, and lent first. */
+  /** The most recently used one is last, and lent first. */
   readonly #idle: Session[] = [];
   readonly #waiting: Borrower[] = [];
-  /** How each connection that is being opened is called off. */
+  /** Cancels each connection that is being opened. */
   readonly #opening = new Set<() => void>();
   #hasLeft = false;
   #isClosing = false;
@@ -112,12 +112,12 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     return this.#idle.length;
   }
 
-  /** Calls that wait for a session of this server. */
+  /** Calls waiting for a session of this server. */
   get waitingCount(): number {
     return this.#waiting.length;
   }
 
-  /** Lends a session. The borrower gives it back by `session.release`, then calls `ended`. */
+  /** Lends a session. The borrower returns it with `session.release`, then calls `ended`. */
   borrow(borrower: Borrower): void {
     this.#open.callBegins();
     const session = this.#idle.pop();
@@ -134,7 +134,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }
   }
 
-  /** The call of a borrower is over, whether it got a session or not. */
+  /** A borrower's call is over, whether it got a session or not. */
   ended(): void {
     this.#open.callEnds();
   }
@@ -150,7 +150,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     return this.#openOne(done);
   }
 
-  /** The endpoint left the set: calls that wait here go elsewhere at once. */
+  /** The endpoint left the set: calls waiting here go to other servers at once. */
   left(): void {
     this.#hasLeft = true;
     for (const borrower of this.#waiting.splice(0)) borrower.notLent(this.#gone(), 'left');
@@ -160,14 +160,14 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     this.#hasLeft = false;
   }
 
-  /** Runs a question of ours, which is no call. Prefers the session nobody has used for longest, so that all are tried in turn. */
+  /** Runs a query of our own, which is not a call. Prefers the session that has been idle longest, so that all are tested in turn. */
   ask(query: object, signal: AbortSignal): Promise<unknown> {
     return new Promise((resolve, reject) => {
       let session: Session | undefined;
       const aborted = (): void => {
         this.forget(asking);
         reject(asError(signal.reason));
-        // What it still answers belongs to this question. A session that hangs is of no use to others either.
+        // Late answers would belong to this query, and a session that hangs is no use to anyone.
         session?.kill(asError(signal.reason));
       };
       const asking: Borrower = {
@@ -178,7 +178,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
           lent.run(query, undefined, (error, result) => {
             signal.removeEventListener('abort', aborted);
             session = undefined;
-            // What the server does not want to answer says nothing about the connection.
+            // A refusal to answer says nothing about the connection.
             lent.release(() => {}, sqlState(error) === undefined ? error : undefined);
             if (error) reject(error);
             else resolve(result);
@@ -236,7 +236,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       this.#endIfEmpty(undefined);
       return;
     }
-    // If the server has a problem after all, opening another connection shows it.
+    // If the server does have a problem, opening another connection reveals it.
     if (byApplication && this.size === 0) this.#openOne(() => {});
     else if (this.size === 0) this.#die(error);
     else this.#demand();
@@ -246,8 +246,8 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     this.#parts.events.removed(client);
   }
 
-  doubted(): void {
-    this.#parts.doubted();
+  recheckRole(): void {
+    this.#parts.recheckRole();
   }
 
   /** Opens as many connections as callers wait for, up to the limit. */
@@ -278,7 +278,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     return callOff;
   }
 
-  /** No connection could be opened. If none is left the server is gone; otherwise it is full, or shutting down. */
+  /** No connection could be opened. If none is left, the server is gone; otherwise it is full or shutting down. */
   #refused(cause: Error): void {
     if (this.#isClosing) {
       this.#endIfEmpty(undefined);
@@ -342,7 +342,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }, LOOK_MS);
   }
 
-  /** Ends connections that were idle for long, and replaces those that are old. */
+  /** Ends connections that have been idle too long, and replaces old ones. */
   #retire(): void {
     const nowMs = this.clock.now();
     const { idleTimeoutMs, min } = this.settings;
@@ -351,7 +351,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       const isOld = nowMs >= session.expiresAtMs;
       if (isSpare && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) session.quit();
       else if (isOld && this.#opening.size === 0) {
-        // The next look ends it: there is one more then.
+        // The next check ends it, when there is one more.
         this.#openOne(() => {});
       }
     }

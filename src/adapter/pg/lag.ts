@@ -4,24 +4,24 @@ interface Mark {
   readonly position: number;
 }
 
-/** Marks beyond this many are thinned out. */
+/** Beyond this number, marks are thinned out. */
 const MAX_MARKS = 1_000;
 
 /**
- * How far behind a server is: for how long some server of the Service has known a position that this one has not replayed. All
- * of it is read on one clock, ours, and an idle primary makes nobody late. It is as exact as the servers are asked often.
+ * How far behind a server is: how long any server of the Service has known a position that this one has not replayed. Measured on our
+ * own clock, and an idle primary makes no server late. Its precision depends on how often servers are queried.
  */
 export class LogPositions {
   readonly #keepMs: number;
-  /** From old to new; each is ahead of the one before. */
+  /** From old to new, with increasing positions. */
   #marks: Mark[] = [];
 
-  /** @param keepMs Lag beyond this need not be told apart, in ms. */
+  /** @param keepMs Longer lags need not be distinguished, in ms. */
   constructor(keepMs: number) {
     this.#keepMs = keepMs;
   }
 
-  /** A server knows the log up to here. */
+  /** A server has the log up to this position. */
   reached(position: number, nowMs: number): void {
     const marks = this.#marks;
     const last = marks[marks.length - 1];

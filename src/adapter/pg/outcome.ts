@@ -1,10 +1,10 @@
 import { isEvenkeelError, type Outcome, outcomes } from '../../index.js';
 import { outcomeOfSystemError } from '../kit/index.js';
 
-/** What an error means for a statement that was sent, for its server and its connection. */
+/** What an error of a sent statement means for the statement, its server and its connection. */
 export interface Verdict {
   readonly outcome: Outcome;
-  /** The server hung up before it read the statement: it may be sent to another one, whatever it was. */
+  /** The server closed the connection before it read the statement: it may be sent to another server in any case. */
   readonly unsent: boolean;
   /** Whether the connection can take another statement. */
   readonly usable: boolean;
@@ -20,16 +20,16 @@ const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const hungUp = verdict(outcomes.notStarted, true, false);
 
-/** By SQLSTATE, those about the server or the connection. The others are about the statement. */
+/** Errors about the server or the connection, by SQLSTATE. All others are about the statement. */
 const byState: Readonly<Record<string, Verdict>> = {
-  // It may have been done: a server that waits for its standbys says this after the commit, too.
+  // The statement may have been executed: a server waiting for its standbys sends this even after the commit.
   '57P01': lost, // admin_shutdown
   '57P02': lost, // crash_shutdown
   '57P04': lost, // database_dropped
   '25P03': lost, // idle_in_transaction_session_timeout
   // Sent while the connection was idle, before the statement arrived.
   '57P05': hungUp, // idle_session_timeout
-  // Only log-ins are refused with these.
+  // Sent only in response to logins.
   '57P03': hungUp, // cannot_connect_now
   '53300': hungUp, // too_many_connections
   '53100': troubled, // disk_full
@@ -38,10 +38,10 @@ const byState: Readonly<Record<string, Verdict>> = {
   XX002: troubled, // index_corrupted
 };
 
-/** SQLSTATE of a server that takes no writes. */
+/** SQLSTATE of a server that accepts no writes. */
 export const READ_ONLY = '25006';
 
-/** On a standby: replication had to cancel the statement. It changed nothing, and another standby may answer it. */
+/** On a standby: replication canceled the statement. It changed nothing, and another standby may execute it. */
 const CONFLICTS: ReadonlySet<unknown> = new Set(['40001', '40P01']);
 
 /** An error of PostgreSQL or of pg. */
@@ -51,7 +51,7 @@ interface PgError {
   readonly message?: unknown;
 }
 
-/** The SQLSTATE of an error that a server sent; undefined for any other error. */
+/** The SQLSTATE of an error from a server; undefined for any other error. */
 export function sqlState(error: unknown): string | undefined {
   const { code, severity } = (error ?? {}) as PgError;
   return typeof code === 'string' && code.length === 5 && typeof severity === 'string' ? code : undefined;
@@ -72,16 +72,16 @@ export function verdictOf(error: unknown): Verdict {
   if (message === 'Query read timeout') return timedOut;
   if (outcomeOfSystemError(code) !== undefined || isEvenkeelError(error)) return lost;
   if (typeof message === 'string' && message.startsWith('Connection terminated')) return lost;
-  // pg refused to send it, or to read the answer: values that cannot be sent, a type parser that throws.
+  // pg could not send it or read the answer: unsupported values, or a type parser that throws.
   return verdict(outcomes.success, false, true);
 }
 
-/** Whether a standby canceled the statement because replication went first. */
+/** Whether a standby canceled the statement in favor of replication. */
 export function isReplayConflict(error: unknown): boolean {
   return CONFLICTS.has(sqlState(error));
 }
 
-/** What a refused connection says about the server. */
+/** What a refused connection means for the server. */
 export type Refusal = 'full' | 'stopping' | 'log-in' | 'unknown';
 
 /** Why no connection could be opened. */
@@ -100,8 +100,8 @@ const CHANGE =
   /^(?:\s|--[^\n]*\n|\/\*[\s\S]*?\*\/)*(?:insert|update|delete|merge|truncate|create|drop|alter|grant|revoke|comment|with\b[\s\S]*\b(?:insert|update|delete|merge))\b/i;
 
 /**
- * Whether a read-only server that refused this text did nothing at all: it is one statement, and one that is refused before it
- * runs. A function may have had effects elsewhere before its refusal.
+ * Whether a read-only server that refused this text did nothing at all: it is a single statement of a kind refused before it runs. A
+ * function may have had side effects before its refusal.
  */
 export function isWholeChange(text: unknown): boolean {
   return typeof text === 'string' && CHANGE.test(text) && !/;\s*\S/.test(text);

@@ -18,11 +18,11 @@ import { sqlState } from './outcome.js';
 interface Facts {
   readonly isStandby: boolean;
   readonly isReadOnly: boolean;
-  /** The history of a server that is no standby: a promotion begins a new one. */
+  /** The history of a primary: a promotion starts a new timeline. */
   readonly timeline: string;
-  /** How far it knows the log, in bytes. */
+  /** The last log position it has, in bytes. */
   readonly known: number | undefined;
-  /** How far it has replayed it. */
+  /** The last log position it has replayed. */
   readonly replayed: number | undefined;
   /** The age of the last commit it replayed, in ms. */
   readonly commitAgeMs: number | undefined;
@@ -30,7 +30,7 @@ interface Facts {
 
 const ROLE = "SELECT pg_is_in_recovery()::text, current_setting('transaction_read_only')";
 
-/** CASE evaluates only the branch it takes: each function fails on servers of the other kind. */
+/** CASE evaluates only the branch it takes; each function fails on servers of the other role. */
 const POSITION = `${ROLE},
   CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
   (CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
@@ -38,13 +38,13 @@ const POSITION = `${ROLE},
   (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::text,
   (extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::text`;
 
-/** Values as text, whatever type parsers the application uses. */
+/** Values as text, regardless of the application's type parsers. */
 const asText = { getTypeParser: () => (value: unknown) => value };
 const question = (text: string): object => ({ text, rowMode: 'array', types: asText });
 
 const TIMEOUT_MS = 1_000;
 const JITTER_RATIO = 0.2;
-/** How often servers are asked at least while none is usable, in ms. */
+/** Maximum time between queries while no server is usable, in ms. */
 const HURRY_MS = 250;
 
 interface ServerRolesParts {
@@ -55,8 +55,8 @@ interface ServerRolesParts {
 }
 
 /**
- * Asks every server what it is, when it connects, now and then, and once in doubt; and as a stage, puts those with the wrong role, and
- * those that are behind, on standby. They stay connected.
+ * Queries every server's role: when it connects, periodically, and when it may have changed. As a stage, it puts servers with the wrong
+ * role, and those that are behind, on standby. They stay connected.
  */
 export class ServerRoles {
   readonly #parts: ServerRolesParts;
@@ -72,7 +72,7 @@ export class ServerRoles {
     this.#positions = new LogPositions(Number.isFinite(maxLagMs) ? 2 * maxLagMs + 10_000 : 0);
   }
 
-  /** A server is connected: asks it. Rejects if it does not answer. */
+  /** A server has connected: queries it. Rejects if it does not answer. */
   async connected(server: PgServer, signal: AbortSignal): Promise<void> {
     const { key } = server.endpoint;
     const asked: AskedServer = new AskedServer(server, this.#parts, {
@@ -88,13 +88,13 @@ export class ServerRoles {
       if (this.#servers.get(key) !== asked) return;
       this.#servers.delete(key);
       this.#invalidate();
-      // What only it had written may be gone.
+      // What only the old primary had written may be lost.
       this.#positions.forget();
     });
   }
 
-  /** Asks a server at once. Resolves when the answer counts; a server that does not answer is not usable. */
-  async doubted({ key }: Endpoint): Promise<void> {
+  /** Queries a server now. Resolves when its answer has taken effect; a server that does not answer is not usable. */
+  async recheck({ key }: Endpoint): Promise<void> {
     await this.#servers.get(key)?.ask(undefined);
   }
 
@@ -151,7 +151,7 @@ export class ServerRoles {
     return ranks[role](facts, asked.isBehind, this.#isOutdated(facts));
   }
 
-  /** Another server was promoted since this one was: it lives on in a history that ended. */
+  /** Whether another server was promoted after this one: its timeline has ended. */
   #isOutdated({ isStandby, timeline }: Facts): boolean {
     if (isStandby) return false;
     for (const { facts } of this.#servers.values()) if (facts !== undefined && facts.timeline > timeline) return true;
@@ -179,7 +179,7 @@ export class ServerRoles {
     return facts.isReadOnly ? 'it is read-only' : 'it is the primary';
   }
 
-  /** While no server is usable, all are asked more often: one may be promoted at any moment. */
+  /** While no server is usable, all are queried more often: one may be promoted at any moment. */
   #hurry(isShort: boolean): void {
     if (isShort === this.#isShort) return;
     this.#isShort = isShort;
@@ -199,24 +199,24 @@ const ranks: Readonly<Record<Role, (facts: Facts, isBehind: boolean, isOutdated:
 };
 
 interface AskedEvents {
-  /** How long to wait, if not as long as usual. */
+  /** The time until the next query, if not the usual interval. */
   delayMs(): number | undefined;
   learned(): void;
 }
 
-/** One server, and what it last said. */
+/** One server and its latest answer. */
 class AskedServer {
   readonly server: PgServer;
   facts: Facts | undefined;
   isBehind = false;
-  /** What the observer was told. */
+  /** The reason last reported to the observer. */
   told: string | undefined;
   readonly #parts: ServerRolesParts;
   readonly #events: AskedEvents;
   #timer: Timer | undefined;
   #running: Promise<void> | undefined;
   #isStopped = false;
-  /** The server does not know all functions: some that are nearly PostgreSQL do not. */
+  /** The server lacks some functions, like some that are almost PostgreSQL. */
   #isBasic = false;
 
   constructor(server: PgServer, parts: ServerRolesParts, events: AskedEvents) {
@@ -233,7 +233,7 @@ class AskedServer {
     this.#timer = clock.timer(
       () => {
         this.ask(undefined)
-          // What it said before still holds: a server that is merely busy must not lose its role.
+          // Its previous answer still counts: a server that is merely busy must not lose its role.
           .catch((error) => this.#parts.warned(asError(error)))
           .finally(() => this.schedule());
       },
@@ -246,7 +246,7 @@ class AskedServer {
     this.#timer?.cancel();
   }
 
-  /** Asks, unless a question is on its way. */
+  /** Queries it, unless a query is running. */
   ask(signal: AbortSignal | undefined): Promise<void> {
     this.#running ??= this.#ask(signal).finally(() => {
       this.#running = undefined;

@@ -17,8 +17,8 @@ export interface SessionOwner {
   lost(session: Session, error: Error | undefined, byApplication: boolean): void;
   /** Its connection is closed. */
   removed(session: Session): void;
-  /** The server answered something that makes its role doubtful. */
-  doubted(): void;
+  /** The server's answer suggests that its role has changed. */
+  recheckRole(): void;
 }
 
 /** What pg keeps of a client, beyond its types. */
@@ -77,10 +77,10 @@ export class Session {
       if (this.#settled !== undefined) owner.clock.defer(() => this.#settle());
     });
     connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => {
-      if (code === READ_ONLY) owner.doubted();
+      if (code === READ_ONLY) owner.recheckRole();
     });
     connection.on('parameterStatus', ({ parameterName: name }: { readonly parameterName: string }) => {
-      if (name === 'in_hot_standby' || name === 'default_transaction_read_only') owner.doubted();
+      if (name === 'in_hot_standby' || name === 'default_transaction_read_only') owner.recheckRole();
     });
   }
 

@@ -10,11 +10,11 @@ interface PgTransportParts {
   readonly clock: Clock;
   readonly rng: Rng;
   readonly events: ClientEvents;
-  /** Undefined: nobody wants to know what a server is. */
+  /** Undefined if roles do not matter. */
   readonly roles: ServerRoles | undefined;
 }
 
-/** Opens the connections to servers, and knows those that are open. A server is ready once its role is known. */
+/** Opens connections to servers, and keeps a list of open ones. A server is ready once its role is known. */
 export class PgTransport implements Transport<PgServer> {
   readonly servers: Set<PgServer> = new Set();
   readonly #parts: PgTransportParts;
@@ -26,8 +26,8 @@ export class PgTransport implements Transport<PgServer> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {
     signal.throwIfAborted();
     const { settings, clock, rng, events, roles } = this.#parts;
-    const doubted = (): void => void roles?.doubted(endpoint).catch(() => {});
-    const server = new PgServer({ endpoint, settings, clock, rng, events, doubted });
+    const recheckRole = (): void => void roles?.recheck(endpoint).catch(() => {});
+    const server = new PgServer({ endpoint, settings, clock, rng, events, recheckRole });
     const cut = (): void => void server.close(AbortSignal.abort());
     signal.addEventListener('abort', cut, { once: true });
     try {
