@@ -13,10 +13,10 @@ const ANSWER_MS = 1_000;
 const UNANSWERED_MS = 5_000;
 /** How often a leader says that it leads, and everyone looks how things are. */
 const BEAT_MS = 1_000;
-/** A leader that was not heard for this long is replaced. */
+/** A leader is replaced that was not heard for this long. */
 const SILENT_MS = 5_000;
-/** How long the others wait for the next one to lead. */
-const CLAIM_MS = 1_000;
+/** How long the others wait for the next one to lead: with a set, and without. */
+const CLAIM_MS = { synced: 1_000, first: 2_000 };
 /** A leader whose watch fails for this long is replaced: it may be its process and not the API server. */
 const FAILING_MS = 30_000;
 /** A beat that comes later than this means that our own thread was blocked: what others said meanwhile has yet to be read. */
@@ -121,24 +121,16 @@ export class WatchMember implements GroupListener {
       return;
     }
     const { term } = message;
-    const isBest = term > this.#term || (term === this.#term && from <= (this.#leader ?? from));
+    const isBest = term === this.#term ? from <= (this.#leader ?? from) : term > this.#term;
     // One that was passed over may have been slow only, but not while its watch fails.
     const isWell = message.kind === 'lead' && message.failure === undefined;
     const isDeposed = this.#leader === undefined && term === this.#term && this.#passedOver.has(from) && !isWell;
     if (!isBest || isDeposed) return;
     if (from !== this.#leader || term !== this.#term) this.#follow(from, term);
     this.#heardAtMs = this.#clock.now();
-    switch (message.kind) {
-      case 'lead':
-        this.#heardLead(message);
-        break;
-      case 'state':
-        this.#heardState(message);
-        break;
-      case 'change':
-        this.#heardChange(message);
-        break;
-    }
+    if (message.kind === 'lead') this.#heardLead(message);
+    else if (message.kind === 'state') this.#heardState(message);
+    else this.#heardChange(message);
   }
 
   get #leads(): boolean {
@@ -158,7 +150,7 @@ export class WatchMember implements GroupListener {
   #elect(): void {
     this.#leader = undefined;
     this.#next = undefined;
-    this.#nextUntilMs = this.#clock.now() + CLAIM_MS;
+    this.#nextUntilMs = this.#clock.now() + CLAIM_MS.synced;
     if (this.#group.isOpen) this.#group.join();
     else this.#lead();
   }
@@ -177,7 +169,7 @@ export class WatchMember implements GroupListener {
       return;
     }
     this.#next = next;
-    this.#nextUntilMs = this.#clock.now() + CLAIM_MS;
+    this.#nextUntilMs = this.#clock.now() + CLAIM_MS[this.#state.synced ? 'synced' : 'first'];
   }
 
   #lead(): void {
