@@ -53,7 +53,13 @@ export function bind(meter: MeterLike, selection: Selection): () => void {
       else observables.set(name, meter.createObservableGauge(name, options));
     }
   }
-  const record: Recorder = (name, seconds, attributes) => histograms.get(name)?.record(seconds, attributes);
+  const record: Recorder = (name, seconds, attributes) => {
+    try {
+      histograms.get(name)?.record(seconds, attributes);
+    } catch {
+      // A call must not fail because its duration could not be recorded.
+    }
+  };
   const observe = (result: BatchResult): void => {
     const set = collector.collect(selection);
     for (const name of observedMetrics) {

@@ -23,13 +23,18 @@ export class RecentPicks {
 
   /** Takes a snapshot into account. Returns the picks since the window began, for the current endpoints. */
   look({ endpoints }: BalancerSnapshot, nowMs: number): RecentShares {
+    if (this.#before.started.size === 0 && endpoints.length > 0) {
+      // Picks so far are those since the balancer was created; endpoints that come later are new.
+      this.#last = { atMs: this.#last.atMs, started: new Map(endpoints.map(({ key }) => [key, 0])) };
+      this.#before = this.#last;
+    }
     const { started } = this.#before;
     const picks = endpoints.map((endpoint) => endpoint.started - (started.get(endpoint.key) ?? 0));
     if (nowMs - this.#last.atMs >= WINDOW_MS) {
       this.#before = this.#last;
       this.#last = { atMs: nowMs, started: new Map(endpoints.map(({ key, started }) => [key, started])) };
     }
-    const isKnown = (endpoint: EndpointSnapshot): boolean => started.size === 0 || started.has(endpoint.key);
+    const isKnown = (endpoint: EndpointSnapshot): boolean => started.has(endpoint.key);
     return { ...extremes(endpoints, picks, isKnown), zones: zoneShares(endpoints, picks) };
   }
 }

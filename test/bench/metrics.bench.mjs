@@ -17,9 +17,9 @@ const SERVERS = 3;
 const PROCESSES = 2;
 /** Calls per visit and callers, by protocol. */
 const sizes = {
-  undici: { requests: 2_000, concurrency: 24 },
-  gRPC: { requests: 1_500, concurrency: 24 },
-  MySQL: { requests: 1_500, concurrency: 24 },
+  undici: { requests: 1_000, concurrency: 24 },
+  gRPC: { requests: 800, concurrency: 24 },
+  MySQL: { requests: 800, concurrency: 24 },
 };
 
 const pods = await Pods.start(SERVERS);
@@ -48,7 +48,12 @@ const clients = new Map();
 for (const name of names) {
   clients.set(
     name,
-    await Promise.all(Array.from({ length: PROCESSES }, () => startChild('metrics-client.mjs', [name, where]))),
+    // The baseline is visited twice as often: with as many processes more, each has made as many calls as the others.
+    await Promise.all(
+      Array.from({ length: name === OFF ? 2 * PROCESSES : PROCESSES }, () =>
+        startChild('metrics-client.mjs', [name, where]),
+      ),
+    ),
   );
 }
 /** @type {Map<string, number>} */
@@ -59,7 +64,7 @@ function visit(name, protocol) {
   const turn = visits.get(name) ?? 0;
   visits.set(name, turn + 1);
   const children = /** @type {import('./lib/children.mjs').Child[]} */ (clients.get(name));
-  const { process: child } = /** @type {import('./lib/children.mjs').Child} */ (children[turn % PROCESSES]);
+  const { process: child } = /** @type {import('./lib/children.mjs').Child} */ (children[turn % children.length]);
   return new Promise((resolve, reject) => {
     const ended = () => reject(new Error(`the client with ${name} ended`));
     child.once('exit', ended);
@@ -80,7 +85,7 @@ try {
       subjects: names.filter((name) => name !== OFF).map(subject),
       rounds: ROUNDS,
       visits: PROCESSES,
-      warmUp: QUICK ? 2 : 5,
+      warmUp: QUICK ? 2 : 8,
       progress: (round) => process.stderr.write(`metrics: ${protocol}, round ${round} of ${ROUNDS}\n`),
     });
     columns.push({ protocol, results });
@@ -92,7 +97,7 @@ try {
   console.log(`## What watching costs
 
 CPU of the client's process per call; in each process one thing is switched on, and it is scraped with every tenth visit. The first row is in microseconds, the others are ratios to it. ${SERVERS} servers of each kind,
-${ROUNDS} interleaved rounds of ${PROCESSES} visits of ${protocols.map((protocol) => `${grouped(sizes[protocol].requests)} calls (${protocol})`).join(', ')}; ${sizes.undici.concurrency} callers. A/A is the first row against itself.
+${ROUNDS} interleaved rounds of ${PROCESSES} visits of ${protocols.map((protocol) => `${grouped(sizes[protocol].requests)} calls (${protocol})`).join(', ')}; ${sizes.undici.concurrency} callers. A/A is the first row against itself, in other processes.
 
 ${table(
   ['switched on', ...protocols],

@@ -167,6 +167,17 @@ describe('metrics', () => {
     expect(value('evenkeel.imbalance')).toBe(1.98);
   });
 
+  it('do not call a rolling update uneven, in the first minutes of a process either', async () => {
+    const { balancer, publish } = bound(open());
+    await publish('10.0.0.1', '10.0.0.2');
+    collector.collect({ perEndpoint: 0, conventions: [] });
+    for (let call = 0; call < 200; call++) await balancer.run(() => undefined);
+    await publish('10.0.0.1', '10.0.0.2', '10.0.0.3');
+    for (let call = 0; call < 30; call++) await balancer.run(() => undefined);
+    expect(value('evenkeel.imbalance')).toBe(1);
+    expect(value('evenkeel.share.least')).toBe(1);
+  });
+
   it('have series per endpoint only as far as they are asked for', async () => {
     const { balancer, publish } = bound(open());
     await publish({ address: '10.0.0.1', port: 80, name: 'orders-1' }, '10.0.0.2', '10.0.0.3');
