@@ -18,8 +18,8 @@ const PROCESSES = 2;
 /** Calls per visit and callers, by protocol. */
 const sizes = {
   undici: { requests: 1_000, concurrency: 24 },
-  gRPC: { requests: 800, concurrency: 24 },
-  MySQL: { requests: 800, concurrency: 24 },
+  gRPC: { requests: 500, concurrency: 24 },
+  MySQL: { requests: 500, concurrency: 24 },
 };
 
 const pods = await Pods.start(SERVERS);

@@ -7,6 +7,7 @@ import { prometheusText } from 'evenkeel/metrics';
 import { createDispatcher } from 'evenkeel/undici';
 import { DiscoveryWorld } from '../../../support/discovery-world.js';
 import { Pod } from '../../../support/pods.js';
+import { until } from '../../../support/until.js';
 
 const ORIGIN = 'http://orders.shop:8080';
 const zones = ['eu-1a', 'eu-1b'];
@@ -60,7 +61,10 @@ export class Shop implements AsyncDisposable {
     shop.port = (shop.#server.address() as AddressInfo).port;
     for (let pod = 0; pod < pods; pod++) (await shop.#start()).isReady = true;
     shop.#publish();
-    await shop.#orders.balancer.ready();
+    await until('all pods are connected', () => {
+      const { endpoints } = shop.#orders.balancer.snapshot();
+      return endpoints.filter(({ state }) => state === 'ready').length === pods;
+    });
     const steady = Array.from({ length: callers }, () => shop.#call(() => pause(2 + 6 * Math.random())));
     shop.#traffic = Promise.all([...steady, shop.#bursts(callers)]);
     return shop;
