@@ -24,6 +24,8 @@ export interface CallOwner {
   readonly roles: ServerRoles | undefined;
   /** Calls that wait for a server. */
   waiting: number;
+  /** One fewer waits. */
+  waited(): void;
   acquired(client: PoolClient): void;
   released(error: unknown, client: PoolClient): void;
 }
@@ -49,6 +51,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   #byMs: number | undefined;
   #timer: Timer | undefined;
   #isDone = false;
+  #isBeginning = true;
 
   constructor(owner: CallOwner, task: Task) {
     this.#owner = owner;
@@ -58,6 +61,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
 
   begin(): void {
     if (!this.#attempts.begin()) this.#attempts.wait();
+    this.#isBeginning = false;
   }
 
   send(lease: Lease<PgServer>): void {
@@ -70,6 +74,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
 
   waitEnded(): void {
     this.#owner.waiting--;
+    this.#owner.waited();
   }
 
   get waitTimeoutMs(): number {
@@ -250,7 +255,9 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     this.#isDone = true;
     this.#timer?.cancel();
     this.#attempts.stop();
-    this.#task.done(error, result);
+    const { done } = this.#task;
+    if (this.#isBeginning) this.#owner.clock.defer(() => done(error, result));
+    else done(error, result);
   }
 }
 

@@ -31,6 +31,8 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   declare readonly ending: boolean;
   declare readonly ended: boolean;
   readonly #transport: PgTransport;
+  /** Since `end`: nobody waits any longer. */
+  #noneWaits: () => void = () => {};
 
   constructor(options: PgPoolOptions) {
     const settings = poolSettings(options);
@@ -85,7 +87,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const { key, idempotent } = ownOptions(text);
     const start = (answer: Answer): void =>
       new Call(this, { kind: 'statement', text, values: given, key, idempotent, done: answer }).begin();
-    if (done !== undefined) return start(done);
+    if (done !== undefined) return start(apart(done));
     return promised(start);
   }
 
@@ -94,9 +96,10 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     if (this.ending) return refuse(this.clock, callback, AFTER_END);
     const start = (answer: Answer): void => new Call(this, { kind: 'client', done: answer }).begin();
     if (callback === undefined) return promised(start);
+    const told = apart(callback);
     start((error, client) => {
-      if (error) callback(error, undefined, () => {});
-      else callback(undefined, client, (client as pg.PoolClient).release);
+      if (error) told(error, undefined, () => {});
+      else told(undefined, client, (client as pg.PoolClient).release);
     });
   }
 
@@ -114,6 +117,10 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   }
 
   // For its calls.
+
+  waited(): void {
+    if (this.waiting === 0) this.#noneWaits();
+  }
 
   acquired(client: pg.PoolClient): void {
     this.#tell('acquire', client);
@@ -146,6 +153,13 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     const cut = new AbortController();
     const timer = Number.isFinite(endTimeoutMs) ? this.clock.timer(() => cut.abort(), endTimeoutMs) : undefined;
     timer?.ref();
+    // As in pg, those that began before may still find their server.
+    if (this.waiting > 0) {
+      await new Promise<void>((resolve) => {
+        this.#noneWaits = resolve;
+        cut.signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+    }
     await this.balancer.close({ signal: cut.signal });
     timer?.cancel();
     Object.assign(this, { ended: true });
@@ -162,16 +176,8 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
     return query;
   }
 
-  /** What a listener throws becomes an uncaught exception, later, not in the middle of our work. */
   #tell(event: string, ...given: unknown[]): void {
-    if (this.listenerCount(event) === 0) return;
-    try {
-      this.emit(event, ...given);
-    } catch (error) {
-      process.nextTick(() => {
-        throw error;
-      });
-    }
+    if (this.listenerCount(event) > 0) apart(() => this.emit(event, ...given))();
   }
 }
 
@@ -215,6 +221,19 @@ function refuse(clock: Clock, callback: Callback | undefined, message: string): 
   if (callback === undefined) return Promise.reject(error);
   clock.defer(() => callback(error));
   return undefined;
+}
+
+/** A function of the application: what it throws becomes an uncaught exception, later, not in the middle of our work. */
+function apart(called: (...given: never[]) => unknown): (...given: unknown[]) => void {
+  return (...given) => {
+    try {
+      called(...(given as never[]));
+    } catch (error) {
+      process.nextTick(() => {
+        throw error;
+      });
+    }
+  };
 }
 
 function promised(start: (answer: Answer) => void): Promise<unknown> {

@@ -2,7 +2,7 @@ import { AsyncResource } from 'node:async_hooks';
 import { Socket } from 'node:net';
 import type { PoolClient } from 'pg';
 import { type Clock, type Endpoint, type Outcome, outcomes } from '../../index.js';
-import { asError } from '../kit/index.js';
+import { asError, markLasting } from '../kit/index.js';
 import type { ServerSettings } from './options.js';
 import { READ_ONLY } from './outcome.js';
 
@@ -29,6 +29,8 @@ interface ClientInternals {
     prependListener(event: string, heard: (message: never) => void): void;
   };
   readonly readyForQuery?: boolean;
+  readonly _ending?: boolean;
+  readonly _queryable?: boolean;
   readonly _sentQueryQueue?: readonly unknown[];
   host: string;
   port: number;
@@ -175,7 +177,11 @@ export class Session {
   #settle(): void {
     const free = this.#settled;
     if (free === undefined) return;
+    // The application may have ended it.
+    const { _ending: isEnding, _queryable: isQueryable } = internalsOf(this.client);
+    if (isEnding === true || isQueryable === false) this.kill(new Error('the client was ended'), true);
     if (this.#isAlive && !this.#isReady) return;
+    if (this.#settled === undefined) return;
     this.#settled = undefined;
     // The next caller must not find itself in a transaction somebody else began.
     if (this.#isAlive && this.#transaction !== 'I') this.quit();
@@ -251,7 +257,8 @@ export function openSession(
         },
         (refusal) => {
           opened.kill(asError(refusal), true);
-          over(asError(refusal));
+          // The application refused it, and would refuse the next.
+          over(markLasting(asError(refusal)));
         },
       );
     });

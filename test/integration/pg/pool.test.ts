@@ -197,6 +197,33 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     })();
   });
 
+  it('lets statements finish that were begun before the end, and calls nobody back too early', async () => {
+    const fresh = open({ max: 2 });
+    const answers = Array.from({ length: 20 }, (_, n) => fresh.query('SELECT $1::int AS n', [n]));
+    await fresh.end();
+    const results = await Promise.all(answers);
+    expect(results.map(({ rows }) => rows[0].n)).toEqual(Array.from({ length: 20 }, (_, n) => n));
+
+    await pool.query('SELECT 1');
+    let isSynchronous = true;
+    await new Promise<void>((resolve) => {
+      pool.connect((_, __, release) => {
+        expect(isSynchronous).toBe(false);
+        release();
+        resolve();
+      });
+      isSynchronous = false;
+    });
+  });
+
+  it('does not lend a client again that its user ended', async () => {
+    const client = await pool.connect();
+    void client.end();
+    client.release();
+    expect(pool.idleCount).toBe(0);
+    for (let round = 0; round < 5; round++) expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
   it('reads by cursor and by stream, on a client and by itself', async () => {
     const text = 'SELECT generate_series(1, 250) AS n';
     let sum = 0;
@@ -254,5 +281,9 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     await expect(wrong.query('SELECT 1')).rejects.toMatchObject({ code: expect.stringMatching(/^EVENKEEL_/) });
     const failing = open({ password: () => Promise.reject(new Error('no secret today')) });
     await expect(failing.query('SELECT 1')).rejects.toThrow('no secret today');
+    const hooked = open({ onConnect: () => Promise.reject(new Error('not like this')) } as PgPoolOptions);
+    await expect(hooked.query('SELECT 1')).rejects.toThrow('not like this');
+    const verified = open({ verify: (_, done) => done(new Error('not this one')) });
+    await expect(verified.query('SELECT 1')).rejects.toThrow('not this one');
   });
 });

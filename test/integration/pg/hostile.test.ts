@@ -1,0 +1,205 @@
+import { once } from 'node:events';
+import { createServer, type Socket } from 'node:net';
+import { isEvenkeelError } from 'evenkeel';
+import { createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
+import { FakeResolver } from 'evenkeel/testing';
+import type { Notification } from 'pg';
+import QueryStream from 'pg-query-stream';
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { application, noPostgres, type PostgresWorld, startPostgres, titled } from '../../support/postgres.js';
+import { until } from '../../support/until.js';
+
+/** What goes wrong between an application and its database. `max_connections` leaves 9 to applications. */
+describe.skipIf(noPostgres)(titled('createPool under strain'), () => {
+  let world: PostgresWorld;
+  const pools: PgPool[] = [];
+  const open = (options: PgPoolOptions = {}): PgPool => {
+    const resolver = new FakeResolver();
+    resolver.update(...world.endpoints);
+    const pool = createPool({ resolver, ...application, ...options });
+    pools.push(pool);
+    return pool;
+  };
+
+  beforeAll(async () => {
+    world = await startPostgres(0, {
+      args: ['-c', 'max_connections=12', '-c', 'max_wal_senders=0'],
+      init: ['CREATE TABLE items (id int)'],
+    });
+  });
+  afterAll(async () => {
+    await world?.close();
+  });
+  afterEach(async () => {
+    for (const one of pools.splice(0)) if (!one.ending) await one.end();
+    await until('nothing is left open', async () => (await world.at(0).connections()) === 0);
+  });
+
+  it('answers 1,000 statements at once with a server that takes nine connections', async () => {
+    const pool = open({ max: 50, maxWaiting: 2_000, waitTimeoutMs: 60_000 });
+    const all = Array.from({ length: 1_000 }, (_, n) => pool.query('SELECT $1::int AS n', [n]));
+    const answers = await Promise.all(all);
+    expect(answers.map(({ rows }) => rows[0].n)).toEqual(Array.from({ length: 1_000 }, (_, n) => n));
+    expect(pool.totalCount).toBeLessThanOrEqual(9);
+  });
+
+  it('refuses what is more than may wait', async () => {
+    const pool = open({ max: 1, maxWaiting: 3 });
+    const client = await pool.connect();
+    const waiting = Array.from({ length: 5 }, () =>
+      pool.query('SELECT 1').then(
+        () => 'done',
+        (error) => error.code,
+      ),
+    );
+    client.release();
+    expect((await Promise.all(waiting)).sort()).toEqual([
+      ...['EVENKEEL_QUEUE_FULL', 'EVENKEEL_QUEUE_FULL', 'done', 'done', 'done'],
+    ]);
+  });
+
+  it('keeps to time limits: of the server, of pg, and for a connection', async () => {
+    const pool = open({ statement_timeout: 100, max: 1 });
+    await expect(pool.query('SELECT pg_sleep(30)')).rejects.toMatchObject({ code: '57014' });
+    const [{ pid }] = (await pool.query('SELECT pg_backend_pid() AS pid')).rows;
+    expect((await pool.query('SELECT pg_backend_pid() AS pid')).rows).toEqual([{ pid }]);
+    const hasty = open({ query_timeout: 100, max: 1 });
+    await expect(hasty.query('SELECT pg_sleep(1)')).rejects.toThrow('Query read timeout');
+    // The connection that is still busy with it is gone.
+    expect((await hasty.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('lends no client whose statement is still running', async () => {
+    const pool = open({ max: 1 });
+    const client = await pool.connect();
+    const slow = client.query("SELECT pg_sleep(0.2), 'slow' AS it");
+    client.release();
+    const next = pool.query("SELECT 'next' AS it");
+    expect((await slow).rows[0].it).toBe('slow');
+    expect((await next).rows).toEqual([{ it: 'next' }]);
+  });
+
+  it('listens on a client of its own, and loses nothing when others come and go', async () => {
+    const pool = open({ max: 2 });
+    const client = await pool.connect();
+    await client.query('LISTEN news');
+    const heard = new Promise<Notification>((resolve) => client.once('notification', resolve));
+    await Promise.all(Array.from({ length: 20 }, () => pool.query('SELECT 1')));
+    await pool.query("NOTIFY news, 'it is here'");
+    expect((await heard).payload).toBe('it is here');
+    client.release(true);
+  });
+
+  it('leaves no COPY and no cursor to the next caller', async () => {
+    const pool = open({ max: 1 });
+    await expect(pool.query('COPY items FROM STDIN')).rejects.toThrow();
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    await pool.query('COPY items TO STDOUT');
+    const stream = pool.query(new QueryStream('SELECT generate_series(1, 100000) AS n', [], { batchSize: 10 }));
+    for await (const { n } of stream) if (n === 15) break;
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    const client = await pool.connect();
+    const left = client.query(new QueryStream('SELECT generate_series(1, 100000) AS n', [], { batchSize: 10 }));
+    await once(left, 'readable');
+    client.release(true);
+    left.on('error', () => {});
+    expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+  });
+
+  it('takes host, port and all the rest from the environment', async () => {
+    const { address, port } = world.at(0);
+    const { user, password, database } = application;
+    const own = { PGHOST: address, PGPORT: String(port), PGUSER: user, PGPASSWORD: password, PGDATABASE: database };
+    const before = { ...process.env };
+    Object.assign(process.env, own);
+    try {
+      const pool = createPool({});
+      pools.push(pool);
+      expect((await pool.query('SELECT current_user AS it')).rows).toEqual([{ it: user }]);
+    } finally {
+      for (const name of Object.keys(own)) {
+        if (before[name] === undefined) delete process.env[name];
+        else process.env[name] = before[name];
+      }
+    }
+  });
+
+  it('gives up on a server that hangs in the handshake, and uses the others', async () => {
+    const sockets: Socket[] = [];
+    const silent = createServer((socket) => void sockets.push(socket.on('error', () => {}).resume()));
+    silent.listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as { port: number };
+    const resolver = new FakeResolver();
+    resolver.update({ address: '127.0.0.1', port }, ...world.endpoints);
+    const pool = open({ resolver, pool: { connectTimeoutMs: 300 } });
+    for (let round = 0; round < 20; round++) expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    await until('it was tried', () => sockets.length > 0);
+    await pool.end();
+    await until('its sockets are closed', () =>
+      sockets.every(({ destroyed, readableEnded }) => destroyed || readableEnded),
+    );
+    for (const socket of sockets) socket.destroy();
+    silent.close();
+  });
+
+  it('finds a server that freezes, and comes back with it', async () => {
+    const pool = open({ role: 'primary', probeIntervalMs: 100, waitTimeoutMs: 500 });
+    await pool.query('SELECT 1');
+    world.at(0).freeze();
+    await until('its sessions are given up', () => pool.totalCount === 0);
+    const error = await pool.query('SELECT 1').catch((cause) => cause);
+    expect(isEvenkeelError(error)).toBe(true);
+    world.at(0).thaw();
+    await until('it is back', () =>
+      pool.query('SELECT 1').then(
+        () => true,
+        () => false,
+      ),
+    );
+  });
+
+  it('hands what a callback throws to the process, and goes on', async () => {
+    const pool = open({ max: 1 });
+    const thrown: string[] = [];
+    const listeners = process.listeners('uncaughtException');
+    process.removeAllListeners('uncaughtException');
+    process.on('uncaughtException', (error) => thrown.push(error.message));
+    try {
+      pool.query('SELECT 1', () => {
+        throw new Error('in an answer');
+      });
+      pool.query('SELECT nothing', () => {
+        throw new Error('after an error');
+      });
+      pool.connect((_, __, release) => {
+        release();
+        throw new Error('in a checkout');
+      });
+      pool.once('acquire', () => {
+        throw new Error('in a listener');
+      });
+      await until('all were thrown', () => thrown.length === 4);
+      expect((await pool.query('SELECT 1 AS one')).rows).toEqual([{ one: 1 }]);
+    } finally {
+      process.removeAllListeners('uncaughtException');
+      for (const listener of listeners) process.on('uncaughtException', listener);
+    }
+    expect(thrown.sort()).toEqual(['after an error', 'in a checkout', 'in a listener', 'in an answer']);
+  });
+
+  it('knows a connection string with everything, and a user without rights', async () => {
+    const { user, password, database } = application;
+    const { address, port } = world.at(0);
+    const connectionString = `postgres://${user}:${encodeURIComponent(password)}@elsewhere.invalid:1/${database}?sslmode=disable&options=-c%20geqo%3Doff&application_name=a%20b`;
+    const pool = createPool({ connectionString, target: `static:${address}:${port}` });
+    pools.push(pool);
+    const { rows } = await pool.query(
+      "SELECT current_setting('geqo') AS geqo, current_setting('application_name') AS app",
+    );
+    expect(rows).toEqual([{ geqo: 'off', app: 'a b' }]);
+    const wrong = open({ database: 'nowhere' });
+    await expect(wrong.query('SELECT 1')).rejects.toMatchObject({ code: 'EVENKEEL_CONNECT' });
+    expect(() => createPool({ host: 'a', Client: class {} as never })).toThrow();
+  });
+});
