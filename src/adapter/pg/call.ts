@@ -1,3 +1,4 @@
+import { AsyncResource } from 'node:async_hooks';
 import type { PoolClient } from 'pg';
 import {
   type Balancer,
@@ -9,7 +10,7 @@ import {
   outcomes,
   type Timer,
 } from '../../index.js';
-import { type AttemptedCall, Attempts, asError } from '../kit/index.js';
+import { type AttemptedCall, Attempts, asError, type CallFacts } from '../kit/index.js';
 import type { Borrower, NotLent, PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from './outcome.js';
@@ -47,6 +48,8 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   readonly #owner: CallOwner;
   readonly #task: Task;
   readonly #attempts: Attempts<PgServer>;
+  /** The caller's: who traces pg's statements finds their parent there. A session may come in any other. */
+  readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
   /** Until when it may wait, on the clock. Unset until it has to, which most calls never do. */
   #byMs: number | undefined;
   #timer: Timer | undefined;
@@ -62,6 +65,10 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   begin(): void {
     if (!this.#attempts.begin()) this.#attempts.wait();
     this.#isBeginning = false;
+  }
+
+  facts(): CallFacts {
+    return { protocol: 'postgresql', method: this.#task.kind === 'client' ? 'connect' : 'query' };
   }
 
   send(lease: Lease<PgServer>): void {
@@ -92,8 +99,13 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
 
   lent(session: Session): void {
     this.#timer?.cancel();
-    const { kind } = this.#task;
     this.#owner.acquired(session.client);
+    if (this.#attempts.isTraced) this.#attempts.resume(() => this.#use(session));
+    else this.#context.runInAsyncScope(this.#use, this, session);
+  }
+
+  #use(session: Session): void {
+    const { kind } = this.#task;
     if (kind === 'statement') this.#run(session);
     else if (kind === 'object') this.#submit(session);
     else this.#handOut(session);
@@ -204,7 +216,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   /** The caller keeps the client: the lease lasts until it is released or gone. Nothing on it is ever repeated. */
   #handOut(session: Session): void {
     const { acquired: _, released } = this.#owner;
-    const lease = this.#attempts.conclude() as Lease<PgServer>;
+    const lease = this.#attempts.conclude(outcomes.success) as Lease<PgServer>;
     const client = session.checkOut(released.bind(this.#owner), (outcome) => {
       // How long a caller keeps a client says nothing about the server.
       lease.end(outcome, null);

@@ -1,7 +1,9 @@
 import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
-import { type EndedSpan, TracedWorld, type Tree } from './support/world.js';
+import { noPostgres, titled as onPostgres, application as postgres, startPostgres } from '../../support/postgres.js';
+import { until } from '../../support/until.js';
+import { type EndedSpan, TracedWorld, Tree } from './support/world.js';
 
 let world: TracedWorld;
 beforeAll(async () => {
@@ -88,8 +90,8 @@ describe('over undici, with its official instrumentation', () => {
 
   it('a retry is a second attempt of the same call, in its caller’s trace', async () => {
     await world.behave(0, { reset: true });
-    // Round robin: of two calls at least one meets the pod that resets.
-    const { spans, result } = await world.run('undici', world.endpoints('http'), { calls: 2, servers: 2 });
+    // Round robin: of two calls one meets the pod that resets, which has a span, too.
+    const { spans, result } = await world.run('undici', world.endpoints('http'), { calls: 2, servers: 3 });
     expect(result).toMatchObject([{ statusCode: 200 }, { statusCode: 200 }]);
     const retried = attempts(spans).find(({ attributes }) => attributes['evenkeel.attempt'] === 2) as EndedSpan;
     expect(retried.attributes).toMatchObject({ 'evenkeel.reason': 'retry', 'k8s.pod.name': 'orders-1' });
@@ -102,7 +104,6 @@ describe('over undici, with its official instrumentation', () => {
       attributes: { 'evenkeel.outcome': 'reset', 'error.type': expect.stringMatching(/SOCKET|ECONNRESET/) },
       status: { code: SpanStatusCode.ERROR },
     });
-    // The pod that reset the connection has a span, too.
     const [server] = servers(spans).filter(
       (span) =>
         ancestors(spans, span).includes('undici client') && spans.parent(spans.parent(span) as EndedSpan) === retried,
@@ -225,6 +226,11 @@ describe('over gRPC, with its official instrumentation', () => {
     let spans: Tree;
     do ({ spans } = await world.run('grpc: retry', world.endpoints('grpc')));
     while (attempts(spans).length < 2);
+    await until(
+      'both servers have told',
+      () => world.spans.filter(({ kind }) => kind === SpanKind.SERVER).length === 2,
+    );
+    spans = new Tree([...world.spans]);
     expect(summary(spans)).toEqual(['1 first status error', '2 retry success']);
     expect(attempts(spans)[0]?.attributes).toMatchObject({
       'rpc.response.status_code': 'UNAVAILABLE',
@@ -297,6 +303,33 @@ describe.skipIf(noMariadb)(titled('over MySQL, with its official instrumentation
   );
 });
 
+describe.skipIf(noPostgres)(onPostgres('over PostgreSQL, with its official instrumentation'), () => {
+  it('a statement’s span is the child of its attempt', async () => {
+    await using databases = await startPostgres(0);
+    const calls = 12;
+    const { spans, result } = await world.run('pg', databases.endpoints, { calls, login: postgres });
+    expect(result).toEqual(Array.from({ length: calls }, (_, index) => index));
+    const statements = spans
+      .of('pg')
+      .filter((span) => ancestors(spans, span).at(-1)?.startsWith('caller') && span.name.startsWith('pg.query'));
+    expect(statements).toHaveLength(calls);
+    for (const statement of statements) {
+      expect(ancestors(spans, statement)).toEqual([
+        'pg client',
+        'evenkeel attempt',
+        'evenkeel query',
+        expect.stringMatching(/^caller/),
+      ]);
+    }
+    const [checkout] = spans.children(spans.one('checks out')) as [EndedSpan];
+    expect(checkout).toMatchObject({ name: 'evenkeel connect', attributes: { 'evenkeel.outcome': 'success' } });
+    const wrong = spans.all.find(
+      (span) => span.name === 'evenkeel query' && span.attributes['error.type'] !== undefined,
+    );
+    expect(wrong?.attributes).toMatchObject({ 'error.type': '42P01', 'evenkeel.protocol': 'postgresql' });
+  });
+});
+
 describe('a connection that lasts', () => {
   it('is a call until it is open', async () => {
     const { spans, result } = await world.run('tcp', world.endpoints('http'));
@@ -354,6 +387,17 @@ describe('the official instrumentations alone', () => {
     await using databases = await startMariadbs(2);
     const { spans } = await alone.run('mysql', databases.endpoints, { calls: 12, login: application });
     const parents = spans.of('mysql2').map((span) => spans.parent(span)?.name);
+    expect(parents.filter((name) => name?.startsWith('caller'))).toHaveLength(12);
+    expect(parents).not.toContain(undefined);
+  });
+
+  it.skipIf(noPostgres)(onPostgres('pg: each statement has its caller as parent'), async () => {
+    await using databases = await startPostgres(0);
+    const { spans } = await alone.run('pg', databases.endpoints, { calls: 12, login: postgres });
+    const parents = spans
+      .of('pg')
+      .filter(({ name }) => name.startsWith('pg.query'))
+      .map((span) => spans.parent(span)?.name);
     expect(parents.filter((name) => name?.startsWith('caller'))).toHaveLength(12);
     expect(parents).not.toContain(undefined);
   });

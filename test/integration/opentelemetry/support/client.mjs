@@ -9,6 +9,7 @@ import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
 import { instrumentTraces } from 'evenkeel/opentelemetry';
+import { createPool } from 'evenkeel/pg';
 import { createConnector } from 'evenkeel/tcp';
 import { FakeResolver } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
@@ -234,6 +235,22 @@ const scenarios = {
     });
     await within('fails', () => failed(cluster.query('SELECT nothing FROM nowhere')));
     await cluster.end();
+    return results;
+  },
+  async pg({ pods, calls = 1, login }) {
+    const pool = createPool({ resolver: staticEndpoints(pods), max: 2, ...login });
+    const results = await Promise.all(
+      Array.from({ length: calls }, (_, index) =>
+        within(`caller ${index}`, async () => (await pool.query('SELECT $1::int AS n', [index])).rows[0].n),
+      ),
+    );
+    await within('checks out', async () => {
+      const client = await pool.connect();
+      await client.query('SELECT 1');
+      client.release();
+    });
+    await within('fails', () => failed(pool.query('SELECT nothing FROM nowhere')));
+    await pool.end();
     return results;
   },
   async tcp({ pods }) {

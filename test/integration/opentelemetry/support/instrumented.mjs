@@ -10,6 +10,7 @@ import { registerInstrumentations } from '@opentelemetry/instrumentation';
 import { GrpcInstrumentation } from '@opentelemetry/instrumentation-grpc';
 import { HttpInstrumentation } from '@opentelemetry/instrumentation-http';
 import { MySQL2Instrumentation } from '@opentelemetry/instrumentation-mysql2';
+import { PgInstrumentation } from '@opentelemetry/instrumentation-pg';
 import { UndiciInstrumentation } from '@opentelemetry/instrumentation-undici';
 import { BasicTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-base';
 
@@ -41,12 +42,13 @@ context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
 propagation.setGlobalPropagator(new W3CTraceContextPropagator());
 const provider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] });
 trace.setGlobalTracerProvider(provider);
-const wanted = (process.env.INSTRUMENTATIONS ?? 'http,undici,grpc,mysql2').split(',');
+const wanted = (process.env.INSTRUMENTATIONS ?? 'http,undici,grpc,mysql2,pg').split(',');
 registerInstrumentations({
   instrumentations: [
     wanted.includes('http') && new HttpInstrumentation(),
     wanted.includes('undici') && new UndiciInstrumentation(),
     wanted.includes('grpc') && new GrpcInstrumentation(),
     wanted.includes('mysql2') && new MySQL2Instrumentation(),
+    wanted.includes('pg') && new PgInstrumentation(),
   ].filter(Boolean),
 });
