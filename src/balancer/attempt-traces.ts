@@ -3,7 +3,7 @@ import type { AttemptReason, TracedAttempt } from '../observe/traces.js';
 import type { AttemptTrace, CallTrace } from './call-trace.js';
 import type { Lease } from './lease.js';
 
-/** The traces of the attempts that one `Attempts` makes: of a whole call, or of one of those that run side by side. */
+/** The traces of one `Attempts`: of a whole call, or of one of its concurrent attempts. */
 export class AttemptTraces {
   /** Whether the next attempt follows one of which nothing was sent. */
   isMoving = false;
@@ -12,7 +12,7 @@ export class AttemptTraces {
   readonly #isWhole: boolean;
   readonly #isHedge: boolean;
   #attempt: AttemptTrace | undefined;
-  /** What the caller was told when it gave up. */
+  /** The error the caller got when it gave up. */
   #givenUp: unknown;
 
   constructor(trace: CallTrace, isWhole: boolean, isHedge: boolean) {
@@ -25,7 +25,7 @@ export class AttemptTraces {
     this.#trace.waits();
   }
 
-  /** An attempt begins: `send` sends it, in its context. */
+  /** An attempt starts: `send` sends it, in its context. */
   send<C>(lease: Lease<C>, attempt: number, setHeader: TracedAttempt['setHeader'], send: () => void): void {
     const reason = this.#reason(attempt);
     this.isMoving = false;
@@ -35,7 +35,7 @@ export class AttemptTraces {
     });
   }
 
-  /** The attempt under way continues, perhaps in another async context than its own. */
+  /** The running attempt continues, possibly in another async context. */
   resume<T>(work: () => T): T {
     return this.#attempt === undefined ? work() : this.#attempt.run(work);
   }
@@ -44,13 +44,13 @@ export class AttemptTraces {
     if (this.#attempt !== undefined) this.#attempt.status = status;
   }
 
-  /** The attempt under way has ended. @param isLast And the call with it. */
+  /** The running attempt has ended. @param isLast So has the call. */
   ended(outcome: Outcome, error: unknown, isLast: boolean): void {
     this.#attempt?.end(outcome, error);
     if (isLast) this.#end(outcome, error);
   }
 
-  /** The caller gives up. @param isRunning An attempt, or waiting, is yet to end. */
+  /** The caller gives up. @param isRunning An attempt or a wait is still to end. */
   stopped(error: unknown, isRunning: boolean): void {
     this.#givenUp ??= error;
     if (!isRunning) this.#end(outcomes.cancelled, error);

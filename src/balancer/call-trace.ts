@@ -13,9 +13,9 @@ import {
 import type { Clock } from '../runtime/clock.js';
 import type { Lease } from './lease.js';
 
-/** Where traced calls go. */
+/** The origin of traced calls. */
 export interface TracedSource {
-  /** Of the resolver. */
+  /** The resolver's name. */
   readonly name: string;
   readonly clock: Clock;
 }
@@ -24,20 +24,20 @@ export interface TracedSource {
 export interface AttemptTraceParts {
   readonly attempt: number;
   readonly reason: AttemptReason;
-  /** How headers are added to it. @defaultValue not possible */
+  /** Adds headers to it. @defaultValue not possible */
   readonly setHeader?: TracedAttempt['setHeader'];
 }
 
 const unknownFacts: CallFacts = Object.freeze({ protocol: 'custom' });
 
-/** The trace of a call that begins; undefined while nobody subscribes. */
+/** The trace of a starting call; undefined without subscribers. */
 export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): CallTrace | undefined {
   return isTraced() ? new CallTrace(source, call.facts?.() ?? unknownFacts) : undefined;
 }
 
 /**
- * A call on the tracing channels, over all its attempts. It is also the message that subscribers get. Exists only for calls that began
- * while somebody subscribed.
+ * A call on the tracing channels, over all its attempts. It is also the subscribers' message. Exists only for calls that started while
+ * there were subscribers.
  */
 export class CallTrace implements TracedCall {
   readonly target: string;
@@ -77,19 +77,19 @@ export class CallTrace implements TracedCall {
     return this.#scope.run(work);
   }
 
-  /** It waits for an endpoint from now on. Calls while it does change nothing. */
+  /** It starts to wait for an endpoint. Repeated calls have no effect. */
   waits(): void {
     this.#waitsSinceMs ??= this.#clock.now();
   }
 
-  /** It waits no longer. */
+  /** It stops waiting. */
   waited(): void {
     if (this.#waitsSinceMs === undefined) return;
     this.#restedMs += this.#clock.now() - this.#waitsSinceMs;
     this.#waitsSinceMs = undefined;
   }
 
-  /** An attempt begins: `send` sends it. */
+  /** An attempt starts: `send` sends it. */
   attempt<C>(lease: Lease<C>, parts: AttemptTraceParts, send: (attempt: AttemptTrace) => void): void {
     this.waited();
     const waitedMs = this.#restedMs;
@@ -107,7 +107,7 @@ export class CallTrace implements TracedCall {
 
   /**
    * The call is over. Calls after the first do nothing.
-   * @param outcome By default that of the attempt that ended last, or not started if there was none; `status` likewise.
+   * @param outcome By default that of the last attempt, or not started if there was none; `status` likewise.
    */
   end(outcome: Outcome | undefined, error: unknown, status?: string): void {
     if (this.#scope.isOver) return;
@@ -120,7 +120,7 @@ export class CallTrace implements TracedCall {
   }
 }
 
-/** One attempt of a traced call, and the message about it. */
+/** One attempt of a traced call, which is also the message about it. */
 export class AttemptTrace implements TracedAttempt {
   readonly call: CallTrace;
   readonly endpoint: Endpoint;

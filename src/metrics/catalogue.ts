@@ -1,9 +1,9 @@
 import type { Protocol } from '../observe/live-balancers.js';
 
-/** Whose names metrics may have beside ours: OpenTelemetry's conventions for HTTP and databases, gRPC's proposals for gRPC. */
+/** Naming conventions that metrics may use besides ours: OpenTelemetry's for HTTP and databases, gRPC's proposals for gRPC. */
 export type Convention = Protocol['conventions'];
 
-/** Every one. */
+/** All conventions. */
 export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'db']);
 
 /**
@@ -17,9 +17,9 @@ export interface Metric {
   readonly unit: `{${string}}` | '1' | 's';
   readonly description: string;
   readonly combine?: 'sum' | 'largest' | 'smallest';
-  /** The parts of a gauge add up to a whole: `UpDownCounter` in OpenTelemetry. */
+  /** The gauge's series add up to a whole: an `UpDownCounter` in OpenTelemetry. */
   readonly additive?: true;
-  /** Reported only where these conventions are asked for. */
+  /** Reported only if this convention is enabled. */
   readonly convention?: Convention;
   /** Attributes in addition to `evenkeel.target`, or to those of the server in metrics of a convention. */
   readonly attributes?: readonly string[];
@@ -65,7 +65,7 @@ export type MetricName =
   | 'evenkeel.endpoint.load'
   | ConventionMetricName;
 
-/** Those with the names of conventions. */
+/** Metrics with names from conventions. */
 export type ConventionMetricName =
   | 'http.client.request.duration'
   | 'http.client.open_connections'

@@ -10,9 +10,9 @@ import { type Recorder, TargetMeter } from './target-meter.js';
 
 type Live = LiveBalancer<BalancerSnapshot>;
 
-/** What is asked for beside the metrics everybody gets. */
+/** What is requested beyond the metrics that are always reported. */
 export interface Selection {
-  /** How many endpoints of a balancer get series of their own. */
+  /** How many endpoints of a balancer get their own series. */
   readonly perEndpoint: number;
   readonly conventions: readonly Convention[];
 }
@@ -31,7 +31,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   readonly #meters = new Map<string, TargetMeter>();
   /** The final counts of closed balancers, by target. */
   readonly #closed = new SeriesSet();
-  /** Whose names somebody has asked for. */
+  /** Conventions that have been requested. */
   readonly #wanted = new Set<Convention>();
   /** By what they measure. */
   readonly #protocols = new Map<string, ProtocolDurations>();
@@ -53,7 +53,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
     }
   }
 
-  /** From now on metrics with the names of these conventions are measured. */
+  /** From now on measures metrics with the names of these conventions. */
   want(conventions: readonly Convention[]): void {
     if (conventions.every((convention) => this.#wanted.has(convention))) return;
     for (const convention of conventions) this.#wanted.add(convention);

@@ -16,8 +16,8 @@ export interface MetricsOptions {
    */
   readonly perEndpoint?: number | undefined;
   /**
-   * Also report under the names of conventions: `http.client.*` and `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those
-   * which an instrumentation of your own reports already. @defaultValue []
+   * Also report under the names of conventions: `http.client.*` and `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those that
+   * one of your instrumentations already reports. @defaultValue []
    */
   readonly conventions?: readonly Convention[] | undefined;
 }
@@ -51,7 +51,7 @@ export function instrument(options: InstrumentOptions = {}): { readonly stop: ()
 /** Options of `metricProducer`. */
 export interface MetricProducerOptions extends MetricsOptions {
   /**
-   * `cumulative`: counts since the process began. `delta`: counts since the last report, for backends that ask for it; such a
+   * `cumulative`: counts since the process started. `delta`: counts since the last report, for backends that want differences; such a
    * producer serves one reader. @defaultValue 'cumulative'
    */
   readonly temporality?: Temporality | undefined;

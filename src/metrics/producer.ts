@@ -10,7 +10,7 @@ type Time = [seconds: number, nanoseconds: number];
 /** `AggregationTemporality` of `@opentelemetry/sdk-metrics`: the same numbers in 1.x, 2.x and 3.x, as in all enums below. */
 const temporalities = { delta: 0, cumulative: 1 } as const;
 
-/** How values are reported: since the process began, or since the last report. */
+/** How values are reported: since the process started, or since the last report. */
 export type Temporality = keyof typeof temporalities;
 
 interface Point<Value> {
@@ -58,10 +58,10 @@ export interface MetricProducerLike {
   }>;
 }
 
-/** What a series was at the last report. */
+/** The values at the last report. */
 type Before = ReadonlyMap<string, number | Histogram>;
 
-/** Reports what the collector has counted, without anything on the path of a call. One reader each if it reports differences. */
+/** Reports the collector's counts, without any cost per call. Needs one instance per reader if it reports differences. */
 export class Producer implements MetricProducerLike {
   readonly #collector: Collector;
   readonly #selection: Selection;
@@ -113,7 +113,7 @@ export class Producer implements MetricProducerLike {
         const dataPoints = series.map((one) =>
           numberPoint(one, additive ? { startTime: this.#beganAt, endTime } : times, 0),
         );
-        // Sums that also fall are reported as they are, also to those who want differences.
+        // Sums that can also fall are reported as they are, even if differences are wanted.
         if (additive) {
           const aggregationTemporality = temporalities.cumulative;
           metrics.push({ ...common, aggregationTemporality, dataPointType: 3, dataPoints, isMonotonic: false });

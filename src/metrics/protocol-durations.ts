@@ -4,10 +4,10 @@ import type { MetricName } from './catalogue.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 import { Durations, type Recorder } from './target-meter.js';
 
-/** Series of one protocol and server; further operations share some, as `_OTHER` (HTTP) or `other`. */
+/** Maximum series of one protocol and server; further operations share `_OTHER` (HTTP) or `other`. */
 const MAX_SERIES = 300;
 
-/** Methods the conventions know; any other is `_OTHER`. */
+/** Methods known to the conventions; any other is `_OTHER`. */
 const httpMethods: ReadonlySet<string> = new Set([
   ...['GET', 'POST', 'PUT', 'DELETE', 'PATCH', 'HEAD', 'OPTIONS', 'CONNECT', 'TRACE', 'QUERY'],
 ]);
@@ -19,14 +19,14 @@ const grpcStatuses: readonly string[] = [
 
 type End = number | string;
 
-/** Durations of one operation by how it ended, so that recording one is two look-ups. */
+/** Durations of one operation by outcome, so that recording takes two look-ups. */
 type ByEnd = Map<End, Durations>;
 
 interface Words {
   readonly attempts: MetricName;
   readonly calls?: MetricName;
   readonly other: string;
-  /** What the conventions call an operation; undefined if it has no name in them. */
+  /** The conventions' name for an operation; undefined if there is none. */
   named(operation: string): SeriesAttributes;
   ended(end: End): SeriesAttributes;
 }
@@ -126,7 +126,7 @@ export class ProtocolDurations implements ProtocolMeter {
     return durations;
   }
 
-  /** The series with these attributes, which several operations may share. */
+  /** The series with these attributes; several operations may share it. */
   #series(name: MetricName, attributes: SeriesAttributes): Durations {
     const text = JSON.stringify(attributes);
     const same = this.#all.find((one) => one.name === name && JSON.stringify(one.attributes) === text);

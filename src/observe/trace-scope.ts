@@ -6,8 +6,8 @@ type Wrap = (run: () => void) => void;
 const inBackground = { requireManualDestroy: true };
 
 /**
- * One operation on the channels of a `TracingChannel`: `start` around its synchronous part, `end` after that, and when it is over
- * `error` if it failed, `asyncStart` and `asyncEnd`. What is done for it later runs in the async context of its start.
+ * One operation on the channels of a `TracingChannel`: `start` around its synchronous part, then `end`, and when it is over `error` if
+ * it failed, `asyncStart` and `asyncEnd`. Work done for it later runs in the async context of its start.
  */
 export class TraceScope {
   readonly #channels: TraceChannels;
@@ -23,12 +23,12 @@ export class TraceScope {
     this.#message = message;
   }
 
-  /** What is over publishes nothing more. */
+  /** Once over, it publishes nothing more. */
   get isOver(): boolean {
     return this.#isOver;
   }
 
-  /** From within `start`: the rest runs inside `wrap`. */
+  /** To be called in `start`: the rest runs inside `wrap`. */
   around(wrap: Wrap): void {
     this.#wraps.push(wrap);
   }
@@ -74,7 +74,7 @@ export class TraceScope {
   }
 }
 
-/** Runs `work` once, inside all of `wraps`, whatever they do. Their own errors are uncaught ones, as those of subscribers. */
+/** Runs `work` once, inside all of `wraps`, whatever they do. Like errors of subscribers, errors of `wraps` are uncaught. */
 function inside<T>(wraps: readonly Wrap[], work: () => T): T {
   if (wraps.length === 0) return work();
   let result: { readonly value: T } | { readonly error: unknown } | undefined;

@@ -2,7 +2,7 @@ import { type Attributes, type Span, SpanStatusCode } from '@opentelemetry/api';
 import type { Outcome } from '../endpoint/outcome.js';
 import type { TracedAttempt, TracedCall } from '../observe/traces.js';
 
-/** What the name of a Service says. */
+/** The parts of a Service's name. */
 interface ServerName {
   readonly 'server.address'?: string;
   readonly 'server.port'?: number;
@@ -12,10 +12,10 @@ interface ServerName {
 const MAX_REMEMBERED = 1_000;
 const remembered = new Map<string, ServerName>();
 
-/** A name with or without a scheme before it and a port behind it. */
+/** A name, optionally with a scheme before it and a port after it. */
 const NAME = /^(?:[a-z][a-z0-9+.-]*:\/\/)?(\[[^\]]+\]|[^\s:/,[\]]+)(?::(\d+))?$/i;
 
-/** The Service, as a client names its server: an origin, or `host:port`. */
+/** The Service as a client names its server: an origin, or `host:port`. */
 function serverOf(service: string): ServerName {
   let server = remembered.get(service);
   if (server === undefined) {
@@ -29,7 +29,7 @@ function serverOf(service: string): ServerName {
   return server;
 }
 
-/** Of a call that begins. */
+/** Attributes of a call at its start. */
 export function atCall({ target, protocol, method, service = target }: TracedCall): Attributes {
   return {
     'evenkeel.target': target,
@@ -39,7 +39,7 @@ export function atCall({ target, protocol, method, service = target }: TracedCal
   };
 }
 
-/** Of an attempt that begins. */
+/** Attributes of an attempt at its start. */
 export function atAttempt({ call, endpoint, attempt, reason, waitedMs }: TracedAttempt): Attributes {
   const { address, port, name, uid, zone, nodeName } = endpoint;
   return {
@@ -63,7 +63,7 @@ const statusNames: Readonly<Record<string, string>> = {
   grpc: 'rpc.response.status_code',
 };
 
-/** Writes down how it ended. */
+/** Records how it ended. */
 export function finish(
   span: Span,
   { outcome, error, status }: TracedCall | TracedAttempt,
@@ -83,12 +83,12 @@ export function finish(
   span.setStatus({ code: SpanStatusCode.ERROR, ...(message !== undefined && { message }) });
 }
 
-/** As in our metrics: the cause if there is one, or else the kind. */
+/** As in our metrics: the cause if there is one, otherwise the kind. */
 function nameOf(outcome: Outcome | undefined): string {
   return outcome?.cause ?? outcome?.kind ?? 'unknown';
 }
 
-/** A code if it has one, or else the name of its class. What is no error may say anything, and is not repeated. */
+/** An error's code if it has one, otherwise its class name. A thrown value that is not an error is not shown: it may contain anything. */
 function typeOf(error: unknown): string {
   if (typeof error !== 'object' || error === null) return '_OTHER';
   const { code, name } = error as { readonly code?: unknown; readonly name?: unknown };

@@ -9,18 +9,18 @@ import {
 } from '../observe/traces.js';
 import { atAttempt, atCall, finish } from './attributes.js';
 
-/** A span, and the context that has it. */
+/** A span, and the context that contains it. */
 interface OpenSpan {
   readonly span: Span;
   readonly context: Context;
 }
 
 /**
- * Marks the messages somebody makes spans of: whoever else does, of this copy of evenkeel or another, leaves them. Each call has one span.
+ * Marks messages that already have a span, so that no other tracer, in this copy of evenkeel or another, creates a second one.
  */
 const taken: unique symbol = Symbol.for('evenkeel.opentelemetry.taken') as never;
 
-/** Undici's instrumentation listens here, and adds the headers for its own span. */
+/** Undici's instrumentation subscribes here, and adds the headers for its own span. */
 const undiciRequests = channel('undici:request:create');
 
 type Listener = (message: unknown) => void;
@@ -88,7 +88,7 @@ export class CallSpans {
     const call = this.#calls.get(attempt.call);
     const parent = call?.context ?? context.active();
     if (call?.span.isRecording() === false) {
-      // Nobody keeps it, so its attempts get no spans: its context goes on.
+      // The span is not recorded, so its attempts get no spans and its context is passed on.
       this.#tell(attempt, parent);
       return;
     }
@@ -112,7 +112,7 @@ export class CallSpans {
     opened.span.end();
   }
 
-  /** Tells the server its parent, unless the client span of another instrumentation will be. */
+  /** Tells the server its parent, unless another instrumentation's client span will be the parent. */
   #tell({ call, setHeader }: TracedAttempt, own: Context): void {
     if (!this.#propagates || setHeader === undefined) return;
     if (call.protocol === 'http' && undiciRequests.hasSubscribers) return;
@@ -120,7 +120,7 @@ export class CallSpans {
   }
 }
 
-/** Whether nobody else makes a span of this. */
+/** Whether no other tracer has created a span for this. */
 function take(message: object): boolean {
   const marked = message as { [taken]?: true };
   if (marked[taken]) return false;

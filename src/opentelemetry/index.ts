@@ -4,29 +4,29 @@ import { CallSpans } from './call-spans.js';
 
 /** Options of `instrumentTraces`. */
 export interface TracesOptions {
-  /** Makes the spans. @defaultValue `trace.getTracer('evenkeel')` of the global tracer provider */
+  /** Creates the spans. @defaultValue `trace.getTracer('evenkeel')` of the global tracer provider */
   readonly tracer?: Tracer | undefined;
   /**
-   * Whether each attempt tells its server that the attempt is the parent, in the headers of the global propagator: over gRPC, and over
-   * HTTP where undici has no instrumentation that does. @defaultValue true
+   * Whether each attempt sends itself to its server as the parent, in the headers of the global propagator: over gRPC, and over HTTP
+   * unless an instrumentation of undici does. @defaultValue true
    */
   readonly propagate?: boolean | undefined;
   /**
-   * The kind of the attempts' spans. `client` is for processes in which no instrumentation of undici, grpc-js, mysql2 … makes client
-   * spans: a dashboard would count such calls twice. @defaultValue 'internal'
+   * The kind of the attempts' spans. `client` is for processes in which no instrumentation of undici, grpc-js, mysql2 … creates client
+   * spans; otherwise a dashboard would count calls twice. @defaultValue 'internal'
    */
   readonly attemptKind?: 'internal' | 'client' | undefined;
 }
 
-/** Ends tracing, and the spans that are open. */
+/** Stops tracing, and ends open spans. */
 export interface Traces {
   readonly stop: () => void;
-  /** Spans that have not ended. */
+  /** Number of open spans. */
   readonly open: number;
 }
 
 /**
- * Makes a span of every call of this process, and one of each of its attempts, in the context of which the attempt runs: spans of
+ * Creates a span for every call of this process, and one for each of its attempts. The attempt runs in its span's context, so spans of
  * other instrumentations become its children. Spans and attributes: docs/reference/traces.md. Throws EVENKEEL_OPTION.
  *
  * @example instrumentTraces();

@@ -4,7 +4,7 @@ import { memberNumber, type OpenGroup } from './group.js';
 import { type ThreadChannel, ThreadGroup } from './thread-group.js';
 import { WorkerGroup } from './worker-group.js';
 
-/** The group this process or thread is in: of workers for the main thread of one, otherwise of threads. */
+/** The group of this process or thread: of workers in a worker's main thread, otherwise of threads. */
 export const openGroup: OpenGroup = (name, clock, listener) => {
   const { worker } = cluster;
   if (isMainThread && cluster.isWorker && worker !== undefined && !isForkedByPm2(process.env)) {
@@ -14,7 +14,7 @@ export const openGroup: OpenGroup = (name, clock, listener) => {
   return new ThreadGroup(memberNumber(threadId), clock, channel, process, listener);
 };
 
-/** PM2 is the primary of its workers, and answers nobody. */
+/** PM2 is the primary of its workers, and never answers them. */
 function isForkedByPm2({ pm_id: id, exec_mode: mode }: Readonly<Record<string, string | undefined>>): boolean {
   return id !== undefined && mode === 'cluster_mode';
 }

@@ -6,13 +6,13 @@ import { hearPrimary, hearWorkers, tellPrimary, type WorkerProcess, type Workers
 /** How long a worker waits before it asks again to join, in ms: at first, and at most. */
 const JOIN_AGAIN_MS = 1_000;
 const JOIN_AGAIN_AT_MOST_MS = 60_000;
-/** Messages on their way to one worker. More are dropped: it is slow, and will ask for what it missed. */
+/** Pending messages to one worker. More are dropped: it is slow, and will ask for what it missed. */
 const MAX_UNSENT = 512;
-/** A worker in more groups than these gets no answer. */
+/** A worker in more groups than this gets no answer. */
 const MAX_GROUPS = 1_000;
 const MAX_NAME_LENGTH = 300;
 
-/** What a worker sends. */
+/** A worker's message. */
 interface ToPrimary {
   readonly evenkeel: 'group';
   readonly group: string;
@@ -22,14 +22,14 @@ interface ToPrimary {
   readonly message?: unknown;
 }
 
-/** What its primary sends. */
+/** The primary's message. */
 interface ToWorker {
   readonly evenkeel: 'group';
   readonly group: string;
   readonly what: 'joined' | 'came' | 'gone' | 'said';
-  /** Who is addressed; undefined: all. */
+  /** The addressee; undefined: all. */
   readonly to?: number | undefined;
-  /** Whom it is about. */
+  /** The member the message is about. */
   readonly member: number;
   readonly others?: readonly number[];
   readonly message?: unknown;
@@ -51,7 +51,7 @@ function isOfGroup(message: unknown): message is OfGroup {
   );
 }
 
-/** A group of workers, in one of them. */
+/** A group of workers, as one of them sees it. */
 export class WorkerGroup implements Group {
   readonly self: number;
   readonly #name: string;
@@ -122,13 +122,13 @@ export class WorkerGroup implements Group {
   }
 }
 
-/** Passes on what the workers of a cluster tell each other; in the primary. It keeps nothing but who is in which group. */
+/** In the primary: forwards messages between workers of a cluster. It only keeps track of who is in which group. */
 export class PrimaryGroups implements WorkersListener {
-  /** By name: who is in it. */
+  /** Members by group name. */
   readonly #groups = new Map<string, Map<number, Worker>>();
-  /** Messages on their way, by worker. */
+  /** Pending messages by worker. */
   readonly #unsent = new WeakMap<Worker, number>();
-  /** In how many groups each is. */
+  /** Number of groups by worker. */
   readonly #memberships = new Map<Worker, number>();
   readonly #unlisten: () => void;
 
@@ -136,7 +136,7 @@ export class PrimaryGroups implements WorkersListener {
     this.#unlisten = hearWorkers(cluster, this);
   }
 
-  /** How many groups there are: 0 once all have left. */
+  /** Number of groups: 0 once all members have left. */
   get size(): number {
     return this.#groups.size;
   }
@@ -146,7 +146,7 @@ export class PrimaryGroups implements WorkersListener {
   }
 
   heard(worker: Worker, message: unknown): void {
-    // A worker speaks for itself only.
+    // A worker can only speak for itself.
     if (!isOfGroup(message) || Math.floor(message.member / MEMBERS_EACH) !== Number(worker.id)) return;
     const { group, member, does, to, message: said } = message as Partial<ToPrimary> & OfGroup;
     const members = this.#groups.get(group);
@@ -186,7 +186,7 @@ export class PrimaryGroups implements WorkersListener {
     else this.#tell(group, members, { what: 'gone', member });
   }
 
-  /** To one member, or to every worker that has some, but for whom it is about. */
+  /** To one member, or to every worker with members, except the one it is about. */
   #tell(group: string, members: ReadonlyMap<number, Worker>, what: Omit<ToWorker, 'evenkeel' | 'group'>): void {
     const message: ToWorker = { evenkeel: 'group', group, ...what };
     if (what.to !== undefined) {

@@ -7,28 +7,28 @@ import {
   type ServiceError,
 } from '@grpc/grpc-js';
 
-/** A connection that can be asked over. */
+/** A connection for our own calls. */
 export interface Askable {
   readonly subchannel: experimental.SubchannelInterface;
-  /** Made for the first question, kept for the next. */
+  /** Created for the first call, kept for the next. */
   ownChannel?: ChannelInterface | undefined;
 }
 
-/** A unary method, and how its messages are written and read. */
+/** A unary method and its serialization. */
 export interface OwnMethod<Request, Answer> {
   readonly method: string;
   readonly encode: (request: Request) => Buffer;
   readonly decode: (message: Buffer) => Answer;
 }
 
-/** How it was answered. */
+/** The result. */
 export type OwnAnswer<Answer> =
   | { readonly error: ServiceError; readonly answer?: undefined }
   | { readonly error?: undefined; readonly answer: Answer };
 
 /**
- * A call of our own over this very connection: nobody balances it, and nothing of a caller's is in it. Rejects with the signal's
- * reason; what the server answered, errors included, is the result.
+ * A call of our own over this connection: it is not balanced and contains nothing of any caller's. Rejects with the signal's reason; any
+ * answer of the server, including errors, is the result.
  */
 export function askOver<Request, Answer>(
   connection: Askable,
@@ -40,7 +40,7 @@ export function askOver<Request, Answer>(
     signal.throwIfAborted();
     connection.ownChannel ??= connection.subchannel.getChannel();
     const channelOverride = connection.ownChannel;
-    // The address is not used: the channel is there already, with its credentials.
+    // The address is unused: the channel exists already, with its credentials.
     const client = new Client('unused', credentials.createInsecure(), { channelOverride });
     const onAbort = (): void => {
       reject(signal.reason);
@@ -50,7 +50,7 @@ export function askOver<Request, Answer>(
       signal.removeEventListener('abort', onAbort);
       resolve(error === null ? { answer: answer as Answer } : { error });
     };
-    // No deadline of grpc-js: on such a channel its timer outlives the call. The signal ends it.
+    // No grpc-js deadline: on such a channel its timer would outlive the call. The signal ends it.
     const call = client.makeUnaryRequest(method, encode, decode, request, new Metadata(), {}, done);
     signal.addEventListener('abort', onAbort, { once: true });
   });

@@ -19,8 +19,8 @@ export function tracedChannel(service: string, { balancing, clock }: ResolvedGrp
 }
 
 /**
- * The traces of calls grpc-js is looking up the configuration for, by the options of their metadata: of what a call starts with, these
- * alone reach our part of grpc-js as they are.
+ * The traces of calls whose configuration grpc-js is looking up, by their metadata options: of everything a call starts with, only these
+ * reach our part of grpc-js unchanged.
  */
 const begun = new WeakMap<object, CallTrace>();
 
@@ -45,7 +45,7 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
   };
 }
 
-/** The trace of a call whose configuration is looked up. Of a channel made elsewhere, calls are traced from here on. */
+/** The trace of a call whose configuration is looked up. Calls of a channel created by other code are traced from here on. */
 export function traceOfCall(
   metadata: Metadata | undefined,
   channel: TracedChannel,

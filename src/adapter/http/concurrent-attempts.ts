@@ -10,12 +10,12 @@ import {
 } from '../kit/index.js';
 import type { Hedging } from './hedging.js';
 
-/** One of the attempts of a request that may run side by side. */
+/** One of the attempts of a request that may run concurrently. */
 export interface ConcurrentAttempt<C> {
   readonly isHedge: boolean;
-  /** Undefined while it waits, and when it is over. */
+  /** Undefined while it waits, and once it is over. */
   readonly lease: Lease<C> | undefined;
-  /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
+  /** Starts, on `lease` if given. False when it has to wait for an endpoint. */
   start(lease?: Lease<C>): boolean;
   abort(reason: Error): void;
 }
@@ -35,34 +35,34 @@ export interface Answer {
   readonly verdict: Outcome;
 }
 
-/** One request, for its attempts. */
+/** The request, as its attempts see it. */
 export interface ConcurrentRequest<A> {
   readonly method: string;
   readonly key: string | undefined;
-  /** What it is, for traces. */
+  /** Its description for traces. */
   facts(): CallFacts;
   attempt(isHedge: boolean): A;
-  /** The reason an attempt is given up for another's response. */
+  /** The abort reason for attempts that lose to another's response. */
   beaten(): Error;
 }
 
-/** How many pods that asked for a pause are skipped in search of one that did not. */
+/** How many pods that asked for a pause are skipped to find one that did not. */
 const MAX_PASSED_OVER = 4;
 
 /**
  * The attempts of a request that may get several responses, of which the caller gets one: a response can be discarded in favor of
  * another pod's (`retry.statuses`, `retry.when`), and a hedge may answer sooner. The choice is made at the head of a response, before
- * anything was passed on.
+ * anything is passed on.
  */
 export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements AttemptTally<C> {
   readonly tried: TriedEndpoints<C> = new TriedEndpoints();
   made = 0;
   moves = 0;
-  /** Undefined unless somebody traces calls. */
+  /** Undefined unless calls are traced. */
   trace: CallTrace | undefined = undefined;
   readonly #owner: ConcurrentAttemptsOwner<C>;
   readonly #request: ConcurrentRequest<A>;
-  /** Those that may still answer. */
+  /** Attempts that may still answer. */
   #running: readonly A[] = [];
   /** The one whose response the caller gets. */
   #winner: A | undefined;
@@ -93,7 +93,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     return trace === undefined ? this.#attempt(false) : trace.start(() => this.#attempt(false));
   }
 
-  /** No attempt follows; running ones are aborted. False if there is none, so nobody will tell how the request ended. */
+  /** No attempt follows; running ones are aborted. False if none is running, so that none will report the end of the request. */
   abort(reason: Error): boolean {
     this.stop();
     const running = this.#running;
@@ -127,7 +127,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     const losers = this.#running.filter((other) => other !== attempt);
     this.#running = [attempt];
     for (const loser of losers) {
-      // It would have taken at least this long. Leaving it out would make the usual time shrink steadily.
+      // It would have taken at least this long. Omitting it would make the usual time shrink steadily.
       this.#measure(loser);
       loser.abort(this.#request.beaten());
     }
@@ -154,7 +154,7 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
     if (!retries.looksAtAnswers && !isNotBegun) return false;
     const { method } = this.#request;
     const tried = this.made - this.moves;
-    // What the pod did not begin is no answer, whatever its status.
+    // A response that says "not begun" is not an answer, whatever its status.
     const answer = isNotBegun ? {} : { status, header };
     const ended = { outcome: verdict, idempotent: true, answered: false, tried, method, ...answer };
     if (!this.isAlone(attempt)) {
@@ -199,8 +199,8 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
   }
 
   /**
-   * No pod has answered in time: another one is asked as well, if there is one and the retry budget allows it. Otherwise this is tried
-   * again after the same delay.
+   * No pod has answered in time: asks another one too, if there is one and the retry budget allows it. Otherwise tries again after the
+   * same delay.
    */
   #hedge(): void {
     if (this.#isStopped || this.#winner !== undefined) return;

@@ -1,15 +1,15 @@
 import { checkKeys, checkNumber, LatencyQuantile, optionError } from '../kit/index.js';
 
 /**
- * A second attempt beside a slow one: the caller gets the response that starts first, the other attempt is aborted. Only for
- * requests that may be sent twice, on another pod, and paid from the retry budget.
+ * A second attempt alongside a slow one: the caller gets the response that starts first, and the other attempt is aborted. Only for
+ * requests that may be sent twice; on another pod, and paid from the retry budget.
  */
 export interface HedgeOptions {
   /** How long an attempt may go without a response before another pod is asked too, in ms. */
   readonly afterMs?: number | undefined;
   /**
-   * The same as a quantile, above 0 and below 1, of the times to the response headers: 0.95 hedges one request in 20. There are
-   * no hedges before 100 responses were measured. Either this or `afterMs`.
+   * The delay as a quantile, above 0 and below 1, of the times to the response headers: 0.95 hedges one request in 20. No hedges before
+   * 100 responses have been measured. Either this or `afterMs`.
    */
   readonly afterQuantile?: number | undefined;
   /** Maximum hedges per request, each after the same delay; they count towards `retry.maxAttempts`. @defaultValue 1 */
@@ -31,12 +31,12 @@ export function hedgingOf(options: HedgeOptions): Hedging {
   return new Hedging(afterMs, afterQuantile, max);
 }
 
-/** How many responses it takes to know the usual time. */
+/** How many responses are needed to know the usual time. */
 const MIN_MEASURED = 100;
 /** The quantile is recomputed after this many more responses. It costs as much as counting ten requests. */
 const LOOK_UP_AFTER = 64;
 
-/** When the requests of one entry point are hedged. */
+/** Decides when the requests of one entry point are hedged. */
 export class Hedging {
   readonly max: number;
   readonly #quantile: number | undefined;
@@ -51,7 +51,7 @@ export class Hedging {
     this.#quantile = quantile;
   }
 
-  /** How long to wait for a response, in ms; undefined while that is not known. */
+  /** How long to wait for a response, in ms; undefined while unknown. */
   get delayMs(): number | undefined {
     return this.#delayMs;
   }

@@ -11,7 +11,7 @@ import { outcomeOfBroken, refusedAttempt } from './outcome.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 import { bytesLeft, type ResponseHead, responseHead } from './response-head.js';
 
-/** The request whose attempts these are. */
+/** The request an attempt belongs to. */
 export interface ExchangeOwner {
   readonly balancer: Balancer<PodAgent>;
   readonly attempts: ConcurrentAttempts<PodAgent, Exchange>;
@@ -19,7 +19,7 @@ export interface ExchangeOwner {
   readonly method: string;
   readonly movable: boolean;
   readonly timers: SharedTimers;
-  /** Longest head that is looked at, in bytes. */
+  /** Longest head to parse, in bytes. */
   readonly maxHeadBytes: number;
   readonly priority: Priority | undefined;
   /** What is left of its time, in ms. */
@@ -29,20 +29,20 @@ export interface ExchangeOwner {
   /** What to send, in the async context of the caller. */
   send(exchange: Exchange, lease: Lease<PodAgent>): void;
   bytes(number: number): RequestBytes;
-  /** The attempt is on this socket, and what it is on no longer. */
+  /** The attempt now uses this socket; and the socket it no longer uses. */
   sentOn(socket: Socket, exchange: Exchange): void;
   left(socket: Socket): void;
   heardReport(): void;
-  /** The caller gets this response, of which `socket` still has every byte. */
+  /** The caller gets this response; `socket` still has all its bytes. */
   won(exchange: Exchange, socket: Socket): void;
-  /** The outcome of an attempt that its caller, or its deadline, ended. */
+  /** The outcome of an attempt ended by its caller or its deadline. */
   outcomeOfAbort(lease: Lease<PodAgent>, answered: boolean): Outcome;
   failed(exchange: Exchange, error: Error): void;
 }
 
 /**
- * One attempt of a request that may be sent twice: writes its bytes to a socket of a pod and reads the head of the response. Then the
- * caller's request gets the socket, with everything that was read, or the response is discarded.
+ * One attempt of a request that may be sent twice: writes its bytes to a pod's socket and reads the head of the response. Then either
+ * the caller's request gets the socket with everything that was read, or the response is discarded.
  */
 export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodAgent>, SocketSeeker, SocketTaker {
   readonly isHedge: boolean;
@@ -50,13 +50,13 @@ export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodA
   reusedSocket = false;
   readonly #of: ExchangeOwner;
   #socket: Socket | undefined;
-  /** What has arrived. */
+  /** The bytes received. */
   #read: Buffer | undefined;
-  /** The head of a response that nobody gets; undefined while it may be the caller's. */
+  /** The head of a response being discarded; undefined while it may be the caller's. */
   #discarded: ResponseHead | undefined;
   #verdict: Outcome = outcomes.success;
   #discarding: SharedTimer | undefined;
-  /** It needs no socket any longer. */
+  /** It no longer needs a socket. */
   #isOver = false;
   #closed: (() => void) | undefined;
   readonly #onData = (chunk: Buffer): void => this.#arrived(chunk);
@@ -182,7 +182,7 @@ export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodA
     }
     const head = responseHead(read, this.#of.method);
     if (head === undefined && read.length < this.#of.maxHeadBytes) return;
-    // A head that cannot be read, or that says more is to come, is for Node's parser and the caller.
+    // A head that is unreadable, or announces more to come, is left to Node's parser and the caller.
     const answer = head != null && head.status >= 200 ? this.#judged(head) : plainAnswer;
     if (!this.#of.attempts.takes(this, answer)) {
       if (head == null) this.#cut();
@@ -209,7 +209,7 @@ export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodA
     return { status, header, verdict };
   }
 
-  /** Reads the rest if it is short, which keeps the connection; cuts it if it is long or slow. */
+  /** Reads the rest if it is short, to keep the connection; cuts it if it is long or slow. */
   #discard(head: ResponseHead, read: Buffer): void {
     const left = head.keepsAlive ? bytesLeft(head, read) : Number.POSITIVE_INFINITY;
     if (left === 0 && this.#socket?.writableLength === 0) {
@@ -220,7 +220,7 @@ export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodA
     } else if (left > 0 && left + read.length - head.end <= DISCARDED_BYTES) {
       this.#discarded = head;
       this.#discarding ??= this.#of.timers.start(DISCARDED_MS, { timedOut: () => this.#cut() });
-      // More than was announced, or a request that is not sent in full: the connection is of no use.
+      // More bytes than announced, or an incompletely sent request: the connection is unusable.
     } else this.#cut();
   }
 
@@ -238,13 +238,13 @@ export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodA
     this.attempts.end(this.#verdict, { retrying: true });
   }
 
-  /** The connection ended, or broke. */
+  /** The connection ended or broke. */
   #lost(error: Error | undefined): void {
     const socket = this.#socket;
     const { lease } = this;
     if (socket === undefined || lease === undefined) return;
     if (this.#discarded !== undefined) {
-      // The rest of the response says nothing more about the pod than its head did.
+      // The rest of the response says no more about the pod than its head did.
       this.#cut();
       return;
     }
@@ -265,7 +265,7 @@ export class Exchange implements ConcurrentAttempt<PodAgent>, AttemptedCall<PodA
     return { repeatable: this.#of.attempts.isAlone(this), idempotent: true, method: this.#of.method };
   }
 
-  /** Lets go of the socket. */
+  /** Releases the socket. */
   #release(): Socket | undefined {
     const socket = this.#socket;
     this.#socket = undefined;

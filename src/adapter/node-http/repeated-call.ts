@@ -24,18 +24,18 @@ import { outcomeOfAbort } from './outcome.js';
 import { PendingRequest } from './pending-request.js';
 import type { PodAgent } from './pod-agent.js';
 
-/** What the calls of one agent share, if requests may be sent twice. */
+/** What the calls of one agent share if requests may be sent twice. */
 export interface RepeatedCallOwner extends CallOwner, ConcurrentAttemptsOwner<PodAgent> {
-  /** The header that says how long the caller will wait. */
+  /** The header that carries the deadline. */
   readonly deadlineHeader: string | undefined;
 }
 
 /**
- * A request that may be sent to several pods. Node sends a request once, on the socket it is given. But a request that is complete before
- * it has a socket is bytes in memory. They are sent here, on sockets of pods; and the one whose response the caller shall have is given
- * to the request, which then finds its response on it, and believes that it has sent itself.
+ * A request that may be sent to several pods. Node sends a request once, on the socket it gets. But a request that is complete before it
+ * has a socket is just bytes in memory. These bytes are sent here, on sockets of pods. The socket with the response for the caller is
+ * then given to the request, which finds its response there and believes that it has sent itself.
  *
- * A request that is not complete by the time it could be sent (its body is still to come) is sent once, by Node, as always.
+ * A request that is not complete by the time it could be sent (its body is still to come) is sent once, by Node, as usual.
  */
 export class RepeatedCall implements ExchangeOwner, Timed {
   readonly attempts: ConcurrentAttempts<PodAgent, Exchange>;
@@ -53,10 +53,10 @@ export class RepeatedCall implements ExchangeOwner, Timed {
   #bytes: RequestBytes = [];
   /** The request has its socket, and is followed from there. */
   #sent: Call | undefined;
-  /** The first socket it was sent on, which its caller is told of. */
+  /** The first socket it was sent on; its caller has been told about it. */
   #shown: Socket | undefined;
   #isWritten = false;
-  /** It waits to be complete. */
+  /** It waits for the request to be complete. */
   #isHeld = false;
   #isOver = false;
   #isLate = false;
@@ -83,10 +83,10 @@ export class RepeatedCall implements ExchangeOwner, Timed {
   }
 
   begin(): void {
-    // Its agent may be closed before it can begin.
+    // Its agent may be closed before it can start.
     this.#isHeld = true;
     this.#owner.waits(this.#request);
-    // Most clients end a request without a body in the turn they make it, some in the next.
+    // Most clients end a request without a body in the turn they create it, some in the next.
     process.nextTick(() => {
       if (!this.#beginIfComplete()) afterPendingIo(() => this.#beginIfComplete() || this.#beginOnce());
     });
@@ -105,7 +105,7 @@ export class RepeatedCall implements ExchangeOwner, Timed {
     this.#request.destroy(deadlineError({ origin, method: this.method, limitMs, running, tried }));
   }
 
-  // What its attempts ask for and report.
+  // Used by its attempts.
 
   get balancer(): CallOwner['balancer'] {
     return this.#owner.balancer;
@@ -229,7 +229,7 @@ export class RepeatedCall implements ExchangeOwner, Timed {
     if (this.#isOver) return;
     this.#isOver = true;
     this.attempts.abort(new Error('its caller gave up'));
-    // Node tells of an `abort()` only if there was a socket.
+    // Node reports an `abort()` only if there was a socket.
     this.#end(this.#request.aborted && this.#shown !== undefined ? hangUpError() : undefined);
   }
 

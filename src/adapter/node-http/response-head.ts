@@ -1,11 +1,11 @@
-/** The head of a response: enough to decide whose response it is. */
+/** The head of a response: enough to decide whether the caller gets it. */
 export interface ResponseHead {
   readonly status: number;
   /** By name in lower case; repeated ones are joined. */
   readonly headers: Readonly<Record<string, string>>;
   /** Where the body begins. */
   readonly end: number;
-  /** How long the body is, in bytes; undefined if its end is that of the connection. */
+  /** Length of the body, in bytes; undefined if it ends with the connection. */
   readonly bodyBytes: number | 'chunked' | undefined;
   /** Whether the connection can carry another request after the body. */
   readonly keepsAlive: boolean;
@@ -15,8 +15,8 @@ const BEGIN = Buffer.from('HTTP/1.');
 const END_OF_HEAD = Buffer.from('\r\n\r\n');
 
 /**
- * Reads the head of the response to a request with this method. Undefined while it is incomplete; null if this cannot read it. Node's
- * own parser gets the same bytes later: here a doubt is never an error, it only costs a retry or a connection.
+ * Parses the head of the response to a request with this method. Undefined while it is incomplete; null if it cannot be parsed here.
+ * Node's own parser gets the same bytes later: a doubt here is never an error, it only costs a retry or a connection.
  */
 export function responseHead(bytes: Buffer, method: string): ResponseHead | undefined | null {
   const begun = Math.min(bytes.length, BEGIN.length);
@@ -57,8 +57,8 @@ function bodyBytesOf(
 }
 
 /**
- * How many bytes of the response are still to come, if all of `bytes` belongs to it; at least 1 if that is not known, Infinity if its
- * end cannot be seen, negative if there is more than the response.
+ * How many bytes of the response are still to come, if all of `bytes` belongs to it; at least 1 if unknown, Infinity if its end cannot
+ * be detected, negative if there are more bytes than the response has.
  */
 export function bytesLeft({ bodyBytes, end }: ResponseHead, bytes: Buffer): number {
   if (bodyBytes === undefined) return Number.POSITIVE_INFINITY;

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../runtime/clock.js';
 import { ApiFailure } from './api-failure.js';
 
-/** A timer later than this means that the event loop was blocked. */
+/** A timer this late means that the event loop was blocked. */
 const STALL_MS = 1_000;
 
 /** One request with its time limits. */
@@ -10,7 +10,7 @@ export class Attempt {
   readonly #clock: Clock;
   readonly #what: string;
   readonly #timers = new Set<Timer>();
-  /** Which of the limits set so far counts. */
+  /** The current limit's number. */
   #limits = 0;
   #heardAtMs = 0;
   #silenceMs: number | undefined;
@@ -42,26 +42,26 @@ export class Attempt {
     this.#heardAtMs = this.#clock.now();
   }
 
-  /** From now on a pause in the stream of more than `silenceMs` ends it; later calls may allow longer ones. */
+  /** From now on a pause in the stream longer than `silenceMs` ends it; later calls may allow longer ones. */
   expectBytesEvery(silenceMs: number): void {
     const isFirst = this.#silenceMs === undefined;
     this.#silenceMs = silenceMs;
     if (isFirst) this.#watchSilence(silenceMs);
   }
 
-  /** It is over; nothing is left to watch. */
+  /** The request is over: stops all timers. */
   end(): void {
     for (const timer of this.#timers) timer.cancel();
     this.#timers.clear();
   }
 
-  /** Nobody wants it any longer. */
+  /** The request is no longer wanted. */
   cancel(): void {
     this.end();
     this.#controller.abort(new Error('closed'));
   }
 
-  /** One timer that looks when it fires how long ago the last byte was: bytes cost no timer each. */
+  /** One timer that checks when it fires how long ago the last byte arrived, so that bytes need no timers. */
   #watchSilence(delayMs: number): void {
     this.#punctually(delayMs, () => {
       const silentMs = this.#clock.now() - this.#heardAtMs;
@@ -75,14 +75,14 @@ export class Attempt {
     this.#limits += 1;
     const limit = this.#limits;
     this.#punctually(timeoutMs, () => {
-      // One that was replaced meanwhile says nothing.
+      // A limit replaced meanwhile has no effect.
       if (this.#limits === limit) this.#cut(message);
     });
   }
 
   /**
-   * Calls `fn` after `delayMs`; if the event loop was blocked meanwhile, only after what arrived in that time was read:
-   * a stall of our own is no silence of the server.
+   * Calls `fn` after `delayMs`; if the event loop was blocked meanwhile, only after reading what arrived in that time: our own stall is
+   * no silence of the server.
    */
   #punctually(delayMs: number, fn: () => void): void {
     const dueMs = this.#clock.now() + delayMs;

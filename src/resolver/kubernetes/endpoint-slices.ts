@@ -33,7 +33,7 @@ export interface EndpointSlicesOptions {
   readonly podPort?: number | undefined;
   /** Which family of addresses. @defaultValue IPv4 if the Service has it, else IPv6 */
   readonly family?: AddressFamily | undefined;
-  /** Classes of addresses that no pod has but that may be used anyway: `['loopback']` in tests. @defaultValue [] */
+  /** Classes of addresses no pod has that may be used anyway: `['loopback']` in tests. @defaultValue [] */
   readonly allowAddresses?: AllowAddresses | undefined;
   /** A larger set is refused, and the last one stays in use. @defaultValue 50,000 */
   readonly maxEndpoints?: number | undefined;
@@ -51,13 +51,13 @@ export interface EndpointSlicesOptions {
   /** Whether the watch alone keeps the process alive. @defaultValue false */
   readonly keepsProcessAlive?: boolean | undefined;
   /**
-   * Whether a watch may begin with the present state, in place of a list before it, where the API server can do that. Without it the
-   * state comes compressed; see the Kubernetes guide. @defaultValue true
+   * Whether a watch may start with the current state instead of a separate list, if the API server supports that. With a list, the
+   * state is sent compressed; see the Kubernetes guide. @defaultValue true
    */
   readonly streamingLists?: boolean | undefined;
   /**
-   * Whether the workers of a `node:cluster`, or the threads of a process, use one watch of the Service together. In a cluster the
-   * primary must import evenkeel; where nobody answers each watches by itself. Not with a kubeconfig, a token function or
+   * Whether the workers of a `node:cluster`, or the threads of a process, share one watch of the Service. In a cluster the primary must
+   * import evenkeel; without an answer from it, each worker watches alone. Not with a kubeconfig, a token function or
    * `keepsProcessAlive`. @defaultValue false
    */
   readonly shareWatch?: boolean | undefined;
@@ -166,7 +166,7 @@ function checkServicePort(value: unknown): string | number | undefined {
   if (value === undefined || value === '') return value as '' | undefined;
   if (typeof value === 'string') {
     if (!/^[a-z0-9]([a-z0-9-]*[a-z0-9])?$/.test(value)) throw optionError('port', 'a port name or number', value);
-    // "80" from an environment variable is a number in disguise: port names need a letter.
+    // "80" from an environment variable is a number: port names need a letter.
     return /[a-z]/.test(value) ? value : checkPort('port', Number(value));
   }
   return checkPort('port', value);

@@ -13,19 +13,19 @@ import { WatchNews } from './watch-news.js';
 import { type Step, WatchRecovery } from './watch-recovery.js';
 
 const LIST_TIMEOUT_MS = 60_000;
-/** A first list that takes longer is told of: callers wait for it, and not as long as we do. */
+/** A first list that takes longer is reported: callers wait for it, and not as long as this loop does. */
 const SILENT_LIST_MS = 3_000;
-/** W11: how long a streaming list may stay silent before its state is complete, and for how long it is not tried again. */
+/** W11: how long a streaming list may be silent before its state is complete, and how long until it is tried again. */
 const STREAM_SILENCE_MS = 5_000;
 const STREAM_AGAIN_MS = 3_600_000;
 const HEADERS_TIMEOUT_MS = 30_000;
-/** W4: the server ends a watch after this, drawn anew for each so that clients do not come back together. */
+/** W4: the server ends a watch after this time, drawn for each watch so that clients do not come back together. */
 const WATCH_SECONDS = { min: 300, max: 600 };
 /** How long a watch may run past its end. */
 const WATCH_GRACE_MS = 30_000;
 /** W10: a stream that has shown bookmarks and then nothing for this long is dead. */
 const SILENCE_MS = 180_000;
-/** W9: a stream that ends sooner, with nothing new, counts as a failure. */
+/** W9: a stream that ends sooner without news counts as a failure. */
 const SHORT_WATCH_MS = 1_000;
 /** How many short but useful streams in a row are followed by another at once. */
 const SHORT_WATCHES_AT_ONCE = 3;
@@ -34,8 +34,8 @@ const SHORT_WATCH_PAUSE_MS = 200;
 const RELIST_MS = { min: 600_000, max: 1_200_000 };
 
 /**
- * Keeps in step with the EndpointSlices of one Service: a list, then watches, each from the last version applied, for
- * ever. It never stops by itself and never takes anything back because of an error (W15).
+ * Keeps in step with the EndpointSlices of one Service, forever: a list, then watches, each from the last version applied. It never
+ * stops by itself and never takes anything back because of an error (W15).
  */
 export class ListWatch {
   readonly #options: ListWatchOptions;
@@ -43,10 +43,10 @@ export class ListWatch {
   readonly #news: WatchNews;
   readonly #mayStream: boolean;
   #version: string | undefined;
-  /** The next list reads consistently: the version we have is of no use to the server. */
+  /** The next list must read consistently: the server cannot use the version we have. */
   #consistent = false;
   #relistDueMs = 0;
-  /** Until then a list is asked for as a list. */
+  /** Until then, lists are requested as plain lists. */
   #streamDueMs = Number.NEGATIVE_INFINITY;
   #shortWatches = 0;
   #attempt: Attempt | undefined;
@@ -63,17 +63,17 @@ export class ListWatch {
     if (this.#version !== undefined) this.#relistDueMs = this.#drawRelist();
   }
 
-  /** The last version that was applied in full. */
+  /** The last fully applied version. */
   get version(): string | undefined {
     return this.#version;
   }
 
   start(): void {
-    // #run catches everything; nothing to observe here.
+    // #run catches everything, so its promise needs no handler.
     void this.#run();
   }
 
-  /** Ends it at once, requests included. */
+  /** Ends it at once, including requests. */
   close(): void {
     this.#closed = true;
     this.#news.close();
@@ -90,7 +90,7 @@ export class ListWatch {
       try {
         step = step.next === 'list' ? await this.#list() : await this.#watch();
       } catch (error) {
-        // Our own mistake, or a listener's. The loop goes on from a known state.
+        // An error of our own, or of a listener. The loop continues from a known state.
         this.#news.warned('loop', 'the watch of EndpointSlices met an unexpected error and lists again', error);
         step = { next: 'list', pauseMs: this.#recovery.pause() };
       }
@@ -140,13 +140,13 @@ export class ListWatch {
     return clock.now() + between(rng, RELIST_MS.min, RELIST_MS.max);
   }
 
-  /** A watch from the last version applied, or one that begins with the whole state and so is a list too (W11). */
+  /** A watch from the last version applied, or one that starts with the whole state and so is a list too (W11). */
   async #watch(isStreamingList = false): Promise<Step> {
     const { client, clock, rng, service } = this.#options;
     const seconds = Math.floor(between(rng, WATCH_SECONDS.min, WATCH_SECONDS.max + 1));
     const startVersion = this.#version;
     const attempt = isStreamingList ? this.#beginList(LIST_TIMEOUT_MS) : this.#begin(HEADERS_TIMEOUT_MS, 'watch');
-    // Counted from here: a proxy may hold the headers back until the first event.
+    // Measured from here, because a proxy may hold the headers back until the first event.
     const startedAtMs = clock.now();
     const goesOn = (): void => {
       this.#recovery.opened();
@@ -205,22 +205,22 @@ export class ListWatch {
     return await this.#afterStream(clock.now() - startedAtMs, this.#version !== startVersion, failure);
   }
 
-  /** A streaming list came to nothing: older servers refuse it, others do not know it and never say that it is complete. */
+  /** A streaming list failed: older servers refuse it, others do not know it and never say that it is complete. */
   async #withoutStream(failure: ApiFailure | undefined): Promise<Step> {
     this.#streamDueMs = this.#options.clock.now() + STREAM_AGAIN_MS;
-    // Only a server that asks for time gets it (W12): whatever else it was, the list will tell.
+    // Only a server that asks for a pause gets it (W12); for all other failures, the list will show.
     if (failure?.kind === 'throttled') return await this.#recover('list', failure);
     return { next: 'list', pauseMs: 0 };
   }
 
-  /** What follows a stream that had begun. */
+  /** Decides what follows a stream that had started. */
   async #afterStream(livedMs: number, progressed: boolean, failure: ApiFailure | undefined): Promise<Step> {
     const { clock, rng } = this.#options;
     if (livedMs >= SHORT_WATCH_MS) {
       this.#shortWatches = 0;
       this.#recovery.lasted();
     }
-    // The server said why; everything else is the end of a connection, however it came about.
+    // If the server gave a reason, it counts; everything else is the end of a connection, however it happened.
     const told =
       failure !== undefined && failure.kind !== 'network' && failure.kind !== 'protocol' && failure.kind !== 'timeout';
     if (told) return await this.#recover('watch', failure);
@@ -237,12 +237,12 @@ export class ListWatch {
     return { next: clock.now() >= this.#relistDueMs ? 'list' : 'watch', pauseMs: 0 };
   }
 
-  /** Tells of a failure if it is news; returns what follows it. */
+  /** Reports a failure if it is news; returns the next step. */
   async #recover(verb: 'list' | 'watch', failure: ApiFailure): Promise<Step> {
     const remedy = this.#recovery.after(verb, failure);
     if (remedy.isOutdated) this.#consistent = true;
     if (remedy.isNews) await this.#news.failed(verb, failure);
-    // A caller without a set may try another way instead of waiting for the confirmation.
+    // Without a set, the listener may try another way instead of waiting for the confirmation.
     else if (remedy.isPassing && this.#version === undefined) await this.#news.failed(verb, failure, 'passing');
     return remedy;
   }
@@ -260,7 +260,7 @@ export class ListWatch {
     const attempt = this.#begin(timeoutMs, 'list');
     if (this.#version !== undefined) return attempt;
     attempt.after(SILENT_LIST_MS, () => {
-      // A streaming list may have been answered meanwhile, and goes on.
+      // A streaming list may have been answered meanwhile, and continues.
       if (this.#version === undefined) void this.#news.failed('list', silentList);
     });
     return attempt;
@@ -283,12 +283,12 @@ export class ListWatch {
 
 const silentList = new ApiFailure('timeout', 'silent', `no answer for ${SILENT_LIST_MS / 1_000} s; still waiting`);
 
-/** What follows `close`: nobody looks at it. */
+/** The step after `close`, which is never taken. */
 const again: Step = { next: 'list', pauseMs: 0 };
 
 async function readLines(reply: ApiReply, attempt: Attempt, apply: (line: string) => void): Promise<void> {
   const reader = new LineReader((line) => {
-    // Lines of one piece go on being read after an abort.
+    // Lines of a chunk are still read after an abort.
     attempt.signal.throwIfAborted();
     apply(line);
   });

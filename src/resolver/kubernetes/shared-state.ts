@@ -2,14 +2,14 @@ import type { ResolveError } from '../../errors.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 import type { SliceStore } from './slice-store.js';
 
-/** What there is to share: the state of a Service, and a watch that keeps it up to date. */
+/** What members share: the state of a Service, and a watch that keeps it up to date. */
 export interface SharedState {
   readonly slices: SliceStore;
-  /** Whether a complete list was seen. */
+  /** Whether a complete list has been received. */
   readonly synced: boolean;
   readonly version: string | undefined;
   readonly failure: ResolveError | undefined;
-  /** Starts a watch of our own, from the version we have; does nothing while it runs. */
+  /** Starts our own watch from the version we have; does nothing while it runs. */
   start(): void;
   stop(): void;
   replaced(slices: readonly EndpointSlice[], version: string | undefined): void;

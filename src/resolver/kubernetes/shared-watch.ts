@@ -14,54 +14,54 @@ import type { SharedState } from './shared-state.js';
 import { SliceStore } from './slice-store.js';
 import { WatchMember } from './watch-member.js';
 
-/** Somebody who follows a Service's slices. Everything is told in the turn it happens. */
+/** Follows a Service's slices. Called in the turn in which things happen. */
 export interface WatchSubscriber {
-  /** These slices may have changed; none, when a complete list is as empty as before. */
+  /** These slices may have changed; none if a complete list is as empty as before. */
   changed(names: ReadonlySet<string>): void;
   failed(error: ResolveError): void;
   confirmed(): void;
   warned(message: string, error?: unknown): void;
 }
 
-/** What is watched, and by whose rights. */
+/** What is watched, and with whose permissions. */
 export interface WatchSubject {
   readonly access: ApiAccess;
-  /** Undefined: the namespace the access comes with. */
+  /** Undefined: the namespace that comes with the access. */
   readonly namespace: string | undefined;
   readonly service: string;
   readonly keepsProcessAlive: boolean;
-  /** Whether lists may be asked for as the beginning of a watch (W11). */
+  /** Whether to request lists as the beginning of a watch (W11). */
   readonly streamingLists: boolean;
-  /** Whether processes and threads of one pod may use one watch. */
+  /** Whether processes and threads of one pod may share a watch. */
   readonly sharesWatch: boolean;
   readonly openGroup: OpenGroup;
 }
 
-/** A place among those who follow. */
+/** A subscriber's handle. */
 export interface Subscription {
   readonly slices: SliceStore;
-  /** Whether a complete list was seen. */
+  /** Whether a complete list has been received. */
   readonly synced: boolean;
-  /** Who watches now; undefined where nobody else could. */
+  /** Who watches now; undefined if no other member could. */
   readonly watch: WatchOwner | undefined;
-  /** Why we are out of touch, while we are. */
+  /** Why the API server is out of touch; undefined while it is not. */
   readonly failure: ResolveError | undefined;
-  /** Asks for the Service itself. Rejects when it cannot be had. */
+  /** Reads the Service itself. Rejects if that fails. */
   service(signal: AbortSignal): Promise<ServiceFacts>;
   close(): void;
 }
 
-/** Every watch there is in this thread (W13). Clocks are told apart by identity. */
+/** All watches of this thread (W13). Clocks are distinguished by identity. */
 const watches = new Map<Clock, Map<string, SharedWatch>>();
 
-/** How many watches run: 0 after the last user is gone. */
+/** How many watches run: 0 after the last user has left. */
 export function sharedWatchCount(): number {
   let count = 0;
   for (const byKey of watches.values()) count += byKey.size;
   return count;
 }
 
-/** Joins the watch of a Service, beginning it if nobody has. */
+/** Joins the watch of a Service, or starts it. */
 export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscriber: WatchSubscriber): Subscription {
   const { access, namespace, service, keepsProcessAlive, streamingLists, sharesWatch } = subject;
   const key = JSON.stringify([access.key, namespace ?? null, service, keepsProcessAlive, streamingLists, sharesWatch]);
@@ -78,7 +78,7 @@ export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscri
   return watch.join(subscriber);
 }
 
-/** Our own list and watch, and its connections. */
+/** Our own list-and-watch loop and its connections. */
 interface OwnWatch {
   readonly client: ApiClient;
   readonly loop: ListWatch;
@@ -93,16 +93,16 @@ class SharedWatch implements SharedState {
   readonly #namespace: ApiNamespace;
   readonly #onEmpty: () => void;
   readonly slices: SliceStore = new SliceStore();
-  /** Undefined: this process watches by itself. */
+  /** Undefined: this process watches alone. */
   readonly #member: WatchMember | undefined;
-  /** Undefined while somebody else's is used. */
+  /** Undefined while another member's watch is used. */
   #own: OwnWatch | undefined;
-  /** For questions while somebody else watches. */
+  /** For requests while another member watches. */
   #client: ApiClient | undefined;
   #version: string | undefined;
   synced = false;
   failure: ResolveError | undefined;
-  /** A slice did not fit since the last list, and that was told. */
+  /** A slice did not fit since the last list, and that has been reported. */
   #full = false;
 
   constructor(subject: WatchSubject, clock: Clock, rng: Rng, onEmpty: () => void) {
@@ -257,10 +257,10 @@ class SharedWatch implements SharedState {
   }
 }
 
-/** The name under which others of this pod watch the same with the same rights; undefined: not shared. */
+/** The name under which members of this pod watch the same thing with the same permissions; undefined: not shared. */
 function groupOf({ access, namespace, service, sharesWatch, keepsProcessAlive }: WatchSubject): string | undefined {
   if (!sharesWatch || keepsProcessAlive || access.sharedKey === undefined) return undefined;
-  // A digest: what it is made of may be long, and is nobody's business.
+  // A digest, because its input may be long and is private.
   const key = JSON.stringify([access.sharedKey, namespace ?? null, service]);
   return `slices ${createHash('sha256').update(key).digest('base64url')}`;
 }

@@ -3,23 +3,23 @@ import { type EndpointSlice, parseSlice } from './endpoint-slice.js';
 import { SliceStore } from './slice-store.js';
 import { parseWatchEvent } from './watch-event.js';
 
-/** Who is told what the lines of a watch say. */
+/** Receives the contents of a watch's lines. */
 export interface StreamListener {
-  /** The state a streaming list begins with, complete. */
+  /** The complete state that a streaming list starts with. */
   replaced(slices: readonly EndpointSlice[], version: string | undefined): void;
   changed(name: string, slice: EndpointSlice | undefined): void;
   bookmarked(): void;
-  /** Something that is not for us. */
+  /** A line that does not concern us. */
   ignored(what: string): void;
-  /** A line was applied; its version, if it has one, is the one to go on from (W5). */
+  /** A line was applied; its version, if it has one, is where to continue from (W5). */
   applied(version: string | undefined): void;
 }
 
-/** Applies the lines of a watch, in order; those of a streaming list are collected until the state they make is complete (W11). */
+/** Applies the lines of a watch in order; those of a streaming list are collected until their state is complete (W11). */
 export class StreamEvents {
   readonly #service: string;
   readonly #listener: StreamListener;
-  /** The state so far; undefined once it is complete, and for a watch that goes on from a version. */
+  /** The state so far; undefined once complete, and for a watch that continues from a version. */
   #initial: SliceStore | undefined;
 
   constructor(service: string, isStreamingList: boolean, listener: StreamListener) {
@@ -44,7 +44,7 @@ export class StreamEvents {
     if (event.type !== 'bookmark') this.#change(event.name, event.type === 'put' ? event.object : undefined);
     else if (this.#initial === undefined) this.#listener.bookmarked();
     else {
-      // Another bookmark would name a version of which we have seen only a part.
+      // Another bookmark would carry a version of which we have seen only a part.
       if (!event.endsInitialEvents || event.version === undefined) return;
       const slices = [...this.#initial.values()];
       this.#initial = undefined;

@@ -2,10 +2,10 @@ import { isObject, metadataOf, textOf, type Unchecked } from './endpoint-slice.j
 import { parseJson } from './json-text.js';
 import { LineError } from './line-reader.js';
 
-/** Objects and arrays in one event. A slice of 1,000 endpoints, the most there may be, has some 10,000. */
+/** Maximum objects and arrays in one event. A slice of 1,000 endpoints, the maximum, has about 10,000. */
 const MAX_CONTAINERS = 250_000;
 
-/** One line of a watch, understood. */
+/** A parsed line of a watch. */
 export type WatchEvent =
   | {
       readonly type: 'put' | 'delete';
@@ -13,18 +13,18 @@ export type WatchEvent =
       readonly version: string | undefined;
       readonly object: Unchecked;
     }
-  /** `endsInitialEvents`: the state a streaming list begins with is complete (W11). */
+  /** `endsInitialEvents`: the state that a streaming list starts with is complete (W11). */
   | { readonly type: 'bookmark'; readonly version: string | undefined; readonly endsInitialEvents: boolean }
   | { readonly type: 'error'; readonly status: StatusFacts }
-  /** Nothing for us: an event type we do not know, or an object of another kind. */
+  /** Not for us: an unknown event type, or an object of another kind. */
   | { readonly type: 'other'; readonly what: string };
 
-/** What matters of a Kubernetes Status. */
+/** The relevant parts of a Kubernetes Status. */
 export interface StatusFacts {
   readonly code: number;
   readonly reason: string;
   readonly message: string;
-  /** Whether a cause says that the asked-for version is not there yet. */
+  /** Whether a cause says that the requested version does not exist yet. */
   readonly tooLarge: boolean;
   readonly retryAfterMs: number | undefined;
 }

@@ -2,32 +2,32 @@ import { isIP } from 'node:net';
 import { ResolveError } from '../../errors.js';
 import { type EndpointSlice, isObject, type SliceMember } from './endpoint-slice.js';
 
-/** Members with another number are not understood, and have a watch of their own. */
+/** Members with another protocol version are not understood, and use their own watch. */
 const PROTOCOL = 1;
-/** A part of a state has no more slices than this, and no more endpoints, but for a single slice. */
+/** Maximum slices in one part of a state, and maximum endpoints unless it is a single slice. */
 const PART_SLICES = 50;
 const PART_MEMBERS = 1_000;
 const MAX_PARTS = 10_000;
 
-/** Where the sender stands. */
+/** The sender's position. */
 interface Stand {
   readonly protocol: typeof PROTOCOL;
-  /** Grows with each change of leader; the higher one leads. */
+  /** Increases with each change of leader; the leader of the highest term leads. */
   readonly term: number;
-  /** Counts states and changes within a term, so that one that was lost is noticed. */
+  /** Counts states and changes within a term, so that a lost one is noticed. */
   readonly seq: number;
-  /** The version of the API server that was applied last. */
+  /** The last applied version of the API server. */
   readonly version: string | undefined;
 }
 
-/** A failure of the leader's watch, as far as it can be told. */
+/** A failure of the leader's watch, as far as it can be sent. */
 interface ToldFailure {
   readonly message: string;
   readonly code: 'EVENKEEL_RESOLVE' | 'EVENKEEL_FORBIDDEN';
   readonly permanent: boolean;
 }
 
-/** What members that share a watch tell each other. */
+/** Messages between members that share a watch. */
 export type WatchMessage = Stand &
   (
     | { readonly kind: 'lead'; readonly isSynced: boolean; readonly failure: ToldFailure | undefined }
@@ -45,7 +45,7 @@ export function stand(term: number, seq: number, version: string | undefined): S
   return { protocol: PROTOCOL, term, seq, version };
 }
 
-/** A message somebody sent, checked; undefined for anything else. */
+/** A checked message; undefined for anything else. */
 export function readWatchMessage(value: unknown): WatchMessage | undefined {
   if (!isObject(value) || value.protocol !== PROTOCOL) return undefined;
   const message = value as unknown as WatchMessage;
@@ -76,7 +76,7 @@ export function readWatchMessage(value: unknown): WatchMessage | undefined {
 
 const isCount = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
-/** They come from a parser like ours; what this keeps out is another form of them. */
+/** They come from a parser like ours; this rejects other forms. */
 function areSlices(value: unknown): value is readonly EndpointSlice[] {
   return Array.isArray(value) && value.every(isSlice);
 }
@@ -106,7 +106,7 @@ function isMember(value: unknown, version: number): boolean {
   );
 }
 
-/** Slices cut into parts that are quick to read; a single empty one for none. */
+/** Slices divided into parts that are quick to read; for none, a single empty part. */
 export function partsOf(slices: Iterable<EndpointSlice>): readonly (readonly EndpointSlice[])[] {
   const parts: EndpointSlice[][] = [[]];
   let members = 0;
@@ -134,7 +134,7 @@ export function failureTold({ message, code, permanent }: ToldFailure): ResolveE
   });
 }
 
-/** Whether a version is older than another one; where they are no numbers nobody can say. */
+/** Whether a version is older than another; unknown unless both are numbers. */
 export function isOlder(version: string | undefined, than: string | undefined): boolean {
   if (version === undefined || than === undefined || !/^\d+$/.test(version) || !/^\d+$/.test(than)) return false;
   return BigInt(version) < BigInt(than);

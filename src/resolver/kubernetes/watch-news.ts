@@ -2,10 +2,10 @@ import { ResolveError } from '../../errors.js';
 import { type ApiFailure, resolveErrorOf } from './api-failure.js';
 import type { ListWatchOptions } from './list-watch-options.js';
 
-/** What a loop of lists and watches says of itself: each failure once until it is in touch again, each oddity once until a list. */
+/** Reports of a list-and-watch loop: each failure once until it is in touch again, each oddity once until the next list. */
 export class WatchNews {
   readonly #options: ListWatchOptions;
-  /** Failures told since the last time we were in touch, by kind and label. */
+  /** Failures reported since the loop was last in touch, by kind and label. */
   readonly #told = new Set<string>();
   readonly #warned = new Set<string>();
   #closed = false;
@@ -41,13 +41,13 @@ export class WatchNews {
     this.#options.listener.warned(message, error);
   }
 
-  /** A list was complete. */
+  /** A list is complete. */
   listed(): void {
     this.#warned.clear();
   }
 }
 
-/** The same, which may be over in a moment. */
+/** The same error as one that may pass soon. */
 function notPermanent({ message, cause }: ResolveError): ResolveError {
   return new ResolveError(message, { code: 'EVENKEEL_FORBIDDEN', cause });
 }

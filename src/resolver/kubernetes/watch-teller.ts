@@ -4,21 +4,21 @@ import type { EndpointSlice } from './endpoint-slice.js';
 import type { SharedState } from './shared-state.js';
 import { partsOf, stand, tellFailure, type WatchMessage } from './watch-message.js';
 
-/** A state is sent to one member no more often than this. */
+/** Minimum time between states sent to one member. */
 const STATE_MS = 500;
 
-/** What a member that leads tells the others: that it does, its state, and each change. Silent while it does not. */
+/** What a leader sends to the other members: that it leads, its state, and each change. Silent while it does not lead. */
 export class WatchTeller {
   readonly #group: Group;
-  /** Who hears it. */
+  /** The addressees. */
   readonly #others: ReadonlySet<number>;
   readonly #clock: Clock;
   readonly #state: SharedState;
-  /** When each was sent a state last. */
+  /** When each member was last sent a state. */
   readonly #sentAtMs = new Map<number, number>();
-  /** Undefined while another one leads. */
+  /** Undefined while another member leads. */
   #term: number | undefined;
-  /** Of the last state or change that was told. */
+  /** The number of the last state or change sent. */
   #seq = 0;
   /** Slices that changed in this turn; undefined: none. */
   #changed: Set<string> | undefined;
@@ -42,22 +42,22 @@ export class WatchTeller {
     this.#sentAtMs.clear();
   }
 
-  /** That we lead, how far we are, and whether our watch fails. */
+  /** Says that we lead, our position, and whether our watch fails. */
   lead(to?: number): void {
-    // A version is told together with all that belongs to it.
+    // A version is only sent together with everything that belongs to it.
     this.#tellChanges();
     const { synced: isSynced, failure } = this.#state;
     this.#send({ kind: 'lead', isSynced, failure: tellFailure(failure) }, to);
   }
 
-  /** There is a new whole state. */
+  /** There is a new complete state. */
   replaced(): void {
     this.#changed = undefined;
     this.#seq += 1;
     if (this.#others.size > 0) this.#tellState();
   }
 
-  /** A slice has changed. All of one turn are told together. */
+  /** A slice has changed. All changes of a turn are sent together. */
   changed(name: string): void {
     if (this.#term === undefined) return;
     if (this.#changed === undefined) this.#clock.defer(() => this.#tellChanges());
@@ -65,12 +65,12 @@ export class WatchTeller {
     this.#changed.add(name);
   }
 
-  /** Somebody asks for the state. */
+  /** A member asks for the state. */
   answer(member: number): void {
     const now = this.#clock.now();
     if (!this.#state.synced || now - (this.#sentAtMs.get(member) ?? Number.NEGATIVE_INFINITY) < STATE_MS) return;
     this.#sentAtMs.set(member, now);
-    // What is not told yet belongs to the state: it is told first, so that its number does.
+    // Unsent changes belong to the state: they are sent first, so that the state's number includes them.
     this.#tellChanges();
     this.#tellState(member);
   }
@@ -108,5 +108,5 @@ export class WatchTeller {
   }
 }
 
-/** A message without where its sender stands, each of its kinds apart. */
+/** A message without its sender's position; kept apart for each kind. */
 type Unnumbered<M> = M extends WatchMessage ? Omit<M, 'protocol' | 'term' | 'seq' | 'version'> : never;
