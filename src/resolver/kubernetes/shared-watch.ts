@@ -13,6 +13,7 @@ import { readService, type ServiceFacts } from './service-ports.js';
 import type { SharedState } from './shared-state.js';
 import { SliceStore } from './slice-store.js';
 import { WatchMember } from './watch-member.js';
+import { PROTOCOL } from './watch-message.js';
 
 /** Follows a Service's slices. Called in the turn in which things happen. */
 export interface WatchSubscriber {
@@ -262,5 +263,5 @@ function groupOf({ access, namespace, service, sharesWatch, keepsProcessAlive }:
   if (!sharesWatch || keepsProcessAlive || access.sharedKey === undefined) return undefined;
   // A digest, because its input may be long and is private.
   const key = JSON.stringify([access.sharedKey, namespace ?? null, service]);
-  return `slices ${createHash('sha256').update(key).digest('base64url')}`;
+  return `slices ${PROTOCOL} ${createHash('sha256').update(key).digest('base64url')}`;
 }

@@ -126,6 +126,11 @@ export class WatchMember implements GroupListener {
     const isWell = message.kind === 'lead' && message.failure === undefined;
     const isDeposed = this.#leader === undefined && term === this.#term && this.#passedOver.has(from) && !isWell;
     if (!isBest || isDeposed) return;
+    // Only a watch that is as good replaces ours.
+    if (this.#leads && this.#isWell && message.kind === 'lead' && !(isWell && message.isSynced)) {
+      this.#lead(term + 1);
+      return;
+    }
     if (from !== this.#leader || term !== this.#term) this.#follow(from, term);
     this.#heardAtMs = this.#clock.now();
     if (message.kind === 'lead') this.#heardLead(message);
@@ -135,6 +140,10 @@ export class WatchMember implements GroupListener {
 
   get #leads(): boolean {
     return this.#leader === this.#group.self;
+  }
+
+  get #isWell(): boolean {
+    return this.#state.synced && this.#state.failure === undefined;
   }
 
   #startAlone(): void {
@@ -172,10 +181,10 @@ export class WatchMember implements GroupListener {
     this.#nextUntilMs = this.#clock.now() + CLAIM_MS[this.#state.synced ? 'synced' : 'first'];
   }
 
-  #lead(): void {
+  #lead(term = this.#term + 1): void {
     this.#leader = this.#group.self;
     this.#next = undefined;
-    this.#term += 1;
+    this.#term = term;
     this.#passedOver.clear();
     this.#watches = true;
     this.#state.start();

@@ -2,8 +2,8 @@ import { isIP } from 'node:net';
 import { ResolveError } from '../../errors.js';
 import { type EndpointSlice, isObject, type SliceMember } from './endpoint-slice.js';
 
-/** Members with another protocol version are not understood, and use their own watch. */
-const PROTOCOL = 1;
+/** Part of the group's name: members with another protocol version meet in another group, and use their own watch. */
+export const PROTOCOL = 1;
 /** Maximum slices in one part of a state, and maximum endpoints unless it is a single slice. */
 const PART_SLICES = 50;
 const PART_MEMBERS = 1_000;

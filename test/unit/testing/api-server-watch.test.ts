@@ -146,6 +146,20 @@ describe('watch', () => {
     expect((await get(api.url, 'watch=true&sendInitialEvents=true')).status).toBe(422);
   });
 
+  it('streaming list: refused where it does not exist; of a version that is not there yet an error after 3 s', async () => {
+    const old = await server({ streamingLists: false });
+    const query = 'watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true';
+    const { status, json } = await get(old.url, query);
+    expect(status).toBe(422);
+    expect(json.message).toContain('sendInitialEvents is forbidden');
+    const clock = new FakeClock();
+    const api = await server({ clock });
+    const early = await watch(api, `${query.slice('watch=true&'.length)}&resourceVersion=99999`);
+    clock.advance(3_000);
+    await until('the error', () => early.events.length === 1);
+    expect(early.text).toContain('ResourceVersionTooLarge');
+  });
+
   it('from a restored backup: the open watch hears nothing, a list has the old state and version', async () => {
     const api = await server();
     api.slices.put(slice('s1', ['10.0.0.1']));

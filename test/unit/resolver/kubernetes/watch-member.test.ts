@@ -203,6 +203,25 @@ describe('members that share a watch', () => {
     for (const member of pod.all) expect(member.failure).toBeUndefined();
   });
 
+  it('a leader that is well does not give way to one that has nothing', async () => {
+    const pod = await startPod(2);
+    const [leader] = pod.all as [Member];
+    const claim = { protocol: 1, term: 7, seq: 0, kind: 'lead', isSynced: false };
+    leader.watch.heard(9, claim);
+    leader.watch.heard(9, {
+      ...claim,
+      term: 9,
+      isSynced: true,
+      failure: { message: 'no', code: '', permanent: false },
+    });
+    await pod.pass(10);
+    expect(pod.roles).toBe('own shared');
+    pod.truth.put('s2', '10.0.0.2');
+    await pod.pass(1_100);
+    agree(pod);
+    expect(pod.truth.lists).toBe(1);
+  });
+
   it('an API server that is away for all: one of them asks, not all', async () => {
     const pod = new Pod();
     pod.truth.isUp = false;
