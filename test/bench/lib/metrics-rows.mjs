@@ -4,8 +4,20 @@
  *
  * @typedef {{ options?: object, scrape?: () => unknown }} Row
  */
+import { tracingChannel } from 'node:diagnostics_channel';
+import { context, trace } from '@opentelemetry/api';
+import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
 import { InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics';
+import {
+  AlwaysOffSampler,
+  AlwaysOnSampler,
+  BasicTracerProvider,
+  BatchSpanProcessor,
+  ParentBasedSampler,
+  TraceIdRatioBasedSampler,
+} from '@opentelemetry/sdk-trace-base';
 import { instrument, metricProducer, prometheusText } from 'evenkeel/metrics';
+import { instrumentTraces } from 'evenkeel/opentelemetry';
 
 export const OFF = 'off';
 
@@ -21,7 +33,33 @@ export const rows = {
     instrument({ meter: provider.getMeter('evenkeel') });
     return { scrape: () => reader.collect() };
   },
+  'traces: a subscriber of both channels': () => {
+    const subscriber = { start() {}, end() {}, asyncStart() {}, asyncEnd() {}, error() {} };
+    for (const name of ['evenkeel:call', 'evenkeel:attempt']) tracingChannel(name).subscribe(subscriber);
+    return {};
+  },
+  'traces: instrumentTraces(), nothing sampled': () => traces(new AlwaysOffSampler()),
+  'traces: instrumentTraces(), one in ten': () => traces(new TraceIdRatioBasedSampler(0.1)),
+  'traces: instrumentTraces()': () => traces(new AlwaysOnSampler()),
 };
+
+/**
+ * Spans are batched and thrown away: what an exporter does with them is its own matter.
+ *
+ * @param {import('@opentelemetry/sdk-trace-base').Sampler} root @returns {Row}
+ */
+function traces(root) {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
+  const exporter = {
+    export: (/** @type {unknown} */ _spans, /** @type {(result: { code: number }) => void} */ done) =>
+      done({ code: 0 }),
+    shutdown: async () => {},
+  };
+  const spanProcessors = [new BatchSpanProcessor(exporter, { maxQueueSize: 16_384 })];
+  trace.setGlobalTracerProvider(new BasicTracerProvider({ sampler: new ParentBasedSampler({ root }), spanProcessors }));
+  instrumentTraces();
+  return {};
+}
 
 /** @param {import('evenkeel/metrics').MetricsOptions} options @returns {Row} */
 function text(options) {
