@@ -23,8 +23,8 @@ export interface RunOptions {
   /** Whether it goes before others where calls wait, or after them. @defaultValue 'default' */
   readonly priority?: Priority | undefined;
   /**
-   * The outcome of what `use` threw. It alone can say that nothing was sent (`outcomes.notStarted`): then the call is repeated
-   * elsewhere, idempotent or not. @defaultValue errors of the system are a lost connection, which is repeated if the call is
+   * The outcome of what `use` threw. It alone can say that nothing was sent (`outcomes.notStarted`): then the call is repeated on
+   * another endpoint, idempotent or not. @defaultValue system errors are a lost connection, which is repeated if the call is
    * idempotent; all others are failures that are not repeated
    */
   readonly classify?: ((error: unknown) => Outcome) | undefined;

@@ -18,7 +18,7 @@ import type { ExplainCommand } from './command-line.js';
 /** How many calls are listed. */
 const LISTED = 20;
 
-/** `evenkeel explain`: says why a call went where, or lists calls. Returns the exit code. */
+/** `evenkeel explain`: says why a call went to its endpoint, or lists calls. Returns the exit code. */
 export function explain(command: ExplainCommand, write: (text: string) => void): number {
   const dump = readDump(readFile(command.file));
   const balancer = chosen(dump, command.balancer);
@@ -50,7 +50,7 @@ export function readFile(file: string): Uint8Array {
   }
 }
 
-/** The balancer that is meant; without a name the one with the most parts. Throws EVENKEEL_OPTION. */
+/** The requested balancer, or the one with the most parts. Throws EVENKEEL_OPTION. */
 export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
   const found =
     name === undefined
@@ -66,7 +66,7 @@ export function chosen({ balancers, leftOut }: Dump, name: string | undefined): 
   throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${known}`);
 }
 
-/** Times of a balancer's clock as times of day. */
+/** Converts times of a balancer's clock to times of day. */
 export class WallClock {
   readonly #offsetMs: number;
   readonly #madeAtMs: number;
@@ -81,7 +81,7 @@ export class WallClock {
     return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
   }
 
-  /** A date, or a time of the day of the recording. Throws EVENKEEL_OPTION. */
+  /** A date, or a time of day on the day of the recording. Throws EVENKEEL_OPTION. */
   parse(text: string): number {
     const day = isoOf(this.#madeAtMs)?.slice(0, 11);
     const time = Date.parse(/^\d{1,2}:\d\d/.test(text) ? `${day}${text.padStart(5, '0')}Z` : text);
@@ -196,7 +196,7 @@ function noteText({
   return `${names[what] ?? what}${duration}${text === undefined ? '' : ` (${text})`}`;
 }
 
-/** How pickers choose that do not compare costs, as they are asked here. */
+/** How pickers that do not compare costs choose. */
 const withoutCosts: Readonly<Record<string, string>> = {
   random: 'random draws one endpoint by weight, whatever its load',
   roundRobin: 'roundRobin takes the next in turn, whatever its load: it was its turn',

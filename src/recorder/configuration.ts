@@ -2,7 +2,7 @@ import type { RecordedBalancer } from '../balancer/recording.js';
 import { type Description, descriptionOf } from '../runtime/described.js';
 import type { Configuration, Made } from './format.js';
 
-/** How a balancer is configured, as far as the functions are ours. */
+/** A balancer's configuration, as far as its functions are ours. */
 export function configurationOf(balancer: RecordedBalancer): Configuration {
   const { picker, load, limit, stages, probesPerCall } = balancer;
   const madePicker = madeBy(picker);
@@ -17,7 +17,7 @@ export function configurationOf(balancer: RecordedBalancer): Configuration {
   };
 }
 
-/** Undefined for what we could not make again: something of the application's is in it. */
+/** Undefined for what cannot be created again, because it contains something of the application's. */
 function madeBy(factory: unknown): Made | undefined {
   const description = descriptionOf(factory);
   return description === undefined ? undefined : madeOf(description);

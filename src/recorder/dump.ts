@@ -3,7 +3,7 @@ import { checksumOf, type DumpHeader, MAGIC, UNIT } from './format.js';
 import type { Part, PartWriter } from './parts.js';
 import { Pseudonyms } from './pseudonyms.js';
 
-/** Writes parts down, as `format.ts` says. */
+/** Serializes parts in the format of `format.ts`. */
 export function writeDump(parts: readonly Part[], pseudonymous: boolean, leftOut: number): Uint8Array<ArrayBuffer> {
   const tracks: PartWriter[] = [];
   const pseudonyms = pseudonymous ? new Pseudonyms() : undefined;

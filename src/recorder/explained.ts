@@ -5,10 +5,10 @@ import { type DumpedBalancer, reading } from './read-dump.js';
 import { type ReplayedEnd, Replica } from './replica.js';
 import { type Look, ReplicaSubchannel } from './replica-subchannel.js';
 
-/** An endpoint the picker looked at for a call. */
+/** An endpoint the picker considered for a call. */
 export interface Candidate {
   readonly endpoint: RecordedEndpoint;
-  /** Undefined: the picker only asked whether it has room, or costs are not known. */
+  /** Undefined: the picker only asked whether it has room, or costs are unknown. */
   readonly cost: number | undefined;
   readonly hasRoom: boolean;
   readonly inFlight: number;
@@ -17,43 +17,43 @@ export interface Candidate {
   readonly isWinner: boolean;
 }
 
-/** An endpoint that was listed and could not get the call. */
+/** A listed endpoint that could not get the call. */
 export interface LeftOut {
   readonly endpoint: RecordedEndpoint;
-  /** The index of the stage that took it out. */
+  /** The index of the stage that excluded it. */
   readonly stage: number | undefined;
   readonly state: SubchannelState | undefined;
   readonly suspect: boolean;
-  /** What happened to it last, and when. */
+  /** The last thing that happened to it, and when. */
   readonly note: Note | undefined;
 }
 
-/** Why a call went where it went. */
+/** Why a call went to its endpoint. */
 export interface ExplainedCall {
   readonly call: number;
   readonly atMs: number;
   readonly endpoint: RecordedEndpoint;
-  /** Endpoints of the set, and how many of them the picker could choose from. */
+  /** Number of endpoints in the set, and how many of them the picker could choose from. */
   readonly listed: number;
   readonly ready: number;
   readonly version: number;
   readonly leftOut: readonly LeftOut[];
-  /** Of others than those left out: endpoints whose weight a stage lowered. */
+  /** Endpoints not excluded, but with a weight lowered by a stage. */
   readonly lighter: readonly { readonly endpoint: RecordedEndpoint; readonly stage: number; readonly weight: number }[];
-  /** What the picker looked at, in order; empty if it looks at none. */
+  /** What the picker considered, in order; empty if it considers none. */
   readonly looked: readonly Candidate[];
-  /** What the load says of all it could choose from, the cheapest first; at most 8, the winner included. */
+  /** What the load said about all it could choose from, cheapest first; at most 8, including the winner. */
   readonly cheapest: readonly Candidate[];
   readonly equalWeights: boolean;
   readonly keyed: boolean;
-  /** Where the call was tried before. */
+  /** Endpoints where the call was tried before. */
   readonly avoided: readonly RecordedEndpoint[];
   /** How long it waited for an endpoint, in ms. */
   readonly waitedMs: number | undefined;
   readonly end:
     | { readonly outcome: ReplayedEnd['outcome']; readonly afterMs: number; readonly latencyMs: number }
     | undefined;
-  /** Played again, does the picker choose the same? `'unknown'`: it is the application's. */
+  /** Whether a replayed picker chooses the same; `'unknown'` for the application's own. */
   readonly again: 'same' | 'another' | 'unknown';
   readonly knowsLoad: boolean;
 }
@@ -118,7 +118,7 @@ function stateAt(
     facts: subchannel.facts(atMs),
     isWinner: subchannel === recorded,
   });
-  // The call has begun meanwhile.
+  // The call has started by now.
   recorded.inFlight--;
   const costs = ready.map((subchannel) =>
     candidate(subchannel, { cost: subchannel.cost(atMs), hasRoom: subchannel.hasRoom }),
@@ -170,7 +170,7 @@ function stateAt(
   };
 }
 
-/** The same endpoint may be asked for room and for its cost. */
+/** The same endpoint may be asked for its room and for its cost. */
 function onceEach(looks: readonly Look[]): Look[] {
   const seen = new Map<ReplicaSubchannel, Look>();
   for (const look of looks) {
@@ -191,14 +191,14 @@ export interface ListedCall {
   end?: { readonly outcome: ReplayedEnd['outcome']; readonly afterMs: number };
 }
 
-/** What a recording of a balancer contains. */
+/** The contents of a balancer's recording. */
 export interface Contents {
   readonly calls: readonly ListedCall[];
   readonly notes: readonly { readonly note: Note; readonly endpoint: RecordedEndpoint | undefined }[];
   readonly refused: number;
   readonly fromMs: number;
   readonly toMs: number;
-  /** Picks, and those that come out the same when played again. */
+  /** Picks, and how many of them are the same when replayed. */
   readonly picks: number;
   readonly same: number;
 }

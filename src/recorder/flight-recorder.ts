@@ -7,20 +7,20 @@ import { Track } from './track.js';
 
 /** Options of `flightRecorder`. */
 export interface FlightRecorderOptions {
-  /** How far back a dump goes at least, in seconds, if `bytes` suffices for it. From 1 to 3600. @defaultValue 60 */
+  /** How far back a dump goes at least, in seconds, if `bytes` allows it. From 1 to 3600. @defaultValue 60 */
   readonly seconds?: number | undefined;
-  /** The memory it uses at most, in bytes, over all its balancers: 1 MiB to 1 GiB. @defaultValue 16 MiB */
+  /** Maximum memory in bytes, over all its balancers: 1 MiB to 1 GiB. @defaultValue 16 MiB */
   readonly bytes?: number | undefined;
   /**
-   * Called with a dump when a balancer begins to panic: so many endpoints are suspect that all are used. At most once a minute,
-   * at the end of the turn. @defaultValue none
+   * Called with a dump when a balancer starts to panic, which means that most endpoints are suspect and all are used. At most once a
+   * minute, at the end of the turn. @defaultValue none
    */
   readonly onPanic?: ((dump: Uint8Array<ArrayBuffer>) => void) | undefined;
 }
 
-/** What keeps the last calls of balancers: pass it as their option `recorder`. */
+/** Keeps the latest calls of balancers: pass it as their option `recorder`. */
 export interface FlightRecorder extends Recorder {
-  /** All it holds; the recording goes on. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid options. */
+  /** Everything it holds; recording continues. Takes some ms per MB. Throws EVENKEEL_OPTION for invalid options. */
   dump(options?: DumpOptions): Uint8Array<ArrayBuffer>;
 }
 
@@ -30,13 +30,13 @@ export const recorderDefaults: { readonly seconds: number; readonly bytes: numbe
   bytes: 16 * 1024 * 1024,
 });
 
-/** A balancer that panics again and again is written down once in this time, in ms. */
+/** Minimum time between dumps of a balancer that panics repeatedly, in ms. */
 const PANIC_PAUSE_MS = 60_000;
 
 /**
- * A ring in memory of what picks went by: endpoint sets, verdicts, picks, outcomes, times and the state of chance. From it
- * `evenkeel explain` says why a call went where, and `evenkeel replay` what another configuration would have done. One may serve
- * several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
+ * A ring in memory with everything picks are based on: endpoint sets, verdicts, picks, outcomes, times and the random state. From it
+ * `evenkeel explain` says why a call went to its endpoint, and `evenkeel replay` what another configuration would have done. One may
+ * serve several balancers of a thread. Throws EVENKEEL_OPTION for invalid options.
  *
  * @example const recorder = flightRecorder(); const fetch = createFetch('orders.shop:http', { recorder });
  * process.on('SIGUSR2', () => writeFileSync('/tmp/evenkeel.bin', recorder.dump()));
@@ -93,10 +93,10 @@ class RingRecorder implements FlightRecorder {
       inBackground(() => {
         try {
           const result: unknown = onPanic(this.dump());
-          // An async function fits the type too; its rejection would end the process.
+          // An async function matches the type too; its rejection would end the process.
           if (result instanceof Promise) result.catch(() => {});
         } catch {
-          // Its own problem, as an observer's.
+          // The callback's own problem, as with observers.
         }
       });
     });

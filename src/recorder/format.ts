@@ -6,23 +6,23 @@ export const MAGIC: readonly number[] = [0x45, 0x56, 0x4e, 0x4b, 0x45, 0x45, 0x4
 export const UNIT = 8;
 
 /**
- * Kinds of records. A record begins with a unit of two little-endian words. The first holds the kind (4 bits), flags (8 bits) and
- * which subchannel it is about, or a count (20 bits); the second a number. Times and other fractions are units of their own.
+ * Kinds of records. A record starts with a unit of two little-endian words. The first holds the kind (4 bits), flags (8 bits) and its
+ * subchannel or a count (20 bits); the second a number. Times and other fractions have their own units.
  */
 export const kinds = {
   /** Number: length of the JSON that follows, in bytes. */
   json: 1,
-  /** Flags: state. Number: how many calls it may have. */
+  /** Flags: state. Number: its capacity in calls. */
   state: 2,
   /** Flags: `pickFlags`. Number: the call. Then its time, and with a key its hash. */
   pick: 3,
-  /** Flags: `endFlags`. Number: the call. Then when it ended, and when the endpoint was asked. */
+  /** Flags: `endFlags`. Number: the call. Then when it ended, and when the endpoint was probed. */
   end: 4,
-  /** Flags: which fields follow. Then the time and the fields. The load was told. */
+  /** Flags: which fields follow. Then the time and the fields. A report reached the load. */
   report: 5,
-  /** Number: place among those that answered when asked. */
+  /** Number: place among the endpoints that last answered a probe. */
   informed: 6,
-  /** Count: of those that alone count as ready. Then the state of chance, two units, and who they are, two per unit. */
+  /** Count: how many endpoints alone count as ready. Then the random state, two units, and these endpoints, two per unit. */
   rebuild: 7,
   /** Number: the call. Then since when it waited. */
   waited: 8,
@@ -32,17 +32,17 @@ export const kinds = {
   avoid: 10,
   /** Number: how many numbers follow. */
   numbers: 11,
-  /** As `report`, without a time: the report of the outcome of the next end. */
+  /** As `report`, without a time: the report in the next end's outcome. */
   held: 12,
 } as const;
 
-/** Stands for no subchannel. */
+/** Means no subchannel. */
 export const NOBODY = 0xfffff;
 
 export const states = ['idle', 'connecting', 'ready', 'backoff', 'draining', 'closed'] as const;
 export const outcomeKinds = ['success', 'failure', 'cancelled', 'not-started'] as const;
 export const causes = [undefined, 'connect', 'timeout', 'reset', 'status', 'overload', 'protocol'] as const;
-/** Why a call got no endpoint, in the order of their numbers. */
+/** Why a call got no endpoint, by number. */
 export const refusals: readonly string[] = [
   'EVENKEEL_NO_ENDPOINTS',
   'EVENKEEL_NOT_READY',
@@ -56,28 +56,28 @@ export const refusals: readonly string[] = [
   'EVENKEEL_PORT_AMBIGUOUS',
   'EVENKEEL_CLOSED',
 ];
-/** Beside the outcome: its kind in bits 0 and 1, its cause in 2 to 4. */
+/** In addition to the outcome, whose kind is in bits 0 and 1 and whose cause is in 2 to 4. */
 export const endFlags = { measured: 32, held: 64 } as const;
-/** Fields of a report, by bit. The last is the metric that `reported({ metric })` names. */
+/** Fields of a report, by bit. The last is the metric of `reported({ metric })`. */
 export const reportFields = ['application', 'cpu', 'rps', 'eps', 'inFlight', 'waiting', 'metric'] as const;
 
-/** A picker, load or limit: undefined = written by the application. */
+/** A picker, load or limit; undefined = the application's own. */
 export interface Made {
   readonly name: string;
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** How a balancer was configured. */
+/** The configuration of a balancer. */
 export interface Configuration {
   readonly picker?: Made;
   readonly load?: Made;
   readonly limit?: Made | 'none';
-  /** Undefined where the application wrote one. */
+  /** Undefined for the application's own. */
   readonly stages: readonly (string | null)[];
   readonly probesPerCall: number;
 }
 
-/** An endpoint, for people. */
+/** An endpoint, for display. */
 export interface RecordedEndpoint {
   readonly key: string;
   readonly address: string;
@@ -87,7 +87,7 @@ export interface RecordedEndpoint {
   readonly node?: string;
 }
 
-/** What a part of a recording begins with. */
+/** What a part of a recording starts with. */
 export interface Start {
   readonly k: 'start';
   readonly at: number;
@@ -95,10 +95,10 @@ export interface Start {
   readonly calls: number;
   readonly version: number;
   readonly subchannels: readonly StartSubchannel[];
-  /** As of the last set: who, weight, whether suspect. */
+  /** The last set: members, weights, and which are suspect. */
   readonly members: readonly (readonly [number, number, 0 | 1])[];
   readonly out: readonly Out[];
-  /** What the picker was built with. */
+  /** The picker's input. */
   readonly set?: {
     readonly ready: readonly number[];
     readonly weights: readonly number[];
@@ -107,10 +107,10 @@ export interface Start {
   };
   readonly informed: readonly number[];
   readonly chance: readonly number[];
-  /** How many of the numbers that follow are the load's own, and each subchannel's. */
+  /** How many of the numbers that follow belong to the load itself, and how many to each subchannel. */
   readonly memory: number;
   readonly fields: number;
-  /** Notes from before that still hold, by subchannel. */
+  /** Earlier notes that still apply, by subchannel. */
   readonly notes: readonly Note[];
 }
 
@@ -123,7 +123,7 @@ export interface StartSubchannel {
   readonly started: number;
 }
 
-/** An endpoint that gets no calls: which one, and the stage that decided so. */
+/** An endpoint without calls, and the stage that decided so. */
 export interface Out {
   /** -1: there is no subchannel. */
   readonly id: number;
@@ -132,7 +132,7 @@ export interface Out {
   readonly stage: number;
 }
 
-/** Something happened: for people. */
+/** Something happened; for display. */
 export interface Note {
   readonly k: 'note';
   readonly at: number;
@@ -151,14 +151,14 @@ export type JsonRecord =
       readonly k: 'set';
       readonly at: number;
       readonly version: number;
-      /** How many of the members before it, from the front and from the back, stay; and who is in between. */
+      /** How many earlier members stay at the front and at the back, and the ones in between. */
       readonly order?: readonly [front: number, back: number, between: readonly number[]];
-      /** Whose weight or suspicion is new. */
+      /** Members with a new weight or suspicion. */
       readonly changed: readonly (readonly [number, number, 0 | 1])[];
       readonly out?: readonly Out[];
     };
 
-/** The text at the beginning of a dump. */
+/** The header of a dump. */
 export interface DumpHeader {
   /** When it was made, in ISO 8601. */
   readonly madeAt: string;
@@ -166,13 +166,13 @@ export interface DumpHeader {
   readonly balancers: readonly {
     readonly name: string;
     readonly configuration: Configuration;
-    /** The time of its clock when the dump was made, in ms. */
+    /** The balancer's clock at the time of the dump, in ms. */
     readonly nowMs: number;
     readonly closed: boolean;
   }[];
   readonly parts: readonly {
     readonly balancer: number;
-    /** Where it begins and how long it is, in units. */
+    /** Its offset and length, in units. */
     readonly from: number;
     readonly units: number;
     readonly checksum: number;

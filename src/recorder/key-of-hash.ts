@@ -5,11 +5,11 @@ const [INVERSE_1, INVERSE_2, INVERSE_3, INVERSE_4, INVERSE_5] = [0xcc9e2d51, 0x1
   inverse,
 ) as [number, number, number, number, number];
 
-/** A text whose `hash32` is `hash`: recordings contain hashes in place of keys. */
+/** A text whose `hash32` is `hash`: recordings contain hashes instead of keys. */
 export function keyOfHash(hash: number): string {
   const wanted = unfinish(hash | 0) ^ 8;
   for (let first = 0; ; first++) {
-    // Four characters below 128, then four that make up for them.
+    // Four characters below 128, then four that compensate for them.
     const block = 0x20202020 + (first & 15) + (((first >> 4) & 15) << 8) + (((first >> 8) & 15) << 16);
     const second = unscramble(unmix(wanted) ^ mixed(block));
     if ((second & 0x80808080) !== 0) continue;

@@ -42,7 +42,7 @@ const limits: Readonly<Record<string, Maker<LimitFactory>>> = {
   fixed: ({ max, ...options }: FixedOptions & { readonly max: number }) => fixed(max, options),
 };
 
-/** Makes a picker, a load or a limit of ours by its name. Throws EVENKEEL_OPTION for an unknown one. */
+/** Creates one of our pickers, loads or limits by name. Throws EVENKEEL_OPTION for an unknown one. */
 export const make: {
   readonly picker: (made: Made) => PickerFactory;
   readonly load: (made: Made) => LoadFactory;

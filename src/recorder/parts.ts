@@ -1,12 +1,12 @@
 import { type Configuration, UNIT } from './format.js';
 
-/** Who writes parts: the recording of a balancer. */
+/** Writes parts: the recording of a balancer. */
 export interface PartWriter {
   readonly name: string;
   readonly configuration: Configuration;
   readonly isClosed: boolean;
   readonly nowMs: number;
-  /** Says how far its current part has got. */
+  /** Reports how much of its current part is used. */
   touch(): void;
 }
 
@@ -14,26 +14,26 @@ export interface PartWriter {
 export interface Part {
   readonly track: PartWriter;
   readonly buffer: ArrayBuffer;
-  /** How much of it is used, in units. */
+  /** Used units. */
   units: number;
   readonly fromMs: number;
   toMs: number;
 }
 
-/** The first part of a balancer, and none is larger than this share of all memory. */
+/** A balancer's first part, and the maximum share of all memory for a part. */
 const FIRST_BYTES = 64 * 1024;
 const LARGEST_SHARE = 1 / 4;
 
-/** The memory of a recorder: parts of all its balancers, within one bound. The oldest make room. */
+/** The memory of a recorder: parts of all its balancers, within one limit. The oldest are dropped first. */
 export class Parts {
   /** How long a part is kept after its end, in ms. */
   readonly keepMs: number;
   readonly #bytes: number;
   #allocated = 0;
-  /** Those that are complete, the oldest first. */
+  /** Complete parts, oldest first. */
   readonly #done: Part[] = [];
   readonly #current = new Set<Part>();
-  /** Memory to use again. */
+  /** Memory to reuse. */
   readonly #spare: ArrayBuffer[] = [];
 
   constructor(bytes: number, keepMs: number) {
@@ -41,7 +41,7 @@ export class Parts {
     this.keepMs = keepMs;
   }
 
-  /** All parts, in the order they began; those that ended too long ago are not among them. */
+  /** All parts in the order they began, without those that ended too long ago. */
   get all(): readonly Part[] {
     for (const { track } of this.#current) track.touch();
     const kept = this.#done.filter(({ track, toMs }) => toMs >= track.nowMs - this.keepMs);
@@ -49,8 +49,8 @@ export class Parts {
   }
 
   /**
-   * @param least What it must hold, in units.
-   * @param wanted What would be good; 0 = the smallest.
+   * @param least Minimum size, in units.
+   * @param wanted Preferred size; 0 = the smallest.
    * @returns Undefined if there is no room.
    */
   take(track: PartWriter, least: number, wanted: number, nowMs: number): Part | undefined {

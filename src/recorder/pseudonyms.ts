@@ -2,7 +2,7 @@ import { pickFlags } from '../balancer/recording.js';
 import { type JsonRecord, kinds, type Note, type Out, type RecordedEndpoint, UNIT } from './format.js';
 import { recordsOf } from './records.js';
 
-/** Other names for everything that names something, the same for the same thing throughout a dump. */
+/** Replaces all names, consistently throughout a dump. */
 export class Pseudonyms {
   readonly #given = new Map<string, string>();
   readonly #counts = new Map<string, number>();
@@ -85,7 +85,7 @@ export class Pseudonyms {
   }
 }
 
-/** Messages of errors contain addresses. */
+/** Error messages contain addresses. */
 function withoutText({ text: _text, ...note }: Note): Note {
   return note;
 }

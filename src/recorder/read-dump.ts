@@ -1,7 +1,7 @@
 import { asError, isEvenkeelError } from '../errors.js';
 import { type Configuration, checksumOf, type DumpHeader, MAGIC, type Made, UNIT, unreadable } from './format.js';
 
-/** A dump, taken apart. */
+/** A parsed dump. */
 export interface Dump {
   /** In ms since 1970. */
   readonly madeAtMs: number;
@@ -19,7 +19,7 @@ export interface DumpedBalancer {
   readonly parts: readonly Uint8Array<ArrayBuffer>[];
 }
 
-/** Reads a dump. Throws EVENKEEL_RECORDING if it is not one, or not whole. */
+/** Reads a dump. Throws EVENKEEL_RECORDING if it is not one or is incomplete. */
 export function readDump(bytes: Uint8Array): Dump {
   return reading(() => {
     const dump = alignedCopy(bytes);
@@ -53,7 +53,7 @@ export function readDump(bytes: Uint8Array): Dump {
   });
 }
 
-/** Whatever goes wrong in `read` is the recording's fault. */
+/** Any error in `read` is the recording's fault. */
 export function reading<T>(read: () => T): T {
   try {
     return read();
@@ -63,7 +63,7 @@ export function reading<T>(read: () => T): T {
   }
 }
 
-/** Units can be read in place only where the machine can address them. */
+/** Units can be read in place only if they are aligned. */
 function alignedCopy(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   if (!(bytes instanceof Uint8Array)) throw unreadable('this is no Uint8Array');
   return new Uint8Array(bytes);
@@ -91,7 +91,7 @@ function checkHeader(value: unknown): DumpHeader {
     if (part.balancer >= balancers.length) throw unreadable('a part is of no balancer');
     return part;
   });
-  // Of parts that overlap, a short file could make very many.
+  // If parts could overlap, a short file could contain very many.
   const total = parts.reduce((sum, { units }) => sum + units, 0);
   if (parts.some(({ from, units }) => from + units > total)) throw unreadable('its parts overlap');
   const madeAt = string(header.madeAt, 'madeAt');

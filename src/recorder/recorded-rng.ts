@@ -1,11 +1,11 @@
 import type { Rng } from '../runtime/rng.js';
 
-/** Chance whose state can be written down and set. Source: sfc32 (Doty-Humphrey, PractRand), as `systemRng`. Not for secrets. */
+/** A random source whose state can be stored and restored. Source: sfc32 (Doty-Humphrey, PractRand), as `systemRng`. Not for secrets. */
 export class RecordedRng implements Rng {
   /** Four words. */
   readonly state: Int32Array = new Int32Array(4);
 
-  /** @param seed What its state is drawn from. */
+  /** @param seed Provides the initial state. */
   constructor(seed?: Rng) {
     if (seed === undefined) return;
     for (let word = 0; word < 4; word++) this.state[word] = seed.next() * 4_294_967_296;

@@ -1,19 +1,19 @@
 import { pickFlags } from '../balancer/recording.js';
 import { kinds, UNIT, unreadable } from './format.js';
 
-/** Where a record is, and its first unit. */
+/** The position of a record, and its first unit. */
 export interface RecordPlace {
   readonly kind: number;
   readonly flags: number;
-  /** Which subchannel, or a count. */
+  /** A subchannel, or a count. */
   readonly id: number;
   readonly number: number;
-  /** Where it begins and how long it is, in units. */
+  /** Its offset and length, in units. */
   readonly at: number;
   readonly units: number;
 }
 
-/** The records of a part, in order. Throws EVENKEEL_RECORDING where one is not complete or of no known kind. */
+/** The records of a part, in order. Throws EVENKEEL_RECORDING for an incomplete record or unknown kind. */
 export function* recordsOf(part: Uint8Array): Generator<RecordPlace> {
   const words = new DataView(part.buffer, part.byteOffset, part.byteLength);
   const end = Math.floor(part.byteLength / UNIT);

@@ -11,7 +11,7 @@ const IN_FLIGHT = 4;
 const WAITING = 5;
 const METRIC = 6;
 
-/** Which fields of a report the load of a balancer goes by, and when: only those are recorded. */
+/** The fields of a report that a balancer's load uses, and when: only those are recorded. */
 export class ReportFields {
   readonly counts: 'at once' | 'at the end' | 'never';
   /** Those of the last report, by bit. */
@@ -24,7 +24,7 @@ export class ReportFields {
     this.#metric = typeof metric === 'string' ? metric : undefined;
   }
 
-  /** Puts the fields into `values`. Returns which there are, by bit. */
+  /** Puts the fields into `values`. Returns which ones are present, by bit. */
   read(report: LoadReport): number {
     if (this.counts === 'at once') {
       const inFlight = requestsInFlight(report);
@@ -38,7 +38,7 @@ export class ReportFields {
     return said | this.#put(RPS, report.rpsFractional || undefined) | this.#put(EPS, report.eps || undefined);
   }
 
-  /** A report with what was recorded, for the same load. */
+  /** A report with the recorded fields, for the same load. */
   static report(mask: number, values: readonly number[], metric: string | undefined): LoadReport {
     let next = 0;
     const take = (bit: number): number | undefined => ((mask & (1 << bit)) === 0 ? undefined : values[next++]);

@@ -28,18 +28,18 @@ import type { Part, Parts } from './parts.js';
 import { RecordedRng } from './recorded-rng.js';
 import { ReportFields } from './report-fields.js';
 
-/** Room kept free at the end of a part, in units: what one pick or one end may write. */
+/** Room reserved at the end of a part, in units: the most that one pick or one end writes. */
 const RESERVE = 512;
 /** A part is at most this share of the time to keep. */
 const TIME_SHARE = 1 / 4;
-/** Where there is no room for another part, it is tried again after this long, in ms. */
+/** If there is no room for another part, how long until the next attempt, in ms. */
 const RETRY_MS = 5_000;
-/** Numbers of calls begin anew after this many. */
+/** Call numbers start again after this many. */
 const MAX_CALL = 2 ** 30 - 1;
-/** Longer texts are cut. */
+/** Longer texts are truncated. */
 const MAX_TEXT = 300;
 
-/** What happens to one subchannel, for people. */
+/** What happens to one subchannel, for display. */
 interface Live {
   readonly subchannel: SubchannelToRecord;
   readonly endpoint: RecordedEndpoint;
@@ -47,8 +47,8 @@ interface Live {
 }
 
 /**
- * Records one balancer, in parts. A part begins with all that is known then, and with a picker built anew, so that it can be read
- * without those before it: the oldest are overwritten.
+ * Records one balancer, in parts. A part starts with the complete state and a newly built picker, so that it can be read without
+ * earlier parts, which are overwritten.
  */
 export class Track implements Recording {
   readonly rng: RecordedRng;
@@ -62,16 +62,16 @@ export class Track implements Recording {
   #part: Part | undefined;
   #words = new Uint32Array(0);
   #numbers = new Float64Array(0);
-  /** The next free unit, where `prepare` begins another part, and the end. */
+  /** The next free unit, the position where `prepare` starts another part, and the end. */
   #at = 0;
   #softEnd = Number.POSITIVE_INFINITY;
   #end = 0;
-  /** When another part begins in any case. */
+  /** When another part starts at the latest. */
   #turnMs = Number.NEGATIVE_INFINITY;
   #calls = 0;
-  /** A pick or an end is under way: no part can begin. */
+  /** A pick or an end is being written: no part can start. */
   #isBusy = false;
-  /** Something did not fit: the part is no longer complete. */
+  /** Something did not fit: the part is incomplete. */
   #isLost = false;
   readonly #live: (Live | undefined)[] = [];
   readonly #free: number[] = [];
@@ -95,12 +95,12 @@ export class Track implements Recording {
     return this.#balancer.clock.now();
   }
 
-  /** Whether anything of it is kept now. */
+  /** Whether any of it is still kept. */
   get isKept(): boolean {
     return this.isClosed || this.#part !== undefined || this.#turnMs === Number.NEGATIVE_INFINITY;
   }
 
-  /** Says how far the current part has got. */
+  /** Reports how much of the current part is used. */
   touch(): void {
     const part = this.#part;
     if (part === undefined) return;
@@ -191,7 +191,7 @@ export class Track implements Recording {
 
   created(subchannel: SubchannelToRecord): void {
     const id = this.#free.pop() ?? this.#live.length;
-    // More at once than there are numbers for: they stay unknown, and so do the calls on them.
+    // More subchannels than there are numbers: these and their calls are not recorded.
     if (id >= NOBODY) return;
     subchannel.recordedAs = id;
     const endpoint = plainEndpoint(subchannel.endpoint);
@@ -365,13 +365,13 @@ export class Track implements Recording {
       if (this.#part === undefined && nowMs < this.#turnMs) return false;
       return this.#turn(nowMs) && this.#at + units <= this.#end;
     }
-    // The next pick or end begins another.
+    // The next pick or end starts another part.
     this.#isLost = true;
     this.#turnMs = Number.NEGATIVE_INFINITY;
     return false;
   }
 
-  /** Ends the part, and begins another with all that is known. */
+  /** Ends the part and starts another with the complete state. */
   #turn(nowMs: number): boolean {
     if (this.isClosed) return false;
     const start = new TextEncoder().encode(JSON.stringify(this.#start(nowMs)));
@@ -486,7 +486,7 @@ function plainEndpoint({ key, address, port, name, zone, nodeName }: Endpoint): 
 
 type Members = readonly (readonly [number, number, 0 | 1])[];
 
-/** What makes `next` of `before`; undefined if they are the same. */
+/** The difference between `before` and `next`; undefined if they are equal. */
 function changeOf(
   before: Members,
   next: Members,

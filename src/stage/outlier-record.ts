@@ -199,7 +199,7 @@ export class OutlierRecord implements Tracker {
     const others = (this.#totals.failing - this.#failing) / (this.#totals.records - 1);
     if (this.#failing < others * timesWorse) return undefined;
     const percent = (share: number): string => `${Math.round(share * 100)} %`;
-    const shares = `${percent(this.#failing)} of its calls failed, ${percent(others)} elsewhere`;
+    const shares = `${percent(this.#failing)} of its calls failed, ${percent(others)} on other endpoints`;
     return ['ratio', `${shares} (last: ${this.#lastCause})`];
   }
 

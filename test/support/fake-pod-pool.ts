@@ -138,7 +138,7 @@ export class Caller {
 }
 
 /** A Service with pods whose undici Pools are fakes, and the calls of a dispatcher on them. */
-export class ForkFixture implements HedgedCallOwner {
+export class HedgeFixture implements HedgedCallOwner {
   readonly clock: FakeClock = new FakeClock();
   readonly timers: SharedTimers = new SharedTimers(this.clock);
   readonly hedging: HedgedCallOwner['hedging'];

@@ -92,7 +92,7 @@ export class EvenkeelResolver implements experimental.Resolver {
   #wake(): boolean {
     const channel = this.#hidden?.channel;
     if (channel !== undefined) channel.getConnectivityState(true);
-    // A channel created elsewhere is only known not to be closed before it first stopped.
+    // A channel created by other code is only known not to be closed before it first stopped.
     else if (this.#destroyed) return false;
     else this.updateResolution();
     return true;

@@ -14,7 +14,7 @@ export function reportOf(header: unknown): LoadReport | undefined {
 
 /**
  * What an answer says about the pod: 5xx is a failure, pushback is overload, all else (404 included) is work done. A pod that says it
- * has not begun the request has not failed: the request may be sent elsewhere. With `report`, what the pod says about itself goes
+ * has not begun the request has not failed: the request may be sent to another pod. With `report`, what the pod says about itself goes
  * along.
  */
 export function outcomeOfAnswer(

@@ -74,7 +74,7 @@ export class PodSockets {
     signal?.addEventListener('abort', giveUp, { once: true });
   }
 
-  /** Counts in a socket opened elsewhere. */
+  /** Counts in a socket opened by other code. */
   add(socket: Socket): void {
     this.#sockets.add(socket);
     let failure: Error | undefined;

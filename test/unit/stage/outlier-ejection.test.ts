@@ -232,7 +232,7 @@ describe('outlier ejection', () => {
       expect(pods.usable).toEqual([a, b]);
       traffic(pods, a, 3, 3);
       expect(pods.usable).toEqual([b]);
-      expect(pods.events).toEqual([`ejected ${a}: 33 % of its calls failed, 0 % elsewhere (last: status)`]);
+      expect(pods.events).toEqual([`ejected ${a}: 33 % of its calls failed, 0 % on other endpoints (last: status)`]);
     });
 
     it('ejects nobody when all fail alike', () => {

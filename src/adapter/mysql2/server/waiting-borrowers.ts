@@ -21,7 +21,7 @@ export interface Wait {
   readonly borrower: Borrower;
 }
 
-/** The borrowers that wait for a handshake, a ping, or the credentials. If the server leaves the Service, they go elsewhere. */
+/** The borrowers that wait for a handshake, a ping, or the credentials. If the server leaves the Service, they go to another server. */
 export class WaitingBorrowers {
   readonly #endpoint: Endpoint;
   readonly #waits = new Set<Wait>();

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { type Caller, ForkFixture } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, HedgeFixture } from '../../../../test/support/fake-pod-pool.js';
 
 const statuses = { retry: { statuses: [503] } };
 const reset = (): Error => Object.assign(new Error('other side closed'), { code: 'UND_ERR_SOCKET' });
@@ -7,7 +7,7 @@ const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNR
 
 describe('an answer that is asked of another pod', () => {
   it('is passed on only if it is the last; nothing of the others is', async () => {
-    const fixture = await new ForkFixture(3, statuses).ready();
+    const fixture = await new HedgeFixture(3, statuses).ready();
     const { timers } = fixture.clock;
     const caller = fixture.ask();
     fixture.requests[0]?.answer(503, 'first', { from: 'a' });
@@ -23,7 +23,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('is decided at its head: the other is asked before the rest has come', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     const [first] = fixture.requests;
     first?.head(503);
@@ -35,7 +35,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('is read up to 64 KB and for a second, then cut; its pod is told of as if it had ended', async () => {
-    const fixture = await new ForkFixture(4, { retry: { statuses: [503], maxAttempts: 4 } }).ready();
+    const fixture = await new HedgeFixture(4, { retry: { statuses: [503], maxAttempts: 4 } }).ready();
     const caller = fixture.ask();
     fixture.requests[0]?.head(503).data(60_000).end();
     fixture.requests[1]?.head(503).data(60_000).data(6_000);
@@ -49,7 +49,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('that says it is long is cut at once', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     fixture.ask();
     fixture.requests[0]?.head(503, { 'content-length': '65537' });
     expect(fixture.requests[0]?.aborted).toBeDefined();
@@ -57,7 +57,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('is the answer where only the same pod is left, and costs nothing', async () => {
-    const fixture = await new ForkFixture(1, {
+    const fixture = await new HedgeFixture(1, {
       retry: { statuses: [503], budget: { ratio: 0, minPerSecond: 1 } },
     }).ready();
     for (let call = 0; call < 3; call++) {
@@ -70,7 +70,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('is the answer where the others asked to be left alone', async () => {
-    const fixture = await new ForkFixture(3, statuses).ready();
+    const fixture = await new HedgeFixture(3, statuses).ready();
     const overloaded = { 'retry-after': '10' };
     const first = fixture.ask();
     for (let attempt = 0; attempt < 3; attempt++) fixture.last.answer(503, 'busy', overloaded);
@@ -86,7 +86,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('does not keep the next from being repeated for other reasons', async () => {
-    const fixture = await new ForkFixture(3, statuses).ready();
+    const fixture = await new HedgeFixture(3, statuses).ready();
     const caller = fixture.ask();
     fixture.last.answer(503);
     fixture.last.fail(reset());
@@ -97,7 +97,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('lets the 1xx of any attempt through', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     fixture.last.head(103).answer(503);
     fixture.last.head(103).answer(200);
@@ -105,7 +105,7 @@ describe('an answer that is asked of another pod', () => {
   });
 
   it('of all pods at once is no storm: 1.2 times the calls and 10 a second', async () => {
-    const fixture = await new ForkFixture(5, { retry: { statuses: [503], maxAttempts: 5 } }).ready();
+    const fixture = await new HedgeFixture(5, { retry: { statuses: [503], maxAttempts: 5 } }).ready();
     const seconds = 60;
     const perSecond = 200;
     for (let call = 0; call < seconds * perSecond; call++) {
@@ -123,8 +123,8 @@ describe('an answer that is asked of another pod', () => {
 });
 
 describe('a hedge', () => {
-  const hedged = (more: object = {}): Promise<ForkFixture> =>
-    new ForkFixture(3, { hedge: { afterMs: 50 }, ...more }).ready();
+  const hedged = (more: object = {}): Promise<HedgeFixture> =>
+    new HedgeFixture(3, { hedge: { afterMs: 50 }, ...more }).ready();
 
   it('is made on another pod when its time has come, not before', async () => {
     const fixture = await hedged();
@@ -177,7 +177,7 @@ describe('a hedge', () => {
   it('is not made without a budget, beyond maxAttempts, or where there is no other pod', async () => {
     const poor = await hedged({ retry: { budget: { ratio: 0, minPerSecond: 0 } } });
     const once = await hedged({ retry: { maxAttempts: 1 } });
-    const alone = await new ForkFixture(1, {
+    const alone = await new HedgeFixture(1, {
       hedge: { afterMs: 50 },
       retry: { budget: { ratio: 0, minPerSecond: 1 } },
     }).ready();
@@ -293,7 +293,7 @@ describe('a hedge', () => {
   });
 
   it('is made at the quantile of the times that were measured', async () => {
-    const fixture = await new ForkFixture(2, { hedge: { afterQuantile: 0.9 } }).ready();
+    const fixture = await new HedgeFixture(2, { hedge: { afterQuantile: 0.9 } }).ready();
     for (let call = 0; call < 200; call++) {
       fixture.ask();
       fixture.clock.advance(call % 10 === 0 && call < 100 ? 80 : 8);
@@ -312,7 +312,7 @@ describe('a hedge', () => {
 
 describe('the deadline', () => {
   it('is one for all attempts; what had half of it is a time-out, what had less is not', async () => {
-    const fixture = await new ForkFixture(2, { hedge: { afterMs: 60 } }).ready();
+    const fixture = await new HedgeFixture(2, { hedge: { afterMs: 60 } }).ready();
     const { timers } = fixture.clock;
     const caller = fixture.ask({}, 100);
     await fixture.clock.advanceAsync(100);
@@ -327,7 +327,7 @@ describe('the deadline', () => {
   });
 
   it('is for all attempts together: one that began late is not a time-out of its pod', async () => {
-    const fixture = await new ForkFixture(2).ready();
+    const fixture = await new HedgeFixture(2).ready();
     const caller = fixture.ask({}, 100);
     await fixture.clock.advanceAsync(60);
     const before = fixture.last.address;
@@ -338,7 +338,7 @@ describe('the deadline', () => {
   });
 
   it('says where it waited for a connection, and where the call was before', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask({}, 100);
     const before = fixture.last.address;
     fixture.beginsAtOnce = false;
@@ -350,7 +350,7 @@ describe('the deadline', () => {
   });
 
   it('is told once, also when an attempt fails at the same moment', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask({}, 100);
     await fixture.clock.advanceAsync(100);
     fixture.last.fail(reset());
@@ -361,17 +361,17 @@ describe('the deadline', () => {
 
 describe('no timer is left', () => {
   it.each([
-    ['an answer', (fixture: ForkFixture) => fixture.last.answer(200)],
+    ['an answer', (fixture: HedgeFixture) => fixture.last.answer(200)],
     [
       'an answer given up and another',
-      (fixture: ForkFixture) => [503, 200].map((status) => fixture.last.answer(status)),
+      (fixture: HedgeFixture) => [503, 200].map((status) => fixture.last.answer(status)),
     ],
-    ['a failure', (fixture: ForkFixture) => fixture.last.fail(new Error('of nobody knows what'))],
-    ['an abort', (_fixture: ForkFixture, caller: Caller) => caller.controller?.abort(new Error('enough'))],
-    ['a hedge that wins', (fixture: ForkFixture) => [fixture.clock.advance(50), fixture.last.answer(200)]],
-    ['the deadline', (fixture: ForkFixture) => fixture.clock.advance(60_000)],
+    ['a failure', (fixture: HedgeFixture) => fixture.last.fail(new Error('of nobody knows what'))],
+    ['an abort', (_fixture: HedgeFixture, caller: Caller) => caller.controller?.abort(new Error('enough'))],
+    ['a hedge that wins', (fixture: HedgeFixture) => [fixture.clock.advance(50), fixture.last.answer(200)]],
+    ['the deadline', (fixture: HedgeFixture) => fixture.clock.advance(60_000)],
   ])('after %s', async (_name, end) => {
-    const fixture = await new ForkFixture(3, { ...statuses, hedge: { afterMs: 50 } }).ready();
+    const fixture = await new HedgeFixture(3, { ...statuses, hedge: { afterMs: 50 } }).ready();
     const caller = fixture.ask({}, 60_000);
     expect(fixture.timers.running).toBe(2);
     end(fixture, caller);
@@ -383,7 +383,7 @@ describe('no timer is left', () => {
 
 describe('a caller', () => {
   it('whose handler throws at the response headers gets its own error, and no pod is blamed', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     const error = new Error('mine');
     caller.handler.onResponseStart = () => {
@@ -395,7 +395,7 @@ describe('a caller', () => {
   });
 
   it('who aborts between two attempts ends both', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     const caller = fixture.ask();
     fixture.last.head(503);
     caller.controller?.abort(new Error('enough'));
@@ -408,7 +408,7 @@ describe('a caller', () => {
   });
 
   it('gets the error of the last attempt when no pod takes a connection', async () => {
-    const fixture = await new ForkFixture(2, statuses).ready();
+    const fixture = await new HedgeFixture(2, statuses).ready();
     fixture.beginsAtOnce = false;
     const caller = fixture.ask();
     for (let attempt = 0; attempt < 3; attempt++) {
@@ -424,7 +424,7 @@ describe('a caller', () => {
 
 describe('what the snapshot counts', () => {
   it('retries by reason, hedges and what they brought, and what the budget refused', async () => {
-    const fixture = await new ForkFixture(3, {
+    const fixture = await new HedgeFixture(3, {
       hedge: { afterMs: 50 },
       retry: { statuses: [503], budget: { ratio: 0, minPerSecond: 3 } },
     }).ready();
@@ -454,7 +454,7 @@ describe('what the snapshot counts', () => {
   });
 
   it('no retry and no hedge that could not be made', async () => {
-    const fixture = await new ForkFixture(1, { hedge: { afterMs: 50 }, retry: { statuses: [503] } }).ready();
+    const fixture = await new HedgeFixture(1, { hedge: { afterMs: 50 }, retry: { statuses: [503] } }).ready();
     fixture.ask();
     await fixture.clock.advanceAsync(60);
     fixture.last.answer(503);

@@ -1,16 +1,16 @@
 import { type Dispatcher, errors } from 'undici';
 import { describe, expect, it } from 'vitest';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
-import { type Caller, ForkFixture } from '../../../../test/support/fake-pod-pool.js';
+import { type Caller, HedgeFixture } from '../../../../test/support/fake-pod-pool.js';
 
 const refused = (): Error => Object.assign(new Error('refused'), { code: 'ECONNREFUSED' });
 
 /** A Service of one pod at a time, whose pods leave while a request of ours is on its way to them. */
-class MovingFixture extends ForkFixture {
+class MovingFixture extends HedgeFixture {
   readonly #resolver: FakeResolver;
   #pods = 0;
 
-  constructor(options: ConstructorParameters<typeof ForkFixture>[1] = {}) {
+  constructor(options: ConstructorParameters<typeof HedgeFixture>[1] = {}) {
     const resolver = new FakeResolver();
     super(0, { ...options, resolver });
     this.#resolver = resolver;
@@ -33,7 +33,7 @@ class MovingFixture extends ForkFixture {
   }
 }
 
-const fixture = async (options?: ConstructorParameters<typeof ForkFixture>[1]): Promise<MovingFixture> => {
+const fixture = async (options?: ConstructorParameters<typeof HedgeFixture>[1]): Promise<MovingFixture> => {
   const moving = new MovingFixture(options);
   await moving.replace();
   return moving;
