@@ -41,12 +41,30 @@ export interface ExplainCommand {
   readonly balancer: string | undefined;
 }
 
+/** `evenkeel replay`, understood. */
+export interface ReplayCommand {
+  readonly name: 'replay';
+  /** Of the recording. */
+  readonly file: string;
+  /** Names with options in JSON, such as `p2c:{"choices":2}`. */
+  readonly picker: string | undefined;
+  readonly load: string | undefined;
+  readonly limit: string | undefined;
+  readonly balancer: string | undefined;
+}
+
 /** A parsed command line. */
-export type Command = DoctorCommand | TopCommand | ExplainCommand | { readonly name: 'help' | 'version' };
+export type Command =
+  | DoctorCommand
+  | TopCommand
+  | ExplainCommand
+  | ReplayCommand
+  | { readonly name: 'help' | 'version' };
 
 export const help = `Usage: evenkeel doctor <target> [options]
        evenkeel top <url> [--once]
        evenkeel explain <recording> [--call <number> | --at <time> | --pod <name>]
+       evenkeel replay <recording> [--picker <name>] [--load <name>] [--limit <name>]
 
 Says what evenkeel finds behind a Service, what it would use, and what to change. Run it where your application runs:
 kubectl exec deploy/frontend -- npx evenkeel doctor orders.shop:http
@@ -81,7 +99,13 @@ explain says why a call went to its pod; without --call it lists calls. <recordi
   --call <number>               explain this call
   --at <time>                   list the calls from this time on: 12:03:04.5, UTC
   --pod <name>                  list the calls to this pod; a name or an address, or a part of it
-  --balancer <name>             of this balancer, if the recording has several; a part of its name, or its number
+
+replay makes the recorded picks again, and says what another configuration would have done with the same traffic.
+
+  --picker <name>               such as roundRobin or p2c:{"choices":2}
+  --load <name>                 such as peakEwma
+  --limit <name>                such as adaptive or fixed:{"max":100}; none for no limit
+  --balancer <name>             explain and replay: of this balancer, if the recording has several; a part of its name, or its number
 
 Exit code: 0 all is well, 1 it works but could be better, 2 it does not work, 64 the command line is wrong,
 65 the recording cannot be read, 70 evenkeel itself failed.
@@ -95,8 +119,9 @@ export function parseCommandLine(args: readonly string[]): Command {
   const [name, target, ...more] = positionals;
   if (name === 'top') return topCommand(target, more, values.once);
   if (name === 'explain') return explainCommand(target, more, values);
+  if (name === 'replay') return replayCommand(target, more, values);
   if (name !== 'doctor') {
-    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor, top and explain`);
+    throw usageError(`there is no command ${quoted(name ?? '', 80)}; there are doctor, top, explain and replay`);
   }
   if (values.once) throw usageError('--once is for top');
   if (target === undefined) throw usageError('doctor needs a target, such as orders.shop:http');
@@ -147,6 +172,12 @@ function explainCommand(file: string | undefined, more: readonly string[], value
   return { name: 'explain', file, call, at, pod, balancer };
 }
 
+function replayCommand(file: string | undefined, more: readonly string[], values: Values): ReplayCommand {
+  if (file === undefined || more.length > 0) throw usageError('replay needs one recording, such as dump.bin');
+  const { picker, load, limit, balancer } = values;
+  return { name: 'replay', file, picker, load, limit, balancer };
+}
+
 type Values = ReturnType<typeof parse>['values'];
 
 function kubernetesSettings(values: Values): KubernetesSettings {
@@ -188,6 +219,9 @@ function parse(args: readonly string[]) {
         context: { type: 'string' },
         'service-account': { type: 'string' },
         call: { type: 'string' },
+        picker: { type: 'string' },
+        load: { type: 'string' },
+        limit: { type: 'string' },
         at: { type: 'string' },
         pod: { type: 'string' },
         balancer: { type: 'string' },

@@ -4,6 +4,7 @@ import { asError, isEvenkeelError } from '../errors.js';
 import { help, parseCommandLine } from './command-line.js';
 import { doctor } from './doctor.js';
 import { explain } from './explain.js';
+import { replay } from './replay.js';
 import { top } from './top.js';
 
 // As in sysexits(3), since 1 and 2 describe the Service.
@@ -35,6 +36,8 @@ async function main(args: readonly string[]): Promise<number> {
         return await doctor(command, { write, signal: stopped.signal });
       case 'explain':
         return explain(command, write);
+      case 'replay':
+        return await replay(command, write);
       case 'top':
         return await top(command, { write, isTerminal: process.stdout.isTTY === true, signal: stopped.signal });
     }

@@ -45,6 +45,8 @@ export interface ReplayedPick {
   readonly again: ReplicaSubchannel | undefined | 'unknown';
   readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
   readonly keyed: boolean;
+  /** A text of the same hash as the key. */
+  readonly key: string | undefined;
 }
 
 /** The end of a call. */
@@ -64,7 +66,7 @@ export type ReplayedEvent =
   | Note
   | { readonly is: 'waited'; readonly call: number; readonly sinceMs: number }
   | { readonly is: 'refused'; readonly sinceMs: number; readonly atMs: number; readonly code: string }
-  | { readonly is: 'set'; readonly atMs: number };
+  | { readonly is: 'set' | 'reported'; readonly atMs: number };
 
 interface ReplicaMember {
   readonly subchannel: ReplicaSubchannel;
@@ -154,9 +156,11 @@ export class Replica {
         return this.#pick(record);
       case kinds.end:
         return this.#end(record);
-      case kinds.report:
-        this.#of(id).reported(this.#report(flags, at + 2), this.#number(at + 1));
-        return undefined;
+      case kinds.report: {
+        const atMs = this.#number(at + 1);
+        this.#of(id).reported(this.#report(flags, at + 2), atMs);
+        return { is: 'reported', atMs };
+      }
       case kinds.held:
         this.#held = this.#report(flags, at + 1);
         return undefined;
@@ -187,11 +191,12 @@ export class Replica {
     const avoid = (flags & pickFlags.avoiding) === 0 ? undefined : this.#avoid;
     this.#avoid = undefined;
     this.beforePick?.({ atMs, call });
+    const key = keyed ? keyOfHash(this.#part.getUint32((at + 2) * UNIT, true)) : undefined;
     let again: ReplayedPick['again'] = 'unknown';
     if (this.#current !== undefined) {
       const request = this.#request;
       request.nowMs = atMs;
-      request.key = keyed ? keyOfHash(this.#part.getUint32((at + 2) * UNIT, true)) : undefined;
+      request.key = key;
       request.avoid = avoid as never;
       request.informed = this.#informed;
       again = this.#current.pick(request) as unknown as ReplicaSubchannel | undefined;
@@ -199,7 +204,7 @@ export class Replica {
     if ((flags & pickFlags.began) !== 0 && recorded !== undefined) recorded.start(atMs);
     const candidates = this.set?.subchannels ?? [];
     if ((flags & pickFlags.asked) !== 0 && candidates.length >= 2) this.#draws.draw(candidates, atMs, () => {});
-    return { is: 'pick', atMs, call, recorded, again, avoid, keyed };
+    return { is: 'pick', atMs, call, recorded, again, avoid, keyed, key };
   }
 
   #end({ flags, id, number: call, at }: RecordPlace): ReplayedEnd {
