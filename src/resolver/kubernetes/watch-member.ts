@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../../runtime/clock.js';
 import type { Group, GroupListener, OpenGroup } from '../../runtime/group.js';
 import type { WatchOwner } from '../resolver.js';
+import { Beat } from './beat.js';
 import type { EndpointSlice } from './endpoint-slice.js';
 import type { SharedState } from './shared-state.js';
 import { fitsStore } from './slice-store.js';
@@ -19,8 +20,6 @@ const SILENT_MS = 5_000;
 const CLAIM_MS = { synced: 1_000, first: 2_000 };
 /** A leader whose watch fails for this long is replaced: it may be its process and not the API server. */
 const FAILING_MS = 30_000;
-/** A beat that comes later than this means that our own thread was blocked: what others said meanwhile has yet to be read. */
-const LATE_MS = 500;
 
 /**
  * One of those in a pod that share the watch of a Service. One leads: it watches, and tells the others. When it leaves, falls silent
@@ -50,8 +49,7 @@ export class WatchMember implements GroupListener {
   #askedAtMs = Number.NEGATIVE_INFINITY;
   #parts: EndpointSlice[] = [];
   #partsSeen = 0;
-  #beat: Timer;
-  #beatDueMs = 0;
+  readonly #beat: Beat;
   #unanswered: Timer;
   #closed = false;
 
@@ -61,7 +59,9 @@ export class WatchMember implements GroupListener {
     this.#group = openGroup(name, clock, this);
     this.#teller = new WatchTeller(this.#group, this.#others, clock, state);
     this.#unanswered = clock.timer(() => this.#startAlone(), ANSWER_MS);
-    this.#beat = this.#nextBeat();
+    this.#beat = new Beat(clock, BEAT_MS, (mayHaveMissed) => {
+      if (this.#leads || !mayHaveMissed) this.#look();
+    });
   }
 
   get watch(): WatchOwner {
@@ -85,7 +85,7 @@ export class WatchMember implements GroupListener {
 
   close(): void {
     this.#closed = true;
-    this.#beat.cancel();
+    this.#beat.close();
     this.#unanswered.cancel();
     this.#teller.end();
     this.#group.close();
@@ -267,15 +267,6 @@ export class WatchMember implements GroupListener {
     if (now - this.#askedAtMs < BEAT_MS / 2) return;
     this.#askedAtMs = now;
     this.#group.send({ ...stand(this.#term, this.#seq ?? 0, undefined), kind: 'ask' }, this.#leader);
-  }
-
-  #nextBeat(): Timer {
-    this.#beatDueMs = this.#clock.now() + BEAT_MS;
-    return this.#clock.timer(() => {
-      const wasBlocked = this.#clock.now() - this.#beatDueMs > LATE_MS;
-      this.#beat = this.#nextBeat();
-      if (!wasBlocked) this.#look();
-    }, BEAT_MS);
   }
 
   #look(): void {

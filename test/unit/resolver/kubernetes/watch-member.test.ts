@@ -1,5 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ResolveError } from '../../../../src/errors.js';
+import { Beat } from '../../../../src/resolver/kubernetes/beat.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { type Member, Pod } from './shared-members.js';
 
 async function startPod(size = 4): Promise<Pod & { readonly all: readonly Member[] }> {
@@ -295,6 +297,29 @@ describe('members that share a watch', () => {
     agree(pod);
     expect(pod.sent.filter(({ kind }) => kind === 'state').length).toBe(21);
     expect(pod.members[1]?.told).toHaveLength(1);
+  });
+
+  it('one whose own thread was blocked reads what it was sent before it judges; a slow machine does not stop it for ever', async () => {
+    const clock = new FakeClock();
+    let lateByMs = 0;
+    const missed: boolean[] = [];
+    const slow = {
+      now: () => clock.now() + lateByMs,
+      timer: (fn: () => void, ms: number) => clock.timer(fn, ms),
+      defer: (fn: () => void) => clock.defer(fn),
+    };
+    const beat = new Beat(slow, 1_000, (mayHaveMissed) => missed.push(mayHaveMissed));
+    clock.advance(1_000);
+    lateByMs = 6_000;
+    clock.advance(1_000);
+    clock.advance(1_000);
+    for (let round = 0; round < 5; round++) {
+      lateByMs += 600;
+      clock.advance(1_000);
+    }
+    beat.close();
+    expect(missed).toEqual([false, true, false, true, true, true, false, false]);
+    expect(clock.timers).toBe(0);
   });
 
   it('who leads alone tells nobody, and who closes leaves no timer', async () => {
