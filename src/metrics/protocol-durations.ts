@@ -54,11 +54,13 @@ const words: Readonly<Record<Protocol['conventions'], Words>> = {
     named: () => ({}),
     ended: (end) => {
       if (end === 'success') return {};
-      if (typeof end === 'string') return { 'error.type': end };
-      return { 'error.type': String(end), 'db.response.status_code': String(end) };
+      return { ...(isCode(end) && { 'db.response.status_code': String(end) }), 'error.type': String(end) };
     },
   },
 };
+
+/** Whether it is a database's own: a number, or an SQLSTATE. */
+const isCode = (end: End): boolean => typeof end === 'number' || /^[0-9A-Z]{5}$/.test(end);
 
 /** Measures calls under the names of their protocol's conventions, for all balancers with the same server and protocol. */
 export class ProtocolDurations implements ProtocolMeter {
@@ -110,7 +112,7 @@ export class ProtocolDurations implements ProtocolMeter {
     if (found !== undefined) return found;
     const isFull = this.#all.length >= MAX_SERIES;
     const known = isFull ? this.#words.other : operation;
-    const knownEnd = isFull && this.#protocol.conventions === 'db' && typeof end === 'number' ? 'other' : end;
+    const knownEnd = isFull && this.#protocol.conventions === 'db' && isCode(end) ? 'other' : end;
     let byEnd = operations.get(known);
     if (byEnd === undefined) {
       byEnd = new Map();

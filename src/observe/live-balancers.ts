@@ -32,7 +32,7 @@ export interface CallNote {
   /** An HTTP method, a gRPC method. */
   readonly operation: string;
   /** Of its answer, as the protocol has it; undefined until there is one. */
-  status: number | undefined;
+  status: number | string | undefined;
 }
 
 /** Measures the calls of balancers that speak one protocol, by what they are. On the path of calls: it allocates nothing. */

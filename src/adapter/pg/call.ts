@@ -128,6 +128,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
 
   #run(session: Session): void {
     const { text, values } = this.#task;
+    this.#attempts.noted('statement');
     try {
       session.run(text, values, (error, result) => {
         if (error) this.#refused(session, error);
@@ -142,7 +143,7 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     const lease = this.#attempts.conclude() as Lease<PgServer>;
     this.#owner.released(undefined, session.client);
     session.release(() => {
-      lease.end(outcomes.success);
+      lease.end(outcomes.success, undefined, this.#attempts.note);
       lease.handle.ended();
     });
     this.#attempts.report(lease, ok);
@@ -152,6 +153,8 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
   /** The statement failed. What that says about the server and the connection is a matter of the error. */
   #refused(session: Session, error: Error): void {
     const verdict = verdictOf(error);
+    const { note } = this.#attempts;
+    if (note !== undefined) note.status = sqlState(error);
     const lease = this.#attempts.lease as Lease<PgServer>;
     const { endpoint, handle } = lease;
     this.#owner.released(verdict.usable ? undefined : error, session.client);

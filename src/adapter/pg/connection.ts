@@ -91,6 +91,10 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     return this.#open.capacity;
   }
 
+  get sockets(): number {
+    return this.#sessions.size;
+  }
+
   get closed(): Promise<Error | undefined> {
     return this.#open.closed;
   }

@@ -17,10 +17,16 @@ interface PgTransportParts {
 /** Opens connections to servers, and keeps a list of open ones. A server is ready once its role is known. */
 export class PgTransport implements Transport<PgServer> {
   readonly servers: Set<PgServer> = new Set();
+  readonly protocol: Transport<unknown>['protocol'];
   readonly #parts: PgTransportParts;
 
   constructor(parts: PgTransportParts) {
     this.#parts = parts;
+    const { host, port } = parts.settings;
+    this.protocol = Object.freeze({
+      conventions: 'db',
+      attributes: Object.freeze({ 'db.system.name': 'postgresql', 'server.address': host, 'server.port': port }),
+    });
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {

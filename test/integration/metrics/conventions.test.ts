@@ -4,10 +4,12 @@ import { staticEndpoints } from 'evenkeel';
 import { metricProducer } from 'evenkeel/metrics';
 import { createPoolCluster } from 'evenkeel/mysql2';
 import { createAgent } from 'evenkeel/node-http';
+import { createPool } from 'evenkeel/pg';
 import { createDispatcher } from 'evenkeel/undici';
 import { afterEach, expect, it } from 'vitest';
 import { application, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { Pod } from '../../support/pods.js';
+import { noPostgres, application as pgApplication, titled as pgTitled, startPostgres } from '../../support/postgres.js';
 import { connected, ordersClient, say } from '../grpc-js/support/client.js';
 import { Pods as GrpcPods } from '../grpc-js/support/pods.js';
 
@@ -109,4 +111,17 @@ it.skipIf(noMariadb)(titled('MySQL: statements by how they ended, connections'),
   const connections = Object.values(await series('db.client.connection.count', system));
   expect(connections).toEqual([1, expect.any(Number)]);
   connection.release();
+});
+
+it.skipIf(noPostgres)(pgTitled('PostgreSQL: statements by SQLSTATE'), async () => {
+  const world = await startPostgres(0, { init: ['CREATE TABLE t (a int PRIMARY KEY)'] });
+  open.push(() => world.close());
+  const pool = createPool({ resolver: staticEndpoints(world.endpoints), ...pgApplication });
+  open.push(() => pool.end());
+  await pool.query('INSERT INTO t VALUES (7)');
+  await pool.query('INSERT INTO t VALUES (7)').catch(() => {});
+  const system: [string, string] = ['db.system.name', 'postgresql'];
+  expect(await series('db.client.operation.duration', system)).toEqual({ '': 1, '23505 23505': 1 });
+  const connections = Object.values(await series('db.client.connection.count', system));
+  expect(connections.reduce((sum, count) => sum + count, 0)).toBeGreaterThan(0);
 });
