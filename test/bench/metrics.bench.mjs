@@ -1,11 +1,11 @@
 /**
  * What it costs to watch: the same clients in processes of their own, in each of which one thing is switched on.
  *
- *   node --expose-gc test/bench/metrics.bench.mjs [--quick]
+ *   node --expose-gc test/bench/metrics.bench.mjs [--quick] [--alone]     --alone: without servers, what watching costs by itself
  */
 import { MariadbServers, mariadbPath } from '../support/mariadb/servers.mjs';
 import { startChild } from './lib/children.mjs';
-import { OFF, rows } from './lib/metrics-rows.mjs';
+import { ALONE, OFF, PICKS, rows } from './lib/metrics-rows.mjs';
 import { Pods } from './lib/pods.mjs';
 import { MIN_ROUNDS, measure } from './lib/rounds.mjs';
 import { grouped, table, withInterval } from './lib/table.mjs';
@@ -17,6 +17,7 @@ const SERVERS = 3;
 const PROCESSES = 2;
 /** Calls per visit and callers, by protocol. */
 const sizes = {
+  [ALONE]: { requests: 50, concurrency: 1 },
   undici: { requests: 1_000, concurrency: 24 },
   gRPC: { requests: 500, concurrency: 24 },
   MySQL: { requests: 500, concurrency: 24 },
@@ -27,7 +28,7 @@ const grpcPods = await Promise.all(
   Array.from({ length: SERVERS }, (_, index) => startChild('grpc-pod.mjs', [String(index)])),
 );
 const databases =
-  mariadbPath === undefined
+  mariadbPath === undefined || process.argv.includes('--alone')
     ? undefined
     : await MariadbServers.start(SERVERS, {
         init: [
@@ -40,8 +41,8 @@ const where = JSON.stringify({
   gRPC: grpcPods.map(({ port }) => ({ address: '127.0.0.1', port })),
   MySQL: databases?.endpoints ?? [],
 });
-const protocols = /** @type {(keyof typeof sizes)[]} */ (Object.keys(sizes)).filter(
-  (protocol) => protocol !== 'MySQL' || databases !== undefined,
+const protocols = /** @type {(keyof typeof sizes)[]} */ (Object.keys(sizes)).filter((protocol) =>
+  process.argv.includes('--alone') ? protocol === ALONE : protocol !== 'MySQL' || databases !== undefined,
 );
 const names = Object.keys(rows);
 const clients = new Map();
@@ -92,12 +93,14 @@ try {
   }
   const cells = (/** @type {string} */ name) =>
     columns.map(({ results }) =>
-      name === OFF ? `${results.median(OFF, 'cpuUs').toFixed(1)} µs` : withInterval(results.ratio(name, 'cpuUs'), 3),
+      name === OFF
+        ? `${results.median(OFF, 'cpuUs').toPrecision(3)} µs`
+        : withInterval(results.ratio(name, 'cpuUs'), 3),
     );
   console.log(`## What watching costs
 
 CPU of the client's process per call; in each process one thing is switched on, and it is scraped with every tenth visit. The first row is in microseconds, the others are ratios to it. ${SERVERS} servers of each kind,
-${ROUNDS} interleaved rounds of ${PROCESSES} visits of ${protocols.map((protocol) => `${grouped(sizes[protocol].requests)} calls (${protocol})`).join(', ')}; ${sizes.undici.concurrency} callers. A/A is the first row against itself, in other processes.
+${ROUNDS} interleaved rounds of ${PROCESSES} visits of ${protocols.map((protocol) => `${grouped(sizes[protocol].requests * (protocol === ALONE ? PICKS : 1))} calls (${protocol})`).join(', ')}; ${sizes.undici.concurrency} callers. A/A is the first row against itself, in other processes.
 
 ${table(
   ['switched on', ...protocols],

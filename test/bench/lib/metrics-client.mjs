@@ -3,13 +3,14 @@
  * { protocol, size } and answers with the sample; argv[3] says where the servers are, as JSON.
  */
 import { Client, credentials, Metadata } from '@grpc/grpc-js';
-import { staticEndpoints } from 'evenkeel';
+import { createBalancer, outcomes, staticEndpoints } from 'evenkeel';
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPoolCluster } from 'evenkeel/mysql2';
+import { FakeTransport } from 'evenkeel/testing';
 import { createDispatcher } from 'evenkeel/undici';
 import { application } from '../../support/mariadb/servers.mjs';
 import { closedLoop } from './closed-loop.mjs';
-import { rows } from './metrics-rows.mjs';
+import { ALONE, PICKS, rows } from './metrics-rows.mjs';
 
 const [name = '', where = '{}'] = process.argv.slice(2);
 const { options = {}, scrape } = /** @type {() => import('./metrics-rows.mjs').Row} */ (rows[name])();
@@ -17,6 +18,15 @@ const servers = JSON.parse(where);
 
 /** @type {Record<string, () => () => Promise<unknown>>} */
 const makers = {
+  /** Without a network: what is left is what watching costs by itself. */
+  [ALONE]() {
+    const resolver = staticEndpoints([1, 2, 3].map((pod) => ({ address: `10.0.0.${pod}`, port: 80 })));
+    const balancer = createBalancer({ resolver, transport: new FakeTransport(), ...options });
+    return async () => {
+      await balancer.ready();
+      for (let pick = 0; pick < PICKS; pick++) balancer.pick()?.end(outcomes.success);
+    };
+  },
   undici() {
     const orders = createDispatcher('http://orders.shop:8080', {
       resolver: staticEndpoints(servers.undici),
@@ -68,7 +78,8 @@ process.on(
     const sample = await closedLoop(call, size);
     if (visits++ % 10 === 0) await scrape?.();
     const { user, system } = process.cpuUsage(cpu);
-    process.send?.({ ...sample, cpuUs: (user + system) / size.requests });
+    const each = protocol === ALONE ? PICKS : 1;
+    process.send?.({ ...sample, cpuUs: (user + system) / size.requests / each });
   },
 );
 process.on('disconnect', () => process.exit());

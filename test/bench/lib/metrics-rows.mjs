@@ -20,6 +20,9 @@ import { instrument, metricProducer, prometheusText } from 'evenkeel/metrics';
 import { instrumentTraces } from 'evenkeel/opentelemetry';
 
 export const OFF = 'off';
+/** The column without a network, and how many picks one of its calls makes. */
+export const ALONE = 'pick and end alone';
+export const PICKS = 1_000;
 
 /** @type {Record<string, () => Row>} */
 export const rows = {
