@@ -2,6 +2,8 @@ import { checkFunction } from '../runtime/check.js';
 
 /** A server that is shutting down. */
 export interface ClosingServer {
+  /** This process is going to leave; nobody is told yet. */
+  leave?(): void;
   /** Tells callers not to come back; running and new requests are still served. */
   close(): void;
   /** Closes idle connections and accepts no new ones. Resolves when nothing runs any more. */

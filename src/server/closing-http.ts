@@ -44,6 +44,10 @@ class ClosingHttp implements ClosingServer {
     });
   }
 
+  leave(): void {
+    this.#keepIdle();
+  }
+
   close(): void {
     this.#isClosing = true;
     for (const response of this.#running) sayClose(response);

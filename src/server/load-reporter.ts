@@ -6,6 +6,9 @@ import type { Samples } from './samples.js';
 /** Formats of a report: text and JSON for HTTP, ORCA's protobuf message for gRPC (base64 in HTTP). */
 export type ReportFormat = 'TEXT' | 'JSON' | 'BIN';
 
+/** How many reports are kept as text until the next sample. */
+const MAX_KEPT = 256;
+
 /** The source of the number of requests in flight. */
 export interface InFlightSource {
   /** Undefined while unknown. */
@@ -19,6 +22,8 @@ export class LoadReporter {
   /** The sample the cached parts were made from. */
   #of: ReportedLoad | undefined;
   #text = '';
+  /** Whole reports, by requests in flight. */
+  readonly #texts = new Map<number, string>();
   #json = '';
 
   constructor(inFlight: InFlightSource, samples: Samples) {
@@ -44,9 +49,13 @@ export class LoadReporter {
       const comma = count !== '' && !this.#json.startsWith('}') ? ',' : '';
       return `JSON {"named_metrics":{${count}${comma}${this.#json}`;
     }
-    return inFlight === undefined
-      ? `TEXT ${this.#text.slice(2)}`
-      : `TEXT named_metrics.${inFlightMetric}=${inFlight}${this.#text}`;
+    if (inFlight === undefined) return `TEXT ${this.#text.slice(2)}`;
+    let text = this.#texts.get(inFlight);
+    if (text === undefined) {
+      text = `TEXT named_metrics.${inFlightMetric}=${inFlight}${this.#text}`;
+      if (this.#texts.size < MAX_KEPT) this.#texts.set(inFlight, text);
+    }
+    return text;
   }
 
   /** The report as ORCA's message. */
@@ -58,6 +67,7 @@ export class LoadReporter {
     const { load } = this.#samples;
     if (load === this.#of) return;
     this.#of = load;
+    this.#texts.clear();
     const { named_metrics, ...fields } = load;
     const named = Object.entries(named_metrics);
     const all = [...Object.entries(fields), ...named.map(([name, value]) => [`named_metrics.${name}`, value] as const)];

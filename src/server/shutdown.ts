@@ -161,6 +161,7 @@ class PodShutdown implements Shutdown {
   async #leave(): Promise<void> {
     this.#phase = 'leaving';
     this.#began.abort();
+    for (const server of this.#servers) server.leave?.();
     this.#cut = this.#clock.timer(() => this.#cutAll(), this.#drainTimeoutMs);
     this.#cut.ref();
     this.#next(() => this.#close(), this.#delayMs);

@@ -81,8 +81,21 @@ const cuts = [];
 function trace(which, caller, podOf, socketOf) {
   let askedMs = 0;
   let answeredMs = 0;
+  /** When the pod closed it, while nothing was under way. */
+  let closedMs = 0;
+  const record = (/** @type {number} */ nowMs) => {
+    cuts.push({
+      to: which,
+      sinceSignalMs: podOf().leftMs === undefined ? undefined : Math.round(nowMs - podOf().leftMs),
+      idleMs: Math.round(askedMs - answeredMs),
+      sinceAskedMs: Math.round(nowMs - askedMs),
+    });
+  };
   caller.on('data', () => {
     askedMs = performance.now();
+    // The request and the end of its connection met on the way.
+    if (closedMs > 0) record(closedMs);
+    closedMs = 0;
   });
   queueMicrotask(() => {
     const socket = socketOf();
@@ -90,14 +103,12 @@ function trace(which, caller, podOf, socketOf) {
       answeredMs = performance.now();
     });
     const ended = () => {
-      if (askedMs <= answeredMs) return;
       const nowMs = performance.now();
-      cuts.push({
-        to: which,
-        sinceSignalMs: podOf().leftMs === undefined ? undefined : Math.round(nowMs - podOf().leftMs),
-        idleMs: Math.round(askedMs - answeredMs),
-        sinceAskedMs: Math.round(nowMs - askedMs),
-      });
+      if (askedMs <= answeredMs) {
+        closedMs = nowMs;
+        return;
+      }
+      record(nowMs);
       askedMs = 0;
     };
     socket.once('end', ended);

@@ -1,11 +1,11 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { Agent, request as httpRequest } from 'node:http';
+import { Agent, createServer, request as httpRequest } from 'node:http';
 import { connect as connectHttp2 } from 'node:http2';
-import { connect } from 'node:net';
+import { type AddressInfo, connect } from 'node:net';
 import { fileURLToPath } from 'node:url';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
-import type { ShutdownOptions } from 'evenkeel/server';
+import { gracefulShutdown, type ShutdownOptions } from 'evenkeel/server';
 import { Pool } from 'undici';
 import { afterEach, describe, expect, it } from 'vitest';
 import { WebSocket } from 'ws';
@@ -50,6 +50,39 @@ function post(agent: Agent, port: number, path = '/'): Promise<number | string> 
     request.end('an order');
   });
 }
+
+describe('connections that are idle when a pod begins to leave', () => {
+  it('stay open longer than Node keeps them, and are told at their next request', async () => {
+    const server = createServer((request, response) => {
+      request.resume();
+      response.end('ok');
+    });
+    // Later versions of Node add a second.
+    server.keepAliveTimeout = 100;
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    const { port } = server.address() as AddressInfo;
+    const shutdown = gracefulShutdown({ http: server, signals: [], exit: false, delayMs: 1_500, idleMs: 60_000 });
+    const socket = connect(port, '127.0.0.1');
+    const ask = async (): Promise<string> => {
+      socket.write('GET / HTTP/1.1\r\nHost: pod\r\n\r\n');
+      const [chunk] = (await once(socket, 'data')) as [Buffer];
+      return String(chunk);
+    };
+    expect(await ask()).toMatch(/connection: keep-alive/i);
+    const over = shutdown.begin();
+    await until('new connections are told', async () => {
+      const request = httpRequest({ port, agent: new Agent({ keepAlive: true }) }).end();
+      const [answer] = await once(request, 'response');
+      answer.resume();
+      request.destroy();
+      return answer.headers.connection === 'close';
+    });
+    expect(await ask()).toMatch(/connection: close/i);
+    await once(socket, 'close');
+    void shutdown.begin();
+    await over;
+  });
+});
 
 describe('a pod that leaves', () => {
   it('is ready when the application says so, until it leaves; it lives on', async () => {
