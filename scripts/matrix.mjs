@@ -21,7 +21,7 @@ const variants = [
   {
     name: 'installed',
     from: 20,
-    folders: ['dns', 'kubernetes', 'discovery', 'grpc-js', 'mysql2', 'pg', 'rsocket', 'tcp', 'ws', 'amqp'],
+    folders: ['dns', 'kubernetes', 'discovery', 'grpc-js', 'mysql2', 'pg', 'redis', 'rsocket', 'tcp', 'ws', 'amqp'],
   },
   { name: 'undici-8', from: 22, folders: ['undici', 'mocks', 'tls'], peer: 'undici', version: '8' },
   // Versions that differ from the newest 8 in what is built on here: HTTP/2 is refused, and controllers are written to.
@@ -52,6 +52,8 @@ const variants = [
   { name: 'grpc-js-oldest', from: 20, folders: ['grpc-js'], peer: '@grpc/grpc-js', version: '1.14.0' },
   { name: 'mysql2-oldest', from: 20, folders: ['mysql2'], peer: 'mysql2', version: '3.9.0' },
   { name: 'pg-oldest', from: 20, folders: ['pg'], peer: 'pg', version: '8.11.0' },
+  { name: 'ioredis-oldest', from: 20, folders: ['redis'], peer: 'ioredis', version: '5.4.0' },
+  { name: 'ioredis-6', from: 20, folders: ['redis'], peer: 'ioredis', version: '6' },
   { name: 'amqplib-oldest', from: 20, folders: ['amqp/brokers.test.ts'], peer: 'amqplib', version: '0.10.3' },
   {
     name: 'rabbitmq-client-oldest',

@@ -66,6 +66,13 @@ export const systemPackages = [
     services: ['rabbitmq-server.service', 'epmd.service', 'epmd.socket'],
     tests: 'the tests against real AMQP brokers and their example',
   },
+  {
+    name: 'Redis',
+    commands: ['redis-server'],
+    apt: 'redis-server',
+    services: ['redis-server.service'],
+    tests: 'the tests against real Redis servers and their example',
+  },
 ];
 
 /** Debian keeps the programs of each version of PostgreSQL apart; the newest comes first. */

@@ -14,6 +14,7 @@ const installed: Record<string, readonly string[]> = {
   mysql2: ['@types/node', 'undici-types', 'mysql2'],
   'node-http': ['@types/node', 'undici-types'],
   pg: ['@types/node', 'undici-types', 'pg', '@types/pg', 'pg-protocol', 'pg-types'],
+  redis: ['@types/node', 'undici-types', 'ioredis', '@ioredis/commands'],
   rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
   tcp: ['@types/node', 'undici-types'],
   amqp: ['@types/node', 'undici-types', 'amqplib', 'amqp-connection-manager', 'rabbitmq-client'],

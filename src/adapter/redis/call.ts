@@ -1,0 +1,114 @@
+import { type Balancer, type Lease, type Outcome, outcomes } from '../../index.js';
+import { type AttemptedCall, Attempts, asError, outcomeOfSystemError } from '../kit/index.js';
+import type { Read, Replica } from './connection.js';
+
+/** What reads share. */
+export interface ReadOwner {
+  readonly balancer: Balancer<Replica>;
+  /** Whether the primary answers reads that no replica can. */
+  readonly fallsBack: boolean;
+}
+
+/** One read over all its attempts. */
+export class ReplicaRead implements AttemptedCall<Replica> {
+  /** Undefined: as long as the balancer lets calls wait. */
+  readonly waitTimeoutMs: number | undefined;
+  readonly #owner: ReadOwner;
+  readonly #read: Read;
+  readonly #attempts: Attempts<Replica>;
+  #isWaiting = false;
+
+  constructor(owner: ReadOwner, read: Read) {
+    this.#owner = owner;
+    this.#read = read;
+    this.#attempts = new Attempts(owner.balancer, this, undefined);
+    this.waitTimeoutMs = owner.fallsBack ? 0 : undefined;
+  }
+
+  begin(): void {
+    if (this.#attempts.begin()) return;
+    if (this.#owner.fallsBack) {
+      this.#attempts.stop();
+      this.#read.sendToPrimary();
+    } else this.#attempts.wait();
+  }
+
+  send(lease: Lease<Replica>): void {
+    const replica = lease.handle;
+    replica.callBegins();
+    replica.send(this.#read).then(
+      (answer) => {
+        replica.callEnds();
+        this.#attempts.end(outcomes.success);
+        this.#read.answered(answer);
+      },
+      (cause) => {
+        replica.callEnds();
+        this.#failed(replica, asError(cause));
+      },
+    );
+  }
+
+  /** It may be sent once more, and has been paid for, but no replica can take it now. */
+  waitBegan(): void {
+    this.#isWaiting = true;
+  }
+
+  waitEnded(): void {}
+
+  fail(error: unknown): void {
+    if (this.#isWaiting && this.#owner.fallsBack) this.#read.sendToPrimary();
+    else this.#read.failed(asError(error));
+  }
+
+  #failed(replica: Replica, error: Error): void {
+    const { outcome, repeatAs = outcome, untried = false } = verdictOf(error) ?? answered;
+    // It says that it cannot serve: no need to wait for the next question.
+    if (repeatAs === outcomes.notStarted && !untried) replica.doubted(error);
+    this.#attempts.fail({
+      outcome,
+      repeatAs,
+      untried,
+      error,
+      idempotent: true,
+      answered: outcome === outcomes.success,
+    });
+  }
+}
+
+interface Verdict {
+  readonly outcome: Outcome;
+  readonly repeatAs?: Outcome;
+  /** It was not sent. */
+  readonly untried?: boolean;
+}
+
+const answered: Verdict = { outcome: outcomes.success };
+const unsent: Verdict = { outcome: outcomes.notStarted, untried: true };
+const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
+const lost: Verdict = { outcome: outcomes.reset };
+const timedOut: Verdict = { outcome: outcomes.timeout };
+
+/** Answers of a replica that ran nothing: it loads its data, has lost its primary, or is busy with a script. */
+const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY) /;
+
+/** What an error means if it is not an answer to the command; undefined if it is. */
+export function verdictOf(error: unknown): Verdict | undefined {
+  const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
+  if (REFUSAL.test(message)) return refused;
+  switch (name) {
+    case 'ReplyError':
+      return undefined;
+    case 'AbortError':
+    case 'MaxRetriesPerRequestError':
+      return lost;
+  }
+  if (message === 'Connection is closed.' || outcomeOfSystemError(code) !== undefined) return lost;
+  if (message.startsWith("Stream isn't writeable")) return unsent;
+  return message === 'Command timed out' ? timedOut : undefined;
+}
+
+/** Whether a replica refused the log-in: trying again soon is of no use. */
+export function isLogInRefused(error: unknown): boolean {
+  return /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:invalid password|AUTH ))/.test(String((error as Error)?.message));
+}

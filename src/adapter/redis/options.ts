@@ -1,0 +1,106 @@
+import type { Balancer, BalancingOptions } from '../../index.js';
+import {
+  balancingOptionNames,
+  checkBalancingOptions,
+  checkKeys,
+  checkNumber,
+  optionError,
+  type ServiceName,
+  serviceName,
+} from '../kit/index.js';
+
+/** A client of ioredis. */
+export interface RedisClient {
+  // biome-ignore lint/suspicious/noExplicitAny: each library has options of its own.
+  duplicate(...override: any[]): unknown;
+}
+
+/** Options of `createReplicas`: those of balancing, and its own. */
+export interface ReplicasOptions extends BalancingOptions {
+  /**
+   * Who answers a read while no replica can: the primary, at once; or nobody, so that the read waits for a replica and then
+   * fails. @defaultValue 'primary'
+   */
+  readonly fallback?: 'primary' | 'error' | undefined;
+  /** More commands that replicas may answer, such as those of modules: `['JSON.GET']`. @defaultValue none */
+  readonly readCommands?: readonly string[] | undefined;
+  /** What the clients of replicas do differently from the primary's, as the library calls it: `password`, `tls` … @defaultValue {} */
+  readonly clientOptions?: object | undefined;
+  /** How often replicas are asked for their role and their link to the primary, in ms, ± 20 %. @defaultValue 1000 */
+  readonly probeIntervalMs?: number | undefined;
+}
+
+/** The replicas of a primary. Must be closed. */
+export interface Replicas<C> extends AsyncDisposable {
+  /**
+   * The primary's client, except that replicas answer reads. `quit` and `disconnect` also close the connections to replicas;
+   * `duplicate` makes a client of the primary alone.
+   */
+  readonly client: C;
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<unknown>;
+  /** Closes the connections to replicas, after what runs on them. The primary's client stays open, and answers reads by itself. */
+  close(options?: { readonly signal?: AbortSignal | undefined }): Promise<void>;
+}
+
+/** `ReplicasOptions`, complete and checked. */
+export interface ReplicasSettings {
+  readonly service: ServiceName;
+  readonly fallback: 'primary' | 'error';
+  /** In lower case. */
+  readonly reads: ReadonlySet<string>;
+  readonly clientOptions: object;
+  readonly probeIntervalMs: number;
+}
+
+const ownNames = ['fallback', 'readCommands', 'clientOptions', 'probeIntervalMs'] as const;
+
+/** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
+export function replicasSettings(target: unknown, options: ReplicasOptions): ReplicasSettings {
+  if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
+  checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
+  const { fallback = 'primary', readCommands = [], clientOptions = {}, probeIntervalMs, ...balancing } = options;
+  checkBalancingOptions(balancing);
+  if (fallback !== 'primary' && fallback !== 'error') throw optionError('fallback', "'primary' or 'error'", fallback);
+  if (typeof clientOptions !== 'object' || clientOptions === null) {
+    throw optionError('clientOptions', "an object of the library's options", typeof clientOptions);
+  }
+  return {
+    service: serviceName(target),
+    fallback,
+    reads: new Set([...readCommandNames, ...checkReads(readCommands)]),
+    clientOptions,
+    probeIntervalMs: checkNumber('probeIntervalMs', probeIntervalMs, 1_000, { min: 10, max: 3_600_000 }),
+  };
+}
+
+function checkReads(names: unknown): string[] {
+  if (!Array.isArray(names)) throw optionError('readCommands', 'an array of command names', names);
+  return names.map((name) => {
+    if (typeof name !== 'string' || name === '') throw optionError('readCommands', 'names of commands', name);
+    const lower = name.toLowerCase();
+    if (neverReads.has(lower))
+      throw optionError('readCommands', 'left without this command: it needs one server', name);
+    return lower;
+  });
+}
+
+const words = (text: string): readonly string[] => text.trim().split(/\s+/);
+
+/**
+ * Commands that Redis 7 flags `readonly`, without those that block (XREAD), continue what one server began (the SCAN family),
+ * run scripts, or are sent for their effect (TOUCH). A test compares the list with the flags of a real server.
+ */
+export const readCommandNames: readonly string[] = words(`
+  bitcount bitfield_ro bitpos dbsize dump exists expiretime geodist geohash geopos georadius_ro georadiusbymember_ro geosearch get
+  getbit getrange hexists hexpiretime hget hgetall hkeys hlen hmget hpexpiretime hpttl hrandfield hstrlen httl hvals keys lcs lindex
+  llen lpos lrange mget pexpiretime pfcount pttl randomkey scard sdiff sinter sintercard sismember smembers smismember sort_ro
+  srandmember strlen substr sunion ttl type xlen xpending xrange xrevrange zcard zcount zdiff zinter zintercard zlexcount zmscore
+  zrandmember zrange zrangebylex zrangebyscore zrank zrevrange zrevrangebylex zrevrangebyscore zrevrank zscore zunion`);
+
+/** Flagged `readonly` by servers, and kept from replicas all the same; or of no use anywhere but on one connection. */
+export const neverReads: ReadonlySet<string> = new Set(
+  words(`scan hscan sscan zscan xread xreadgroup blpop brpop brpoplpush blmove blmpop bzpopmin bzpopmax bzmpop wait waitaof
+    multi exec discard watch unwatch select auth hello reset quit client subscribe psubscribe ssubscribe unsubscribe
+    punsubscribe sunsubscribe monitor ft.cursor`),
+);

@@ -1,0 +1,28 @@
+import { roundRobin } from 'evenkeel';
+import { createReplicas, type RedisClient, type Replicas, type ReplicasOptions } from 'evenkeel/redis';
+import { Redis } from 'ioredis';
+
+const options: ReplicasOptions = {
+  fallback: 'error',
+  readCommands: ['JSON.GET'],
+  clientOptions: { password: 'secret', tls: { ca: 'PEM' } },
+  probeIntervalMs: 500,
+  picker: roundRobin(),
+};
+const primary: Redis & RedisClient = new Redis({ lazyConnect: true });
+const replicas: Replicas<Redis> = createReplicas(primary, 'redis-replicas.shop:6379', options);
+// It is a client of ioredis, wherever one is asked for.
+const redis: Redis = replicas.client;
+const value: Promise<string | null> = redis.get('item:7');
+redis
+  .pipeline()
+  .get('item:7')
+  .exec((_, results) => void results?.length);
+void [value, replicas.balancer.snapshot(), replicas.close(), replicas[Symbol.asyncDispose]];
+
+// @ts-expect-error: a fallback that does not exist
+createReplicas(primary, 'redis-replicas.shop:6379', { fallback: 'replica' });
+// @ts-expect-error: an option that does not exist
+createReplicas(primary, 'redis-replicas.shop:6379', { tarqet: 'redis.shop' });
+// @ts-expect-error: not a client
+createReplicas('redis://redis.shop', 'redis-replicas.shop:6379');

@@ -1,0 +1,146 @@
+import { createEndpoint } from 'evenkeel';
+import { FakeClock, seededRng } from 'evenkeel/testing';
+import { describe, expect, it } from 'vitest';
+import { isLogInRefused, verdictOf } from '../../../../src/adapter/redis/call.js';
+import { objectionOf, Replica } from '../../../../src/adapter/redis/connection.js';
+
+const inStep = 'role:slave\r\nmaster_link_status:up\r\n';
+
+describe('one Redis replica', () => {
+  const world = (): {
+    clock: FakeClock;
+    replica: Replica;
+    answer: (text: string | Error) => Promise<void>;
+    counts: { changed: number; cut: number; warned: string[] };
+  } => {
+    const clock = new FakeClock();
+    const counts = { changed: 0, cut: 0, warned: [] as string[] };
+    let settle: ((text: string | Error) => void) | undefined;
+    const replica = new Replica({
+      endpoint: createEndpoint({ address: '10.0.0.1', port: 6379 }),
+      probeIntervalMs: 1_000,
+      clock,
+      rng: seededRng(1),
+      changed: () => counts.changed++,
+      warned: ({ message }) => counts.warned.push(message),
+      open: (_, ended) => ({
+        client: {},
+        connect: async () => {},
+        info: () =>
+          new Promise((resolve, reject) => {
+            settle = (text) => (typeof text === 'string' ? resolve(text) : reject(text));
+          }),
+        busy: () => {},
+        finish: () => ended(undefined),
+        cut: () => {
+          counts.cut++;
+          settle?.(new Error('Connection is closed.'));
+          ended(new Error('cut'));
+        },
+      }),
+    });
+    const answer = async (text: string | Error): Promise<void> => {
+      settle?.(text);
+      await new Promise((resolve) => setImmediate(resolve));
+    };
+    return { clock, replica, answer, counts };
+  };
+  const connected = async (text: string | Error = inStep): Promise<ReturnType<typeof world>> => {
+    const made = world();
+    const connecting = made.replica.connect();
+    await new Promise((resolve) => setImmediate(resolve));
+    await made.answer(text);
+    await connecting;
+    return made;
+  };
+
+  it('may be read from once it said what it is', async () => {
+    expect(world().replica.objection).toBeDefined();
+    expect((await connected()).replica.objection).toBeUndefined();
+    expect((await connected('role:master\r\n')).replica.objection).toContain('role:master');
+  });
+
+  it('is asked again and again', async () => {
+    const { clock, replica, answer, counts } = await connected();
+    clock.advance(1_200);
+    await answer('role:slave\r\nmaster_link_status:down\r\n');
+    expect(replica.objection).toContain('link');
+    clock.advance(1_200);
+    await answer(inStep);
+    expect(replica.objection).toBeUndefined();
+    expect(counts.changed).toBe(3);
+  });
+
+  it('gets no reads while it does not answer, and is cut in the end', async () => {
+    const { clock, replica, answer, counts } = await connected();
+    clock.advance(1_200);
+    clock.advance(1_000);
+    expect(replica.objection).toBe('it does not answer');
+    await answer(inStep);
+    expect(replica.objection).toBeUndefined();
+    clock.advance(1_200);
+    clock.advance(1_000);
+    clock.advance(8_000);
+    expect(counts.cut).toBe(0);
+    clock.advance(1_000);
+    expect(counts.cut).toBe(1);
+    expect(await replica.closed).toBeInstanceOf(Error);
+    await answer(inStep);
+    expect(clock.timers).toBe(0);
+  });
+
+  it('counts as a replica where INFO is forbidden, with a warning', async () => {
+    const { replica, counts } = await connected(new Error('NOPERM this user has no permissions'));
+    expect(replica.objection).toBeUndefined();
+    expect(counts.warned).toEqual([expect.stringContaining('INFO')]);
+  });
+
+  it('gets no reads after a refusal until it is asked again', async () => {
+    const { clock, replica, answer } = await connected();
+    replica.doubted(new Error('LOADING Redis is loading the dataset in memory'));
+    expect(replica.objection).toContain('LOADING');
+    clock.advance(1_200);
+    await answer(inStep);
+    expect(replica.objection).toBeUndefined();
+  });
+});
+
+describe('what Redis answers', () => {
+  it.each([
+    [inStep, undefined],
+    ['role:slave\r\nmaster_link_status:down\r\n', 'link'],
+    ['role:master\r\nconnected_slaves:1\r\n', 'role:master'],
+    ['role:sentinel\r\n', 'role:sentinel'],
+    ['', 'no replica'],
+  ])('%j', (info, objection) => {
+    if (objection === undefined) expect(objectionOf(info)).toBeUndefined();
+    else expect(objectionOf(info)).toContain(objection);
+  });
+
+  const reply = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
+  it.each([
+    [reply('WRONGTYPE Operation against a key'), undefined, undefined],
+    [reply("READONLY You can't write against a read only replica."), undefined, undefined],
+    [reply('LOADING Redis is loading the dataset in memory'), 'failure', 'not-started'],
+    [reply('MASTERDOWN Link with MASTER is down'), 'failure', 'not-started'],
+    [reply('BUSY Redis is busy running a script'), 'failure', 'not-started'],
+    [new Error('Connection is closed.'), 'failure', undefined],
+    [Object.assign(new Error('read'), { code: 'ECONNRESET' }), 'failure', undefined],
+    [Object.assign(new Error('aborted'), { name: 'AbortError' }), 'failure', undefined],
+    [new Error("Stream isn't writeable and enableOfflineQueue options is false"), 'not-started', undefined],
+    [new Error('Command timed out'), 'failure', undefined],
+    [new Error('a transformer threw'), undefined, undefined],
+    [undefined, undefined, undefined],
+  ])('%s', (error, kind, repeatAs) => {
+    const verdict = verdictOf(error);
+    expect(verdict?.outcome.kind).toBe(kind);
+    expect(verdict?.repeatAs?.kind).toBe(repeatAs);
+  });
+
+  it('tells a refused log-in from other errors', () => {
+    expect(isLogInRefused(reply('WRONGPASS invalid username-password pair'))).toBe(true);
+    expect(isLogInRefused(reply('NOAUTH Authentication required.'))).toBe(true);
+    expect(isLogInRefused(new Error('connect ECONNREFUSED'))).toBe(false);
+    expect(isLogInRefused(undefined)).toBe(false);
+  });
+});
