@@ -161,10 +161,10 @@ export class Call implements AttemptedCall<PgServer>, Borrower {
     if (!verdict.usable) session.kill(error);
     const mayMove = this.#mayMove(error);
     const isConflict = isReplayConflict(error) && this.#owner.settings.role !== 'primary';
-    session.release(() => {
-      handle.ended();
-      // Of several statements that share a connection, nobody knows how far this one came.
-    }, this.#isPaged && error);
+    const release = (isSpoilt: boolean): void => session.release(() => handle.ended(), isSpoilt);
+    // pg raised it, and tells its caller before it is ready again; older ones leave such a statement without an end.
+    if (verdict.usable && sqlState(error) === undefined) this.#owner.clock.defer(() => release(!session.isReady));
+    else release(this.#isPaged);
     if (mayMove) {
       // A transaction may be read-only on a server that is not: that is the application's error.
       const asked = this.#owner.roles?.recheck(endpoint) ?? Promise.resolve();

@@ -103,11 +103,14 @@ export class Session {
   run(text: unknown, values: unknown, answer: Answer): void {
     let isOver = false;
     // pg calls back twice if a value cannot be sent.
-    this.client.query(text as string, values as unknown[], (error: Error, result: unknown) => {
+    const once = (error: Error, result: unknown): void => {
       if (isOver) return;
       isOver = true;
       answer(error, result);
-    });
+    };
+    // Older ones find the callback of a query object in second place only.
+    if (values === undefined) this.client.query(text as string, once);
+    else this.client.query(text as string, values as unknown[], once);
   }
 
   /** Sends a query object, which reads its answer by itself. `over` is called when the connection is free, or gone. */
@@ -147,8 +150,6 @@ export class Session {
     this.#settled = free;
     if (error) this.quit();
     this.#settle();
-    // A statement that pg refuses to send has no end that a server would report: pg is ready again after it has told the caller.
-    if (this.#settled !== undefined) this.#owner.clock.defer(() => this.#settle());
   }
 
   /** Ends the connection after what runs. */
@@ -156,7 +157,7 @@ export class Session {
     if (!this.#isAlive) return;
     this.#endedByApplication = true;
     // `end` would wait for a running statement, or for a server that does not answer.
-    if (this.#isReady) this.client.end(() => {});
+    if (this.isReady) this.client.end(() => {});
     else this.#destroy();
     this.#ended(undefined);
   }
@@ -169,7 +170,8 @@ export class Session {
     this.#ended(error);
   }
 
-  get #isReady(): boolean {
+  /** Whether nothing runs on it. */
+  get isReady(): boolean {
     const { readyForQuery, _sentQueryQueue: sent } = internalsOf(this.client);
     return readyForQuery === true && (sent === undefined || sent.length === 0);
   }
@@ -180,7 +182,7 @@ export class Session {
     // The application may have ended it.
     const { _ending: isEnding, _queryable: isQueryable } = internalsOf(this.client);
     if (isEnding === true || isQueryable === false) this.kill(new Error('the client was ended'), true);
-    if (this.#isAlive && !this.#isReady) return;
+    if (this.#isAlive && !this.isReady) return;
     if (this.#settled === undefined) return;
     this.#settled = undefined;
     // The next caller must not find itself in a transaction somebody else began.
