@@ -109,7 +109,7 @@ export class Session {
       answer(error, result);
     };
     // Older ones find the callback of a query object in second place only.
-    if (values === undefined) this.client.query(text as string, once);
+    if (values === undefined) void this.client.query(text as string, once);
     else this.client.query(text as string, values as unknown[], once);
   }
 
