@@ -14,6 +14,9 @@ interface Client {
   readonly warnings: readonly string[];
 }
 
+/** What takes as long as it takes until somebody counts as silent. */
+const isProof = process.env.EVENKEEL_PROOF === '1';
+
 cleanUpAfterEach();
 
 let api: ApiServer;
@@ -138,12 +141,12 @@ describe('8 workers of a cluster', () => {
     expect([...pod.clients.values()].filter(({ watch }) => watch === 'own')).toHaveLength(1);
   });
 
-  it('a primary that is blocked for 5 s, a worker that floods, and messages of others do no harm', async () => {
+  it('a primary that is blocked, a worker that floods, and messages of others do no harm', async () => {
     const pod = new SharingPod('workers', 4);
     await pod.agrees();
     const leader = await pod.oneLeads();
     const { lists } = api.counts;
-    pod.order('block', undefined, 5_000);
+    pod.order('block', undefined, isProof ? 5_000 : 500);
     scale(6);
     await pod.agrees();
     const follower = [...pod.clients.keys()].find((number) => number !== leader) as number;
@@ -160,6 +163,7 @@ describe('8 workers of a cluster', () => {
     const pod = new SharingPod('workers', 3, { loadsEvenkeel: false });
     await pod.agrees();
     await until('three watch', () => api.counts.openWatches === 3);
+    if (!isProof) return;
     await until('they say so', () =>
       [...pod.clients.values()].every(({ warnings }) => warnings[0]?.includes('import evenkeel in the primary')),
     );
@@ -167,7 +171,7 @@ describe('8 workers of a cluster', () => {
 });
 
 describe('8 threads', () => {
-  it('are one watch and one list; one that leads is replaced when it exits, or is terminated', async () => {
+  it('are one watch and one list; one that leads is replaced when it exits', async () => {
     const pod = new SharingPod('threads', 8);
     await pod.agrees(8, 60_000);
     const first = await pod.oneLeads();
@@ -177,15 +181,23 @@ describe('8 threads', () => {
     pod.end('exit', first);
     scale(4);
     await pod.agrees(7);
-    const second = await pod.oneLeads();
-    pod.end('terminate', second);
-    scale(3);
-    await pod.agrees(6);
     await pod.oneLeads();
-    expect([api.counts.lists, api.counts.watches]).toEqual([lists, watches + 2]);
+    expect([api.counts.lists, api.counts.watches]).toEqual([lists, watches + 1]);
   });
 
-  it('take over from one that is paused, and it follows when it wakes up', async () => {
+  it.runIf(isProof)('one that leads is replaced when it is terminated, and says nothing', async () => {
+    const pod = new SharingPod('threads', 3);
+    await pod.agrees();
+    const leader = await pod.oneLeads();
+    const { lists, watches } = api.counts;
+    pod.end('terminate', leader);
+    scale(3);
+    await pod.agrees(2);
+    await pod.oneLeads();
+    expect([api.counts.lists, api.counts.watches]).toEqual([lists, watches + 1]);
+  });
+
+  it.runIf(isProof)('take over from one that is paused, and it follows when it wakes up', async () => {
     const pod = new SharingPod('threads', 3);
     await pod.agrees();
     const paused = await pod.oneLeads();
