@@ -29,10 +29,8 @@ export class AttemptTraces {
   send<C>(lease: Lease<C>, attempt: number, setHeader: TracedAttempt['setHeader'], send: () => void): void {
     const reason = this.#reason(attempt);
     this.isMoving = false;
-    this.#trace.attempt(lease, { attempt, reason, setHeader }, (trace) => {
-      this.#attempt = trace;
-      send();
-    });
+    this.#attempt = this.#trace.attempt(lease, { attempt, reason, setHeader });
+    this.#attempt.start(send);
   }
 
   /** The running attempt continues, possibly in another async context. */

@@ -264,13 +264,14 @@ export class Attempts<C> implements AttemptTally<C> {
 
   #sendTraced(traces: AttemptTraces, lease: Lease<C>): void {
     traces.send(lease, this.#number, this.#call.setHeader, () => {
-      if (!this.#stopped) {
+      const { signal } = this.#call;
+      if (!this.#stopped && signal?.aborted !== true) {
         this.#call.send(lease);
         return;
       }
-      // A subscriber made the caller give up. What it was told, it was told.
-      this.end(outcomes.notStarted);
-      this.#call.fail(undefined);
+      // A subscriber made the caller give up.
+      this.end(outcomes.notStarted, { error: signal?.reason });
+      this.#call.fail(signal?.reason);
     });
   }
 

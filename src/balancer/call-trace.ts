@@ -89,15 +89,14 @@ export class CallTrace implements TracedCall {
     this.#waitsSinceMs = undefined;
   }
 
-  /** An attempt starts: `send` sends it. */
-  attempt<C>(lease: Lease<C>, parts: AttemptTraceParts, send: (attempt: AttemptTrace) => void): void {
+  /** The next attempt. It starts with `start`. */
+  attempt<C>(lease: Lease<C>, parts: AttemptTraceParts): AttemptTrace {
     this.waited();
     const waitedMs = this.#restedMs;
     this.#restedMs = 0;
     this.waitedMs += waitedMs;
     this.attempts = Math.max(this.attempts, parts.attempt);
-    const attempt = new AttemptTrace(this, lease.endpoint, parts, waitedMs);
-    this.run(() => attempt.start(() => send(attempt)));
+    return new AttemptTrace(this, lease.endpoint, parts, waitedMs);
   }
 
   /** An attempt has ended. */
@@ -146,8 +145,9 @@ export class AttemptTrace implements TracedAttempt {
     this.#scope.around(wrap);
   }
 
+  /** `send` sends it. A subscriber may have ended it by then. */
   start(send: () => void): void {
-    this.#scope.start(send);
+    this.call.run(() => this.#scope.start(send));
   }
 
   /** Runs `work` in the context of its start. */

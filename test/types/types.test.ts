@@ -13,6 +13,7 @@ const installed: Record<string, readonly string[]> = {
   kubernetes: ['@types/node', 'undici-types'],
   mysql2: ['@types/node', 'undici-types', 'mysql2'],
   'node-http': ['@types/node', 'undici-types'],
+  opentelemetry: ['@types/node', 'undici-types', '@opentelemetry/api'],
   pg: ['@types/node', 'undici-types', 'pg', '@types/pg', 'pg-protocol', 'pg-types'],
   redis: ['@types/node', 'undici-types', 'ioredis', '@ioredis/commands'],
   rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],

@@ -230,9 +230,8 @@ export class Attempt implements experimental.PickResult {
   /** Says to those who trace `call` that it begins. `metadata` are its own. */
   trace(call: CallTrace, metadata: Metadata): void {
     const setHeader = (name: string, value: string): void => metadata.set(name, value);
-    call.attempt(this.lease, { attempt: this.#number, reason: this.#reason, setHeader }, (trace) => {
-      this.#trace = trace;
-    });
+    this.#trace = call.attempt(this.lease, { attempt: this.#number, reason: this.#reason, setHeader });
+    this.#trace.start(() => {});
   }
 
   get isOver(): boolean {

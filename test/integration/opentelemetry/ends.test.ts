@@ -229,6 +229,82 @@ describe('whatever becomes of a call, its trace ends once', () => {
   });
 });
 
+describe('a subscriber that gives the call up as its attempt begins', () => {
+  let pods: Pods;
+  let giveUp = (): void => {};
+  const began = (): void => giveUp();
+  const { start } = tracingChannel('evenkeel:attempt');
+  beforeAll(async () => {
+    pods = await Pods.start(2);
+  });
+  afterAll(async () => {
+    await pods[Symbol.asyncDispose]();
+  });
+  beforeEach(() => start.subscribe(began));
+  afterEach(() => start.unsubscribe(began));
+  const requests = async (): Promise<number> => {
+    const all = await Promise.all([0, 1].map((index) => pods.at(index).stats()));
+    return all.reduce((sum, stats) => sum + stats.requests, 0);
+  };
+  const idle = (balancer: { snapshot(): { endpoints: readonly { inFlight: number }[] } }): Promise<void> =>
+    until('nothing runs', () => balancer.snapshot().endpoints.every(({ inFlight }) => inFlight === 0));
+
+  it.each([
+    ['plain', {}],
+    ['hedged', { hedge: { afterMs: 50 } }],
+  ] as const)('undici, %s: nothing is sent', async (_, options) => {
+    const orders = createDispatcher('http://orders.shop:8080', { ...common(pods), ...options });
+    const before = await requests();
+    const caller = new AbortController();
+    giveUp = () => caller.abort();
+    await expect(orders.request({ path: '/', method: 'GET', signal: caller.signal })).rejects.toThrow(/abort/i);
+    await balanced(1);
+    await idle(orders.balancer);
+    expect(await requests()).toBe(before);
+    await orders.close();
+  });
+
+  it('node:http: the request ends, and its pod has no call', async () => {
+    const { retry: _none, ...rest } = common(pods);
+    const agent = createAgent('http://orders.shop:8080', rest);
+    const request = httpRequest('http://orders.shop:8080/', { agent });
+    giveUp = () => request.destroy(new Error('enough'));
+    request.end();
+    const [error] = await once(request, 'error');
+    expect(error).toMatchObject({ message: 'enough' });
+    await balanced(1);
+    await idle(agent.balancer);
+    await agent.close();
+  });
+
+  it('a connection: none is kept', async () => {
+    const connector = createConnector('broker.shop:5672', { resolver: staticEndpoints(pods.endpoints) });
+    await connector.balancer.ready();
+    const caller = new AbortController();
+    giveUp = () => caller.abort(new Error('enough'));
+    await expect(connector.connect({ signal: caller.signal })).rejects.toThrow('enough');
+    await balanced(1);
+    await idle(connector.balancer);
+    await connector.close();
+  });
+
+  it('gRPC: the call is cancelled', async () => {
+    const grpcPods = new GrpcPods();
+    await grpcPods.start(1);
+    const { client, balancer } = ordersClient({ resolver: staticEndpoints(grpcPods.endpoints) });
+    await grpcConnected(balancer, 1);
+    const code = await new Promise((resolve) => {
+      const call = client.say({ text: 'x' }, new Metadata(), {}, (error) => resolve(error?.code));
+      giveUp = () => call.cancel();
+    });
+    expect(code).toBe(1);
+    await balanced(1);
+    await idle(balancer);
+    client.close();
+    await grpcPods.stop();
+  });
+});
+
 it('balancer.run', async () => {
   const transport = new FakeTransport();
   const balancer = createBalancer({

@@ -169,11 +169,8 @@ describe('instrumentTraces', () => {
     const call = new CallTrace({ name: 'x', clock: new BalancerFixture().clock }, { protocol: 'grpc' });
     const setHeader = (name: string, value: string): number => sent.push(`${name} ${value}`);
     const endpoint = { address: '10.0.0.1', port: 80 };
-    call.start(() =>
-      call.attempt({ endpoint } as never, { attempt: 1, reason: 'first', setHeader }, (attempt) =>
-        attempt.end(outcomes.success, undefined),
-      ),
-    );
+    const attempt = call.start(() => call.attempt({ endpoint } as never, { attempt: 1, reason: 'first', setHeader }));
+    attempt.start(() => attempt.end(outcomes.success, undefined));
     call.end(undefined, undefined);
     expect(sent).toEqual([expect.stringMatching(/^traceparent 00-\w{32}-\w{16}-00$/)]);
     expect(traces.open).toBe(0);
