@@ -1,10 +1,10 @@
 import type { Protocol } from '../observe/live-balancers.js';
 
 /** Naming conventions that metrics may use besides ours: OpenTelemetry's for HTTP and databases, gRPC's proposals for gRPC. */
-export type Convention = Protocol['conventions'];
+export type Convention = Protocol['conventions'] | 'rpc';
 
 /** All conventions. */
-export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'db']);
+export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'rpc', 'db']);
 
 /**
  * - `counter`: only grows, even as balancers of the same target come and go.
@@ -77,6 +77,7 @@ export type ConventionMetricName =
   | 'grpc.subchannel.connection_attempts_failed'
   | 'grpc.subchannel.disconnections'
   | 'grpc.subchannel.open_connections'
+  | 'rpc.client.call.duration'
   | 'db.client.operation.duration'
   | 'db.client.connection.count'
   | 'db.client.connection.pending_requests';
@@ -312,6 +313,13 @@ export const catalogue: Readonly<Record<MetricName, Metric>> = Object.freeze({
     unit: '{connection}',
     description: 'Number of open connections',
     convention: 'grpc',
+  },
+  'rpc.client.call.duration': {
+    kind: 'histogram',
+    unit: 's',
+    description: 'Duration of an outgoing RPC, waiting and all attempts included',
+    convention: 'rpc',
+    attributes: ['rpc.method', 'rpc.response.status_code', 'error.type'],
   },
   'db.client.operation.duration': {
     kind: 'histogram',

@@ -74,7 +74,7 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   collect({ perEndpoint, conventions }: Selection): SeriesSet {
     const set = new SeriesSet();
     for (const meter of this.#meters.values()) meter.addTo(set);
-    for (const meter of this.#protocols.values()) if (conventions.includes(meter.conventions)) meter.addTo(set);
+    for (const meter of this.#protocols.values()) meter.addTo(set, conventions);
     for (const name of this.#closed.names) {
       const { convention }: Metric = catalogue[name];
       if (convention !== undefined && !conventions.includes(convention)) continue;
@@ -109,7 +109,9 @@ export class Collector implements BalancerWatcher<BalancerSnapshot> {
   }
 
   #protocolMeterOf({ protocol }: Live): ProtocolDurations | undefined {
-    if (protocol === undefined || !this.#wanted.has(protocol.conventions)) return undefined;
+    if (protocol === undefined) return undefined;
+    const isRpc = protocol.conventions === 'grpc' && this.#wanted.has('rpc');
+    if (!isRpc && !this.#wanted.has(protocol.conventions)) return undefined;
     const key = JSON.stringify([protocol.conventions, protocol.attributes]);
     let meter = this.#protocols.get(key);
     if (meter === undefined && this.#protocols.size < this.#maxTargets) {

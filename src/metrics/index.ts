@@ -16,7 +16,7 @@ export interface MetricsOptions {
    */
   readonly perEndpoint?: number | undefined;
   /**
-   * Also report under the names of conventions: `http.client.*` and `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those that
+   * Also report under the names of conventions: `http.client.*`, `rpc.client.*` and `db.client.*` of OpenTelemetry, `grpc.*` of gRPC. Leave out those that
    * one of your instrumentations already reports. @defaultValue []
    */
   readonly conventions?: readonly Convention[] | undefined;

@@ -15,6 +15,16 @@ export function prometheusName(name: MetricName): string {
 /** All series in Prometheus' text format, version 0.0.4. */
 export function prometheusFormat(set: SeriesSet): string {
   const lines: string[] = [];
+  // Metrics of one endpoint share their attributes.
+  const known = new Map<SeriesAttributes, string>();
+  const labelsOf = (attributes: SeriesAttributes): string => {
+    let text = known.get(attributes);
+    if (text === undefined) {
+      text = labels(attributes);
+      known.set(attributes, text);
+    }
+    return text;
+  };
   for (const name of Object.keys(catalogue) as MetricName[]) {
     const series = set.of(name);
     if (series.length === 0) continue;
@@ -22,7 +32,7 @@ export function prometheusFormat(set: SeriesSet): string {
     const shown = prometheusName(name);
     lines.push(`# HELP ${shown} ${description}`, `# TYPE ${shown} ${kind}`);
     for (const { attributes, value } of series) {
-      if (typeof value === 'number') lines.push(`${shown}${labels(attributes)} ${value}`);
+      if (typeof value === 'number') lines.push(`${shown}${labelsOf(attributes)} ${value}`);
       else lines.push(...histogramLines(shown, attributes, value));
     }
   }

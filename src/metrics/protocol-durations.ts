@@ -1,8 +1,8 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
-import type { MetricName } from './catalogue.js';
+import type { Convention, MetricName } from './catalogue.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
-import { Durations, type Recorder } from './target-meter.js';
+import { type Alias, Durations, type Recorder } from './target-meter.js';
 
 /** Maximum series of one protocol and server; further operations share `_OTHER` (HTTP) or `other`. */
 const MAX_SERIES = 300;
@@ -62,6 +62,23 @@ const words: Readonly<Record<Protocol['conventions'], Words>> = {
 /** Whether it is a database's own: a number, or an SQLSTATE. */
 const isCode = (end: End): boolean => typeof end === 'number' || /^[0-9A-Z]{5}$/.test(end);
 
+/** What OpenTelemetry calls a call that gRPC calls so. */
+function rpcCall(attributes: SeriesAttributes): Alias {
+  const status = String(attributes['grpc.status']);
+  const [, address, port] = /^(.*):(\d+)$/.exec(String(attributes['grpc.target'])) ?? [];
+  return {
+    name: 'rpc.client.call.duration',
+    attributes: Object.freeze({
+      'rpc.system.name': 'grpc',
+      'server.address': address ?? String(attributes['grpc.target']),
+      ...(port !== undefined && { 'server.port': Number(port) }),
+      'rpc.method': String(attributes['grpc.method']),
+      'rpc.response.status_code': status,
+      ...(status !== 'OK' && { 'error.type': status }),
+    }),
+  };
+}
+
 /** Measures calls under the names of their protocol's conventions, for all balancers with the same server and protocol. */
 export class ProtocolDurations implements ProtocolMeter {
   readonly #protocol: Protocol;
@@ -76,10 +93,6 @@ export class ProtocolDurations implements ProtocolMeter {
     this.#protocol = protocol;
     this.#words = words[protocol.conventions];
     this.#recorders = recorders;
-  }
-
-  get conventions(): Protocol['conventions'] {
-    return this.#protocol.conventions;
   }
 
   attemptStarted(operation: string): void {
@@ -99,7 +112,11 @@ export class ProtocolDurations implements ProtocolMeter {
     if (calls !== undefined) this.#at(this.#calls, calls, operation, status).record(durationMs);
   }
 
-  addTo(set: SeriesSet): void {
+  addTo(set: SeriesSet, conventions: readonly Convention[]): void {
+    for (const { alias, histogram } of this.#all) {
+      if (alias !== undefined && conventions.includes('rpc')) set.addHistogram(alias.name, alias.attributes, histogram);
+    }
+    if (!conventions.includes(this.#protocol.conventions)) return;
     for (const { name, attributes, histogram } of this.#all) set.addHistogram(name, attributes, histogram);
     for (const [operation, count] of this.#started) {
       const attributes = { ...this.#protocol.attributes, ...this.#words.named(operation) };
@@ -133,7 +150,8 @@ export class ProtocolDurations implements ProtocolMeter {
     const text = JSON.stringify(attributes);
     const same = this.#all.find((one) => one.name === name && JSON.stringify(one.attributes) === text);
     if (same !== undefined) return same;
-    const durations = new Durations(name, attributes, this.#recorders);
+    const alias = name === 'grpc.client.call.duration' ? rpcCall(attributes) : undefined;
+    const durations = new Durations(name, attributes, this.#recorders, alias);
     this.#all.push(durations);
     return durations;
   }

@@ -7,23 +7,35 @@ import type { SeriesAttributes, SeriesSet } from './series.js';
 /** Called for each measured duration, in addition to the histogram: an OpenTelemetry meter. */
 export type Recorder = (name: MetricName, seconds: number, attributes: SeriesAttributes) => void;
 
+/** Another name of a series. */
+export interface Alias {
+  readonly name: MetricName;
+  readonly attributes: SeriesAttributes;
+}
+
 /** A histogram and the attributes of its series. */
 export class Durations {
   readonly histogram: Histogram = new Histogram();
   readonly name: MetricName;
   readonly attributes: SeriesAttributes;
+  /** The same durations under another name. */
+  readonly alias: Alias | undefined;
   readonly #recorders: ReadonlySet<Recorder>;
 
-  constructor(name: MetricName, attributes: SeriesAttributes, recorders: ReadonlySet<Recorder>) {
+  constructor(name: MetricName, attributes: SeriesAttributes, recorders: ReadonlySet<Recorder>, alias?: Alias) {
     this.name = name;
     this.attributes = attributes;
     this.#recorders = recorders;
+    this.alias = alias;
   }
 
   record(durationMs: number): void {
     const seconds = Math.max(0, durationMs) / 1_000;
     this.histogram.record(seconds);
-    for (const recorder of this.#recorders) recorder(this.name, seconds, this.attributes);
+    for (const recorder of this.#recorders) {
+      recorder(this.name, seconds, this.attributes);
+      if (this.alias !== undefined) recorder(this.alias.name, seconds, this.alias.attributes);
+    }
   }
 }
 

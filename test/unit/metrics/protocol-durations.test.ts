@@ -20,7 +20,7 @@ const meterOf = (protocol: Protocol): ProtocolDurations => new ProtocolDurations
 /** Attributes beside those of the protocol, with counts. */
 function seriesOf(meter: ProtocolDurations, protocol: Protocol, name: MetricName): [object, number][] {
   const set = new SeriesSet();
-  meter.addTo(set);
+  meter.addTo(set, ['http', 'grpc', 'rpc', 'db']);
   return set.of(name).map(({ attributes, value }) => {
     const more = Object.entries(attributes).filter(([key]) => !(key in protocol.attributes));
     return [Object.fromEntries(more), value instanceof Histogram ? value.count : value];
@@ -61,6 +61,17 @@ describe('durations under the names of conventions', () => {
       [{ ...method, 'grpc.status': 'OK' }, 1],
     ]);
     expect(seriesOf(meter, grpc, 'grpc.client.call.duration')).toEqual([[{ ...method, 'grpc.status': 'OK' }, 1]]);
+    meter.callEnded('/shop.v1.Orders/Get', 5, 12);
+    const call = {
+      'rpc.system.name': 'grpc',
+      'server.address': 'orders.shop',
+      'server.port': 50_051,
+      'rpc.method': 'shop.v1.Orders/Get',
+    };
+    expect(seriesOf(meter, grpc, 'rpc.client.call.duration')).toEqual([
+      [{ ...call, 'rpc.response.status_code': 'OK' }, 1],
+      [{ ...call, 'rpc.response.status_code': 'NOT_FOUND', 'error.type': 'NOT_FOUND' }, 1],
+    ]);
   });
 
   it("have a database's own codes", () => {
@@ -121,7 +132,7 @@ describe('conventions', () => {
   });
 
   it('have to be known', () => {
-    expect(() => prometheusText({ conventions: ['rpc'] as never })).toThrow('http, grpc, db');
-    expect(() => prometheusText({ conventions: 'http' as never })).toThrow('http, grpc, db');
+    expect(() => prometheusText({ conventions: ['sql'] as never })).toThrow('http, grpc, rpc, db');
+    expect(() => prometheusText({ conventions: 'http' as never })).toThrow('http, grpc, rpc, db');
   });
 });
