@@ -202,8 +202,8 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   /**
-   * The endpoint answered that it has not begun the attempt under way. Returns where it may be made again, now, and paid for: whoever
-   * gets a lease has to call `moveTo`, or end it. Undefined: that answer is the caller's.
+   * The endpoint answered that it has not begun the attempt under way. Returns where it can be repeated at once, already paid for; the
+   * caller has to pass the lease to `moveTo`, or end it. Undefined: pass on that answer.
    */
   another(failed: FailedAttempt): Lease<C> | undefined {
     const lease = this.#lease;

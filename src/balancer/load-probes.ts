@@ -52,12 +52,12 @@ export class LoadProbes<C> {
   #dueOf: readonly Subchannel<C>[] = [];
   #due: Subchannel<C>[] = [];
   #spare: Subchannel<C>[] = [];
-  /** What gives up those under way. */
+  /** Aborts the probes under way. */
   readonly #running = new Set<AbortController>();
   #next = 0;
-  /** By connection: whoever takes the place of a pod, or the pod after a restart, is asked anew. */
+  /** By connection: a pod's successor, or the pod after a restart, is asked anew. */
   readonly #asked = new WeakMap<Connection<C>, Asked>();
-  /** Whether anybody ever answered with a report. Until then one is asked at a time. */
+  /** Whether any pod ever answered with a report. Until then one is asked at a time. */
   #isKnown = false;
   #silentUntilMs = Number.NEGATIVE_INFINITY;
   #silenceMs = FIRST_SILENCE_MS;

@@ -15,7 +15,7 @@ const MOST_OFF = 1.25;
 /** Above this the model does not explain why calls took longer on busy pods. */
 const MUCH_REST = 0.2;
 
-/** `evenkeel replay`: makes the recorded picks again, and says what another configuration would have done. Returns the exit code. */
+/** `evenkeel replay`: repeats the recorded picks, and says what another configuration would have done. Returns the exit code. */
 export async function replay(command: ReplayCommand, write: (text: string) => void): Promise<number> {
   const dump = readDump(readFile(command.file));
   const balancer = chosen(dump, command.balancer);
@@ -26,10 +26,10 @@ export async function replay(command: ReplayCommand, write: (text: string) => vo
   const lines = [head ?? '', settings ?? '', ''];
   const isSame = configuration.picker === undefined || configuration.load === undefined || same === picks;
   if (configuration.picker === undefined) {
-    lines.push('The picker is a function of the application: its picks cannot be made again.');
+    lines.push('The picker is a function of the application: its picks cannot be replayed.');
   } else if (configuration.load === undefined) {
-    lines.push('The load is a function of the application: picks that go by it cannot be made again.');
-  } else lines.push(`Made again by the same picker and load, ${same} of ${picks} picks are the same.`);
+    lines.push('The load is a function of the application: picks that use it cannot be replayed.');
+  } else lines.push(`Replayed with the same picker and load, ${same} of ${picks} picks are the same.`);
   write(`${lines.join('\n')}\n`);
   const changes = [command.picker, command.load, command.limit].some((change) => change !== undefined);
   if (!changes) return isSame ? 0 : 1;
@@ -64,7 +64,7 @@ interface Alternative {
   readonly limit?: Made | 'none' | undefined;
 }
 
-/** Why not, where something of it is the application's. */
+/** Says why it cannot be modelled if part of it is the application's own. */
 function alternativeOf({ picker, load, limit }: Alternative) {
   if (picker === undefined) return "its picker is the application's: give --picker";
   if (load === undefined) return "its load is the application's: give --load";
@@ -113,14 +113,14 @@ function resultsOf(rows: readonly (readonly [string, Result | string])[]): strin
   return table([['', 'calls', 'failed', 'refused', 'p50', 'p99', 'busiest pod / mean'], ...cells]);
 }
 
-/** The model has to reproduce what happened before it is believed about what did not. */
+/** The model has to reproduce what happened before it can be believed about anything else. */
 function doubtsOf(recorded: Result, modelled: Result | string): string[] {
   if (typeof modelled === 'string') return [];
   const off = modelled.p99Ms / recorded.p99Ms;
   if (off > 1 / MOST_OFF && off < MOST_OFF) return [];
   return [
     '',
-    `The model does not reproduce the recording: its 99th percentile is ${ms(modelled.p99Ms)} where ${ms(recorded.p99Ms)} was measured. Do not believe its other rows.`,
+    `The model does not reproduce the recording: its 99th percentile is ${ms(modelled.p99Ms)} where ${ms(recorded.p99Ms)} was measured. Do not trust its other rows.`,
   ];
 }
 
@@ -133,26 +133,26 @@ function assumptionsOf(
     places === Number.POSITIVE_INFINITY
       ? 'calls on a pod do not slow each other down'
       : kind === 'queue'
-        ? `a pod works on ${places} at once, the others wait in order`
+        ? `a pod works on ${places} calls at once, the others wait in order`
         : `calls on a pod share ${places} core${places === 1 ? '' : 's'}`;
   const lines = [
-    'This goes by the recording, and assumes:',
-    `- ${how}: under this, how long calls took depends least on how many were in flight (what is left: correlation ${rest.toFixed(2)})`,
-    '- a call needs the same work on another pod, times how slow that pod was in the same second, against the others',
-    '- pods fail the same share of calls as they did in that second, whoever they get',
+    'This is based on the recording, and assumes:',
+    `- ${how}: under this, how long calls took depends least on how many were in flight (remaining correlation: ${rest.toFixed(2)})`,
+    '- a call needs the same work on another pod, times how slow that pod was in the same second compared with the others',
+    '- pods fail the same share of calls as they did in that second, whichever calls they get',
     Number.isFinite(patienceMs)
-      ? `- callers give up after ${ms(patienceMs)}, as the median of those that did`
-      : '- callers wait as long as it takes: none gave up in the recording',
-    `- calls come when they came, whatever happened to those before${retries > 0 ? `; so do ${retries} that were repetitions` : ''}`,
-    `- who was out, and when, is as recorded (${sets.length} sets)`,
-    '- what other clients sent to the pods is part of how slow they were, and stays as it was',
+      ? `- callers give up after ${ms(patienceMs)}, the median of those that did`
+      : '- callers wait as long as it takes: in the recording none gave up',
+    `- calls arrive at the recorded times, whatever happened to earlier ones${retries > 0 ? `; so do ${retries} retries` : ''}`,
+    `- which pods can be chosen, and when, is as recorded (${sets.length} sets)`,
+    '- the load from other clients is part of how slow the pods were, and stays the same',
     ...(reports ? ['- pods report only calls of this client: others are not in the recording'] : []),
   ];
   if (Math.abs(rest) > MUCH_REST) {
     lines.push(
-      'What is left is much: pods do something else than assumed. Believe only the order of configurations, if that.',
+      'The remaining correlation is high: pods do not work as assumed. Trust only the order of the configurations, if that.',
     );
   }
-  if (calls.length < 1_000) lines.push(`Of ${calls.length} calls a 99th percentile says little.`);
+  if (calls.length < 1_000) lines.push(`With ${calls.length} calls a 99th percentile says little.`);
   return lines;
 }

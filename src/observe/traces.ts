@@ -44,7 +44,7 @@ export interface TracedAttempt {
   /** From 1. */
   readonly attempt: number;
   readonly reason: AttemptReason;
-  /** How long the call waited for this endpoint, in ms; 0 if it had not to. */
+  /** How long the call waited for this endpoint, in ms; 0 if it did not have to. */
   readonly waitedMs: number;
   /** How it ended; undefined while it runs. */
   readonly outcome: Outcome | undefined;
@@ -84,8 +84,8 @@ const { start, end, asyncStart, asyncEnd, error } = callChannels;
 const { start: sent, end: began, asyncStart: ending, asyncEnd: ended, error: failed } = attemptChannels;
 
 /**
- * Whoever makes spans of undici's requests takes the parent from the async context: a retry or a hedge begins in that of a socket or a
- * timer, and only a traced call brings it back.
+ * Tools that make spans of undici's requests take the parent from the async context: a retry or a hedge starts in the context of a
+ * socket or a timer, and only a traced call restores its own.
  */
 const undiciRequests = channel('undici:request:create');
 

@@ -3,17 +3,17 @@ export interface Event {
   readonly atMs: number;
   /** Undefined once it is cancelled. */
   fn: (() => void) | undefined;
-  /** Of the simulated world: it can settle no promise. */
+  /** Of the simulated world: it cannot settle a promise. */
   readonly world: boolean;
 }
 
-/** Below this number it is not worth looking for cancelled ones. */
+/** With fewer events than this it is not worth looking for cancelled ones. */
 const FEW = 4_096;
 
 /**
- * Events by time, and in the order they were added among equal times. A heap of four children per place, with the times in an array
- * of numbers: most of what a large simulation does is compare them. Cancelled ones are removed when they are the majority, since
- * nearly every timer of a balancer is cancelled, long before its time.
+ * Events by time, and in the order they were added if their times are equal. A heap with four children per node, and the times in an
+ * array of numbers: a large simulation mostly compares them. Cancelled events are removed when they are the majority, since nearly
+ * every timer of a balancer is cancelled long before its time.
  */
 export class EventQueue {
   #atMs = new Float64Array(1_024);
@@ -23,7 +23,7 @@ export class EventQueue {
   #added = 0;
   #cancelled = 0;
 
-  /** The one before all others; undefined when there is none. */
+  /** The earliest event; undefined if there is none. */
   get first(): Event | undefined {
     return this.#events[0];
   }
@@ -33,7 +33,7 @@ export class EventQueue {
     this.#up(this.#size++, event.atMs, this.#added++, event);
   }
 
-  /** Removes the first. */
+  /** Removes the earliest. */
   shift(): void {
     if (this.#events[0]?.fn === undefined) this.#cancelled--;
     const last = --this.#size;
@@ -55,7 +55,7 @@ export class EventQueue {
     let place = from;
     while (place > 0) {
       const parent = (place - 1) >> 2;
-      // The new one is the latest of all that were added.
+      // The new event was added last.
       if ((times[parent] as number) <= atMs) break;
       this.#move(parent, place);
       place = parent;

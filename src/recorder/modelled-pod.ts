@@ -4,14 +4,14 @@ import type { VirtualClock } from './virtual-clock.js';
 interface Work {
   readonly ms: number;
   readonly done: () => void;
-  /** Nobody waits for it: it is not begun. */
+  /** Its caller has given up: it is not begun. */
   isDropped: boolean;
 }
 
 /** A pod that works as a `Discipline` says, in virtual time. */
 export class ModelledPod {
   readonly key: string;
-  /** Calls begun or waiting now, and begun in all. */
+  /** Calls begun or waiting now, and the total begun. */
   present = 0;
   taken = 0;
   readonly #clock: VirtualClock;
@@ -19,7 +19,7 @@ export class ModelledPod {
   readonly #waiting: Work[] = [];
   #next = 0;
   #busy = 0;
-  // Of a shared pod: what each call present has been served, in ms, and by how much each is done.
+  // Of a shared pod: how long each call present has been served, in ms, and at which value each is done.
   #served = 0;
   #servedAtMs = 0;
   readonly #running: { readonly until: number; readonly done: () => void }[] = [];
@@ -31,7 +31,7 @@ export class ModelledPod {
     this.#discipline = discipline;
   }
 
-  /** Returns what drops it if it has not begun. */
+  /** Returns a function that drops the call if it has not begun. */
   take(ms: number, done: () => void): () => void {
     this.present++;
     this.taken++;
@@ -76,7 +76,7 @@ export class ModelledPod {
     this.#schedule();
   }
 
-  /** Serves the calls that were present until now. */
+  /** Accounts for the service that the calls present have received until now. */
   #passed(present: number): void {
     const nowMs = this.#clock.now();
     if (present > 0) this.#served += (nowMs - this.#servedAtMs) * Math.min(1, this.#discipline.places / present);

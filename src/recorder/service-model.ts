@@ -1,8 +1,8 @@
 import type { RecordedCall } from './traffic.js';
 
 /**
- * How a pod works: on so many calls at once, while the others wait in order (`queue`); or on all at once, each at the full speed of
- * a core while there are no more calls than cores (`shared`).
+ * How a pod works: on at most `places` calls at once, while the others wait in order (`queue`); or on all at once, each at the full
+ * speed of a core while there are no more calls than cores (`shared`).
  */
 export interface Discipline {
   readonly kind: 'queue' | 'shared';
@@ -10,31 +10,31 @@ export interface Discipline {
   readonly places: number;
 }
 
-/** What the recording says of how long calls take. */
+/** What the recording says about how long calls take. */
 export interface ServiceModel {
   readonly discipline: Discipline;
-  /** How strongly the work found still depends on the calls that were in flight, 0 to 1: 0 = the model explains all of it. */
+  /** How strongly the modelled work still depends on the number of calls in flight, 0 to 1: 0 = the model explains all of it. */
   readonly rest: number;
   /** Work of each call on a pod of ordinary speed, in ms, in the order of the calls. */
   readonly work: Float64Array;
-  /** After how long callers give up, in ms; Infinity if none did. */
+  /** How long until callers give up, in ms; Infinity if none did. */
   readonly patienceMs: number;
-  /** How many times the ordinary a call takes on this pod then. */
+  /** How many times longer than usual a call takes on this pod at that time. */
   slowness(pod: string, atMs: number): number;
-  /** The share of calls that fail on this pod then, and how long such a call takes, in ms. */
+  /** The share of calls that fail on this pod at that time, and how long such a call takes, in ms. */
   failing(pod: string, atMs: number): { readonly share: number; readonly tookMs: number };
 }
 
 const PLACES: readonly number[] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64, Number.POSITIVE_INFINITY];
-/** Slowness and failures are taken over so long, in ms. */
+/** Slowness and failures are averaged over windows of this length, in ms. */
 const WINDOW_MS = 1_000;
 /** A pod, or a window, is slower than usual only if it differs by this many standard deviations of its mean. */
 const SIGNIFICANT = 3;
-/** Crowds of fewer calls than this are told apart one by one, larger ones in classes. */
+/** Numbers of calls in flight below this are told apart one by one, larger ones in classes. */
 const EACH = 12;
-/** Works below this are not told apart, in ms. */
+/** Amounts of work below this are not told apart, in ms. */
 const LEAST_MS = 0.01;
-/** A queue under which this share of the calls would have ended before they began is out of the question. */
+/** A queue under which more than this share of the calls would have ended before they began is ruled out. */
 const MOST_IMPOSSIBLE = 0.002;
 
 /** Finds the discipline under which the work of a call depends least on how many others were in flight. */
@@ -78,7 +78,7 @@ export function fitService(calls: readonly RecordedCall[]): ServiceModel {
   return { ...found, patienceMs, ...overTime(calls, byPod, found.work) };
 }
 
-/** How many calls were in flight on the pod when each came to it. */
+/** How many calls were in flight on the pod when each call arrived. */
 function countCrowd(calls: readonly RecordedCall[], indexes: readonly number[], crowd: Float64Array): void {
   const ends = indexes.map((index) => (calls[index] as RecordedCall).endMs).sort((a, b) => a - b);
   let ended = 0;
@@ -88,7 +88,7 @@ function countCrowd(calls: readonly RecordedCall[], indexes: readonly number[], 
   });
 }
 
-/** Returns how many would have ended before they began. */
+/** Returns how many calls would have ended before they began. */
 function queued(
   calls: readonly RecordedCall[],
   indexes: readonly number[],
@@ -96,7 +96,7 @@ function queued(
   work: Float64Array,
 ): number {
   let impossible = 0;
-  /** When those that are being worked on end; unordered. */
+  /** When the calls being worked on end; unordered. */
   const busy: number[] = [];
   for (const index of indexes) {
     const { atMs, endMs } = calls[index] as RecordedCall;
@@ -121,7 +121,7 @@ function shared(calls: readonly RecordedCall[], indexes: readonly number[], core
       { atMs: Math.max(endMs, atMs), index, step: -1 },
     ];
   });
-  // Of equal times the ends come first, but none before its own beginning.
+  // At equal times ends come first, but no call ends before it begins.
   moments.sort((a, b) => a.atMs - b.atMs || b.step - a.step);
   let [present, lastMs, served] = [0, moments[0]?.atMs ?? 0, 0];
   for (const { atMs, index, step } of moments) {
@@ -134,8 +134,8 @@ function shared(calls: readonly RecordedCall[], indexes: readonly number[], core
 }
 
 /**
- * How much of the variance of the logarithm of work is that between crowds of different size, within pods, as a correlation: the
- * correlation ratio of Pearson. Unlike his coefficient it also finds what is not a straight line.
+ * How much of the variance of the logarithm of work is between different numbers of calls in flight, within pods, as a correlation:
+ * Pearson's correlation ratio. Unlike his coefficient it also finds relations that are not linear.
  */
 function dependence(
   calls: readonly RecordedCall[],
@@ -159,7 +159,7 @@ function dependence(
       known.sum += log;
       classes.set(key, known);
     });
-    // What chance alone puts between so many classes is taken off.
+    // Subtract what chance alone would put between this many classes.
     const variance = logs.reduce((sum, log) => sum + (log - usual) ** 2, 0) / Math.max(1, logs.length);
     for (const { count, sum } of classes.values()) between += (sum * sum) / count - variance;
   }
@@ -170,7 +170,7 @@ function mean(values: readonly number[]): number {
   return values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
-/** Sums over calls of a pod, in all and per window. */
+/** Sums over the calls of a pod: in total, and per window. */
 interface Sums {
   count: number;
   logs: number;
@@ -196,7 +196,7 @@ function overTime(
   for (const [pod, indexes] of byPod) {
     for (const index of indexes) {
       const { atMs, endMs, ok, gaveUp } = calls[index] as RecordedCall;
-      // They do not say what the pod would have done.
+      // They do not say how long the pod would have taken.
       if (gaveUp) continue;
       for (const sums of [all, sumsOf(pods, pod), sumsOf(windows, windowOf(pod, atMs))]) {
         if (ok) {
@@ -213,7 +213,7 @@ function overTime(
   }
   const usual = all.count === 0 ? 0 : all.logs / all.count;
   const deviation = Math.sqrt(Math.max(0, all.squares / Math.max(1, all.count) - usual * usual));
-  /** The mean of the logarithms, if it says something else than `otherwise`. */
+  /** The mean of the logarithms, if it differs significantly from `otherwise`. */
   const told = ({ count, logs }: Sums, otherwise: number): number => {
     if (count === 0) return otherwise;
     const differs = Math.abs(logs / count - otherwise) * Math.sqrt(count) > SIGNIFICANT * deviation;

@@ -2,8 +2,8 @@ import type { Clock, Timer } from '../runtime/clock.js';
 import { type Event, EventQueue } from './event-queue.js';
 
 /**
- * Virtual time for millions of events. Events of the simulated world are plain calls; timers
- * of the balancers may set promises going, so those are let settle after each (`settle` in `run`).
+ * Virtual time for millions of events. Events of the simulated world are plain calls; timers of the balancers may resolve promises,
+ * which are given time to settle after each (`settle` in `run`).
  */
 export class VirtualClock implements Clock {
   #nowMs = 0;
@@ -32,12 +32,12 @@ export class VirtualClock implements Clock {
     this.#events.add({ atMs: Math.max(atMs, this.#nowMs), fn, world: true });
   }
 
-  /** Says that promises may be settling: they are let do so before time goes on. */
+  /** Says that promises may be settling: they get time for it before the clock goes on. */
   disturb(): void {
     this.#unsettled = true;
   }
 
-  /** Runs all events up to `untilMs`, then stands there. */
+  /** Runs all events up to `untilMs`, then stops there. */
   async run(untilMs: number): Promise<void> {
     for (;;) {
       if (this.#unsettled) await this.#settle();

@@ -16,7 +16,7 @@ import type { ServiceModel } from './service-model.js';
 import type { Traffic } from './traffic.js';
 import { VirtualClock } from './virtual-clock.js';
 
-/** What became of the calls. */
+/** How the calls went. */
 export interface Result {
   readonly calls: number;
   readonly failed: number;
@@ -167,7 +167,7 @@ export async function whatIf(traffic: Traffic, model: ServiceModel, alternative:
   );
 }
 
-/** Calls that were refused come too: with the work of the call before them. */
+/** Refused calls arrive too, with the work of the call before them. */
 function arrivalsOf(calls: Traffic['calls'], work: Float64Array, refusedMs: readonly number[]) {
   const arrivals = calls.map(({ cameMs, key }, index) => ({ atMs: cameMs, key, work: work[index] as number }));
   refusedMs.forEach((atMs, index) => {

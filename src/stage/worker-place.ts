@@ -112,7 +112,7 @@ export class PrimaryPlaces implements WorkersListener {
     if (workers === undefined) {
       if (isLeaving) return;
       const forked = Object.keys(this.#cluster.workers ?? {}).length;
-      // Once nobody calls it any more, whoever comes next finds it as at the start: with a part for each worker.
+      // Once no worker calls the Service, the next one finds it as at the start: with a part for each worker.
       workers = new WorkersOfService(service, Math.max(1, forked), this.#clock, () => this.#services.delete(service));
       this.#services.set(service, workers);
     }

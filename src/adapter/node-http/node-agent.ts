@@ -104,7 +104,7 @@ export function writeBytes(socket: Socket, bytes: RequestBytes): void {
   socket.uncork();
 }
 
-/** What Node would call when it has written the request: for whoever writes it first. */
+/** What Node would call when it has written the request; the first to write it calls it. */
 export function takeCallbacks(request: ClientRequest, bytes: RequestBytes): RequestBytes {
   const held = (request as unknown as Holding).outputData ?? [];
   return bytes.map((part, index) => {

@@ -2,7 +2,7 @@ import type { Clock, Timer } from '../../runtime/clock.js';
 
 /** A beat this late means that our own thread was blocked: what others said meanwhile has yet to be read. In ms. */
 const LATE_MS = 500;
-/** After so many in a row it is a slow machine, and messages had their time. */
+/** After this many in a row the machine is merely slow, and there was time enough to read messages. */
 const MAX_LATE_BEATS = 3;
 
 /** Calls back at regular intervals until it is closed, and says whether what others sent may not be read yet. */

@@ -8,37 +8,37 @@ import { fitsStore } from './slice-store.js';
 import { failureTold, isOlder, readWatchMessage, stand, type WatchMessage } from './watch-message.js';
 import { WatchTeller } from './watch-teller.js';
 
-/** A primary that has not answered after this has no evenkeel, or an old one. */
+/** A primary that has not answered by now has no evenkeel, or an old version. In ms. */
 const ANSWER_MS = 1_000;
-/** After this it is said aloud. */
+/** After this a warning is reported. */
 const UNANSWERED_MS = 5_000;
-/** How often a leader says that it leads, and everyone looks how things are. */
+/** How often a leader says that it leads, and every member checks the situation. */
 const BEAT_MS = 1_000;
-/** A leader is replaced that was not heard for this long. */
+/** A leader that has been silent for this long is replaced. */
 const SILENT_MS = 5_000;
-/** How long the others wait for the next one to lead: with a set, and without. */
+/** How long the others wait for the next leader: if they have a set, and if not. */
 const CLAIM_MS = { synced: 1_000, first: 2_000 };
-/** A leader whose watch fails for this long is replaced: it may be its process and not the API server. */
+/** A leader whose watch has failed for this long is replaced: the fault may be in its process and not in the API server. */
 const FAILING_MS = 30_000;
 
 /**
- * One of those in a pod that share the watch of a Service. One leads: it watches, and tells the others. When it leaves, falls silent
- * or fails another one goes on from the version it has, so nothing is missed; of several that lead one remains. Where nobody
- * answers each watches by itself.
+ * A member of a group of processes that share the watch of a Service. One leads: it watches, and tells the others. When it leaves,
+ * falls silent or fails, another continues from the version it has, so nothing is missed; if several lead, one remains. If nobody
+ * answers, each watches by itself.
  */
 export class WatchMember implements GroupListener {
   readonly #state: SharedState;
   readonly #clock: Clock;
   readonly #group: Group;
   readonly #others = new Set<number>();
-  /** Who did not lead when its turn came, or led badly, since there was a leader last. */
+  /** Members that did not lead when it was their turn, or led badly, since the last time there was a leader. */
   readonly #passedOver = new Set<number>();
   readonly #teller: WatchTeller;
-  /** Undefined while nobody leads that we know of. */
+  /** Undefined while no leader is known. */
   #leader: number | undefined;
-  /** The highest we have met. */
+  /** The highest seen. */
   #term = 0;
-  /** Following: of the last state or change that was taken over; undefined before the first. */
+  /** As a follower: number of the last state or change applied; undefined before the first. */
   #seq: number | undefined;
   #watches = false;
   /** Whose turn it is to lead, and until when. */
@@ -68,7 +68,7 @@ export class WatchMember implements GroupListener {
     return this.#watches ? 'own' : 'shared';
   }
 
-  /** Our own watch has a new whole state. */
+  /** Our own watch has a new complete state. */
   replaced(): void {
     this.#teller.replaced();
   }
@@ -78,7 +78,7 @@ export class WatchMember implements GroupListener {
     this.#teller.changed(name);
   }
 
-  /** Our own watch fails, or no longer does. */
+  /** Our own watch has failed, or works again. */
   judged(): void {
     this.#teller.lead();
   }
@@ -122,11 +122,11 @@ export class WatchMember implements GroupListener {
     }
     const { term } = message;
     const isBest = term === this.#term ? from <= (this.#leader ?? from) : term > this.#term;
-    // One that was passed over may have been slow only, but not while its watch fails.
+    // A member that was passed over may only have been slow, unless its watch fails.
     const isWell = message.kind === 'lead' && message.failure === undefined;
     const isDeposed = this.#leader === undefined && term === this.#term && this.#passedOver.has(from) && !isWell;
     if (!isBest || isDeposed) return;
-    // Only a watch that is as good replaces ours.
+    // Our watch is only replaced by one that is at least as good.
     if (this.#leads && this.#isWell && message.kind === 'lead' && !(isWell && message.isSynced)) {
       this.#lead(term + 1);
       return;
@@ -155,7 +155,7 @@ export class WatchMember implements GroupListener {
     }, UNANSWERED_MS);
   }
 
-  /** Nobody leads: who is there decides who does. */
+  /** Nobody leads: the members present decide who does. */
   #elect(): void {
     this.#leader = undefined;
     this.#next = undefined;
@@ -164,7 +164,7 @@ export class WatchMember implements GroupListener {
     else this.#lead();
   }
 
-  /** The first in line leads, and the others wait for it a moment. */
+  /** The first in line leads; the others wait a moment for it. */
   #choose(): void {
     const { self } = this.#group;
     let inLine = [self, ...this.#others].filter((member) => !this.#passedOver.has(member));
@@ -197,7 +197,7 @@ export class WatchMember implements GroupListener {
     this.#leader = leader;
     this.#next = undefined;
     this.#term = term;
-    // Its states are not ours yet; a watch of our own goes on until they are.
+    // We do not have its state yet; until then our own watch, if any, goes on.
     this.#seq = undefined;
     this.#failingSinceMs = undefined;
     this.#partsSeen = 0;
@@ -212,7 +212,7 @@ export class WatchMember implements GroupListener {
     }
     if (failure !== undefined) {
       this.#failingSinceMs ??= this.#clock.now();
-      // While our own watch still runs, it knows better.
+      // While our own watch runs, its state counts.
       if (!this.#watches && failure.message !== this.#state.failure?.message) this.#state.failed(failureTold(failure));
       return;
     }
@@ -237,7 +237,7 @@ export class WatchMember implements GroupListener {
     this.#parts = [];
     this.#partsSeen = 0;
     const { synced, version: ours } = this.#state;
-    // State never goes back in time (W1): ours is newer, and we ask again when the leader is as far.
+    // State never goes back in time (W1): ours is newer, and we ask again when the leader has caught up.
     if ((synced && isOlder(version, ours)) || !fitsStore(whole)) return;
     this.#inStep(seq);
     this.#state.replaced(whole, version);
@@ -254,7 +254,7 @@ export class WatchMember implements GroupListener {
     this.#state.changed(slices, gone, version);
   }
 
-  /** What we have is what the leader had at `seq`. */
+  /** Our state is the leader's as of `seq`. */
   #inStep(seq: number): void {
     this.#seq = seq;
     if (!this.#watches) return;
@@ -274,7 +274,7 @@ export class WatchMember implements GroupListener {
     if (this.#leads) this.#teller.lead();
     else if (this.#leader === undefined) {
       if (now < this.#nextUntilMs) return;
-      // Callers wait for a first set, and several watches for a moment do no harm.
+      // Callers are waiting for a first set, and several watches for a moment do no harm.
       if (this.#next === undefined || !this.#state.synced) this.#lead();
       else {
         this.#passedOver.add(this.#next);
@@ -287,7 +287,7 @@ export class WatchMember implements GroupListener {
   }
 
   #failsForLong(now: number): boolean {
-    // What is forbidden to one is forbidden to all.
+    // If it is forbidden to one, it is forbidden to all.
     if (this.#failingSinceMs === undefined || this.#state.failure?.code === 'EVENKEEL_FORBIDDEN') return false;
     return now - this.#failingSinceMs > FAILING_MS;
   }

@@ -21,7 +21,7 @@ export interface SessionPoolParts {
   readonly warn: (error: Error) => void;
   /** A connection was opened. `count`: all that are open now. */
   readonly opened: (count: number) => void;
-  /** No connection could be opened. Returns the error for whoever asked for it. */
+  /** No connection could be opened. Returns the error for its caller. */
   readonly refused: (cause: Error | undefined) => EvenkeelError;
   /** The last connection ended, while none is being opened. `byApplication`: that says nothing about the server. */
   readonly emptied: (byApplication: boolean, error: Error | undefined) => void;
