@@ -115,9 +115,11 @@ export class ServerRoles {
           }
           this.#tellAll(context, best);
           this.#hurry(best === Number.POSITIVE_INFINITY);
-          return set.map((entry) =>
-            this.#rank(this.#servers.get(entry.endpoint.key)) === best ? entry : { ...entry, weight: 0 },
-          );
+          return set.map((entry) => {
+            const asked = this.#servers.get(entry.endpoint.key);
+            // Nothing is picked that is not connected; and whether all refuse a log-in is judged by those with a weight.
+            return asked === undefined || this.#rank(asked) === best ? entry : { ...entry, weight: 0 };
+          });
         },
         close: () => {
           for (const server of this.#servers.values()) server.stop();

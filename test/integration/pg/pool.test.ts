@@ -31,7 +31,7 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     pool = open();
   });
   afterEach(async () => {
-    for (const one of pools.splice(0)) if (!one.ending) await one.end();
+    await Promise.all(pools.splice(0).map((one) => (one.ending ? undefined : one.end())));
     await until('nothing is left open', async () => (await world.at(0).connections()) === 0);
   });
 

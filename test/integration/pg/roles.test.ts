@@ -61,7 +61,7 @@ describe.skipIf(noPostgres)(titled('roles of PostgreSQL servers'), () => {
   it('sends statements where the role says', async () => {
     const any = open({ role: 'any' });
     const writes = open({ role: 'primary' });
-    const reads = open({ role: 'replica' });
+    const reads = open({ role: 'replica', waitTimeoutMs: 1_000 });
     const mostly = open({ role: 'prefer-replica' });
     for (const pool of [any, writes, reads, mostly]) await allReady(pool);
     expect(await seen(any, 60)).toEqual(ADDRESSES);
