@@ -7,7 +7,7 @@ export type AttemptReason = 'first' | 'retry' | 'move' | 'hedge';
 
 /** What a traced call is. */
 export interface CallFacts {
-  /** `http`, `grpc`, `mysql`, `postgresql`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
+  /** `http`, `grpc`, `mysql`, `postgresql`, `redis`, `rsocket`, `tcp`, or `custom` for `balancer.run`. */
   readonly protocol: string;
   /** The method or operation: `GET`, `/shop.Orders/Get`, `query`. @defaultValue none */
   readonly method?: string | undefined;

@@ -1,5 +1,5 @@
 import { type Balancer, type Lease, type Outcome, outcomes } from '../../index.js';
-import { type AttemptedCall, Attempts, asError, outcomeOfSystemError } from '../kit/index.js';
+import { type AttemptedCall, Attempts, asError, type CallFacts, outcomeOfSystemError } from '../kit/index.js';
 import type { Read, Replica } from './connection.js';
 
 /** What reads share. */
@@ -31,6 +31,10 @@ export class ReplicaRead implements AttemptedCall<Replica> {
       this.#attempts.stop();
       this.#read.sendToPrimary();
     } else this.#attempts.wait();
+  }
+
+  facts(): CallFacts {
+    return { protocol: 'redis', method: 'read' };
   }
 
   send(lease: Lease<Replica>): void {
