@@ -23,8 +23,6 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   readonly endpoint: RecordedEndpoint;
   /** While set, gets what pickers ask for, in order. */
   static looks: Look[] | undefined = undefined;
-  /** Its connection is asked at each pick how much it carries, and may have said something else. */
-  isAsked = false;
   #state: SubchannelState = 'idle';
 
   constructor(id: number, endpoint: RecordedEndpoint, load: Load, warnings: Warnings) {
@@ -41,7 +39,6 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   becomes(state: SubchannelState, room: number): void {
     this.#state = state;
     const capacity = room < 0 ? -1 - room : room;
-    this.isAsked = room < 0;
     // Its connection is only asked how much it carries.
     this.connection = { capacity, watchCapacity: () => {} } as never;
   }

@@ -157,7 +157,7 @@ export class Replica {
       case kinds.end:
         return this.#end(record);
       case kinds.report: {
-        const atMs = this.#number(at + 1);
+        const atMs = this.#time(at + 1);
         this.#of(id).reported(this.#report(flags, at + 2), atMs);
         return { is: 'reported', atMs };
       }
@@ -171,9 +171,9 @@ export class Replica {
         this.#rebuild(record);
         return undefined;
       case kinds.waited:
-        return { is: 'waited', call: word, sinceMs: this.#number(at + 1) };
+        return { is: 'waited', call: word, sinceMs: this.#time(at + 1) };
       case kinds.refused: {
-        const [sinceMs, atMs] = [this.#number(at + 1), this.#number(at + 2)];
+        const [sinceMs, atMs] = [this.#time(at + 1), this.#time(at + 2)];
         return { is: 'refused', sinceMs, atMs, code: refusals[flags] ?? 'EVENKEEL_NOT_READY' };
       }
       case kinds.avoid:
@@ -185,7 +185,7 @@ export class Replica {
   }
 
   #pick({ flags, id, number: call, at }: RecordPlace): ReplayedPick {
-    const atMs = this.#number(at + 1);
+    const atMs = this.#time(at + 1);
     const recorded = id === NOBODY ? undefined : this.#of(id);
     const keyed = (flags & pickFlags.keyed) !== 0;
     const avoid = (flags & pickFlags.avoiding) === 0 ? undefined : this.#avoid;
@@ -209,8 +209,8 @@ export class Replica {
 
   #end({ flags, id, number: call, at }: RecordPlace): ReplayedEnd {
     const subchannel = this.#of(id);
-    const atMs = this.#number(at + 1);
-    const askedMs = this.#number(at + 2);
+    const atMs = this.#time(at + 1);
+    const askedMs = this.#time(at + 2);
     const kind = outcomeKinds[flags & 3] as Outcome['kind'];
     const cause = causes[(flags >> 2) & 7];
     const report = (flags & endFlags.held) === 0 ? undefined : this.#held;
@@ -364,6 +364,10 @@ export class Replica {
 
   #ids(from: number, count: number): number[] {
     return Array.from({ length: count }, (_, index) => this.#part.getUint32(from * UNIT + 4 * index, true));
+  }
+
+  #time(at: number): number {
+    return number(this.#number(at), 'time');
   }
 
   #number(at: number): number {

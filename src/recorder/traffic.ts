@@ -1,9 +1,12 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { createEndpoint } from '../endpoint/endpoint.js';
-import type { RecordedEndpoint } from './format.js';
+import { type RecordedEndpoint, unreadable } from './format.js';
 import { type DumpedBalancer, reading } from './read-dump.js';
 import { Replica } from './replica.js';
 import type { ReplicaSubchannel } from './replica-subchannel.js';
+
+/** No recording is longer than an hour; this leaves room for pauses of the process, in ms. */
+const MOST_MS = 7 * 86_400_000;
 
 /** A call as it was made. Those whose end is not in the recording are left out. */
 export interface RecordedCall {
@@ -84,6 +87,8 @@ export function trafficOf({ configuration, parts }: DumpedBalancer): Traffic {
       }
     }
     calls.sort((a, b) => a.cameMs - b.cameMs);
+    const lastMs = calls.reduce((last, { endMs }) => Math.max(last, endMs), 0);
+    if (lastMs - (calls[0]?.cameMs ?? lastMs) > MOST_MS) throw unreadable('its times are too far apart');
     return { calls, refusedMs, sets, endpoints, reports, retries };
   });
 }
