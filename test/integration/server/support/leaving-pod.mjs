@@ -23,6 +23,8 @@ function serve(request, response) {
 }
 /** @type {any} */
 const server = isHttp2 ? createHttp2Server(serve) : createServer(serve);
+// A request that meets the end of an idle connection is lost, whether its pod leaves or not.
+if (!isHttp2) server.keepAliveTimeout = 65_000;
 const webSockets = new WebSocketServer({ noServer: true });
 server.on('upgrade', (/** @type {any} */ request, /** @type {any} */ socket, /** @type {any} */ head) => {
   webSockets.handleUpgrade(request, socket, head, (webSocket) => webSockets.emit('connection', webSocket, request));
