@@ -53,6 +53,8 @@ const variants = [
   { name: 'mysql2-oldest', from: 20, folders: ['mysql2'], peer: 'mysql2', version: '3.9.0' },
   { name: 'pg-oldest', from: 20, folders: ['pg'], peer: 'pg', version: '8.11.0' },
   { name: 'ioredis-oldest', from: 20, folders: ['redis'], peer: 'ioredis', version: '5.4.0' },
+  { name: 'redis-oldest', from: 20, folders: ['redis/node-redis.test.ts'], peer: 'redis', version: '5.0.0' },
+  { name: 'redis-6', from: 20, folders: ['redis/node-redis.test.ts'], peer: 'redis', version: '6' },
   { name: 'ioredis-6', from: 20, folders: ['redis'], peer: 'ioredis', version: '6' },
   { name: 'amqplib-oldest', from: 20, folders: ['amqp/brokers.test.ts'], peer: 'amqplib', version: '0.10.3' },
   {

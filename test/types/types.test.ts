@@ -15,7 +15,7 @@ const installed: Record<string, readonly string[]> = {
   'node-http': ['@types/node', 'undici-types'],
   opentelemetry: ['@types/node', 'undici-types', '@opentelemetry/api'],
   pg: ['@types/node', 'undici-types', 'pg', '@types/pg', 'pg-protocol', 'pg-types'],
-  redis: ['@types/node', 'undici-types', 'ioredis', '@ioredis/commands'],
+  redis: ['@types/node', 'undici-types', 'ioredis', '@ioredis/commands', 'redis', '@redis'],
   rsocket: ['@types/node', 'undici-types', 'rsocket-core', 'rsocket-tcp-client'],
   tcp: ['@types/node', 'undici-types'],
   amqp: ['@types/node', 'undici-types', 'amqplib', 'amqp-connection-manager', 'rabbitmq-client'],

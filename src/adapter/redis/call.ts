@@ -92,6 +92,8 @@ const unsent: Verdict = { outcome: outcomes.notStarted, untried: true };
 const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
 const lost: Verdict = { outcome: outcomes.reset };
 const timedOut: Verdict = { outcome: outcomes.timeout };
+/** The caller's signal. */
+const cancelled: Verdict = { outcome: outcomes.cancelled };
 
 /** Answers of a replica that ran nothing: it loads its data, has lost its primary, or is busy with a script. */
 const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY) /;
@@ -100,17 +102,22 @@ const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY) /;
 export function verdictOf(error: unknown): Verdict | undefined {
   const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
   if (REFUSAL.test(message)) return refused;
-  switch (name) {
-    case 'ReplyError':
-      return undefined;
-    case 'AbortError':
-    case 'MaxRetriesPerRequestError':
-      return lost;
-  }
-  if (message === 'Connection is closed.' || outcomeOfSystemError(code) !== undefined) return lost;
-  if (message.startsWith("Stream isn't writeable")) return unsent;
-  return message === 'Command timed out' ? timedOut : undefined;
+  if (name === 'ReplyError') return undefined;
+  if (name === 'AbortError' || name === 'MaxRetriesPerRequestError') return lost;
+  return byMessage.get(message) ?? (outcomeOfSystemError(code) === undefined ? undefined : lost);
 }
+
+/** By the messages of ioredis and node-redis, whose errors have no codes. */
+const byMessage: ReadonlyMap<string, Verdict> = new Map([
+  ['Connection is closed.', lost],
+  ["Stream isn't writeable and enableOfflineQueue options is false", unsent],
+  ['Command timed out', timedOut],
+  ['Socket closed unexpectedly', lost],
+  ['Disconnects client', lost],
+  ['The client is closed', unsent],
+  ['The client is offline', unsent],
+  ['The command was aborted', cancelled],
+]);
 
 /** Whether a replica refused the log-in: trying again soon is of no use. */
 export function isLogInRefused(error: unknown): boolean {

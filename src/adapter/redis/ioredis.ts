@@ -5,7 +5,7 @@ import type { Endpoint } from '../../index.js';
 import { asError } from '../kit/index.js';
 import { verdictOf } from './call.js';
 import type { OpenClient, Read, ReplicaClient } from './connection.js';
-import type { ReplicasSettings } from './options.js';
+import type { FacadeParts, ReplicasSettings } from './options.js';
 
 /** The part of an ioredis command that evenkeel uses. */
 interface Command {
@@ -137,18 +137,11 @@ class IoredisClient implements ReplicaClient {
   }
 }
 
-/** What the façade needs. */
-interface FacadeParts {
-  readonly settings: ReplicasSettings;
-  readonly read: (read: Read) => void;
-  readonly close: (signal?: AbortSignal) => Promise<void>;
-}
-
 /**
  * A view of the primary's client whose reads go to replicas. All else is the primary's: state, events, commands, and what the
  * application changes about it.
  */
-export function readFromReplicas<C extends object>(given: C, parts: FacadeParts): C {
+export function readIoredis<C extends object>(given: C, parts: FacadeParts): C {
   const primary = given as unknown as Ioredis;
   const methods = new Reads(primary, parts).methods();
   const bound = new WeakMap<object, unknown>();

@@ -8,8 +8,9 @@ import {
   type ServiceName,
   serviceName,
 } from '../kit/index.js';
+import type { Read } from './connection.js';
 
-/** A client of ioredis. */
+/** A client of ioredis or node-redis. */
 export interface RedisClient {
   // biome-ignore lint/suspicious/noExplicitAny: each library has options of its own.
   duplicate(...override: any[]): unknown;
@@ -33,7 +34,7 @@ export interface ReplicasOptions extends BalancingOptions {
 /** The replicas of a primary. Must be closed. */
 export interface Replicas<C> extends AsyncDisposable {
   /**
-   * The primary's client, except that replicas answer reads. `quit` and `disconnect` also close the connections to replicas;
+   * The primary's client, except that replicas answer reads. `quit`, `disconnect` and their like also close the connections to replicas;
    * `duplicate` makes a client of the primary alone.
    */
   readonly client: C;
@@ -51,6 +52,13 @@ export interface ReplicasSettings {
   readonly reads: ReadonlySet<string>;
   readonly clientOptions: object;
   readonly probeIntervalMs: number;
+}
+
+/** What the view of a library's client needs. */
+export interface FacadeParts {
+  readonly settings: ReplicasSettings;
+  readonly read: (read: Read) => void;
+  readonly close: (signal?: AbortSignal) => Promise<void>;
 }
 
 const ownNames = ['fallback', 'readCommands', 'clientOptions', 'probeIntervalMs'] as const;

@@ -14,8 +14,10 @@ import {
 import { asError, balancingOptionNames, markLasting, notify, optionError, pickNames } from '../kit/index.js';
 import { isLogInRefused, type ReadOwner, ReplicaRead } from './call.js';
 import { type OpenClient, type Read, Replica } from './connection.js';
-import { isIoredis, openIoredis, readFromReplicas } from './ioredis.js';
+import { isIoredis, openIoredis, readIoredis } from './ioredis.js';
+import { isNodeRedis, openNodeRedis, readNodeRedis } from './node-redis.js';
 import {
+  type FacadeParts,
   type RedisClient,
   type Replicas,
   type ReplicasOptions,
@@ -27,7 +29,7 @@ import {
  * Lets the replicas behind a Service answer the reads of a Redis client. Reads are picked one by one over the replicas that are in
  * step with their primary; everything else goes where the client goes. Must be closed.
  *
- * @param primary A client of ioredis. It stays yours: nothing about it is changed, and its reconnecting is its own.
+ * @param primary A client of ioredis or node-redis for one server. It stays yours: nothing about it is changed, and its reconnecting is its own.
  * @param target The Service of the replicas: `redis-replicas.shop:6379`.
  * @throws EVENKEEL_OPTION for an invalid client, target or option. No secret is in any message.
  * @example
@@ -52,10 +54,10 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C>, ReadOwner {
 
   constructor(primary: C, target: string, options: ReplicasOptions) {
     const settings = replicasSettings(target, options);
-    if (!isIoredis(primary)) throw optionError('primary', 'a client of ioredis (not a Cluster)', typeof primary);
     this.fallsBack = settings.fallback === 'primary';
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
-    const open = openIoredis(primary, settings);
+    const library = libraryOf(primary);
+    const open = library.open(primary, settings);
     this.balancer = createBalancer<Replica>({
       ...pickNames(options, balancingOptionNames),
       // What replicas say about themselves comes first: ejection and panic are about those that remain.
@@ -64,7 +66,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C>, ReadOwner {
       transport: this.#transport({ open, clock, rng, observer, settings }),
     });
     const read = (what: Read): void => new ReplicaRead(this, what).begin();
-    this.client = readFromReplicas(primary, { settings, read, close: (signal) => this.close({ signal }) }) as C;
+    this.client = library.read(primary, { settings, read, close: (signal) => this.close({ signal }) });
   }
 
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
@@ -123,6 +125,17 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C>, ReadOwner {
       };
     };
   }
+}
+
+interface Library {
+  open(primary: unknown, settings: ReplicasSettings): OpenClient;
+  read<C extends object>(primary: C, parts: FacadeParts): C;
+}
+
+function libraryOf(primary: unknown): Library {
+  if (isIoredis(primary)) return { open: openIoredis, read: readIoredis };
+  if (isNodeRedis(primary)) return { open: openNodeRedis, read: readNodeRedis };
+  throw optionError('primary', 'a client of ioredis or of node-redis 5 for one server (not a Cluster)', typeof primary);
 }
 
 interface TransportParts {

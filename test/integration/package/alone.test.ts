@@ -30,7 +30,8 @@ const entryPoints: string[] = Object.keys(manifest.exports)
 /** Entry points named after the peer they fit, with that peer. */
 const fitted = Object.keys(manifest.peerDependencies)
   .map((peer): [string, string] => [peer.split('/').at(-1) ?? peer, peer])
-  .filter(([entryPoint]) => entryPoints.includes(entryPoint));
+  // It is given clients, and imports none.
+  .filter(([entryPoint]) => entryPoint !== 'redis' && entryPoints.includes(entryPoint));
 /** Entry points that need several. */
 const needsSeveral: [string, string[]][] = [
   ['rsocket', ['rsocket-core', 'rsocket-tcp-client']],

@@ -1,6 +1,7 @@
 import { roundRobin } from 'evenkeel';
 import { createReplicas, type RedisClient, type Replicas, type ReplicasOptions } from 'evenkeel/redis';
 import { Redis } from 'ioredis';
+import { createClient } from 'redis';
 
 const options: ReplicasOptions = {
   fallback: 'error',
@@ -26,3 +27,9 @@ createReplicas(primary, 'redis-replicas.shop:6379', { fallback: 'replica' });
 createReplicas(primary, 'redis-replicas.shop:6379', { tarqet: 'redis.shop' });
 // @ts-expect-error: not a client
 createReplicas('redis://redis.shop', 'redis-replicas.shop:6379');
+
+const client = createClient({ url: 'redis://redis.shop' });
+const both = createReplicas(client, 'redis-replicas.shop:6379');
+const same: typeof client = both.client;
+const answer: Promise<string | null> = same.get('item:7');
+void answer;
