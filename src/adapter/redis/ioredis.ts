@@ -85,7 +85,11 @@ export function openIoredis(given: unknown, { service, clientOptions }: Replicas
 
 /** The certificate must name the Service, not the pod that is dialed. */
 function tlsOf(name: string, given: unknown): ConnectionOptions {
-  const options = (typeof given === 'object' ? given : {}) as ConnectionOptions;
+  // An undefined option would take the place of ours.
+  const defined = Object.entries(typeof given === 'object' ? (given as object) : {}).filter(
+    ([, value]) => value !== undefined,
+  );
+  const options: ConnectionOptions = Object.fromEntries(defined);
   return {
     checkServerIdentity: (_dialled, certificate) => checkServerIdentity(options.servername ?? name, certificate),
     ...(isIP(name) === 0 && { servername: name }),

@@ -47,6 +47,7 @@ export function openNodeRedis(given: unknown, { service, clientOptions }: Replic
   return ({ address: host, port = service.port ?? 6379 }: Endpoint, ended) => {
     // A path, even an undefined one, would be dialed.
     const { path: _, ...socket } = { ...primary.options.socket, ...own.socket } as Record<string, unknown>;
+    for (const name of ['servername', 'checkServerIdentity']) if (socket[name] === undefined) delete socket[name];
     const client = primary.duplicate({
       ...clientOptions,
       url: undefined,
