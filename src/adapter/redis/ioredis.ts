@@ -286,7 +286,9 @@ class Reads {
 
 /** A copy that may be lost: the command itself is answered once, whatever becomes of its copies. */
 function copyOf(command: Command): Command {
-  const copy: Command & { callback?: unknown; errorStack?: unknown } = Object.create(command);
+  // An object that is somebody's prototype is slow: the copy has properties of its own.
+  const blank = Object.create(Object.getPrototypeOf(command)) as Command & { callback?: unknown; errorStack?: unknown };
+  const copy = Object.assign(blank, command);
   copy.callback = undefined;
   copy.errorStack = undefined;
   copy.transformReply = (raw) => raw;
