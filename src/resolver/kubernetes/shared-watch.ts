@@ -55,13 +55,6 @@ export interface Subscription {
 /** All watches of this thread (W13). Clocks are distinguished by identity. */
 const watches = new Map<Clock, Map<string, SharedWatch>>();
 
-/** How many watches run: 0 after the last user has left. */
-export function sharedWatchCount(): number {
-  let count = 0;
-  for (const byKey of watches.values()) count += byKey.size;
-  return count;
-}
-
 /** Joins the watch of a Service, or starts it. */
 export function joinWatch(subject: WatchSubject, clock: Clock, rng: Rng, subscriber: WatchSubscriber): Subscription {
   const { access, namespace, service, keepsProcessAlive, streamingLists, sharesWatch } = subject;

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import type { ApiServer, ServiceController } from 'evenkeel/testing/servers';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { titleOf } from '../../support/title-of.js';
 import { until } from '../../support/until.js';
 import { atEnd, cleanUpAfterEach, openApi } from './harness.js';
 
@@ -185,33 +186,39 @@ describe('8 threads', () => {
     expect([api.counts.lists, api.counts.watches]).toEqual([lists, watches + 1]);
   });
 
-  it.runIf(isProof)('one that leads is replaced when it is terminated, and says nothing', async () => {
-    const pod = new SharingPod('threads', 3);
-    await pod.agrees();
-    const leader = await pod.oneLeads();
-    const { lists, watches } = api.counts;
-    pod.end('terminate', leader);
-    scale(3);
-    await pod.agrees(2);
-    await pod.oneLeads();
-    expect([api.counts.lists, api.counts.watches]).toEqual([lists, watches + 1]);
-  });
+  it.runIf(isProof)(
+    titleOf('one that leads is replaced when it is terminated, and says nothing', isProof, 'npm run proof:sharing'),
+    async () => {
+      const pod = new SharingPod('threads', 3);
+      await pod.agrees();
+      const leader = await pod.oneLeads();
+      const { lists, watches } = api.counts;
+      pod.end('terminate', leader);
+      scale(3);
+      await pod.agrees(2);
+      await pod.oneLeads();
+      expect([api.counts.lists, api.counts.watches]).toEqual([lists, watches + 1]);
+    },
+  );
 
-  it.runIf(isProof)('take over from one that is paused, and it follows when it wakes up', async () => {
-    const pod = new SharingPod('threads', 3);
-    await pod.agrees();
-    const paused = await pod.oneLeads();
-    const { lists } = api.counts;
-    pod.order('block', paused, 9_000);
-    scale(5);
-    const others = (): Client[] => [...pod.clients.values()].filter(({ number }) => number !== paused);
-    await until('the others have it', () => others().every(({ set }) => set === truth()), 20_000);
-    await until('it is awake and follows', () => pod.clients.get(paused)?.watch === 'shared', 20_000);
-    scale(2);
-    await pod.agrees();
-    await pod.oneLeads();
-    expect(api.counts.lists).toBe(lists);
-  });
+  it.runIf(isProof)(
+    titleOf('take over from one that is paused, and it follows when it wakes up', isProof, 'npm run proof:sharing'),
+    async () => {
+      const pod = new SharingPod('threads', 3);
+      await pod.agrees();
+      const paused = await pod.oneLeads();
+      const { lists } = api.counts;
+      pod.order('block', paused, 9_000);
+      scale(5);
+      const others = (): Client[] => [...pod.clients.values()].filter(({ number }) => number !== paused);
+      await until('the others have it', () => others().every(({ set }) => set === truth()), 20_000);
+      await until('it is awake and follows', () => pod.clients.get(paused)?.watch === 'shared', 20_000);
+      scale(2);
+      await pod.agrees();
+      await pod.oneLeads();
+      expect(api.counts.lists).toBe(lists);
+    },
+  );
 
   it('with other rights, or of another Service, share nothing; the last one that leaves ends the watch', async () => {
     const pod = new SharingPod('threads', 2);
