@@ -31,6 +31,8 @@ const databases =
   mariadbPath === undefined || process.argv.includes('--alone')
     ? undefined
     : await MariadbServers.start(SERVERS, {
+        // The clients' processes have more connections together than a server takes by default.
+        args: ['--max-connections=1000'],
         init: [
           'CREATE TABLE IF NOT EXISTS items (id INT PRIMARY KEY, name VARCHAR(50), price INT)',
           "INSERT IGNORE INTO items SELECT seq, CONCAT('item ', seq), seq FROM seq_1_to_100",
