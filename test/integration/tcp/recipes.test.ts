@@ -138,13 +138,15 @@ it.skipIf(isMissing('aiosmtpd'))(
       });
       return response.slice(0, 3);
     };
+    // One that meets a connection as it leaves was not accepted.
+    const sendAgain = (number: number): Promise<string> => send(number).catch(() => send(number));
     expect(new Set(await Promise.all(Array.from({ length: 60 }, (_, number) => send(number))))).toEqual(
       new Set(['250']),
     );
     expect(counts(connector)).toEqual([2, 2, 2]);
     leave();
     await until('two have left', () => counts(connector).length === 2);
-    expect(new Set(await Promise.all(Array.from({ length: 60 }, (_, number) => send(number))))).toEqual(
+    expect(new Set(await Promise.all(Array.from({ length: 60 }, (_, number) => sendAgain(number))))).toEqual(
       new Set(['250']),
     );
     const left = counts(connector);
