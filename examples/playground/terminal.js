@@ -1,5 +1,5 @@
 // @ts-check
-/** The live view in the terminal: redrawn in place on a TTY, a few plain lines now and then elsewhere. */
+/** The live view in the terminal: redrawn in place on a TTY, otherwise a few plain lines now and then. */
 import { actions } from './actions.js';
 
 /** @typedef {ReturnType<import('./playground.js').Playground['state']>} State */

@@ -25,7 +25,7 @@ export const orders = {
 
 const isMariadb = mariadbPath !== undefined;
 
-/** Replicas of a database: real servers where they are installed, what mysql2 has of a server elsewhere. @type {Workload} */
+/** Replicas of a database: real servers where they are installed, otherwise the server that mysql2 brings. @type {Workload} */
 export const database = {
   name: 'orders-db',
   ports: [

@@ -53,7 +53,7 @@ export interface ReplicaParts {
 
 /** A replica that has not answered for this long gets no read until it does, in ms: it does one thing at a time. */
 const SILENT_MS = 1_000;
-/** Its connection is cut after this, in ms, so that what was sent on it goes elsewhere. */
+/** Its connection is cut after this, in ms, so that what was sent on it goes to another server. */
 const DEAD_MS = 10_000;
 const JITTER_RATIO = 0.2;
 
