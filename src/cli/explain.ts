@@ -1,22 +1,28 @@
-import { readFileSync } from 'node:fs';
 import { EvenkeelError } from '../errors.js';
 import {
   type Candidate,
-  type Contents,
   contentsOf,
   type ExplainedCall,
   explainCall,
   type LeftOut,
   type ListedCall,
 } from '../recorder/explained.js';
-import type { Made, RecordedEndpoint } from '../recorder/format.js';
-import { type Dump, type DumpedBalancer, readDump } from '../recorder/read-dump.js';
-import { quoted } from '../runtime/check.js';
-import { isoOf } from '../runtime/wall-clock.js';
+import type { RecordedEndpoint } from '../recorder/format.js';
+import { type DumpedBalancer, readDump } from '../recorder/read-dump.js';
 import type { ExplainCommand } from './command-line.js';
-
-/** How many calls are listed. */
-const LISTED = 20;
+import { chosen, readFile, WallClock } from './recording-file.js';
+import {
+  count,
+  LISTED,
+  madeText,
+  ms,
+  nameOf,
+  noteText,
+  outcomeText,
+  round,
+  summaryOf,
+  table,
+} from './recording-text.js';
 
 /** `evenkeel explain`: says why a call went to its endpoint, or lists calls. Returns the exit code. */
 export function explain(command: ExplainCommand, write: (text: string) => void): number {
@@ -42,87 +48,8 @@ export function explain(command: ExplainCommand, write: (text: string) => void):
   return 0;
 }
 
-export function readFile(file: string): Uint8Array {
-  try {
-    return readFileSync(file);
-  } catch (error) {
-    throw new EvenkeelError('EVENKEEL_OPTION', `cannot read ${quoted(file, 200)}: ${(error as Error).message}`);
-  }
-}
-
-/** The requested balancer, or the one with the most parts. Throws EVENKEEL_OPTION. */
-export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
-  const found =
-    name === undefined
-      ? [...balancers].sort((a, b) => b.parts.length - a.parts.length)
-      : balancers.filter((balancer, index) => balancer.name.includes(name) || String(index + 1) === name);
-  const [first] = found;
-  if (first !== undefined) return first;
-  if (balancers.length === 0) {
-    const why = leftOut > 0 ? `: there was no room for ${leftOut}; give flightRecorder more bytes` : '';
-    throw new EvenkeelError('EVENKEEL_OPTION', `the recording contains no balancer${why}`);
-  }
-  const known = balancers.map((balancer) => balancer.name).join(', ');
-  throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${known}`);
-}
-
-/** Converts times of a balancer's clock to times of day. */
-export class WallClock {
-  readonly #offsetMs: number;
-  readonly #madeAtMs: number;
-
-  constructor({ madeAtMs }: Dump, { nowMs }: DumpedBalancer) {
-    this.#madeAtMs = madeAtMs;
-    this.#offsetMs = madeAtMs - nowMs;
-  }
-
-  /** In UTC, to the millisecond. */
-  of(atMs: number): string {
-    return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
-  }
-
-  /** A date, or a time of day on the day of the recording. Throws EVENKEEL_OPTION. */
-  parse(text: string): number {
-    const day = isoOf(this.#madeAtMs)?.slice(0, 11);
-    const time = Date.parse(/^\d{1,2}:\d\d/.test(text) ? `${day}${text.padStart(5, '0')}Z` : text);
-    if (Number.isNaN(time)) {
-      throw new EvenkeelError('EVENKEEL_OPTION', `--at needs a time such as 12:03:04.5, got ${quoted(text, 80)}`);
-    }
-    return time - this.#offsetMs;
-  }
-}
-
-export function nameOf({ name, key, address, port }: RecordedEndpoint): string {
-  return name === undefined || name === key ? (key.split('#', 1)[0] as string) : `${name} (${address}:${port})`;
-}
-
 function isMeant({ name, key }: RecordedEndpoint, pod: string): boolean {
   return key.includes(pod) || name?.includes(pod) === true;
-}
-
-export function madeText(made: Made | undefined): string {
-  if (made === undefined) return "the application's own";
-  const options = Object.entries(made.options);
-  return options.length === 0 ? made.name : `${made.name} ${JSON.stringify(made.options)}`;
-}
-
-export function summaryOf(dump: Dump, balancer: DumpedBalancer, contents: Contents, clock: WallClock): string[] {
-  const { configuration } = balancer;
-  const { calls, refused, notes, fromMs, toMs } = contents;
-  const lines = [
-    `${balancer.name}: ${calls.length} calls in ${((toMs - fromMs) / 1_000).toFixed(1)} s, ${clock.of(fromMs)} to ${clock.of(toMs)} UTC${refused > 0 ? `, ${refused} refused` : ''}`,
-    `picker ${madeText(configuration.picker)}, load ${madeText(configuration.load)}, stages ${configuration.stages.map((stage) => stage ?? "(the application's)").join(', ') || 'none'}`,
-  ];
-  if (dump.balancers.length > 1) {
-    const others = dump.balancers.map(({ name }, index) => `${index + 1} ${name}`).join(', ');
-    lines.push(`of ${dump.balancers.length} balancers (--balancer): ${others}`);
-  }
-  if (dump.leftOut > 0) lines.push(`${dump.leftOut} balancers were not recorded: there was no room (bytes)`);
-  for (const { note, endpoint } of notes.slice(-LISTED)) {
-    const who = endpoint === undefined ? '' : `${nameOf(endpoint)} `;
-    lines.push(`${clock.of(note.at)}  ${who}${noteText(note)}`);
-  }
-  return lines;
 }
 
 function listOf(calls: readonly ListedCall[], clock: WallClock): string[] {
@@ -173,27 +100,6 @@ function whyOut(out: LeftOut, stage: (index: number) => string, atMs: number): s
     return `${by}${suspect ? ', as a suspect' : ''}${told}`;
   }
   return state === 'ready' ? 'it had just connected' : `not connected (${state})${told}`;
-}
-
-function noteText({
-  what,
-  text,
-  durationMs,
-}: {
-  readonly what: string;
-  readonly text?: string;
-  readonly durationMs?: number;
-}): string {
-  const names: Readonly<Record<string, string>> = {
-    lost: 'connection lost',
-    panic: 'panic: all endpoints are used',
-    calm: 'panic is over',
-    'resolve-failed': 'lookup failed',
-    recovered: 'lookups work again',
-    closed: 'balancer closed',
-  };
-  const duration = durationMs === undefined ? '' : ` for ${ms(durationMs)}`;
-  return `${names[what] ?? what}${duration}${text === undefined ? '' : ` (${text})`}`;
 }
 
 /** How pickers that do not compare costs choose. */
@@ -289,28 +195,4 @@ function candidateTable(candidates: readonly Candidate[]): string[] {
       ];
     }),
   );
-}
-
-export function outcomeText({ kind, cause }: { readonly kind: string; readonly cause?: string }): string {
-  return cause === undefined ? kind : `${kind} (${cause})`;
-}
-
-export function ms(value: number): string {
-  if (!Number.isFinite(value)) return '?';
-  if (Math.abs(value) >= 10_000) return `${(value / 1_000).toFixed(1)} s`;
-  return `${value >= 100 ? value.toFixed(0) : value.toFixed(1)} ms`;
-}
-
-function round(value: number): string {
-  return Number.isInteger(value) ? String(value) : value.toPrecision(3);
-}
-
-function count(number: number, what: string): string {
-  return `${number} ${what}${number === 1 ? '' : 's'}`;
-}
-
-export function table(rows: readonly (readonly string[])[]): string[] {
-  const widths: number[] = [];
-  for (const row of rows) for (const [at, cell] of row.entries()) widths[at] = Math.max(widths[at] ?? 0, cell.length);
-  return rows.map((row) => `  ${row.map((cell, at) => cell.padEnd(widths[at] ?? 0)).join('  ')}`.trimEnd());
 }

@@ -8,7 +8,8 @@ import { type Traffic, trafficOf } from '../recorder/traffic.js';
 import { asRecorded, type Result, whatIf } from '../recorder/what-if.js';
 import { quoted } from '../runtime/check.js';
 import type { ReplayCommand } from './command-line.js';
-import { chosen, ms, readFile, summaryOf, table, WallClock } from './explain.js';
+import { chosen, readFile, WallClock } from './recording-file.js';
+import { ms, summaryOf, table } from './recording-text.js';
 
 /** The modelled 99th percentile of the recorded configuration may be off by this factor. */
 const MOST_OFF = 1.25;

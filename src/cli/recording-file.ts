@@ -1,0 +1,55 @@
+import { readFileSync } from 'node:fs';
+import { EvenkeelError } from '../errors.js';
+import type { Dump, DumpedBalancer } from '../recorder/read-dump.js';
+import { quoted } from '../runtime/check.js';
+import { isoOf } from '../runtime/wall-clock.js';
+
+export function readFile(file: string): Uint8Array {
+  try {
+    return readFileSync(file);
+  } catch (error) {
+    throw new EvenkeelError('EVENKEEL_OPTION', `cannot read ${quoted(file, 200)}: ${(error as Error).message}`);
+  }
+}
+
+/** The requested balancer, or the one with the most parts. Throws EVENKEEL_OPTION. */
+export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
+  const found =
+    name === undefined
+      ? [...balancers].sort((a, b) => b.parts.length - a.parts.length)
+      : balancers.filter((balancer, index) => balancer.name.includes(name) || String(index + 1) === name);
+  const [first] = found;
+  if (first !== undefined) return first;
+  if (balancers.length === 0) {
+    const why = leftOut > 0 ? `: there was no room for ${leftOut}; give flightRecorder more bytes` : '';
+    throw new EvenkeelError('EVENKEEL_OPTION', `the recording contains no balancer${why}`);
+  }
+  const known = balancers.map((balancer) => balancer.name).join(', ');
+  throw new EvenkeelError('EVENKEEL_OPTION', `no balancer is called ${quoted(name ?? '', 80)}; there are ${known}`);
+}
+
+/** Converts times of a balancer's clock to times of day. */
+export class WallClock {
+  readonly #offsetMs: number;
+  readonly #madeAtMs: number;
+
+  constructor({ madeAtMs }: Dump, { nowMs }: DumpedBalancer) {
+    this.#madeAtMs = madeAtMs;
+    this.#offsetMs = madeAtMs - nowMs;
+  }
+
+  /** In UTC, to the millisecond. */
+  of(atMs: number): string {
+    return isoOf(atMs + this.#offsetMs)?.slice(11, 23) ?? `${atMs} ms`;
+  }
+
+  /** A date, or a time of day on the day of the recording. Throws EVENKEEL_OPTION. */
+  parse(text: string): number {
+    const day = isoOf(this.#madeAtMs)?.slice(0, 11);
+    const time = Date.parse(/^\d{1,2}:\d\d/.test(text) ? `${day}${text.padStart(5, '0')}Z` : text);
+    if (Number.isNaN(time)) {
+      throw new EvenkeelError('EVENKEEL_OPTION', `--at needs a time such as 12:03:04.5, got ${quoted(text, 80)}`);
+    }
+    return time - this.#offsetMs;
+  }
+}
