@@ -1,11 +1,12 @@
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
-import { conventions as allConventions, type Convention } from './catalogue.js';
 import { type Selection, theCollector } from './collector.js';
+import { conventions as allConventions, type Convention } from './metric.js';
 import { bind, type MeterLike } from './opentelemetry.js';
 import { type MetricDataLike, type MetricProducerLike, Producer, type Temporality } from './producer.js';
 import { prometheusFormat } from './prometheus.js';
 
-export { type Convention, catalogue as metricCatalogue, type Metric, type MetricName } from './catalogue.js';
+export { catalogue as metricCatalogue, type MetricName } from './catalogue.js';
+export type { Convention, Metric } from './metric.js';
 export type { MeterLike, MetricDataLike, MetricProducerLike, Temporality };
 
 /** Options of all ways to read metrics. */

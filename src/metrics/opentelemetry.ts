@@ -1,6 +1,7 @@
-import { catalogue, type Metric, type MetricName } from './catalogue.js';
+import { catalogue, type MetricName } from './catalogue.js';
 import { observedMetrics, type Selection, theCollector } from './collector.js';
 import { durationBounds } from './histogram.js';
+import type { Metric } from './metric.js';
 import type { SeriesAttributes } from './series.js';
 import type { Recorder } from './target-meter.js';
 

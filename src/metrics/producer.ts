@@ -1,7 +1,8 @@
 import { dateIn } from '../runtime/wall-clock.js';
-import { catalogue, type Metric, type MetricName } from './catalogue.js';
+import { catalogue, type MetricName } from './catalogue.js';
 import { type Collector, type Selection, theCollector } from './collector.js';
 import { durationBounds, Histogram } from './histogram.js';
+import type { Metric } from './metric.js';
 import type { Series, SeriesAttributes } from './series.js';
 
 /** Seconds and nanoseconds since 1970. */

@@ -1,5 +1,6 @@
-import { catalogue, type Metric, type MetricName } from './catalogue.js';
+import { catalogue, type MetricName } from './catalogue.js';
 import { durationBounds, type Histogram } from './histogram.js';
+import type { Metric } from './metric.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 
 /** The name of a metric in Prometheus, as OpenTelemetry's exporter forms it. */

@@ -1,6 +1,7 @@
 import type { Outcome } from '../endpoint/outcome.js';
 import type { CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
-import type { Convention, MetricName } from './catalogue.js';
+import type { MetricName } from './catalogue.js';
+import type { Convention } from './metric.js';
 import type { SeriesAttributes, SeriesSet } from './series.js';
 import { type Alias, Durations, type Recorder } from './target-meter.js';
 

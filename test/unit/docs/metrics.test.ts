@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
-import { catalogue, type Metric, type MetricName } from '../../../src/metrics/catalogue.js';
+import { catalogue, type MetricName } from '../../../src/metrics/catalogue.js';
+import type { Metric } from '../../../src/metrics/metric.js';
 import { prometheusName } from '../../../src/metrics/prometheus.js';
 import { tableRows, textOf } from '../../support/docs-page.js';
 

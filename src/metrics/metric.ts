@@ -1,0 +1,28 @@
+import type { Protocol } from '../observe/live-balancers.js';
+
+/** Naming conventions that metrics may use besides ours: OpenTelemetry's for HTTP and databases, gRPC's proposals for gRPC. */
+export type Convention = Protocol['conventions'] | 'rpc';
+
+/** All conventions. */
+export const conventions: readonly Convention[] = Object.freeze(['http', 'grpc', 'rpc', 'db']);
+
+/**
+ * - `counter`: only grows, even as balancers of the same target come and go.
+ * - `gauge`: the current value. For several balancers of one target, their sum, maximum or minimum (`combine`).
+ * - `histogram`: durations.
+ */
+export interface Metric {
+  readonly kind: 'counter' | 'gauge' | 'histogram';
+  /** In the notation of OpenTelemetry (UCUM). */
+  readonly unit: `{${string}}` | '1' | 's';
+  readonly description: string;
+  readonly combine?: 'sum' | 'largest' | 'smallest';
+  /** The gauge's series add up to a whole: an `UpDownCounter` in OpenTelemetry. */
+  readonly additive?: true;
+  /** Reported only if this convention is enabled. */
+  readonly convention?: Convention;
+  /** Attributes in addition to `evenkeel.target`, or to those of the server in metrics of a convention. */
+  readonly attributes?: readonly string[];
+  /** One series per endpoint, if enabled. */
+  readonly perEndpoint?: true;
+}
