@@ -2,7 +2,8 @@ import type { LoadFacts } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Note, Out, RecordedEndpoint } from './format.js';
 import { type DumpedBalancer, reading } from './read-dump.js';
-import { type ReplayedEnd, Replica } from './replica.js';
+import type { ReplayedEnd } from './replayed-event.js';
+import { Replica } from './replica.js';
 import { type Look, ReplicaSubchannel } from './replica-subchannel.js';
 
 /** An endpoint the picker considered for a call. */

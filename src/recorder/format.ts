@@ -87,6 +87,17 @@ export interface RecordedEndpoint {
   readonly node?: string;
 }
 
+/** The members of a set: the number of the subchannel, its weight, and 1 if it is suspect. */
+export type Members = readonly (readonly [id: number, weight: number, suspect: 0 | 1])[];
+
+/** How a set differs from the one before. */
+export interface SetChange {
+  /** How many earlier members stay at the front and at the back, and the ones in between. */
+  readonly order?: readonly [front: number, back: number, between: readonly number[]];
+  /** Members with a new weight or suspicion. */
+  readonly changed: Members;
+}
+
 /** What a part of a recording starts with. */
 export interface Start {
   readonly k: 'start';
@@ -96,7 +107,7 @@ export interface Start {
   readonly version: number;
   readonly subchannels: readonly StartSubchannel[];
   /** The last set: members, weights, and which are suspect. */
-  readonly members: readonly (readonly [number, number, 0 | 1])[];
+  readonly members: Members;
   readonly out: readonly Out[];
   /** The picker's input. */
   readonly set?: {
@@ -147,16 +158,12 @@ export type JsonRecord =
   | Note
   | { readonly k: 'created'; readonly id: number; readonly endpoint: RecordedEndpoint }
   | { readonly k: 'closed'; readonly id: number }
-  | {
+  | (SetChange & {
       readonly k: 'set';
       readonly at: number;
       readonly version: number;
-      /** How many earlier members stay at the front and at the back, and the ones in between. */
-      readonly order?: readonly [front: number, back: number, between: readonly number[]];
-      /** Members with a new weight or suspicion. */
-      readonly changed: readonly (readonly [number, number, 0 | 1])[];
       readonly out?: readonly Out[];
-    };
+    });
 
 /** The header of a dump. */
 export interface DumpHeader {

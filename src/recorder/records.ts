@@ -59,7 +59,7 @@ function following({ kind, flags, id, number, at }: Omit<RecordPlace, 'units'>):
   }
 }
 
-function bits(flags: number): number {
+export function bits(flags: number): number {
   let count = 0;
   for (let rest = flags; rest !== 0; rest &= rest - 1) count++;
   return count;

@@ -9,64 +9,32 @@ import { Warnings } from '../observe/warnings.js';
 import { createPickRequest, type Picker, type PickerFactory, type PickSet } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
-import { checkNote, checkOut, checkStart, endpointOf } from './checked.js';
+import { checkNote, checkOut, endpointOf } from './checked.js';
 import {
   type Configuration,
   causes,
   endFlags,
   type JsonRecord,
   kinds,
+  type Members,
   NOBODY,
   type Note,
   type Out,
   outcomeKinds,
   refusals,
   states,
-  UNIT,
   unreadable,
 } from './format.js';
 import { keyOfHash } from './key-of-hash.js';
 import { make } from './makers.js';
+import { PartReader } from './part-reader.js';
 import { list, number, object, whole } from './read-dump.js';
 import { RecordedRng } from './recorded-rng.js';
-import { type RecordPlace, recordsOf } from './records.js';
+import type { RecordPlace } from './records.js';
+import type { ReplayedEnd, ReplayedEvent, ReplayedPick } from './replayed-event.js';
 import { ReplicaSubchannel, replicaClock } from './replica-subchannel.js';
 import { ReportFields } from './report-fields.js';
-
-/** A pick that was recorded, and what the replica picks. */
-export interface ReplayedPick {
-  readonly is: 'pick';
-  readonly atMs: number;
-  /** The number of the call; 0 = none began. */
-  readonly call: number;
-  /** Undefined: none could take it. */
-  readonly recorded: ReplicaSubchannel | undefined;
-  /** `'unknown'`: the picker is the application's. */
-  readonly again: ReplicaSubchannel | undefined | 'unknown';
-  readonly avoid: ReadonlySet<ReplicaSubchannel> | undefined;
-  readonly keyed: boolean;
-  /** A text of the same hash as the key. */
-  readonly key: string | undefined;
-}
-
-/** The end of a call. */
-export interface ReplayedEnd {
-  readonly is: 'end';
-  readonly atMs: number;
-  readonly call: number;
-  readonly subchannel: ReplicaSubchannel;
-  readonly outcome: Outcome;
-  /** How long the endpoint took to respond. */
-  readonly latencyMs: number;
-}
-
-export type ReplayedEvent =
-  | ReplayedPick
-  | ReplayedEnd
-  | Note
-  | { readonly is: 'waited'; readonly call: number; readonly sinceMs: number }
-  | { readonly is: 'refused'; readonly sinceMs: number; readonly atMs: number; readonly code: string }
-  | { readonly is: 'set' | 'reported'; readonly atMs: number };
+import { changedBy } from './set-changes.js';
 
 interface ReplicaMember {
   readonly subchannel: ReplicaSubchannel;
@@ -75,13 +43,15 @@ interface ReplicaMember {
 }
 
 /**
- * A part of a recording, played through the pickers and loads of a balancer. Whoever has read it up to a pick knows what the
- * balancer knew then.
+ * A part of a recording, played through the pickers and loads of a balancer. At a pick it knows what the balancer knew then.
  */
 export class Replica {
   members: readonly ReplicaMember[] = [];
   out: readonly Out[] = [];
   version = 0;
+  startMs = 0;
+  /** Number of the last call before the part. */
+  callsBefore = 0;
   /** What the current picker was built with. */
   set: PickSet<unknown> | undefined;
   /** Whether picks, and the costs of endpoints, are known: the picker, or the load, is one of ours. */
@@ -91,8 +61,7 @@ export class Replica {
   readonly notes: Map<ReplicaSubchannel, Note> = new Map();
   /** Called before a recorded pick is made again. */
   beforePick: ((pick: { readonly atMs: number; readonly call: number }) => void) | undefined;
-  readonly #records: Iterator<RecordPlace>;
-  readonly #part: DataView;
+  readonly #part: PartReader;
   readonly #picker: PickerFactory | undefined;
   readonly #load: LoadFactory;
   readonly #metric: string | undefined;
@@ -116,20 +85,14 @@ export class Replica {
     const metric = load?.options.metric;
     this.#metric = typeof metric === 'string' ? metric : undefined;
     this.#draws = new ProbeDraws(this.#rng, probesPerCall);
-    this.#part = new DataView(part.buffer, part.byteOffset, part.byteLength);
-    this.#records = recordsOf(part);
+    this.#part = new PartReader(part);
     this.#start();
   }
-
-  /** What the part begins with. */
-  startMs = 0;
-  /** Number of the last call before the part. */
-  callsBefore = 0;
 
   /** Plays the next record. Undefined at the end of the part. */
   next(): ReplayedEvent | undefined {
     for (;;) {
-      const { value: record } = this.#records.next() as IteratorResult<RecordPlace, undefined>;
+      const record = this.#part.next();
       if (record === undefined) return undefined;
       const event = this.#play(record);
       if (event !== undefined) return event;
@@ -145,7 +108,7 @@ export class Replica {
     const { kind, flags, id, number: word, at } = record;
     switch (kind) {
       case kinds.json:
-        return this.#json(this.#text(record));
+        return this.#json(this.#part.json(record));
       case kinds.state: {
         const subchannel = this.#of(id);
         subchannel.becomes(states[flags] ?? 'closed', word | 0);
@@ -157,7 +120,7 @@ export class Replica {
       case kinds.end:
         return this.#end(record);
       case kinds.report: {
-        const atMs = this.#time(at + 1);
+        const atMs = this.#part.time(at + 1);
         this.#of(id).reported(this.#report(flags, at + 2), atMs);
         return { is: 'reported', atMs };
       }
@@ -171,13 +134,13 @@ export class Replica {
         this.#rebuild(record);
         return undefined;
       case kinds.waited:
-        return { is: 'waited', call: word, sinceMs: this.#time(at + 1) };
+        return { is: 'waited', call: word, sinceMs: this.#part.time(at + 1) };
       case kinds.refused: {
-        const [sinceMs, atMs] = [this.#time(at + 1), this.#time(at + 2)];
+        const [sinceMs, atMs] = [this.#part.time(at + 1), this.#part.time(at + 2)];
         return { is: 'refused', sinceMs, atMs, code: refusals[flags] ?? 'EVENKEEL_NOT_READY' };
       }
       case kinds.avoid:
-        this.#avoid = new Set(this.#ids(at + 1, id).map((each) => this.#of(each)));
+        this.#avoid = new Set(this.#part.ids(at + 1, id).map((each) => this.#of(each)));
         return undefined;
       default:
         return undefined;
@@ -185,13 +148,13 @@ export class Replica {
   }
 
   #pick({ flags, id, number: call, at }: RecordPlace): ReplayedPick {
-    const atMs = this.#time(at + 1);
+    const atMs = this.#part.time(at + 1);
     const recorded = id === NOBODY ? undefined : this.#of(id);
     const keyed = (flags & pickFlags.keyed) !== 0;
     const avoid = (flags & pickFlags.avoiding) === 0 ? undefined : this.#avoid;
     this.#avoid = undefined;
     this.beforePick?.({ atMs, call });
-    const key = keyed ? keyOfHash(this.#part.getUint32((at + 2) * UNIT, true)) : undefined;
+    const key = keyed ? keyOfHash(this.#part.word(at + 2)) : undefined;
     let again: ReplayedPick['again'] = 'unknown';
     if (this.#current !== undefined) {
       const request = this.#request;
@@ -209,8 +172,8 @@ export class Replica {
 
   #end({ flags, id, number: call, at }: RecordPlace): ReplayedEnd {
     const subchannel = this.#of(id);
-    const atMs = this.#time(at + 1);
-    const askedMs = this.#time(at + 2);
+    const atMs = this.#part.time(at + 1);
+    const askedMs = this.#part.time(at + 2);
     const kind = outcomeKinds[flags & 3] as Outcome['kind'];
     const cause = causes[(flags >> 2) & 7];
     const report = (flags & endFlags.held) === 0 ? undefined : this.#held;
@@ -222,9 +185,8 @@ export class Replica {
   }
 
   #rebuild({ id: count, at }: RecordPlace): void {
-    for (let index = 0; index < 4; index++)
-      this.#rng.state[index] = this.#part.getInt32((at + 1) * UNIT + 4 * index, true);
-    const first = this.#ids(at + 3, count).map((each) => this.#of(each));
+    this.#rng.state.set(this.#part.ids(at + 1, 4));
+    const first = this.#part.ids(at + 3, count).map((each) => this.#of(each));
     this.#informed.length = 0;
     this.set = pickSetOf(
       this.members as unknown as readonly Member<unknown>[],
@@ -267,44 +229,25 @@ export class Replica {
 
   #changeSet(record: JsonRecord & { readonly k: 'set' }): void {
     this.version = whole(record.version, 'version');
-    const before = this.members.map(({ subchannel, weight, suspect }) => ({
-      id: subchannel.recordedAs,
-      weight,
-      suspect,
-    }));
-    let ids = before.map(({ id }) => id);
-    if (record.order !== undefined) {
-      const [front, back, between] = list(record.order, 'order');
-      const [kept, last] = [whole(front, 'order'), whole(back, 'order')];
-      if (kept + last > ids.length) throw unreadable('a set follows another than the one before it');
-      const inserted = list(between, 'order').map((id) => whole(id, 'order'));
-      ids = [...ids.slice(0, kept), ...inserted, ...ids.slice(ids.length - last)];
-    }
-    const weights = new Map(before.map(({ id, weight, suspect }) => [id, { weight, suspect }]));
-    for (const each of list(record.changed, 'changed')) {
-      const [id, weight, suspect] = list(each, 'changed');
-      weights.set(whole(id, 'changed'), { weight: number(weight, 'weight'), suspect: suspect === 1 });
-    }
-    this.members = ids.map((id) => ({
-      subchannel: this.#of(id),
-      ...(weights.get(id) ?? { weight: 0, suspect: false }),
-    }));
+    const before = this.members.map(
+      ({ subchannel, weight, suspect }) => [subchannel.recordedAs, weight, suspect ? 1 : 0] as const,
+    );
+    this.members = this.#membersOf(changedBy(record, before));
     if (record.out !== undefined) this.out = list(record.out, 'out').map(checkOut);
   }
 
+  #membersOf(members: Members): readonly ReplicaMember[] {
+    return members.map(([id, weight, suspect]) => ({ subchannel: this.#of(id), weight, suspect: suspect === 1 }));
+  }
+
   #start(): void {
-    const first = this.#records.next().value as RecordPlace | undefined;
-    if (first?.kind !== kinds.json) throw unreadable('a part has no beginning');
-    const start = checkStart(this.#text(first));
-    const second = this.#records.next().value as RecordPlace | undefined;
-    if (second?.kind !== kinds.numbers) throw unreadable('a part has no numbers');
+    const { start, numbersAt } = this.#part.start();
     const { memory, fields } = start;
-    if (memory + fields * start.subchannels.length > second.number) throw unreadable('a part has too few numbers');
     this.startMs = start.at;
     this.callsBefore = start.calls;
     this.version = start.version;
     this.out = start.out;
-    let from = second.at + 1 + memory;
+    let from = numbersAt + memory;
     const cells: RuledLoad[] = [];
     for (const { id, endpoint, state, room, inFlight: running, started } of start.subchannels) {
       const subchannel = this.#create(id, endpoint);
@@ -313,18 +256,13 @@ export class Replica {
       subchannel.started = started;
       const { load } = subchannel;
       if (load instanceof RuledLoad && load.fields === fields) {
-        for (let field = 0; field < fields; field++) load.numbers[load.at + field] = this.#number(from + field);
+        for (let field = 0; field < fields; field++) load.numbers[load.at + field] = this.#part.number(from + field);
         cells.push(load);
       }
       from += fields;
     }
-    const kept = Array.from({ length: memory }, (_, index) => this.#number(second.at + 1 + index));
-    if (memory > 0) cells[0]?.rule.recall?.(kept, cells);
-    this.members = start.members.map(([id, weight, suspect]) => ({
-      subchannel: this.#of(id),
-      weight,
-      suspect: suspect === 1,
-    }));
+    if (memory > 0) cells[0]?.rule.recall?.(this.#part.numbers(numbersAt, memory), cells);
+    this.members = this.#membersOf(start.members);
     for (const id of start.informed) this.#informed.push(this.#of(id) as never);
     for (const note of start.notes) this.#note(note);
     this.#rng.state.set(start.chance);
@@ -357,25 +295,6 @@ export class Replica {
   }
 
   #report(mask: number, from: number): LoadReport {
-    const values: number[] = [];
-    for (let rest = mask, at = from; rest !== 0; rest &= rest - 1) values.push(this.#number(at++));
-    return ReportFields.report(mask, values, this.#metric);
-  }
-
-  #ids(from: number, count: number): number[] {
-    return Array.from({ length: count }, (_, index) => this.#part.getUint32(from * UNIT + 4 * index, true));
-  }
-
-  #time(at: number): number {
-    return number(this.#number(at), 'time');
-  }
-
-  #number(at: number): number {
-    return this.#part.getFloat64(at * UNIT, true);
-  }
-
-  #text({ at, number: length }: RecordPlace): JsonRecord {
-    const bytes = new Uint8Array(this.#part.buffer, this.#part.byteOffset + (at + 1) * UNIT, length);
-    return object(JSON.parse(new TextDecoder().decode(bytes)), 'record') as unknown as JsonRecord;
+    return ReportFields.report(mask, this.#part.fields(from, mask), this.#metric);
   }
 }

@@ -1,0 +1,93 @@
+import type { Endpoint } from '../endpoint/endpoint.js';
+import { RuledLoad } from '../load/load-rule.js';
+import type { RecordedSubchannel, SubchannelToRecord } from '../pool/subchannel-recording.js';
+import { NOBODY, type Note, type RecordedEndpoint, type StartSubchannel, states } from './format.js';
+
+interface Live {
+  readonly subchannel: SubchannelToRecord;
+  readonly endpoint: RecordedEndpoint;
+  /** The last note about it, while it holds. */
+  note: Note | undefined;
+}
+
+/** The subchannels of a balancer by the numbers under which they are recorded. Numbers are used again. */
+export class LiveSubchannels {
+  readonly #live: (Live | undefined)[] = [];
+  readonly #free: number[] = [];
+
+  /** Gives the subchannel a number. Undefined if there are more than numbers: it and its calls are not recorded. */
+  add(subchannel: SubchannelToRecord): { readonly id: number; readonly endpoint: RecordedEndpoint } | undefined {
+    const id = this.#free.pop() ?? this.#live.length;
+    if (id >= NOBODY) return undefined;
+    subchannel.recordedAs = id;
+    const endpoint = plainEndpoint(subchannel.endpoint);
+    this.#live[id] = { subchannel, endpoint, note: undefined };
+    return { id, endpoint };
+  }
+
+  /** Returns whether the subchannel was there. */
+  remove(subchannel: RecordedSubchannel): boolean {
+    const id = subchannel.recordedAs;
+    if (id < 0 || this.#live[id]?.subchannel !== subchannel) return false;
+    this.#live[id] = undefined;
+    this.#free.push(id);
+    return true;
+  }
+
+  clear(): void {
+    this.#live.length = 0;
+  }
+
+  /** Keeps a note about an endpoint until it is restored. Returns the note with the endpoint's number, if it has one. */
+  note(endpoint: Endpoint, note: Note): Note {
+    const live = this.#live.find((each) => each?.endpoint.key === endpoint.key);
+    if (live === undefined) return note;
+    const numbered = { ...note, id: live.subchannel.recordedAs };
+    live.note = note.what === 'restored' ? undefined : numbered;
+    return numbered;
+  }
+
+  /** What a part starts with. */
+  start(): { readonly subchannels: readonly StartSubchannel[]; readonly notes: readonly Note[] } {
+    const live = this.#live.filter((each) => each !== undefined);
+    return {
+      subchannels: live.map(({ subchannel, endpoint }) => ({
+        id: subchannel.recordedAs,
+        endpoint,
+        state: states.indexOf(subchannel.state),
+        room: subchannel.room,
+        inFlight: subchannel.inFlight,
+        started: subchannel.started,
+      })),
+      notes: live.flatMap(({ note }) => note ?? []),
+    };
+  }
+
+  /** What the loads have learnt: how many numbers belong to all of them together and how many to each, and the numbers in this order. */
+  loads(): { readonly memory: number; readonly fields: number; readonly numbers: Float64Array } {
+    const live = this.#live.filter((each) => each !== undefined);
+    const first = live[0]?.subchannel.load;
+    const memory = (first instanceof RuledLoad && first.rule.memory?.()) || [];
+    const fields = first instanceof RuledLoad ? first.fields : 0;
+    const numbers = new Float64Array(memory.length + live.length * fields);
+    numbers.set(memory);
+    for (const [index, { subchannel }] of live.entries()) {
+      const { load } = subchannel;
+      if (load instanceof RuledLoad && load.fields === fields) {
+        numbers.set(load.numbers.subarray(load.at, load.at + fields), memory.length + index * fields);
+      }
+    }
+    return { memory: memory.length, fields, numbers };
+  }
+}
+
+export function plainEndpoint({ key, address, port, name, zone, nodeName }: Endpoint): RecordedEndpoint {
+  return {
+    key,
+    address,
+    port,
+    ...(name !== undefined && { name }),
+    ...(zone !== undefined && { zone }),
+    ...(nodeName !== undefined && { node: nodeName }),
+  };
+}
