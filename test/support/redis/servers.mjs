@@ -75,8 +75,8 @@ export class RedisServer {
       'replica-announce-ip': this.address,
       'repl-diskless-sync-delay': '0',
       'repl-ping-replica-period': '1',
-      // A replica that was killed comes back with what it had.
-      save: '3600 1',
+      // Only `stop` saves. Nothing is ever written outside the folder.
+      save: '',
       'enable-debug-command': 'yes',
     };
     const options = Object.entries(settings).flatMap(([key, value]) => [`--${key}`, value]);
@@ -89,8 +89,9 @@ export class RedisServer {
     await this.#process.end('SIGKILL');
   }
 
-  /** SIGTERM, as a pod gets it: it saves its data, closes its connections, then exits. */
+  /** It saves its data, so that a start brings it back. Then SIGTERM, as a pod gets it: it closes its connections and exits. */
   async stop() {
+    await this.command('SAVE');
     await this.#process.end('SIGTERM');
   }
 
