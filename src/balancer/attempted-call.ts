@@ -67,6 +67,11 @@ export interface FailedAttempt {
   readonly repeatable?: boolean;
   /** Nothing was sent: the endpoint left, or its connection was gone. The call moves on at no cost. @defaultValue false */
   readonly untried?: boolean;
+  /**
+   * Its connection, shared with any number of other calls, was cut. That says nothing about how busy anybody is, so the first retry of
+   * a call is free: it goes where the call would have gone without this endpoint. @defaultValue false
+   */
+  readonly cut?: boolean;
   /** The endpoint refused it unprocessed: it may get the call once more if there is no other. @defaultValue false */
   readonly refused?: boolean;
   /** The HTTP method, if any. */

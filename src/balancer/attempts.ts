@@ -37,6 +37,8 @@ export class Attempts<C> implements AttemptTally<C> {
   #error: unknown = undefined;
   #failure: unknown = undefined;
   #stopped = false;
+  /** The call had its free retry. */
+  #wasCut = false;
   /** Undefined unless somebody traces calls. */
   #traces: AttemptTraces | undefined = undefined;
   #note: CallNote | undefined = undefined;
@@ -305,7 +307,7 @@ export class Attempts<C> implements AttemptTally<C> {
     return this.#source.acquire({ key: this.#key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
   }
 
-  /** Whether another attempt may follow. If so, it is paid for from the budget. */
+  /** Whether another attempt may follow. If so, it is paid for from the budget, unless it is free. */
   #mayRepeat({ retries }: Lease<C>, failed: FailedAttempt): boolean {
     const { idempotent, answered, method, error, repeatAs: outcome = failed.outcome } = failed;
     if (failed.repeatable === false || failed.outcome.kind === 'cancelled') return false;
@@ -316,6 +318,11 @@ export class Attempts<C> implements AttemptTally<C> {
       return true;
     }
     const tried = this.counted;
-    return retries.allows({ outcome, idempotent, answered, tried, error, ...(method !== undefined && { method }) });
+    const attempt = { outcome, idempotent, answered, tried, error, ...(method !== undefined && { method }) };
+    if (failed.cut && !this.#wasCut) {
+      this.#wasCut = true;
+      if (retries.allowsFree(attempt)) return true;
+    }
+    return retries.allows(attempt);
   }
 }

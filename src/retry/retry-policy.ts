@@ -16,6 +16,7 @@ export class RetryPolicy {
   /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
   readonly repeatsLost: boolean;
   readonly #options: ResolvedRetryOptions;
+  readonly #hasBudget: boolean;
   readonly #budget: RetryBudget;
   readonly #methods: ReadonlySet<string>;
   readonly #statuses: ReadonlySet<number>;
@@ -28,7 +29,8 @@ export class RetryPolicy {
     this.#options = resolveRetryOptions(options);
     this.maxAttempts = this.#options.maxAttempts;
     const { budget, when } = this.#options;
-    this.repeatsLost = this.maxAttempts > 1 && when === undefined && budget.ratio + budget.minPerSecond > 0;
+    this.#hasBudget = budget.ratio + budget.minPerSecond > 0;
+    this.repeatsLost = this.maxAttempts > 1 && when === undefined && this.#hasBudget;
     this.#budget = new RetryBudget(budget, clock);
     this.#methods = new Set(this.#options.methods);
     this.#statuses = new Set(this.#options.statuses);
@@ -53,6 +55,13 @@ export class RetryPolicy {
   /** Whether this attempt may be followed by another; if so, pays for it. */
   allows(attempt: EndedAttempt): boolean {
     return attempt.tried < this.maxAttempts && this.wants(attempt) && this.#pay(retryReason(attempt));
+  }
+
+  /** The same for an attempt that need not be paid for. Where nothing could ever be paid, options forbid retries. */
+  allowsFree(attempt: EndedAttempt): boolean {
+    if (!this.#hasBudget || attempt.tried >= this.maxAttempts || !this.wants(attempt)) return false;
+    this.#count(retryReason(attempt), 1);
+    return true;
   }
 
   /** Whether a call with `tried` running attempts may have one more; if so, pays for it. */

@@ -66,13 +66,14 @@ export class ReplicaRead implements AttemptedCall<Replica> {
   }
 
   #failed(replica: Replica, error: Error): void {
-    const { outcome, repeatAs = outcome, untried = false } = verdictOf(error) ?? answered;
+    const { outcome, repeatAs = outcome, untried = false, cut = false } = verdictOf(error) ?? answered;
     // It says that it cannot serve: no need to wait for the next question.
     if (repeatAs === outcomes.notStarted && !untried) replica.doubted(error);
     this.#attempts.fail({
       outcome,
       repeatAs,
       untried,
+      cut,
       error,
       idempotent: true,
       answered: outcome === outcomes.success,
@@ -85,12 +86,14 @@ interface Verdict {
   readonly repeatAs?: Outcome;
   /** It was not sent. */
   readonly untried?: boolean;
+  /** Its connection was cut, under it and all others. */
+  readonly cut?: boolean;
 }
 
 const answered: Verdict = { outcome: outcomes.success };
 const unsent: Verdict = { outcome: outcomes.notStarted, untried: true };
 const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
-const lost: Verdict = { outcome: outcomes.reset };
+const lost: Verdict = { outcome: outcomes.reset, cut: true };
 const timedOut: Verdict = { outcome: outcomes.timeout };
 /** The caller's signal. */
 const cancelled: Verdict = { outcome: outcomes.cancelled };

@@ -97,6 +97,27 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     }
   });
 
+  it('fails none of 2,000 reads in flight on a replica that is killed', async () => {
+    await open({ picker: roundRobin() });
+    for (const index of PROOF ? [1, 2, 1, 2] : [1]) {
+      const dying = world.at(index);
+      dying.freeze();
+      const reads = Array.from({ length: 4_000 }, () => replicas.client.get('item:7'));
+      const before = replicas.balancer.snapshot();
+      expect(before.endpoints.map(({ inFlight }) => inFlight)).toEqual([2_000, 2_000]);
+      await dying.kill();
+      const answers = await Promise.allSettled(reads);
+      const wrong = answers.filter((answer) => answer.status !== 'fulfilled' || answer.value !== 'seven');
+      report('kill -9 with 2,000 in flight', { failed: wrong.length });
+      expect(wrong).toEqual([]);
+      // Each of them was sent to one more server, and no further.
+      const { reset } = replicas.balancer.snapshot().counts.retries;
+      expect(reset - before.counts.retries.reset).toBe(2_000);
+      await dying.start();
+      await allReady();
+    }
+  });
+
   it('fails no read while replicas are restarted one after the other', async () => {
     await open();
     const readers = new Readers(replicas.client, WORKERS);

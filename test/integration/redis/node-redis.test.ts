@@ -1,3 +1,4 @@
+import { roundRobin } from 'evenkeel';
 import { createReplicas, type Replicas, type ReplicasOptions } from 'evenkeel/redis';
 import { FakeResolver } from 'evenkeel/testing';
 import { createClient, createCluster } from 'redis';
@@ -161,6 +162,17 @@ describe.skipIf(noRedis)(titled('a client of node-redis with replicas'), () => {
     isOver = true;
     await Promise.all(readers);
     expect(errors.map(String)).toEqual([]);
+  });
+
+  it('fails none of 2,000 reads in flight on a replica that is killed', async () => {
+    const redis = await open({ picker: roundRobin() });
+    world.at(1).freeze();
+    const reads = Array.from({ length: 4_000 }, () => redis.get('item'));
+    await world.at(1).kill();
+    const answers = await Promise.allSettled(reads);
+    expect(answers.filter((answer) => answer.status !== 'fulfilled' || answer.value !== 'seven')).toEqual([]);
+    await world.at(1).start();
+    await usable(2);
   });
 
   it('ends as a whole', async () => {

@@ -126,6 +126,30 @@ describe('the attempts of a call', () => {
     expect([told.length, call.failures.length]).toEqual([1, 1]);
   });
 
+  it('follow a cut connection at no cost, once for each call', async () => {
+    const { attempts, told, call, fixture } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 1 } } });
+    const cut = Array.from({ length: 100 }, () => attempts());
+    for (const one of cut) one.begin();
+    for (const one of cut) one.fail(lost({ cut: true }));
+    expect([told.length, call.failures.length]).toEqual([200, 0]);
+    expect(fixture.balancer.snapshot().counts).toMatchObject({ retries: { reset: 100 }, overBudget: 0 });
+    // The second time it is a retry like any other: the budget pays for one.
+    for (const one of cut) one.fail(lost({ cut: true }));
+    expect([told.length, call.failures.length]).toEqual([201, 99]);
+  });
+
+  it.each([
+    [{ maxAttempts: 1 }, 'allow one attempt'],
+    [{ budget: { ratio: 0, minPerSecond: 0 } }, 'allow no retries'],
+    [{ when: () => false }, 'refuse it'],
+  ])('do not follow a cut connection where options %j', async (retry, _what) => {
+    const { attempts, told, call } = await world(2, { retry });
+    const cut = attempts();
+    cut.begin();
+    cut.fail(lost({ cut: true }));
+    expect([told.length, call.failures.length]).toEqual([1, 1]);
+  });
+
   it('move on at no cost where nothing was tried, but not for ever', async () => {
     const { attempts, call, fixture, onSend } = await world(3, { retry: { budget: { ratio: 0, minPerSecond: 0 } } });
     let moves = 0;
