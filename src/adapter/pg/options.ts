@@ -192,7 +192,7 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     pgDefaults.idleTimeoutMillis,
     ms,
   );
-  return {
+  const settings: PoolSettings = {
     config,
     Client: Client as unknown as ClientClass,
     ...whereabouts(options, Client as unknown as ClientClass, config),
@@ -216,6 +216,8 @@ export function poolSettings(options: PgPoolOptions): PoolSettings {
     // A caller that never releases its client must not keep a process from ending.
     endTimeoutMs: pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs,
   };
+  // It has the password, and applications print pools.
+  return Object.defineProperty(settings, 'config', { enumerable: false });
 }
 
 type AskPassword = (...given: unknown[]) => unknown;

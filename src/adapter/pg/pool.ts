@@ -34,7 +34,7 @@ class PoolOverService extends (pg.Pool as unknown as Base) implements CallOwner 
   /** Since `end`: nobody waits any longer. */
   #noneWaits: () => void = () => {};
 
-  constructor(options: PgPoolOptions) {
+  constructor(options: PgPoolOptions = {}) {
     const settings = poolSettings(options);
     super(pickNames(options as Record<string, unknown>, pgOptionNames));
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
@@ -251,8 +251,8 @@ function promised(start: (answer: Answer) => void): Promise<unknown> {
  * The class of what `createPool` returns, for libraries that make their pool themselves: it takes the same options. A `pg.Pool`
  * by `instanceof`.
  */
-export const BalancedPool: new (options: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
-  options: PgPoolOptions,
+export const BalancedPool: new (options?: PgPoolOptions) => PgPool = PoolOverService as unknown as new (
+  options?: PgPoolOptions,
 ) => PgPool;
 
 /**
@@ -265,6 +265,6 @@ export const BalancedPool: new (options: PgPoolOptions) => PgPool = PoolOverServ
  * const { rows } = await replicas.query('SELECT * FROM orders WHERE id = $1', [42]);
  * await replicas.end();
  */
-export function createPool(options: PgPoolOptions): PgPool {
+export function createPool(options: PgPoolOptions = {}): PgPool {
   return new BalancedPool(options);
 }

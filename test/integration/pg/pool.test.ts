@@ -1,3 +1,4 @@
+import { inspect } from 'node:util';
 import { isEvenkeelError } from 'evenkeel';
 import { BalancedPool, createPool, type PgPool, type PgPoolOptions } from 'evenkeel/pg';
 import { FakeResolver } from 'evenkeel/testing';
@@ -271,7 +272,8 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect((await asked.query('SELECT 1 AS one')).rows).toEqual([{ one: 'parsed' }]);
     expect(hooked).toBeInstanceOf(pg.Pool);
     expect(hooked.options.max).toBe(10);
-    expect(JSON.stringify(pool.options)).not.toContain(password);
+    expect(JSON.stringify(pool)).not.toContain(password);
+    expect(inspect(pool, { depth: 30 })).not.toContain(password);
     expect(() => new BalancedPool({ target: 'postgres.shop:5432', tarqet: 1 } as never)).toThrow('tarqet');
     expect(() => createPool({ host: '/var/run/postgresql' })).toThrow('Unix socket');
   });
