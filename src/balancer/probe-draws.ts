@@ -1,5 +1,5 @@
-import { Random32 } from '../picker/random32.js';
 import type { Subchannel } from '../pool/subchannel.js';
+import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 
 /** Which endpoints are to be asked how busy they are: a few random ones per call, if their load would learn from it. */

@@ -1,9 +1,9 @@
 import type { Subchannel } from '../pool/subchannel.js';
+import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import type { CostRule } from './cost.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickRequest, type PickSet } from './picker.js';
-import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /**

@@ -1,11 +1,11 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkKeys, checkNumber } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
+import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { MAX_WEIGHTED_CHOICES } from './draw-picker.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
-import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** Options of `hotCold`. */

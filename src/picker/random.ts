@@ -1,10 +1,10 @@
 import type { Subchannel } from '../pool/subchannel.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
+import { Random32 } from '../runtime/random32.js';
 import type { Rng } from '../runtime/rng.js';
 import { firstFitting } from './fallback.js';
 import { fits, type Picker, type PickerFactory, type PickRequest, type PickSet } from './picker.js';
-import { Random32 } from './random32.js';
 import { WeightedDraw } from './weighted-draw.js';
 
 /** A random subchannel, by weight: what kube-proxy does per connection, done per call. O(1) per pick. */

@@ -1,4 +1,4 @@
-import type { Random32 } from './random32.js';
+import type { Random32 } from '../runtime/random32.js';
 
 /**
  * Draws an index with probability proportional to its weight, in O(1): first a column, then one of the two indexes that
@@ -36,6 +36,6 @@ export class WeightedDraw {
   draw(random: Random32): number {
     // Two random numbers: the fraction left over from one is coarse when there are many columns.
     const column = random.index(this.#share.length);
-    return random.share() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
+    return random.next() < (this.#share[column] as number) ? column : (this.#alias[column] as number);
   }
 }

@@ -9,6 +9,7 @@ import { Warnings } from '../observe/warnings.js';
 import { createPickRequest, type Picker, type PickerFactory, type PickSet } from '../picker/picker.js';
 import type { Member } from '../pool/pool.js';
 import type { Subchannel } from '../pool/subchannel.js';
+import { Sfc32 } from '../runtime/rng.js';
 import { checkNote, checkOut, endpointOf } from './checked.js';
 import {
   type Configuration,
@@ -29,7 +30,6 @@ import { keyOfHash } from './key-of-hash.js';
 import { make } from './makers.js';
 import { PartReader } from './part-reader.js';
 import { list, number, object, whole } from './read-dump.js';
-import { RecordedRng } from './recorded-rng.js';
 import type { RecordPlace } from './records.js';
 import type { ReplayedEnd, ReplayedEvent, ReplayedPick } from './replayed-event.js';
 import { ReplicaSubchannel, replicaClock } from './replica-subchannel.js';
@@ -65,7 +65,7 @@ export class Replica {
   readonly #picker: PickerFactory | undefined;
   readonly #load: LoadFactory;
   readonly #metric: string | undefined;
-  readonly #rng = new RecordedRng();
+  readonly #rng = new Sfc32();
   readonly #draws: ProbeDraws<unknown>;
   readonly #loads = { loads: new Set<Load>() };
   readonly #byId = new Map<number, ReplicaSubchannel>();

@@ -6,6 +6,7 @@ import type { Observer } from '../observe/observer.js';
 import type { Member } from '../pool/pool.js';
 import type { RecordedSubchannel, SubchannelToRecord } from '../pool/subchannel-recording.js';
 import { hash32 } from '../runtime/hash.js';
+import { Sfc32 } from '../runtime/rng.js';
 import { configurationOf } from './configuration.js';
 import {
   type Configuration,
@@ -23,7 +24,6 @@ import { LiveSubchannels } from './live-subchannels.js';
 import { noteObserver } from './note-observer.js';
 import type { Part, Parts } from './parts.js';
 import { encoded, halved, RecordWriter } from './record-writer.js';
-import { RecordedRng } from './recorded-rng.js';
 import { RecordedSet } from './recorded-set.js';
 import { ReportFields } from './report-fields.js';
 
@@ -41,7 +41,7 @@ const MAX_CALL = 2 ** 30 - 1;
  * earlier parts, which are overwritten.
  */
 export class Track implements Recording {
-  readonly rng: RecordedRng;
+  readonly rng: Sfc32;
   readonly observer: Observer;
   readonly name: string;
   readonly configuration: Configuration;
@@ -65,7 +65,7 @@ export class Track implements Recording {
     this.#balancer = balancer;
     this.#parts = parts;
     this.name = balancer.name;
-    this.rng = new RecordedRng(balancer.rng);
+    this.rng = new Sfc32(balancer.rng);
     this.configuration = configurationOf(balancer);
     this.#fields = new ReportFields(this.configuration.load);
     this.#writer = new RecordWriter((units) => this.#makeRoom(units));

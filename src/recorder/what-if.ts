@@ -6,12 +6,12 @@ import type { LimitFactory } from '../limit/limit.js';
 import type { LoadFactory } from '../load/load.js';
 import { inFlightMetric } from '../load/orca.js';
 import type { PickerFactory } from '../picker/picker.js';
-import { Random32 } from '../picker/random32.js';
 import type { Connection } from '../pool/transport.js';
 import type { ResolverListener } from '../resolver/resolver.js';
+import { Random32 } from '../runtime/random32.js';
+import { Sfc32 } from '../runtime/rng.js';
 import type { StageContext } from '../stage/stage.js';
 import { ModelledPod } from './modelled-pod.js';
-import { RecordedRng } from './recorded-rng.js';
 import type { ServiceModel } from './service-model.js';
 import type { Traffic } from './traffic.js';
 import { VirtualClock } from './virtual-clock.js';
@@ -57,7 +57,7 @@ export async function whatIf(traffic: Traffic, model: ServiceModel, alternative:
   let weights: ReadonlyMap<string, number> = sets[0]?.weights ?? new Map();
   let listener: ResolverListener | undefined;
   let context: StageContext | undefined;
-  const rng = new RecordedRng(seeded(0x5eed));
+  const rng = new Sfc32(new Random32(0x5eed));
   const chance = new Random32(rng);
   const balancer = createBalancer<ModelledPod>({
     resolver: {
@@ -101,7 +101,7 @@ export async function whatIf(traffic: Traffic, model: ServiceModel, alternative:
     const pod = lease.handle;
     const atMs = clock.now() + beganMs;
     const { share, tookMs } = model.failing(pod.key, atMs);
-    const fails = share > 0 && chance.share() < share;
+    const fails = share > 0 && chance.next() < share;
     let isOver = false;
     const end = (outcome: Outcome): void => {
       isOver = true;
@@ -187,11 +187,6 @@ function connectionTo(pod: ModelledPod): Connection<ModelledPod> {
     }),
     close: async () => closed(undefined),
   };
-}
-
-function seeded(seed: number): { next(): number } {
-  const random = new Random32({ next: () => seed / 2 ** 32 });
-  return { next: () => random.share() };
 }
 
 function resultOf(took: number[], calls: number, refused: number, perPod: readonly number[], pods: number): Result {

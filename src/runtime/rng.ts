@@ -5,27 +5,40 @@ export interface Rng {
 }
 
 /**
- * Real randomness; not for secrets. `Math.random` only seeds it, because each of its numbers is an object on the heap; this
- * generator is inlined where it is called. Source: sfc32 (Doty-Humphrey, PractRand).
+ * Random numbers whose state can be stored and restored. Not for secrets. Source: sfc32 (Doty-Humphrey, PractRand).
  */
-export const systemRng: Rng = seededByRuntime();
+export class Sfc32 implements Rng {
+  /** Four words. */
+  readonly state: Int32Array = new Int32Array(4);
 
-function seededByRuntime(): Rng {
-  const state = Int32Array.from({ length: 4 }, () => Math.random() * 2 ** 32);
-  return {
-    next() {
-      const b = state[1] as number;
-      const c = state[2] as number;
-      const counter = state[3] as number;
-      const sum = ((state[0] as number) + b + counter) | 0;
-      state[0] = b ^ (b >>> 9);
-      state[1] = c + (c << 3);
-      state[2] = ((c << 21) | (c >>> 11)) + sum;
-      state[3] = counter + 1;
-      return (sum >>> 0) / 4_294_967_296;
-    },
-  };
+  /** @param seed Provides the initial state; without it the state is to be restored. */
+  constructor(seed?: Rng) {
+    if (seed === undefined) return;
+    for (let word = 0; word < 4; word++) this.state[word] = seed.next() * 4_294_967_296;
+    this.state[3] = 1;
+    // The first numbers depend on few bits of the seed.
+    for (let turn = 0; turn < 12; turn++) this.next();
+  }
+
+  next(): number {
+    const { state } = this;
+    const b = state[1] as number;
+    const c = state[2] as number;
+    const counter = state[3] as number;
+    const sum = ((state[0] as number) + b + counter) | 0;
+    state[0] = b ^ (b >>> 9);
+    state[1] = c + (c << 3);
+    state[2] = ((c << 21) | (c >>> 11)) + sum;
+    state[3] = counter + 1;
+    return (sum >>> 0) / 4_294_967_296;
+  }
 }
+
+/**
+ * Real randomness; not for secrets. `Math.random` only seeds it, because each of its numbers is an object on the heap; `Sfc32` is
+ * inlined where it is called.
+ */
+export const systemRng: Rng = new Sfc32({ next: Math.random });
 
 /** A uniform index in [0, length). */
 export function drawIndex(rng: Rng, length: number): number {

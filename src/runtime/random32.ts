@@ -1,30 +1,33 @@
-import type { Rng } from '../runtime/rng.js';
+import type { Rng } from './rng.js';
 
 /**
- * Random integers for picks: an `Rng` returns a fraction, which is boxed wherever the call is not inlined. Seeded from the
- * balancer's `Rng`, so it is repeatable if that is. Not for secrets.
+ * Random integers for picks: an `Rng` returns a fraction, which is boxed wherever the call is not inlined. Repeatable for one
+ * seed. Not for secrets.
  * Source: the splitmix32 finaliser over a Weyl sequence (Steele, Lea, Flood, OOPSLA 2014); period 2^32.
  */
-export class Random32 {
+export class Random32 implements Rng {
   #state: number;
 
-  constructor(rng: Rng) {
-    this.#state = (rng.next() * 4_294_967_296) | 0;
+  /** @param seed An integer, or a source of one. */
+  constructor(seed: number | Rng) {
+    this.#state = (typeof seed === 'number' ? seed : seed.next() * 4_294_967_296) | 0;
   }
 
   /** A uniform index in [0, length). Uneven by at most length / 2^32. */
   index(length: number): number {
-    return ((this.#roll() * length) / 4_294_967_296) | 0;
+    // The division is exact, and can be done before the number is drawn.
+    return (this.#roll() * (length / 4_294_967_296)) | 0;
   }
 
   /** A uniform index in [0, length) that is never `other`. Needs length ≥ 2. */
   otherIndex(length: number, other: number): number {
     const index = this.index(length - 1);
-    return index >= other ? index + 1 : index;
+    // 1 if index ≥ other: as a condition, the processor would guess it wrong half the time.
+    return index + ((other - index - 1) >>> 31);
   }
 
   /** Uniform in [0, 1). */
-  share(): number {
+  next(): number {
     return this.#roll() / 4_294_967_296;
   }
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Random32 } from '../../../src/picker/random32.js';
 import { WeightedDraw } from '../../../src/picker/weighted-draw.js';
+import { Random32 } from '../../../src/runtime/random32.js';
 import { seededRng } from '../../../src/testing/seeded-rng.js';
 
 /** Counts of `draws` draws out of `size`. */
