@@ -11,6 +11,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildIfChanged } from './build.mjs';
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)));
 const nodes = [20, 22, 24, 26];
@@ -157,6 +158,9 @@ async function run({ node, name, folders, peer, version, proofOf }) {
 
 const git = spawnSync('git', ['describe', '--always', '--dirty'], { cwd: root, encoding: 'utf8' });
 const commit = git.status === 0 ? git.stdout.trim() : 'no commit';
+
+const build = buildIfChanged();
+if (build.failed) throw new Error(build.output);
 
 let failed = 0;
 console.log('| Node | with | passed | failed | skipped | duration | commit | |');

@@ -59,7 +59,7 @@ export interface LiveBalancer<Snapshot> {
   snapshot(): Snapshot;
 }
 
-/** Whoever measures balancers: told of those that exist, and of each that is created or closed later. */
+/** Measures balancers: it is told of those that exist, and of each one created or closed later. */
 export interface BalancerWatcher<Snapshot> {
   created(balancer: LiveBalancer<Snapshot>): void;
   /** It is about to close. */

@@ -40,7 +40,7 @@ export class RequestHeaders {
         this.format ??= formatOf(rawHeaders[index + 1] as string);
       } else if (length === deadline.length && isName(name, deadline)) {
         const deadlineMs = parseDeadline(rawHeaders[index + 1]);
-        // A second header, whoever added it, can only shorten the first.
+        // A second header can only shorten the first, no matter who added it.
         if (deadlineMs !== undefined) this.deadlineMs = Math.min(deadlineMs, this.deadlineMs ?? deadlineMs);
       } else if (length === priority.length && isName(name, priority)) {
         this.priority ??= rawHeaders[index + 1] as string;

@@ -282,7 +282,7 @@ async function greet(
   });
 }
 
-/** A socket that connects to the pod, whoever it is told to connect to. It does not keep the process alive. */
+/** A socket that connects to the pod, no matter which host it is told to connect to. It does not keep the process alive. */
 function dialTo({ address: host, port }: Endpoint): Socket {
   const socket = new Socket();
   const connect = socket.connect.bind(socket);

@@ -3,8 +3,9 @@ import { createPoolCluster, type PoolCluster, type PoolClusterOptions } from 'ev
 import { createPoolCluster as createStockCluster } from 'mysql2/promise';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
+import type { Readers } from '../../support/readers.js';
 import { until } from '../../support/until.js';
-import { PROOF, Readers, report } from './support/traffic.js';
+import { PROOF, readers, report } from './support/traffic.js';
 
 const WORKERS = 30;
 /** Answers between two steps of a scene. */
@@ -39,27 +40,27 @@ describe.skipIf(noMariadb)(titled('createPoolCluster when servers fail'), () => 
   };
   const ready = (): number =>
     cluster.balancer.snapshot().endpoints.filter(({ state, suspect }) => state === 'ready' && !suspect).length;
-  const more = (readers: Readers, count = SOME): Promise<void> => {
-    const goal = readers.total + count;
-    return until(`${count} more answers`, () => readers.total >= goal, 60_000);
+  const more = (reading: Readers, count = SOME): Promise<void> => {
+    const goal = reading.total + count;
+    return until(`${count} more answers`, () => reading.total >= goal, 60_000);
   };
 
   it('loses no idempotent read to SIGKILL, and uses the server again when it answers', async () => {
     await start(3, { idempotent: true });
-    const readers = new Readers(cluster, WORKERS);
-    await more(readers);
+    const reading = readers(cluster, WORKERS);
+    await more(reading);
     await world.at(1).kill();
-    await more(readers);
-    const before = readers.answers.get(2) ?? 0;
+    await more(reading);
+    const before = reading.answers.get(2) ?? 0;
     await world.at(1).start();
     const answersAtMs = performance.now();
-    await until('it serves again', () => (readers.answers.get(2) ?? 0) > before, 30_000);
+    await until('it serves again', () => (reading.answers.get(2) ?? 0) > before, 30_000);
     report('kill -9 and back', { 'ms until it serves again': Math.round(performance.now() - answersAtMs) });
-    await more(readers);
-    await readers.stop();
-    expect(readers.errors).toEqual([]);
+    await more(reading);
+    await reading.stop();
+    expect(reading.errors).toEqual([]);
     expect(ready()).toBe(3);
-    report('kill -9 and back', { reads: readers.total, failed: readers.errors.length });
+    report('kill -9 and back', { reads: reading.total, failed: reading.errors.length });
   });
 
   it('repeats nothing that is not marked: a write whose connection dies fails, once', async () => {

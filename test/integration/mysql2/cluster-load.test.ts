@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { application, type MariadbWorld, noMariadb, startMariadbs, titled } from '../../support/mariadb.js';
 import { until } from '../../support/until.js';
 import { LEDGER_SUM, Ledger, ledgerTables } from './support/ledger.js';
-import { maxOverMean, PROOF, Readers, report } from './support/traffic.js';
+import { maxOverMean, PROOF, readers, report } from './support/traffic.js';
 
 const WORKERS = 30;
 const QUERIES = PROOF ? 100_000 : 9_000;
@@ -34,31 +34,31 @@ describe.skipIf(noMariadb)(titled('createPoolCluster under load'), () => {
     );
 
   it('spreads statements evenly', async () => {
-    const readers = new Readers(cluster, WORKERS, QUERIES);
-    await readers.finished();
-    expect(readers.errors).toEqual([]);
-    expect(readers.total).toBe(QUERIES);
-    const spread = maxOverMean(readers.answers);
-    report('even spread', { queries: QUERIES, servers: readers.answers.size, 'max/mean': spread.toFixed(4) });
-    expect(readers.answers.size).toBe(3);
+    const reading = readers(cluster, WORKERS, QUERIES);
+    await reading.finished();
+    expect(reading.errors).toEqual([]);
+    expect(reading.total).toBe(QUERIES);
+    const spread = maxOverMean(reading.answers);
+    report('even spread', { queries: QUERIES, servers: reading.answers.size, 'max/mean': spread.toFixed(4) });
+    expect(reading.answers.size).toBe(3);
     expect(spread).toBeLessThanOrEqual(1.01);
     // As many connections as were needed at once, not more.
     for (const server of world.all) expect(await server.connections()).toBeLessThanOrEqual(WORKERS);
   });
 
   it('gives a server that comes its share, and lets one that leaves finish: no statement and no transaction fails', async () => {
-    const readers = new Readers(cluster, WORKERS / 2);
+    const reading = readers(cluster, WORKERS / 2);
     const ledger = new Ledger(cluster, WORKERS / 2);
-    await until('traffic runs', () => readers.total > 300 && ledger.total > 100);
+    await until('traffic runs', () => reading.total > 300 && ledger.total > 100);
 
     const added = await world.add();
     resolver.update(...world.endpoints);
     const addedAtMs = performance.now();
-    let before = new Map(readers.answers);
+    let before = new Map(reading.answers);
     await until('the new one has its share', () => {
-      if (readers.total - [...before.values()].reduce((a, b) => a + b, 0) < 400) return false;
-      const share = readers.share(added.id, before);
-      before = new Map(readers.answers);
+      if (reading.total - [...before.values()].reduce((a, b) => a + b, 0) < 400) return false;
+      const share = reading.share(added.id, before);
+      before = new Map(reading.answers);
       return share > 0.22;
     });
     report('a server was added', { 'ms to its fair share': Math.round(performance.now() - addedAtMs) });
@@ -68,10 +68,10 @@ describe.skipIf(noMariadb)(titled('createPoolCluster under load'), () => {
     // Its pod is terminating: it closes as soon as nobody needs it.
     const terminating = { ...leaving.endpoint, conditions: { ready: false, serving: true, terminating: true } };
     resolver.update(...world.endpoints.filter(({ port }) => port !== leaving.port), terminating);
-    before = new Map(readers.answers);
+    before = new Map(reading.answers);
     await until(
       'traffic goes on without it',
-      () => readers.total > [...before.values()].reduce((a, b) => a + b, 0) + 500,
+      () => reading.total > [...before.values()].reduce((a, b) => a + b, 0) + 500,
     );
     // A transaction it had is still good, and its connection is closed only after that.
     await held.query('UPDATE accounts SET balance = balance + 1 WHERE id = 2');
@@ -80,17 +80,17 @@ describe.skipIf(noMariadb)(titled('createPoolCluster under load'), () => {
     held.release();
     await until('nothing is left there', async () => (await leaving.connections()) === 0);
 
-    await readers.stop();
+    await reading.stop();
     await ledger.stop();
-    expect(readers.errors).toEqual([]);
+    expect(reading.errors).toEqual([]);
     expect(ledger.errors).toEqual([]);
     expect(ledger.moved).toBe(0);
     const audits = await Promise.all(world.all.map((server) => ledger.audit(server)));
     for (const { sum, missing } of audits) expect({ sum, missing }).toEqual({ sum: LEDGER_SUM, missing: 0 });
     report('servers came and went', {
-      reads: readers.total,
+      reads: reading.total,
       transfers: ledger.total,
-      failed: readers.errors.length + ledger.errors.length,
+      failed: reading.errors.length + ledger.errors.length,
       'sums kept': audits.length,
     });
     expect(audits.reduce((sum, { noted }) => sum + noted, 0)).toBe(ledger.total + 1);

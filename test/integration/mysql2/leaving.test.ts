@@ -6,7 +6,7 @@ import { connected } from '../../support/connected.js';
 import { ScriptedMysql } from '../../support/scripted-mysql.js';
 import { until } from '../../support/until.js';
 
-/** Nobody moves the clock but where it says so: whoever waited for a time limit would wait for ever. */
+/** The clock only moves where a test moves it: anything that waited for a time limit would wait for ever. */
 describe('a server that leaves while it is waited for', () => {
   let leaving: ScriptedMysql;
   let staying: ScriptedMysql;

@@ -426,7 +426,7 @@ describe('our clients, when a pod has not begun a request', () => {
     'undici: %s moves on once more when the next pod cannot be connected to',
     async (form) => {
       const { full, free } = await fullAndFree();
-      // One connection, which is busy; whoever wants another is refused.
+      // One connection, which is busy; a request for another is refused.
       const sockets: Socket[] = [];
       const busy = createTcpServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
       await once(busy, 'listening');

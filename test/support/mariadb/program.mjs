@@ -1,10 +1,9 @@
-/** The program `mariadbd`: where it is, which user runs it, and how to create its data folder. */
-import { execFileSync, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { cpSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+/** The program `mariadbd`: where it is, and how to create its data folder. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
+import { madeOnce } from '../made-once.mjs';
 
 const wanted = systemPackages.find(({ name }) => name === 'MariaDB');
 
@@ -51,13 +50,6 @@ const systemTables = ['mysql_system_tables.sql', 'mysql_performance_tables.sql',
 /** Where packages put the statements that create the system tables. */
 const shareFolders = ['/usr/share/mysql', '/usr/share/mariadb', '/usr/local/share/mysql', '/usr/local/share/mariadb'];
 
-/** The user a server runs as: never root. @returns {{ uid?: number, gid?: number }} */
-export function unprivileged() {
-  if (process.getuid?.() !== 0) return {};
-  const number = (/** @type {string} */ flag) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
-  return { uid: number('-u'), gid: number('-g') };
-}
-
 /**
  * Fills an empty folder with the system tables, like `mariadb-install-db`. That script needs programs from the client package;
  * here the server alone is enough.
@@ -82,40 +74,21 @@ export async function bootstrap(folder, who) {
   if (code !== 0) throw new Error(`mariadbd --bootstrap ended with ${code}:\n${lastLines(log)}`);
 }
 
-/** Created once per machine: a bootstrap takes as long as three starts. */
-const kept = fileURLToPath(new URL('../../../node_modules/.cache/evenkeel/mariadb', import.meta.url));
-
 /**
- * Like `bootstrap`, from the result of an earlier one with the same program, if there is one. `folder` does not exist yet.
+ * Like `bootstrap`, from the result of an earlier one with the same program, if there is one: a bootstrap takes as long as three
+ * starts. `folder` does not exist yet.
  * @param {string} folder @param {{ uid?: number, gid?: number }} who @param {(path: string) => void} own
  */
 export async function bootstrapOnce(folder, who, own) {
   if (mariadbPath === undefined) throw new Error(`MariaDB is not installed: ${mariadbHint}`);
-  const { size, mtimeMs } = statSync(mariadbPath);
-  const made = join(
-    kept,
-    createHash('sha256')
-      .update(JSON.stringify([mariadbPath, size, mtimeMs, smallServer]))
-      .digest('hex'),
-  );
-  if (existsSync(made)) {
-    cpSync(made, folder, { recursive: true });
-    return;
-  }
-  for (const path of dataFolders(folder)) {
-    mkdirSync(path);
-    own(path);
-  }
-  await bootstrap(folder, who);
-  // Complete or not there at all, even if another process creates one meanwhile.
-  const mine = `${made}.${process.pid}`;
-  mkdirSync(kept, { recursive: true });
-  cpSync(folder, mine, { recursive: true });
-  try {
-    renameSync(mine, made);
-  } catch {
-    rmSync(mine, { recursive: true });
-  }
+  const fill = async () => {
+    for (const path of dataFolders(folder)) {
+      mkdirSync(path);
+      own(path);
+    }
+    await bootstrap(folder, who);
+  };
+  await madeOnce({ folder, program: mariadbPath, kind: 'mariadb', settings: smallServer, fill });
 }
 
 /** @param {string} log */

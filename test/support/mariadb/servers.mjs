@@ -2,12 +2,13 @@
  * Real MariaDB servers on loopback, each a process with its own data folder, run by an unprivileged user. They end with
  * the process that started them, even if that is killed. For tests, benchmarks and examples.
  */
-import { chmodSync, chownSync, cpSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, cpSync, mkdirSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { freePort } from '../free-port.mjs';
 import { KeptFolder } from '../kept-folder.mjs';
 import { memberAt, startGroup } from '../server-group.mjs';
-import { bootstrapOnce, dataFolders, unprivileged } from './program.mjs';
+import { give, unprivileged } from '../unprivileged.mjs';
+import { bootstrapOnce, dataFolders } from './program.mjs';
 import { admin, MariadbServer } from './server.mjs';
 
 export { mariadbHint, mariadbPath } from './program.mjs';
@@ -152,13 +153,7 @@ export class MariadbServers {
 
   /** Gives a path and everything below it to the servers' user. @param {string} path */
   #own(path) {
-    const { uid, gid } = this.#who;
-    if (uid === undefined || gid === undefined) return;
-    chownSync(path, uid, gid);
-    if (path.endsWith('.sql') || path.endsWith('.pem')) return;
-    chmodSync(path, 0o700);
-    for (const entry of readdirSync(path, { withFileTypes: true, recursive: true })) {
-      chownSync(join(entry.parentPath, entry.name), uid, gid);
-    }
+    give(path, this.#who);
+    if (statSync(path).isDirectory()) chmodSync(path, 0o700);
   }
 }

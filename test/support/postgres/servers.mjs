@@ -1,38 +1,24 @@
 /**
  * Real PostgreSQL servers on loopback: a primary and streaming standbys, each a process with its own data folder, run by an
- * unprivileged user. They end with the process that started them, also when that is killed. For tests and examples.
+ * unprivileged user. They end with the process that started them, even if that is killed. For tests and examples.
  */
-import { execFile, execFileSync } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import {
-  appendFileSync,
-  chmodSync,
-  chownSync,
-  cpSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { execFile } from 'node:child_process';
+import { appendFileSync, chmodSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from '../free-port.mjs';
 import { KeptFolder } from '../kept-folder.mjs';
+import { madeOnce } from '../made-once.mjs';
+import { memberAt, startGroup } from '../server-group.mjs';
+import { give, unprivileged } from '../unprivileged.mjs';
 import { admin, PostgresServer, postgresHint, postgresPath, programOf } from './server.mjs';
 
 export { postgresHint, postgresPath } from './server.mjs';
 
 const run = promisify(execFile);
 
-/** Whom applications log in as, and where. */
+/** The applications' login and database. */
 export const application = { user: 'shop', password: 'shop-secret', database: 'shop' };
-
-/** Made once per machine: `initdb` takes as long as all the rest. */
-const kept = fileURLToPath(new URL('../../../node_modules/.cache/evenkeel/postgres', import.meta.url));
 
 /**
  * @typedef {object} ServersOptions
@@ -60,15 +46,10 @@ export class PostgresServers {
 
   /** Starts a primary and `standbys` more. @param {number} standbys @param {ServersOptions} [options] */
   static async start(standbys, options = {}) {
-    const servers = new PostgresServers(options);
-    try {
+    return startGroup(new PostgresServers(options), async (servers) => {
       await servers.#prepare();
       await Promise.all(Array.from({ length: standbys }, () => servers.add()));
-      return servers;
-    } catch (error) {
-      await servers.close();
-      throw error;
-    }
+    });
   }
 
   get endpoints() {
@@ -77,9 +58,7 @@ export class PostgresServers {
 
   /** @param {number} index */
   at(index) {
-    const server = this.all[index];
-    if (server === undefined) throw new Error(`there is no server ${index}`);
-    return server;
+    return memberAt(this.all, index, 'server');
   }
 
   /** Starts one more standby. @param {PostgresServer} [primary] */
@@ -117,7 +96,7 @@ export class PostgresServers {
       folder: join(this.#folder, `data-${index}`),
       args: [...(this.#options.args ?? []), ...(this.#options.tls ? ['-c', 'ssl=on'] : [])],
       who: this.#who,
-      own: (path) => this.#own(path),
+      own: (path) => give(path, this.#who),
       onProcess: (pid, what) => this.#kept.tell(pid, what),
     });
     this.all = [...this.all, server].sort((a, b) => a.name.localeCompare(b.name));
@@ -137,17 +116,17 @@ export class PostgresServers {
   async #prepare() {
     const { addresses, init = [], tls } = this.#options;
     chmodSync(this.#folder, 0o755);
-    this.#own(this.#folder);
+    give(this.#folder, this.#who);
     if (addresses !== undefined) this.#sharedPort = await freePort(addresses);
     const primary = await this.#create();
-    await initOnce(primary.folder, this.#folder, this.#who, (path) => this.#own(path));
+    await initOnce(primary.folder, this.#folder, this.#who);
     if (tls !== undefined) {
       for (const [name, text] of [
         ['server.crt', tls.cert],
         ['server.key', tls.key],
       ]) {
         writeFileSync(join(primary.folder, name), text, { mode: 0o600 });
-        this.#own(join(primary.folder, name));
+        give(join(primary.folder, name), this.#who);
       }
     }
     await primary.start();
@@ -156,83 +135,35 @@ export class PostgresServers {
     await primary.sql(`GRANT ALL ON ALL TABLES IN SCHEMA public TO ${user}`);
     await primary.sql(`GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO ${user}`);
   }
-
-  /** Gives a path and all below it to whom the servers run as. @param {string} path */
-  #own(path) {
-    own(path, this.#who);
-  }
-}
-
-/** @param {string} path @param {{ uid?: number, gid?: number }} who */
-function own(path, { uid, gid }) {
-  if (uid === undefined || gid === undefined) return;
-  chownSync(path, uid, gid);
-  if (!statSync(path).isDirectory()) return;
-  for (const entry of readdirSync(path, { withFileTypes: true, recursive: true })) {
-    chownSync(join(entry.parentPath, entry.name), uid, gid);
-  }
-}
-
-/** Whom a server runs as: never root. @returns {{ uid?: number, gid?: number }} */
-function unprivileged() {
-  if (process.getuid?.() !== 0) return {};
-  const number = (/** @type {string} */ flag) => Number(execFileSync('id', [flag, 'nobody'], { encoding: 'utf8' }));
-  return { uid: number('-u'), gid: number('-g') };
 }
 
 /**
- * A data folder with the application's user and database in it, from what an earlier start left behind, where there is one.
- * @param {string} folder @param {string} sockets @param {{ uid?: number, gid?: number }} who @param {(path: string) => void} give
+ * A data folder with the application's user and database in it, from an earlier start if there was one: `initdb` takes as long as
+ * everything else.
+ * @param {string} folder @param {string} sockets @param {import('../unprivileged.mjs').User} who
  */
-async function initOnce(folder, sockets, who, give) {
+async function initOnce(folder, sockets, who) {
   if (postgresPath === undefined) throw new Error(`PostgreSQL is not installed: ${postgresHint}`);
-  const { size, mtimeMs } = statSync(postgresPath);
-  const made = join(
-    kept,
-    createHash('sha256')
-      .update(JSON.stringify([postgresPath, size, mtimeMs, 1]))
-      .digest('hex'),
-  );
-  if (!existsSync(made)) {
-    const secret = join(sockets, 'secret');
-    writeFileSync(secret, admin.password);
-    give(secret);
-    const how = [
-      '-U',
-      admin.user,
-      `--pwfile=${secret}`,
-      '-A',
-      'scram-sha-256',
-      '-E',
-      'UTF8',
-      '--locale=C',
-      '--no-sync',
-    ];
-    await run(programOf('initdb'), ['-D', folder, ...how], { ...who, cwd: '/' });
-    appendFileSync(join(folder, 'postgresql.conf'), "include_if_exists = 'primary.conf'\n");
-    const from = '127.0.0.0/8 scram-sha-256\n';
-    writeFileSync(join(folder, 'pg_hba.conf'), `host all all ${from}host replication all ${from}`);
-    const { user, password, database } = application;
-    const single = execFile(
-      postgresPath,
-      ['--single', '-D', folder, '-c', `unix_socket_directories=${sockets}`, 'postgres'],
-      { ...who, cwd: '/' },
-    );
-    single.stdin?.end(`CREATE ROLE ${user} LOGIN PASSWORD '${password}'\nCREATE DATABASE ${database} OWNER ${user}\n`);
-    const code = await new Promise((resolve) => single.once('close', resolve));
-    if (code !== 0) throw new Error(`postgres --single ended with ${code}`);
-    // Complete or not there at all, whoever else makes one meanwhile.
-    const mine = `${made}.${process.pid}`;
-    mkdirSync(kept, { recursive: true });
-    cpSync(folder, mine, { recursive: true });
-    try {
-      renameSync(mine, made);
-    } catch {
-      rmSync(mine, { recursive: true });
-    }
-    return;
-  }
-  cpSync(made, folder, { recursive: true });
+  const fill = () => init(/** @type {string} */ (postgresPath), folder, sockets, who);
+  if (!(await madeOnce({ folder, program: postgresPath, kind: 'postgres', settings: 1, fill }))) return;
   chmodSync(folder, 0o700);
-  give(folder);
+  give(folder, who);
+}
+
+/** @param {string} program @param {string} folder @param {string} sockets @param {import('../unprivileged.mjs').User} who */
+async function init(program, folder, sockets, who) {
+  const secret = join(sockets, 'secret');
+  writeFileSync(secret, admin.password);
+  give(secret, who);
+  const how = ['-U', admin.user, `--pwfile=${secret}`, '-A', 'scram-sha-256', '-E', 'UTF8', '--locale=C', '--no-sync'];
+  await run(programOf('initdb'), ['-D', folder, ...how], { ...who, cwd: '/' });
+  appendFileSync(join(folder, 'postgresql.conf'), "include_if_exists = 'primary.conf'\n");
+  const from = '127.0.0.0/8 scram-sha-256\n';
+  writeFileSync(join(folder, 'pg_hba.conf'), `host all all ${from}host replication all ${from}`);
+  const { user, password, database } = application;
+  const args = ['--single', '-D', folder, '-c', `unix_socket_directories=${sockets}`, 'postgres'];
+  const single = execFile(program, args, { ...who, cwd: '/' });
+  single.stdin?.end(`CREATE ROLE ${user} LOGIN PASSWORD '${password}'\nCREATE DATABASE ${database} OWNER ${user}\n`);
+  const code = await new Promise((resolve) => single.once('close', resolve));
+  if (code !== 0) throw new Error(`postgres --single ended with ${code}`);
 }

@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { findCommand, installHint, systemPackages } from '../../../scripts/system-packages.mjs';
 import { freePort } from '../free-port.mjs';
 import { KeptFolder } from '../kept-folder.mjs';
-import { unprivileged } from '../mariadb/program.mjs';
 import { memberAt, startGroup } from '../server-group.mjs';
+import { unprivileged } from '../unprivileged.mjs';
 import { Broker, rabbitmqPath } from './broker.mjs';
 
 export { Broker, rabbitmqPath } from './broker.mjs';

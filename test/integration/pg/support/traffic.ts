@@ -1,45 +1,12 @@
 import type { PgPool } from 'evenkeel/pg';
+import { Readers } from '../../../support/readers.js';
 
 export { maxOverMean, PROOF, report } from '../../mysql2/support/traffic.js';
 
-/** Workers that send one read after another until they are stopped: which port answered, and what went wrong. */
-export class Readers {
-  readonly answers: Map<number, number> = new Map();
-  readonly errors: Error[] = [];
-  #stopped = false;
-  readonly #work: Promise<unknown>;
-
-  constructor(pool: Pick<PgPool, 'query'>, workers: number, total: number = Number.POSITIVE_INFINITY) {
-    let left = total;
-    const read = async (): Promise<void> => {
-      while (!this.#stopped && left-- > 0) {
-        try {
-          const { rows } = await pool.query('SELECT inet_server_port() AS port');
-          const { port } = rows[0];
-          this.answers.set(port, (this.answers.get(port) ?? 0) + 1);
-        } catch (error) {
-          this.errors.push(error as Error);
-          // A pool that is down fails at once: leave the others their turn.
-          await new Promise((resolve) => setImmediate(resolve));
-        }
-      }
-    };
-    this.#work = Promise.all(Array.from({ length: workers }, read));
-  }
-
-  get total(): number {
-    return [...this.answers.values()].reduce((sum, count) => sum + count, 0);
-  }
-
-  /** Waits for the rest. */
-  async finished(): Promise<void> {
-    await this.#work;
-  }
-
-  async stop(): Promise<void> {
-    this.#stopped = true;
-    await this.#work;
-  }
+/** Readers by port. */
+export function readers(pool: Pick<PgPool, 'query'>, workers: number, total?: number): Readers {
+  const read = async (): Promise<number> => (await pool.query('SELECT inet_server_port() AS port')).rows[0].port;
+  return new Readers(read, workers, total);
 }
 
 /** Workers that note one number after another, each in a statement of its own that may run once only. */

@@ -1,0 +1,124 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { parseCommandLine } from '../../../src/cli/command-line.js';
+import { explain } from '../../../src/cli/explain.js';
+import { replay } from '../../../src/cli/replay.js';
+import { outcomes } from '../../../src/endpoint/outcome.js';
+import { inFlight } from '../../../src/load/in-flight.js';
+import { p2c } from '../../../src/picker/p2c.js';
+import { flightRecorder } from '../../../src/recorder/flight-recorder.js';
+import { BalancerFixture } from '../../support/balancer-fixture.js';
+
+let folder: string;
+let file: string;
+const calls = 30;
+
+/** 30 calls of 3 ms on two pods, and a balancer that is not called. */
+beforeAll(async () => {
+  const recorder = flightRecorder();
+  const options = { recorder, picker: p2c(), load: inFlight() };
+  const orders = new BalancerFixture(options);
+  const other = new BalancerFixture(options);
+  await other.publish('10.0.0.3');
+  await orders.publish(
+    { address: '10.0.0.1', port: 80, name: 'orders-a' },
+    { address: '10.0.0.2', port: 80, name: 'orders-b' },
+  );
+  for (let call = 0; call < calls; call++) {
+    const lease = orders.balancer.pick();
+    orders.clock.advance(3);
+    lease?.end(call === 20 ? outcomes.timeout : outcomes.success);
+  }
+  folder = mkdtempSync(join(tmpdir(), 'evenkeel-recording-'));
+  file = join(folder, 'dump.bin');
+  writeFileSync(file, recorder.dump());
+  await orders.balancer.close();
+  await other.balancer.close();
+});
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+async function said(...args: string[]): Promise<{ readonly code: number; readonly text: string }> {
+  const command = parseCommandLine(args);
+  let text = '';
+  const write = (more: string): void => {
+    text += more;
+  };
+  if (command.name === 'explain') return { code: explain(command, write), text };
+  if (command.name === 'replay') return { code: await replay(command, write), text };
+  throw new Error(`${command.name} is neither`);
+}
+
+describe('evenkeel explain', () => {
+  it('lists the last calls, after a summary', async () => {
+    const { code, text } = await said('explain', file);
+    expect(code).toBe(0);
+    expect(text).toMatch(/^fake: 30 calls in 0\.1 s, /);
+    expect(text).toContain('picker p2c, load inFlight');
+    expect(text).toContain('of 2 balancers (--balancer): 1 fake, 2 fake');
+    const rows = text.split('\n').filter((line) => /^ {2}\d+ /.test(line));
+    expect(rows).toHaveLength(20);
+    expect(rows.at(-1)).toMatch(/^ {2}30 .*orders-[ab].*success after 3\.0 ms$/);
+    expect(text).toMatch(/ 21 .*failure \(timeout\) after 3\.0 ms/);
+  });
+
+  it('says why a call went to its pod', async () => {
+    const { code, text } = await said('explain', file, '--call', '21');
+    expect(code).toBe(0);
+    expect(text).toMatch(/^Call 21 of fake went to orders-[ab] \(10\.0\.0\.[12]:80\) at /);
+    expect(text).toContain('had 2 endpoints; the picker could choose from 2');
+    expect(text).toContain('p2c looked at all 2');
+    expect(text).toContain('→ orders-');
+    expect(text).toContain('It ended after 3.0 ms: failure (timeout).');
+  });
+
+  it('lists those of one pod, and those from a time on', async () => {
+    const ofOne = await said('explain', file, '--pod', 'orders-a');
+    expect(ofOne.text).not.toContain('orders-b');
+    const { text } = await said('explain', file);
+    const time = / 25 +([\d:.]+)/.exec(text)?.[1] as string;
+    const later = await said('explain', file, '--at', time);
+    expect(later.text.split('\n').filter((line) => /^ {2}\d+ /.test(line))).toHaveLength(6);
+  });
+
+  it.each([
+    [['--call', '31'], 'the recording has no call 31'],
+    [['--balancer', 'carts'], 'no balancer is called "carts"; there are fake, fake'],
+    [['--at', 'noon'], '--at needs a time such as 12:03:04.5, got "noon"'],
+  ])('refuses %j', async (args, message) => {
+    await expect(said('explain', file, ...args)).rejects.toThrow(message);
+  });
+
+  it('refuses a file that is none', async () => {
+    await expect(said('explain', join(folder, 'none.bin'))).rejects.toThrow('cannot read');
+    writeFileSync(join(folder, 'other.bin'), 'hello');
+    await expect(said('explain', join(folder, 'other.bin'))).rejects.toMatchObject({ code: 'EVENKEEL_RECORDING' });
+  });
+});
+
+describe('evenkeel replay', () => {
+  it('makes the same picks again', async () => {
+    const { code, text } = await said('replay', file);
+    expect([code, text.includes('Replayed with the same picker and load, 30 of 30 picks are the same.')]).toEqual([
+      0,
+      true,
+    ]);
+  });
+
+  it('says what another configuration would have done, and what that assumes', async () => {
+    const { code, text } = await said('replay', file, '--picker', 'p2c:{"choices":2}', '--limit', 'none');
+    expect(code).toBe(0);
+    expect(text).toMatch(/recorded +30 +1 +0 +3\.0 ms/);
+    expect(text).toContain('what if: p2c:{"choices":2}, none');
+    expect(text).toContain('With 30 calls a 99th percentile says little.');
+  });
+
+  it.each([
+    [['--picker', 'p2c:{'], '--picker must be a name, or a name and its options such as p2c:{"choices":2}'],
+    [['--picker', 'fastest'], 'fastest'],
+    [['--load', 'cpu'], 'cpu'],
+  ])('refuses %j', async (args, message) => {
+    await expect(said('replay', file, ...args)).rejects.toThrow(message);
+  });
+});
