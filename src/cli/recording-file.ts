@@ -12,11 +12,11 @@ export function readFile(file: string): Uint8Array {
   }
 }
 
-/** The requested balancer, or the one with the most parts. Throws EVENKEEL_OPTION. */
+/** The requested balancer, or the one with the longest recording. Throws EVENKEEL_OPTION. */
 export function chosen({ balancers, leftOut }: Dump, name: string | undefined): DumpedBalancer {
   const found =
     name === undefined
-      ? [...balancers].sort((a, b) => b.parts.length - a.parts.length)
+      ? [...balancers].sort((a, b) => lengthOf(b) - lengthOf(a))
       : balancers.filter((balancer, index) => balancer.name.includes(name) || String(index + 1) === name);
   const [first] = found;
   if (first !== undefined) return first;
@@ -52,4 +52,8 @@ export class WallClock {
     }
     return time - this.#offsetMs;
   }
+}
+
+function lengthOf({ parts }: DumpedBalancer): number {
+  return parts.reduce((sum, { length }) => sum + length, 0);
 }
