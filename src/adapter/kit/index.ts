@@ -80,8 +80,9 @@ export { applyStages } from '../../stage/stage.js';
 export { checkLeaveCode, closeFrame } from './close-frame.js';
 export { type ConnectionParts, OpenConnection, socketConnection } from './connection.js';
 export { type Dial, type DialledConnection, type Opening, Site } from './dial.js';
-export { type OpenSocketOptions, openSocket } from './open-socket.js';
+export { type OpenSocketOptions, openSocket, serviceTls } from './open-socket.js';
 export { inheritedPriority, type PropagateOptions, Propagation, remainingOf } from './propagation.js';
+export { type LogPosition, LogPositions, ReplicationLag } from './replication-lag.js';
 export { ReportAsking } from './report-asking.js';
 export { pickNames, type ServiceName, serviceBalancer, serviceName } from './service-balancer.js';
 export {

@@ -29,13 +29,7 @@ export function openSocket(
     const socket =
       tls === undefined
         ? connectTcp({ ...to, port: Number(port), noDelay: true })
-        : connectTls({
-            // The certificate must name the Service, not the dialed pod.
-            checkServerIdentity: (_dialled, certificate) => checkServerIdentity(tls.servername ?? host, certificate),
-            ...(isIP(host) === 0 && { servername: host }),
-            ...tls,
-            ...to,
-          });
+        : connectTls({ ...serviceTls(host, tls), ...to });
     const settle = (error: Error | undefined): void => {
       signal.removeEventListener('abort', aborted);
       socket.off('error', failed).off('close', closed).off(opened, open);
@@ -59,4 +53,16 @@ export function openSocket(
     socket.once(opened, open).once('error', failed).once('close', closed);
     signal.addEventListener('abort', aborted, { once: true });
   });
+}
+
+/** These TLS settings for a pod of the Service `host`: the certificate must name the Service, not the dialed pod. */
+export function serviceTls(host: string, given: ConnectionOptions): ConnectionOptions {
+  const tls: Record<string, unknown> & ConnectionOptions = { ...given };
+  // An undefined setting would take the place of ours.
+  for (const name of Object.keys(tls)) if (tls[name] === undefined) delete tls[name];
+  return {
+    checkServerIdentity: (_dialled, certificate) => checkServerIdentity(tls.servername ?? host, certificate),
+    ...(isIP(host) === 0 && { servername: host }),
+    ...tls,
+  };
 }

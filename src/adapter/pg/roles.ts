@@ -8,9 +8,8 @@ import {
   type StageFactory,
   type Timer,
 } from '../../index.js';
-import { asError, jittered, notify } from '../kit/index.js';
+import { asError, jittered, LogPositions, notify } from '../kit/index.js';
 import type { PgServer } from './connection.js';
-import { LogPositions } from './lag.js';
 import type { PoolSettings, Role } from './options.js';
 import { sqlState } from './outcome.js';
 

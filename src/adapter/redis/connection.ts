@@ -4,10 +4,19 @@ import {
   type Endpoint,
   EvenkeelError,
   endpointAddress,
+  type Outcome,
+  outcomes,
   type Rng,
   type Timer,
 } from '../../index.js';
-import { asError, jittered, OpenConnection } from '../kit/index.js';
+import {
+  asError,
+  jittered,
+  type LogPosition,
+  markLasting,
+  OpenConnection,
+  outcomeOfSystemError,
+} from '../kit/index.js';
 
 /** A read, as its library has it: one command, or a pipeline. */
 export interface Read {
@@ -20,14 +29,14 @@ export interface Read {
   sendToPrimary(): void;
 }
 
-/** The client of one replica, of the application's own library. It never connects again, and keeps nothing for later. */
-export interface ReplicaClient {
+/** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
+export interface ServerClient {
   /** What reads are sent on. */
   readonly client: unknown;
   /** Resolves when it is ready for commands. */
   connect(): Promise<void>;
-  /** The answer to INFO replication. */
-  info(): Promise<string>;
+  /** The answer to INFO. */
+  info(section: 'replication' | 'cluster'): Promise<string>;
   /** Whether its socket keeps the process alive. */
   busy(isBusy: boolean): void;
   /** Closes the connection, on which nothing runs. */
@@ -36,48 +45,60 @@ export interface ReplicaClient {
   cut(): void;
 }
 
-/** How a library's clients are made. `ended` is called once, when the connection is closed. */
-export type OpenClient = (endpoint: Endpoint, ended: (error: Error | undefined) => void) => ReplicaClient;
+/**
+ * Makes a client of a replica, or of the primary (`endpoint` undefined). `ended` is called once, when its connection is closed: with the
+ * error, if one says why.
+ */
+export type OpenClient = (endpoint: Endpoint | undefined, ended: (error: Error | undefined) => void) => ServerClient;
 
-/** What a `Replica` needs. */
-export interface ReplicaParts {
-  readonly endpoint: Endpoint;
+/** What a `Server` needs. */
+export interface ServerParts {
+  /** Undefined: the primary. */
+  readonly endpoint: Endpoint | undefined;
   readonly open: OpenClient;
   readonly probeIntervalMs: number;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** What it says about itself has changed. */
+  /** Whether it may be read from has changed. */
   readonly changed: () => void;
+  /** It said how far it is. */
+  readonly learned: (position: LogPosition, server: Server) => void;
   readonly warned: (error: Error) => void;
 }
 
-/** A replica that has not answered for this long gets no read until it does, in ms: it does one thing at a time. */
+/** A server that has not answered for this long gets no read until it does, in ms: it does one thing at a time. */
 const SILENT_MS = 1_000;
 /** Its connection is cut after this, in ms, so that what was sent on it goes to another server. */
 const DEAD_MS = 10_000;
 const JITTER_RATIO = 0.2;
+const UNASKABLE = 'does not permit INFO: a replica then counts as one in step, and lag is not known';
+const OF_CLUSTER =
+  "is a node of a Redis Cluster: use the library's Cluster, with scaleReads (ioredis) or useReplicas (node-redis)";
 
-/** One replica: its client, and what it says about itself. */
-export class Replica implements Connection<Replica> {
-  readonly handle: Replica = this;
+/** One server: its client, and what it says about itself. */
+export class Server implements Connection<Server> {
+  readonly handle: Server = this;
   readonly capacity: number = Number.POSITIVE_INFINITY;
-  readonly endpoint: Endpoint;
+  readonly endpoint: Endpoint | undefined;
   /** Why it may not be read from; undefined if it may. */
   objection: string | undefined = 'it has not said yet what it is';
+  /** It is too far behind. */
+  isBehind = false;
   /** What the observer was told. */
   told: string | undefined;
-  readonly #parts: ReplicaParts;
-  readonly #client: ReplicaClient;
-  readonly #open: OpenConnection<Replica>;
+  readonly #parts: ServerParts;
+  readonly #client: ServerClient;
+  readonly #open: OpenConnection<Server>;
   #asking: Promise<void> | undefined;
   #timer: Timer | undefined;
   #isOver = false;
+  #isOfCluster = false;
 
-  constructor(parts: ReplicaParts) {
+  constructor(parts: ServerParts) {
     this.#parts = parts;
     this.endpoint = parts.endpoint;
     this.#client = parts.open(parts.endpoint, (error) => this.#ended(error));
-    this.#open = new OpenConnection<Replica>({
+    this.#open = new OpenConnection<Server>({
       handle: this,
       finish: () => this.#client.finish(),
       cut: () => this.#client.cut(),
@@ -89,13 +110,34 @@ export class Replica implements Connection<Replica> {
     return this.#open.closed;
   }
 
-  /** Connects, and asks what it is. */
-  async connect(): Promise<void> {
+  /** Connects, and asks what it is. If that fails, or the signal aborts, nothing stays open. */
+  async connect(signal: AbortSignal): Promise<void> {
+    let abort = (): void => {};
+    const aborted = new Promise<never>((_, reject) => {
+      abort = () => reject(signal.reason);
+    });
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      signal.throwIfAborted();
+      await Promise.race([aborted, this.#begin()]);
+      if (this.#isOver) throw (await this.closed) ?? new Error('it closed the connection');
+    } catch (cause) {
+      void this.close(AbortSignal.abort());
+      const error = asError(cause);
+      throw isLogInRefused(error) ? markLasting(error) : error;
+    } finally {
+      signal.removeEventListener('abort', abort);
+    }
+    this.#schedule();
+  }
+
+  async #begin(): Promise<void> {
     await this.#client.connect();
     this.#client.busy(false);
-    await this.#ask();
-    if (this.#isOver) throw new Error('it closed the connection');
-    this.#schedule();
+    const [cluster] = await Promise.all([this.#client.info('cluster').catch(() => ''), this.#ask()]);
+    const isOfCluster = field(cluster, 'cluster_enabled') === '1';
+    if (isOfCluster && this.endpoint !== undefined) throw markLasting(complaint(this.endpoint, OF_CLUSTER));
+    if (this.objection?.includes(' NOAUTH ')) throw markLasting(new Error(this.objection));
   }
 
   send(read: Read): Promise<unknown> {
@@ -112,12 +154,13 @@ export class Replica implements Connection<Replica> {
 
   /** It refused a read: it gets none until it says that it can. */
   doubted({ message }: Error): void {
+    if (CLUSTER.test(message)) this.#isOfCluster = true;
     this.#object(`it answered ${message}`);
-    if (!this.#isOver) this.#schedule();
+    this.#schedule();
   }
 
   async ping(): Promise<void> {
-    await this.#client.info();
+    await this.#client.info('replication');
   }
 
   close(signal?: AbortSignal): Promise<void> {
@@ -138,15 +181,17 @@ export class Replica implements Connection<Replica> {
       timer = clock.timer(() => this.#client.cut(), DEAD_MS - SILENT_MS);
     }, SILENT_MS);
     try {
-      this.#object(objectionOf(await this.#client.info()));
+      const info = await this.#client.info('replication');
+      this.#object(objectionOf(info));
+      const position = positionOf(info);
+      const isCurrent = this.objection === undefined || this.endpoint === undefined;
+      if (isCurrent && position !== undefined) this.#parts.learned(position, this);
     } catch (cause) {
       if (this.#isOver) return;
       const error = asError(cause);
-      if (!/^NOPERM /.test(error.message)) this.#object(`it answered ${error.message}`);
-      else {
-        if (this.objection !== undefined) this.#parts.warned(unknowable(this.endpoint, error));
-        this.#object(undefined);
-      }
+      const isForbidden = error.message.startsWith('NOPERM ');
+      if (isForbidden && this.objection !== undefined) this.#parts.warned(complaint(this.endpoint, UNASKABLE, error));
+      this.#object(isForbidden ? undefined : `it answered ${error.message}`);
     } finally {
       timer.cancel();
     }
@@ -155,17 +200,13 @@ export class Replica implements Connection<Replica> {
   #schedule(): void {
     const { clock, rng, probeIntervalMs } = this.#parts;
     this.#timer?.cancel();
-    this.#timer = clock.timer(
-      () => {
-        void this.#ask().then(() => {
-          if (!this.#isOver) this.#schedule();
-        });
-      },
-      jittered(rng, probeIntervalMs, JITTER_RATIO),
-    );
+    if (this.#isOver) return;
+    const delayMs = jittered(rng, probeIntervalMs, JITTER_RATIO);
+    this.#timer = clock.timer(() => void this.#ask().then(() => this.#schedule()), delayMs);
   }
 
-  #object(objection: string | undefined): void {
+  #object(given: string | undefined): void {
+    const objection = this.#isOfCluster ? 'it is a node of a Redis Cluster' : given;
     if (objection === this.objection) return;
     this.objection = objection;
     this.#parts.changed();
@@ -174,19 +215,82 @@ export class Replica implements Connection<Replica> {
   #ended(error: Error | undefined): void {
     this.#isOver = true;
     this.#timer?.cancel();
-    this.#open.ended(error);
+    // What was closed under a read was not closed in order.
+    this.#open.ended(error ?? (this.#open.running > 0 ? new Error('it closed the connection') : undefined));
   }
 }
 
 /** Why a server with this answer to INFO may not be read from. */
 export function objectionOf(info: string): string | undefined {
-  const role = /^role:(\w+)/m.exec(info)?.[1];
+  const role = field(info, 'role');
   if (role !== 'slave') return `it is no replica, but says role:${role ?? ''}`;
-  return /^master_link_status:up/m.test(info) ? undefined : 'its link to the primary is down';
+  if (field(info, 'master_link_status') === 'up') return undefined;
+  if (field(info, 'master_sync_in_progress') === '1') return 'it is copying the data of its primary';
+  return 'its link to the primary is down';
 }
 
-function unknowable(of: Endpoint, cause: Error): EvenkeelError {
-  const endpoint = endpointAddress(of);
-  const message = `${endpoint} may not be asked for its role and its link to the primary (INFO): it counts as a replica`;
-  return new EvenkeelError('EVENKEEL_CONNECT', message, { cause, endpoint });
+/** How far a server with this answer to INFO is. */
+export function positionOf(info: string): LogPosition | undefined {
+  const history = field(info, 'master_replid');
+  const offset = field(info, 'slave_repl_offset') ?? field(info, 'master_repl_offset');
+  if (history === undefined || offset === undefined) return undefined;
+  const silent = Number(field(info, 'master_last_io_seconds_ago') ?? -1);
+  return { history, offset: Number(offset), silentMs: silent < 0 ? undefined : silent * 1_000 };
+}
+
+function field(info: string, name: string): string | undefined {
+  return new RegExp(`^${name}:([^\\r\\n]*)`, 'm').exec(info)?.[1];
+}
+
+function complaint(of: Endpoint | undefined, what: string, cause?: Error): EvenkeelError {
+  const endpoint = of && endpointAddress(of);
+  return new EvenkeelError('EVENKEEL_CONNECT', `${endpoint ?? 'the primary'} ${what}`, { cause, endpoint });
+}
+
+/** What an error means that is no answer to the command. */
+export interface Verdict {
+  readonly outcome: Outcome;
+  readonly repeatAs?: Outcome;
+  /** It was not sent. */
+  readonly untried?: boolean;
+  /** Its connection was cut, under it and all others. */
+  readonly cut?: boolean;
+}
+
+const unsent: Verdict = { outcome: outcomes.notStarted, untried: true };
+const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
+const lost: Verdict = { outcome: outcomes.reset, cut: true };
+const timedOut: Verdict = { outcome: outcomes.timeout };
+/** The caller's signal. */
+const cancelled: Verdict = { outcome: outcomes.cancelled };
+
+/** Answers of a node of a cluster, which has another part of the data. */
+const CLUSTER = /^(?:MOVED|ASK|TRYAGAIN|CROSSSLOT|CLUSTERDOWN) /;
+/** Answers of a server that ran nothing: it loads its data, has lost its primary, is busy with a script, or forgot the log-in. */
+const REFUSAL = /^(?:LOADING|MASTERDOWN|BUSY|NOAUTH) /;
+
+/** What an error means if it is not an answer to the command; undefined if it is. */
+export function verdictOf(error: unknown): Verdict | undefined {
+  const { name, message = '', code } = (error ?? {}) as { name?: string; message?: string; code?: unknown };
+  if (REFUSAL.test(message) || CLUSTER.test(message)) return refused;
+  if (name === 'ReplyError') return undefined;
+  if (name === 'AbortError' || name === 'MaxRetriesPerRequestError') return lost;
+  return byMessage.get(message) ?? (outcomeOfSystemError(code) === undefined ? undefined : lost);
+}
+
+/** By the messages of ioredis and node-redis, whose errors have no codes. */
+const byMessage: ReadonlyMap<string, Verdict> = new Map([
+  ['Connection is closed.', lost],
+  ["Stream isn't writeable and enableOfflineQueue options is false", unsent],
+  ['Command timed out', timedOut],
+  ['Socket closed unexpectedly', lost],
+  ['Disconnects client', lost],
+  ['The client is closed', unsent],
+  ['The client is offline', unsent],
+  ['The command was aborted', cancelled],
+]);
+
+/** Whether a server refused the log-in: trying again soon is of no use. */
+export function isLogInRefused(error: unknown): boolean {
+  return /^(?:WRONGPASS|NOAUTH|NOPERM|ERR (?:invalid password|AUTH ))/.test(String((error as Error)?.message));
 }

@@ -1,11 +1,8 @@
 import type { EventEmitter } from 'node:events';
-import { isIP, type Socket } from 'node:net';
-import { type ConnectionOptions, checkServerIdentity } from 'node:tls';
-import type { Endpoint } from '../../index.js';
-import { asError } from '../kit/index.js';
-import { verdictOf } from './call.js';
-import type { OpenClient, Read, ReplicaClient } from './connection.js';
-import type { FacadeParts, ReplicasSettings } from './options.js';
+import type { Socket } from 'node:net';
+import { asError, serviceTls } from '../kit/index.js';
+import { type OpenClient, type Read, type ServerClient, verdictOf } from './connection.js';
+import { Hold, type Method, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
 
 /** The part of an ioredis command that evenkeel uses. */
 interface Command {
@@ -31,7 +28,6 @@ interface Pipeline {
 interface Ioredis extends EventEmitter {
   readonly options: Record<string, unknown>;
   readonly stream?: Socket;
-  /** The state of its connection. */
   readonly condition?: { readonly select?: number };
   sendCommand(command: Command, stream?: unknown): Promise<unknown>;
   connect(): Promise<void>;
@@ -45,27 +41,28 @@ interface Ioredis extends EventEmitter {
 
 /** Whether this is a client of ioredis for one server. A Cluster has replicas of its own: `scaleReads`. */
 export function isIoredis(client: unknown): boolean {
-  if (typeof client !== 'object' || client === null) return false;
-  const { duplicate, sendCommand, pipeline, options, isCluster } = client as Record<string, unknown>;
-  const isFunction = (value: unknown): boolean => typeof value === 'function';
-  return isFunction(duplicate) && isFunction(sendCommand) && isFunction(pipeline) && !!options && isCluster !== true;
+  const { duplicate, sendCommand, pipeline, options, isCluster } = Object(client) as Record<string, unknown>;
+  const methods = [duplicate, sendCommand, pipeline];
+  return methods.every((one) => typeof one === 'function') && !!options && isCluster !== true;
 }
 
-/** Makes clients of replicas as the primary's client makes duplicates of itself. */
-export function openIoredis(given: unknown, { service, clientOptions }: ReplicasSettings): OpenClient {
+/** Makes clients as the primary's client makes duplicates of itself. */
+export function openIoredis(given: unknown, { service }: ReplicasSettings, own: { tls?: unknown }): OpenClient {
   const primary = given as Ioredis;
-  return ({ address: host, port = service.port ?? 6379 }: Endpoint, ended) => {
-    const own: { readonly tls?: unknown } = clientOptions;
+  return (endpoint, ended) => {
     const tls = own.tls ?? primary.options.tls;
-    const client = primary.duplicate({
-      ...clientOptions,
-      host,
-      port,
-      db: primary.options.db,
-      ...(tls ? { tls: tlsOf(service.host, tls) } : {}),
+    const replica = endpoint && {
+      ...own,
+      host: endpoint.address,
+      port: endpoint.port ?? service.port ?? 6379,
+      ...(tls ? { tls: serviceTls(service.host, typeof tls === 'object' ? tls : {}) } : {}),
       path: undefined,
       sentinels: null,
       Connector: undefined,
+    };
+    const client = primary.duplicate({
+      ...replica,
+      db: primary.options.db,
       monitor: false,
       lazyConnect: true,
       // The balancer connects again, and decides what is sent again.
@@ -76,28 +73,13 @@ export function openIoredis(given: unknown, { service, clientOptions }: Replicas
       enableOfflineQueue: false,
       enableAutoPipelining: false,
       // A replica that loads its data is not ready. ioredis asks again after this, in ms.
-      enableReadyCheck: true,
       maxLoadingRetryTime: 500,
     });
     return new IoredisClient(client, ended);
   };
 }
 
-/** The certificate must name the Service, not the pod that is dialed. */
-function tlsOf(name: string, given: unknown): ConnectionOptions {
-  // An undefined option would take the place of ours.
-  const defined = Object.entries(typeof given === 'object' ? (given as object) : {}).filter(
-    ([, value]) => value !== undefined,
-  );
-  const options: ConnectionOptions = Object.fromEntries(defined);
-  return {
-    checkServerIdentity: (_dialled, certificate) => checkServerIdentity(options.servername ?? name, certificate),
-    ...(isIP(name) === 0 && { servername: name }),
-    ...options,
-  };
-}
-
-class IoredisClient implements ReplicaClient {
+class IoredisClient implements ServerClient {
   readonly client: Ioredis;
   #failure: Error | undefined;
   #isClosing = false;
@@ -108,26 +90,21 @@ class IoredisClient implements ReplicaClient {
     client.on('error', (error: Error) => {
       this.#failure ??= error;
     });
-    client.once('end', () => {
-      ended(this.#isClosing ? undefined : (this.#failure ?? new Error('it closed the connection')));
+    client.once('end', () => ended(this.#isClosing ? undefined : this.#failure));
+  }
+
+  connect(): Promise<void> {
+    return this.client.connect().catch((error) => {
+      throw this.#failure ?? error;
     });
   }
 
-  async connect(): Promise<void> {
-    try {
-      await this.client.connect();
-    } catch (error) {
-      throw this.#failure ?? error;
-    }
-  }
-
-  info(): Promise<string> {
-    return this.client.info('replication');
+  info(section: string): Promise<string> {
+    return this.client.info(section);
   }
 
   busy(isBusy: boolean): void {
-    if (isBusy) this.client.stream?.ref();
-    else this.client.stream?.unref();
+    this.client.stream?.[isBusy ? 'ref' : 'unref']();
   }
 
   finish(): void {
@@ -141,50 +118,21 @@ class IoredisClient implements ReplicaClient {
   }
 }
 
-/**
- * A view of the primary's client whose reads go to replicas. All else is the primary's: state, events, commands, and what the
- * application changes about it.
- */
-export function readIoredis<C extends object>(given: C, parts: FacadeParts): C {
-  const primary = given as unknown as Ioredis;
-  const methods = new Reads(primary, parts).methods();
-  const bound = new WeakMap<object, unknown>();
-  const facade: object = new Proxy(primary, {
-    get(_, property) {
-      const value: unknown = Reflect.get(primary, property, primary);
-      if (typeof value !== 'function' || property === 'constructor') return value;
-      const own = typeof property === 'string' ? methods.get(property) : undefined;
-      if (own !== undefined) return own;
-      let method = bound.get(value);
-      if (method === undefined) {
-        method = (...args: unknown[]) => {
-          const result: unknown = value.apply(primary, args);
-          return result === primary ? facade : result;
-        };
-        bound.set(value, method);
-      }
-      return method;
-    },
-  });
-  return facade as C;
+/** A view of the primary's client whose reads go to replicas. */
+export function readIoredis<C extends object>(primary: C, parts: ViewParts): C {
+  const methods = new Reads(primary as unknown as Ioredis, parts).methods();
+  return viewOf(primary, (name) => methods.get(name));
 }
-
-type Method = (...args: unknown[]) => unknown;
-
-/** Begins and ends the time in which a connection must see all commands. */
-const HOLDS: ReadonlySet<string> = new Set(['watch', 'multi']);
-const RELEASES: ReadonlySet<string> = new Set(['exec', 'discard', 'unwatch']);
 
 /** The methods of an ioredis client that may send something to a replica, or must be seen. */
 class Reads {
   readonly #primary: Ioredis;
-  readonly #parts: FacadeParts;
+  readonly #parts: ViewParts;
   /** What ioredis's own methods need of a client. They make the command, and hand it to `sendCommand`. */
   readonly #commander: object;
-  /** Between WATCH, or MULTI, and EXEC: the answers have to come from the connection that watches. */
-  #isHeld = false;
+  readonly #hold = new Hold();
 
-  constructor(primary: Ioredis, parts: FacadeParts) {
+  constructor(primary: Ioredis, parts: ViewParts) {
     this.#primary = primary;
     this.#parts = parts;
     this.#commander = {
@@ -195,28 +143,31 @@ class Reads {
   }
 
   methods(): ReadonlyMap<string, Method> {
+    const own = this.#primary as unknown as Record<string, Method>;
     const methods = new Map<string, Method>();
-    const made = (name: string): void => {
-      const method = (...args: unknown[]): unknown =>
-        (this.#primary as unknown as Record<string, Method>)[name]?.apply(this.#commander, args);
-      methods.set(name, method);
-    };
-    for (const name of [...this.#parts.settings.reads, ...HOLDS, ...RELEASES]) {
-      made(name);
-      made(`${name}Buffer`);
+    const names = [...this.#parts.settings.reads, 'watch', 'unwatch', 'discard', 'exec', 'call'];
+    for (const name of [...names, ...names.map((one) => `${one}Buffer`), 'send_command']) {
+      methods.set(name, (...args) => own[name]?.apply(this.#commander, args));
     }
-    for (const name of ['call', 'callBuffer', 'send_command']) made(name);
-    methods.set('sendCommand', (command, stream) => this.#route(command as Command, stream));
+    methods.set('sendCommand', (command, stream) => this.#route(command, stream));
     methods.set('pipeline', (...args) => this.#pipeline(this.#primary.pipeline(...args)));
     methods.set('multi', (...args) => this.#multi(args));
-    methods.set('exec', (...args) => this.#exec(args));
+    methods.set('exec', (...args) => {
+      this.#hold.note('exec');
+      return own.exec?.apply(this.#primary, args);
+    });
     methods.set('quit', (...args) => this.#quit(args));
-    for (const name of ['disconnect', 'end']) methods.set(name, (reconnect) => this.#disconnect(reconnect === true));
+    for (const name of ['disconnect', 'end']) {
+      methods.set(name, (reconnect = false) => {
+        if (!reconnect) void this.#parts.close(AbortSignal.abort());
+        this.#primary.disconnect(reconnect);
+      });
+    }
     return methods;
   }
 
   #route(command: Command, stream: unknown): Promise<unknown> {
-    this.#note(command);
+    this.#hold.note(command.name.toLowerCase());
     if (stream !== undefined || !this.#mayRead(command)) return this.#primary.sendCommand(command, stream);
     this.#parts.read(new CommandRead(command, this.#primary));
     return command.promise;
@@ -226,13 +177,7 @@ class Reads {
     const { condition, options } = this.#primary;
     // The primary was told SELECT: replicas still have the database they were opened with.
     const isMoved = condition?.select !== undefined && condition.select !== (options.db ?? 0);
-    return !this.#isHeld && !isMoved && this.#parts.settings.reads.has(name.toLowerCase());
-  }
-
-  #note({ name }: Command): void {
-    const lower = name.toLowerCase();
-    if (HOLDS.has(lower)) this.#isHeld = true;
-    else if (RELEASES.has(lower)) this.#isHeld = false;
+    return !this.#hold.isHeld && !isMoved && this.#parts.settings.reads.has(name.toLowerCase());
   }
 
   #pipeline(pipeline: Pipeline): Pipeline {
@@ -242,7 +187,7 @@ class Reads {
       const isRead = queue.length > 0 && queue.every((command) => this.#mayRead(command));
       pipeline.redis = isRead ? this.#collector([...queue]) : this.#primary;
       const result = exec.apply(pipeline, args);
-      for (const command of queue) this.#note(command);
+      for (const { name } of queue) this.#hold.note(name.toLowerCase());
       return result;
     };
     return pipeline;
@@ -251,23 +196,20 @@ class Reads {
   /** A pipeline hands its commands to this one by one, as to a client. */
   #collector(commands: readonly Command[]): object {
     let left = commands.length;
-    const sendCommand = (command: Command): Promise<unknown> => {
-      if (--left === 0) this.#parts.read(new PipelineRead(commands, this.#primary));
-      return command.promise;
+    return {
+      options: this.#primary.options,
+      sendCommand: (command: Command): Promise<unknown> => {
+        if (--left === 0) this.#parts.read(new PipelineRead(commands, this.#primary));
+        return command.promise;
+      },
     };
-    return { options: this.#primary.options, sendCommand };
   }
 
   #multi(args: unknown[]): unknown {
     const begun = this.#primary.multi(...args);
     if (typeof (begun as Pipeline)._queue === 'object') return this.#pipeline(begun as Pipeline);
-    this.#isHeld = true;
+    this.#hold.note('multi');
     return begun;
-  }
-
-  #exec(args: unknown[]): unknown {
-    this.#isHeld = false;
-    return (this.#primary as unknown as Record<string, Method>).exec?.(...args);
   }
 
   #quit(args: unknown[]): Promise<unknown> {
@@ -276,11 +218,6 @@ class Reads {
     // A callback was told.
     if (typeof args.at(-1) === 'function') both.catch(() => {});
     return both;
-  }
-
-  #disconnect(reconnect: boolean): void {
-    if (!reconnect) void this.#parts.close(AbortSignal.abort());
-    this.#primary.disconnect(reconnect);
   }
 }
 
@@ -325,56 +262,36 @@ class CommandRead implements Read {
   }
 }
 
-/** What one command of a pipeline was answered. */
-interface Answer {
-  readonly copy: Command;
-  readonly raw?: unknown;
-  readonly error?: Error;
-}
-
 /** A pipeline goes to one replica as a whole, also the second time. */
 class PipelineRead implements Read {
-  readonly #commands: readonly Command[];
-  readonly #primary: Ioredis;
+  readonly #reads: readonly CommandRead[];
 
   constructor(commands: readonly Command[], primary: Ioredis) {
-    this.#commands = commands;
-    this.#primary = primary;
+    this.#reads = commands.map((command) => new CommandRead(command, primary));
   }
 
-  async send(client: unknown): Promise<readonly Answer[]> {
-    const replica = client as Ioredis;
-    const { stream } = replica;
+  async send(client: unknown): Promise<readonly PromiseSettledResult<unknown>[]> {
+    const { stream } = client as Ioredis;
     stream?.cork();
-    const sent = this.#commands.map(async (command): Promise<Answer> => {
-      const copy = copyOf(command);
-      try {
-        return { copy, raw: await replica.sendCommand(copy) };
-      } catch (cause) {
-        return { copy, error: asError(cause) };
-      }
-    });
+    const sent = this.#reads.map((read) => read.send(client));
     stream?.uncork();
-    const answers = await Promise.all(sent);
-    const unanswered = answers.find(({ error }) => error !== undefined && verdictOf(error) !== undefined);
-    if (unanswered !== undefined) throw unanswered.error;
+    const answers = await Promise.allSettled(sent);
+    for (const { reason } of answers as { reason?: unknown }[]) if (verdictOf(reason) !== undefined) throw reason;
     return answers;
   }
 
   answered(answers: unknown): void {
-    this.#commands.forEach((command, index) => {
-      const { copy, raw, error } = (answers as readonly Answer[])[index] as Answer;
-      command.setReplyContext?.(copy);
-      if (error === undefined) command.resolve(raw);
-      else command.reject(error);
+    (answers as readonly PromiseSettledResult<unknown>[]).forEach((answer, index) => {
+      if (answer.status === 'fulfilled') this.#reads[index]?.answered(answer.value);
+      else this.#reads[index]?.failed(asError(answer.reason));
     });
   }
 
   failed(error: Error): void {
-    for (const command of this.#commands) command.reject(error);
+    for (const read of this.#reads) read.failed(error);
   }
 
   sendToPrimary(): void {
-    for (const command of this.#commands) void this.#primary.sendCommand(command).catch(() => {});
+    for (const read of this.#reads) read.sendToPrimary();
   }
 }

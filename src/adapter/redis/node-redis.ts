@@ -1,12 +1,8 @@
 import type { EventEmitter } from 'node:events';
-import { isIP } from 'node:net';
-import { checkServerIdentity, type PeerCertificate } from 'node:tls';
-import type { Endpoint } from '../../index.js';
-import { optionError } from '../kit/index.js';
-import type { OpenClient, Read, ReplicaClient } from './connection.js';
-import type { FacadeParts, ReplicasSettings } from './options.js';
-
-type Method = (...args: unknown[]) => unknown;
+import type { ConnectionOptions } from 'node:tls';
+import { optionError, serviceTls } from '../kit/index.js';
+import type { OpenClient, Read, ServerClient } from './connection.js';
+import { Hold, type Method, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
 
 /** The part of a node-redis client that evenkeel uses. */
 interface NodeRedis extends EventEmitter {
@@ -17,7 +13,6 @@ interface NodeRedis extends EventEmitter {
   connect(): Promise<unknown>;
   duplicate(overrides: object): NodeRedis;
   sendCommand(args: readonly unknown[], options?: unknown): Promise<unknown>;
-  multi(): { exec: Method };
   info(section: string): Promise<unknown>;
   destroy(): void;
   ref(): void;
@@ -30,33 +25,44 @@ interface Parser {
 
 /** Whether this is a client of node-redis for one server: no cluster, sentinel or pool. */
 export function isNodeRedis(client: unknown): boolean {
-  if (typeof client !== 'object' || client === null) return false;
-  const { duplicate, sendCommand, destroy, _self } = client as Record<string, unknown>;
-  const isClient =
-    'isPubSubActive' in client && [duplicate, sendCommand, destroy].every((one) => typeof one === 'function');
-  return isClient && typeof (_self as { _executeCommand?: unknown } | undefined)?._executeCommand === 'function';
+  const { duplicate, sendCommand, destroy, _self } = Object(client) as Record<string, unknown>;
+  const { _executeCommand } = Object(_self) as Record<string, unknown>;
+  const areMethods = [duplicate, sendCommand, destroy, _executeCommand].every((one) => typeof one === 'function');
+  return areMethods && 'isPubSubActive' in Object(client);
 }
 
-/** Makes clients of replicas as the primary's client makes duplicates of itself. */
-export function openNodeRedis(given: unknown, { service, clientOptions }: ReplicasSettings): OpenClient {
+/** What may differ at replicas. */
+interface OwnOptions {
+  readonly socket?: object;
+  readonly username?: string;
+  readonly password?: string;
+}
+
+/** Makes clients as the primary's client makes duplicates of itself. */
+export function openNodeRedis(given: unknown, { service }: ReplicasSettings, own: OwnOptions): OpenClient {
   const primary = given as NodeRedis;
-  if (primary.options.clientSideCache !== undefined) {
-    throw optionError('primary', 'a client without clientSideCache: it would answer reads by itself', 'one with it');
-  }
-  const own: { readonly socket?: object } = clientOptions;
-  return ({ address: host, port = service.port ?? 6379 }: Endpoint, ended) => {
-    // A path, even an undefined one, would be dialed.
-    const { path: _, ...socket } = { ...primary.options.socket, ...own.socket } as Record<string, unknown>;
-    for (const name of ['servername', 'checkServerIdentity']) if (socket[name] === undefined) delete socket[name];
-    const client = primary.duplicate({
-      ...clientOptions,
+  return (endpoint, ended) => {
+    const { path, ...socket } = { ...primary.options.socket, ...(endpoint && own.socket) } as Record<string, unknown>;
+    const hasOwnLogIn = own.username !== undefined || own.password !== undefined;
+    const replica = endpoint && {
       url: undefined,
+      // node-redis makes one of the primary's user and password, which would win.
+      ...(hasOwnLogIn && { credentialsProvider: undefined }),
+      ...own,
+    };
+    const to = endpoint && {
+      ...(socket.tls === true && serviceTls(service.host, socket as ConnectionOptions)),
+      host: endpoint.address,
+      port: endpoint.port ?? service.port ?? 6379,
+    };
+    const client = primary.duplicate({
+      ...replica,
       database: primary.options.database,
       socket: {
-        ...(socket.tls === true && tlsNames(service.host, socket.servername)),
         ...socket,
-        host,
-        port,
+        // A path, even an undefined one, would be dialed.
+        ...(endpoint === undefined && path !== undefined && { path }),
+        ...to,
         // The balancer connects again, and decides what is sent again.
         reconnectStrategy: false,
       },
@@ -68,25 +74,17 @@ export function openNodeRedis(given: unknown, { service, clientOptions }: Replic
   };
 }
 
-/** The certificate must name the Service, not the pod that is dialed. */
-function tlsNames(name: string, servername: unknown): object {
-  const expected = typeof servername === 'string' ? servername : name;
-  return {
-    checkServerIdentity: (_dialled: string, certificate: PeerCertificate) => checkServerIdentity(expected, certificate),
-    ...(isIP(name) === 0 && { servername: name }),
-  };
-}
-
-class NodeRedisClient implements ReplicaClient {
+class NodeRedisClient implements ServerClient {
   readonly client: NodeRedis;
   #isClosing = false;
 
   constructor(client: NodeRedis, ended: (error: Error | undefined) => void) {
     this.client = client;
     let failure: Error | undefined;
-    const end = (): void => ended(this.#isClosing ? undefined : (failure ?? new Error('it closed the connection')));
+    const end = (): void => ended(this.#isClosing ? undefined : failure);
     client.on('error', (error: Error) => {
-      failure ??= error;
+      // That is how it calls an end in order.
+      if (error.message !== 'Socket closed unexpectedly') failure ??= error;
       if (!client.isOpen) end();
     });
     client.once('end', end);
@@ -96,8 +94,8 @@ class NodeRedisClient implements ReplicaClient {
     await this.client.connect();
   }
 
-  async info(): Promise<string> {
-    return String(await this.client.info('replication'));
+  async info(section: string): Promise<string> {
+    return String(await this.client.info(section));
   }
 
   busy(isBusy: boolean): void {
@@ -119,45 +117,43 @@ class NodeRedisClient implements ReplicaClient {
 const VIEWS: ReadonlySet<string> = new Set(['withCommandOptions', 'withTypeMapping', 'withAbortSignal', 'asap']);
 /** End the client. */
 const ENDS: ReadonlySet<string> = new Set(['close', 'quit', 'QUIT', 'disconnect', 'destroy']);
+const NOTED: ReadonlySet<string> = new Set(['watch', 'unwatch', 'select']);
 
-/**
- * A view of the primary's client whose reads go to replicas. All else is the primary's: state, events, commands, and what the
- * application changes about it.
- */
-export function readNodeRedis<C extends object>(given: C, parts: FacadeParts): C {
+/** A view of the primary's client whose reads go to replicas. */
+export function readNodeRedis<C extends object>(given: C, parts: ViewParts): C {
   const primary = given as unknown as NodeRedis;
-  return facadeOf(primary, new Hold(primary), parts) as C;
+  if (primary.options.clientSideCache !== undefined) {
+    throw optionError('primary', 'a client without clientSideCache: it would answer reads by itself', 'one with it');
+  }
+  return readsOf(primary, new DatabaseHold(primary), parts) as unknown as C;
 }
 
-/** Whether reads have to be answered by the primary: a transaction watches keys, or another database was selected. */
-class Hold {
-  isWatching = false;
+/** Also while another database is selected. */
+class DatabaseHold extends Hold {
   #database: unknown;
   readonly #own: number;
 
   constructor({ options }: NodeRedis) {
+    super();
     this.#own = options.database ?? 0;
     this.#database = this.#own;
   }
 
-  get isHeld(): boolean {
-    return this.isWatching || Number(this.#database) !== this.#own;
+  get holds(): boolean {
+    return this.isHeld || Number(this.#database) !== this.#own;
   }
 
-  note([name, first]: readonly unknown[]): void {
+  noteAll([name, first]: readonly unknown[]): void {
     const lower = String(name).toLowerCase();
-    if (lower === 'watch') this.isWatching = true;
-    else if (lower === 'exec' || lower === 'discard' || lower === 'unwatch') this.isWatching = false;
-    else if (lower === 'select') this.#database = first;
+    if (lower === 'select') this.#database = first;
+    else this.note(lower);
   }
 }
 
-function facadeOf(primary: NodeRedis, hold: Hold, parts: FacadeParts): object {
-  const { settings, read, close } = parts;
-  const seen = primary as unknown as Record<PropertyKey, unknown>;
+function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close }: ViewParts): NodeRedis {
   const route = (args: readonly unknown[], send: (client: NodeRedis) => Promise<unknown>): Promise<unknown> => {
-    hold.note(args);
-    if (hold.isHeld || !settings.reads.has(String(args[0]).toLowerCase())) return send(primary);
+    hold.noteAll(args);
+    if (hold.holds || !settings.reads.has(String(args[0]).toLowerCase())) return send(primary);
     return new Promise((resolve, reject) => {
       const what: Read = {
         send: (client) => send(client as NodeRedis),
@@ -177,65 +173,42 @@ function facadeOf(primary: NodeRedis, hold: Hold, parts: FacadeParts): object {
       },
     },
     // A script may be named like a command.
-    _executeScript: { value: (...args: unknown[]) => (seen._executeScript as Method).apply(primary, args) },
+    _executeScript: {
+      value: (...args: unknown[]) => (primary as unknown as Record<string, Method>)._executeScript?.(...args),
+    },
   });
-  const own = new Map<PropertyKey, Method>();
-  own.set('sendCommand', (args, options) =>
-    route(args as readonly unknown[], (client) => client.sendCommand(args as readonly unknown[], options)),
-  );
-  own.set('connect', () => primary.connect().then(() => facade));
-  const noted = (name: string): void => {
-    own.set(name, (...args) => {
-      hold.note([name, ...args]);
-      return (seen[name] as Method).apply(primary, args);
-    });
-  };
-  for (const name of ['watch', 'unwatch', 'select']) {
-    noted(name);
-    noted(name.toUpperCase());
-  }
-  for (const name of ['multi', 'MULTI']) {
-    own.set(name, () => {
-      const multi = primary.multi();
-      const exec = multi.exec;
-      multi.exec = (...args) => {
-        hold.isWatching = false;
-        return exec.apply(multi, args);
+  return viewOf(primary, (name, own, view) => {
+    const lower = name.toLowerCase();
+    if (name === 'sendCommand') return (args, options) => route(args, (client) => client.sendCommand(args, options));
+    if (name === 'connect') return () => primary.connect().then(() => view);
+    // Its options come with each command.
+    if (VIEWS.has(name)) return (...args) => readsOf(own.apply(primary, args), hold, { settings, read, close });
+    if (NOTED.has(lower)) {
+      return (...args) => {
+        hold.noteAll([name, ...args]);
+        return own.apply(primary, args);
       };
-      return multi;
-    });
-  }
-  const method = (name: string, value: Method): Method => {
-    if (VIEWS.has(name)) {
-      // Its options come with each command.
-      return (...args) => facadeOf(value.apply(primary, args) as NodeRedis, hold, parts);
     }
+    if (lower === 'multi') return () => releasing(own.apply(primary), hold);
     if (ENDS.has(name)) {
       return (...args) => {
         const closed = close(name === 'destroy' || name === 'disconnect' ? AbortSignal.abort() : undefined);
-        const answer: unknown = value.apply(primary, args);
+        const answer: unknown = own.apply(primary, args);
         return answer instanceof Promise ? Promise.all([answer, closed]).then(([first]) => first) : answer;
       };
     }
-    if (isRead(name, settings.reads)) return (...args) => value.apply(commander, args);
-    return (...args) => {
-      const result = value.apply(primary, args);
-      return result === primary ? facade : result;
-    };
-  };
-  const facade: object = new Proxy(primary, {
-    get(_, property) {
-      const value = Reflect.get(primary, property, primary) as unknown;
-      if (typeof value !== 'function' || property === 'constructor' || typeof property === 'symbol') return value;
-      let made = own.get(property);
-      if (made === undefined) {
-        made = method(property, value as Method);
-        own.set(property, made);
-      }
-      return made;
-    },
+    return isRead(name, settings.reads) ? (...args) => own.apply(commander, args) : undefined;
   });
-  return facade;
+}
+
+/** A transaction, whose end also ends WATCH. */
+function releasing(multi: { exec: Method }, hold: Hold): object {
+  const exec = multi.exec;
+  multi.exec = (...args) => {
+    hold.note('exec');
+    return exec.apply(multi, args);
+  };
+  return multi;
 }
 
 /** Whether a method may send a command that reads: `hGetAll`, `ZRANGE_WITHSCORES`. What it sends decides. */

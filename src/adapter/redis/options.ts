@@ -1,5 +1,6 @@
 import type { Balancer, BalancingOptions } from '../../index.js';
 import {
+  type Asked,
   balancingOptionNames,
   checkBalancingOptions,
   checkKeys,
@@ -25,8 +26,16 @@ export interface ReplicasOptions extends BalancingOptions {
   readonly fallback?: 'primary' | 'error' | undefined;
   /** More commands that replicas may answer, such as those of modules: `['JSON.GET']`. @defaultValue none */
   readonly readCommands?: readonly string[] | undefined;
-  /** What the clients of replicas do differently from the primary's, as the library calls it: `password`, `tls` … @defaultValue {} */
-  readonly clientOptions?: object | undefined;
+  /**
+   * What the clients of replicas do differently from the primary's, as the library calls it: `password`, `tls` … A function is called
+   * for each new connection; use it for passwords that expire. @defaultValue {}
+   */
+  readonly clientOptions?: Asked<object> | undefined;
+  /**
+   * A replica further behind than this gets no read while another server may answer it, in ms. The primary is then asked for its
+   * position in the replication log, over a connection of its own. @defaultValue Infinity: lag is not measured
+   */
+  readonly maxLagMs?: number | undefined;
   /** How often replicas are asked for their role and their link to the primary, in ms, ± 20 %. @defaultValue 1000 */
   readonly probeIntervalMs?: number | undefined;
 }
@@ -50,34 +59,98 @@ export interface ReplicasSettings {
   readonly fallback: 'primary' | 'error';
   /** In lower case. */
   readonly reads: ReadonlySet<string>;
-  readonly clientOptions: object;
+  readonly clientOptions: Asked<object>;
+  readonly maxLagMs: number;
   readonly probeIntervalMs: number;
 }
 
 /** What the view of a library's client needs. */
-export interface FacadeParts {
+export interface ViewParts {
   readonly settings: ReplicasSettings;
   readonly read: (read: Read) => void;
   readonly close: (signal?: AbortSignal) => Promise<void>;
 }
 
-const ownNames = ['fallback', 'readCommands', 'clientOptions', 'probeIntervalMs'] as const;
+// biome-ignore lint/suspicious/noExplicitAny: a method of any client.
+export type Method = (...args: any[]) => any;
+
+/**
+ * A view of a client: methods made by `replaced` take the place of its own. All else is the client's: state, events, methods, and what
+ * the application changes about it.
+ */
+export function viewOf<C extends object>(
+  client: C,
+  replaced: (name: string, own: Method, view: C) => Method | undefined,
+): C {
+  const known = new Map<PropertyKey, { readonly own: unknown; readonly method: Method }>();
+  const patched = (property: PropertyKey, method: unknown): boolean => {
+    const entry = known.get(property);
+    if (entry === undefined || typeof method !== 'function') return false;
+    known.set(property, { own: entry.own, method: method as Method });
+    return true;
+  };
+  const view: C = new Proxy(client, {
+    get(_, property) {
+      const own: unknown = Reflect.get(client, property, client);
+      if (typeof own !== 'function' || property === 'constructor') return own;
+      let entry = known.get(property);
+      if (entry?.own !== own) {
+        const bound = (...args: unknown[]): unknown => {
+          const result: unknown = own.apply(client, args);
+          return result === client ? view : result;
+        };
+        const method = typeof property === 'string' ? replaced(property, own as Method, view) : undefined;
+        entry = { own, method: method ?? bound };
+        known.set(property, entry);
+      }
+      return entry.method;
+    },
+    // A method patched on the view stays there: on the client it would call itself.
+    set: (_, property, value: unknown) => patched(property, value) || Reflect.set(client, property, value, client),
+    defineProperty: (_, property, descriptor) =>
+      patched(property, descriptor.value) || Reflect.defineProperty(client, property, descriptor),
+  });
+  return view;
+}
+
+const ENDS_HOLD: ReadonlySet<string> = new Set(['exec', 'discard', 'unwatch']);
+
+/** Whether reads have to be answered by the primary: from WATCH or MULTI on, its connection has to see all commands. */
+export class Hold {
+  isHeld = false;
+
+  /** The application sends this command, in lower case. */
+  note(command: string): void {
+    if (command === 'watch' || command === 'multi') this.isHeld = true;
+    else if (ENDS_HOLD.has(command)) this.isHeld = false;
+  }
+}
+
+const ownNames = ['fallback', 'readCommands', 'clientOptions', 'maxLagMs', 'probeIntervalMs'] as const;
 
 /** Fills in defaults and checks everything. Throws EVENKEEL_OPTION that names the field; no message contains a secret. */
 export function replicasSettings(target: unknown, options: ReplicasOptions): ReplicasSettings {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
   checkKeys('options', options, [...balancingOptionNames, ...ownNames]);
-  const { fallback = 'primary', readCommands = [], clientOptions = {}, probeIntervalMs, ...balancing } = options;
+  const {
+    fallback = 'primary',
+    readCommands = [],
+    clientOptions = {},
+    maxLagMs,
+    probeIntervalMs,
+    ...balancing
+  } = options;
   checkBalancingOptions(balancing);
   if (fallback !== 'primary' && fallback !== 'error') throw optionError('fallback', "'primary' or 'error'", fallback);
-  if (typeof clientOptions !== 'object' || clientOptions === null) {
-    throw optionError('clientOptions', "an object of the library's options", typeof clientOptions);
+  if (typeof clientOptions !== 'function' && (typeof clientOptions !== 'object' || clientOptions === null)) {
+    throw optionError('clientOptions', "an object of the library's options, or a function", typeof clientOptions);
   }
   return {
     service: serviceName(target),
     fallback,
     reads: new Set([...readCommandNames, ...checkReads(readCommands)]),
     clientOptions,
+    maxLagMs: checkNumber('maxLagMs', maxLagMs, Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),
     probeIntervalMs: checkNumber('probeIntervalMs', probeIntervalMs, 1_000, { min: 10, max: 3_600_000 }),
   };
 }

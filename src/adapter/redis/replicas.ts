@@ -2,27 +2,40 @@ import {
   type Balancer,
   createBalancer,
   type Endpoint,
-  type Observer,
+  type Lease,
+  outcomes,
   type Stage,
   type StageContext,
   type StageFactory,
   standardStages,
   systemClock,
   systemRng,
+  type Timer,
   type Transport,
 } from '../../index.js';
-import { asError, balancingOptionNames, markLasting, notify, optionError, pickNames } from '../kit/index.js';
-import { isLogInRefused, type ReadOwner, ReplicaRead } from './call.js';
-import { type OpenClient, type Read, Replica } from './connection.js';
+import {
+  type AttemptedCall,
+  Attempts,
+  asError,
+  ask,
+  balancingOptionNames,
+  type CallFacts,
+  type LogPosition,
+  notify,
+  optionError,
+  pickNames,
+  ReplicationLag,
+} from '../kit/index.js';
+import { type OpenClient, type Read, Server, type ServerParts, verdictOf } from './connection.js';
 import { isIoredis, openIoredis, readIoredis } from './ioredis.js';
 import { isNodeRedis, openNodeRedis, readNodeRedis } from './node-redis.js';
 import {
-  type FacadeParts,
   type RedisClient,
   type Replicas,
   type ReplicasOptions,
   type ReplicasSettings,
   replicasSettings,
+  type ViewParts,
 } from './options.js';
 
 /**
@@ -45,28 +58,53 @@ export function createReplicas<C extends RedisClient>(
   return new ServiceReplicas(primary, target, options);
 }
 
-class ServiceReplicas<C extends RedisClient> implements Replicas<C>, ReadOwner {
+/** How long a connection to the primary may take, in ms: its own client may wait as long as it wants. */
+const PRIMARY_CONNECT_MS = 10_000;
+
+class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   readonly client: C;
-  readonly balancer: Balancer<Replica>;
-  readonly fallsBack: boolean;
-  readonly #connected = new Set<Replica>();
+  readonly balancer: Balancer<Server>;
+  readonly #settings: ReplicasSettings;
+  readonly #open: (own: object) => OpenClient;
+  readonly #parts: Omit<ServerParts, 'endpoint' | 'open'>;
+  readonly #connected = new Set<Server>();
+  /** Undefined: lag is not measured. */
+  readonly #lag: ReplicationLag | undefined;
+  #primary: Server | undefined;
+  #timer: Timer | undefined;
   #invalidate: () => void = () => {};
+  #isOver = false;
 
   constructor(primary: C, target: string, options: ReplicasOptions) {
     const settings = replicasSettings(target, options);
-    this.fallsBack = settings.fallback === 'primary';
+    const { maxLagMs } = settings;
     const { clock = systemClock, rng = systemRng, observer = {} } = options;
     const library = libraryOf(primary);
-    const open = library.open(primary, settings);
-    this.balancer = createBalancer<Replica>({
+    this.#settings = settings;
+    this.#parts = {
+      clock,
+      rng,
+      probeIntervalMs: settings.probeIntervalMs,
+      changed: () => this.#invalidate(),
+      learned: (position, server) => this.#learned(position, server),
+      warned: (error) => notify(observer, 'warned', { message: error.message, error }),
+    };
+    this.#open = (own) => library.open(primary, settings, own);
+    this.#lag = Number.isFinite(maxLagMs) ? new ReplicationLag(maxLagMs, clock) : undefined;
+    const fallsBack = settings.fallback === 'primary';
+    this.client = library.read(primary, {
+      settings,
+      read: (what) => new ReplicaRead(this.balancer, what, fallsBack).begin(),
+      close: (signal) => this.close({ signal }),
+    });
+    this.balancer = createBalancer<Server>({
       ...pickNames(options, balancingOptionNames),
       // What replicas say about themselves comes first: ejection and panic are about those that remain.
       stages: [this.#stage, ...(options.stages ?? standardStages())],
       resolver: options.resolver ?? target,
-      transport: this.#transport({ open, clock, rng, observer, settings }),
+      transport: this.#transport,
     });
-    const read = (what: Read): void => new ReplicaRead(this, what).begin();
-    this.client = library.read(primary, { settings, read, close: (signal) => this.close({ signal }) });
+    if (this.#lag !== undefined) this.#askPrimary(this.#lag);
   }
 
   close(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
@@ -77,32 +115,62 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C>, ReadOwner {
     return this.close();
   }
 
-  #transport({ open, clock, rng, observer, settings }: TransportParts): Transport<Replica> {
-    const { probeIntervalMs } = settings;
-    const changed = (): void => this.#invalidate();
-    const warned = (error: Error): void => notify(observer, 'warned', { message: error.message, error });
+  get #transport(): Transport<Server> {
     return {
       connect: async (endpoint: Endpoint, signal: AbortSignal) => {
         signal.throwIfAborted();
-        const replica = new Replica({ endpoint, open, probeIntervalMs, clock, rng, changed, warned });
-        const cut = (): void => void replica.close(AbortSignal.abort());
-        signal.addEventListener('abort', cut, { once: true });
-        try {
-          await replica.connect();
-          signal.throwIfAborted();
-        } catch (cause) {
-          cut();
-          const error = signal.aborted ? asError(signal.reason) : asError(cause);
-          throw isLogInRefused(error) ? markLasting(error) : error;
-        } finally {
-          signal.removeEventListener('abort', cut);
-        }
-        this.#connected.add(replica);
+        const open = this.#open(await this.#ownOptions(endpoint, signal));
+        const server = new Server({ ...this.#parts, endpoint, open });
+        await server.connect(signal);
+        this.#connected.add(server);
         this.#invalidate();
-        void replica.closed.then(() => this.#connected.delete(replica));
-        return replica;
+        void server.closed.then(() => this.#connected.delete(server));
+        return server;
       },
     };
+  }
+
+  async #ownOptions(endpoint: Endpoint, signal: AbortSignal): Promise<object> {
+    const { clientOptions } = this.#settings;
+    if (typeof clientOptions !== 'function') return clientOptions;
+    let aborted = (): void => {};
+    const late = new Promise<never>((_, reject) => {
+      aborted = () => reject(signal.reason);
+    });
+    signal.addEventListener('abort', aborted, { once: true });
+    try {
+      const wanted = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
+      return await Promise.race([late, ask('clientOptions', wanted, endpoint, Object)]);
+    } finally {
+      signal.removeEventListener('abort', aborted);
+    }
+  }
+
+  #learned(position: LogPosition, server: Server): void {
+    const lag = this.#lag;
+    if (lag === undefined) return;
+    lag.reached(position);
+    const isBehind = lag.isBehind(position);
+    if (isBehind === server.isBehind) return;
+    server.isBehind = isBehind;
+    this.#invalidate();
+  }
+
+  /** Over a connection of its own: the application's may be in a transaction, or blocked. */
+  #askPrimary(lag: ReplicationLag): void {
+    const changed = (): void => lag.primaryReached(undefined);
+    const learned = (position: LogPosition): void => lag.primaryReached(position);
+    const primary = new Server({ ...this.#parts, changed, learned, endpoint: undefined, open: this.#open({}) });
+    this.#primary = primary;
+    const { clock, probeIntervalMs } = this.#parts;
+    const limit = new AbortController();
+    this.#timer = clock.timer(() => limit.abort(), PRIMARY_CONNECT_MS);
+    const connected = primary.connect(limit.signal).finally(() => this.#timer?.cancel());
+    const ended = connected.then(() => primary.closed).catch(asError);
+    void ended.then(() => {
+      lag.primaryReached(undefined);
+      if (!this.#isOver) this.#timer = clock.timer(() => this.#askPrimary(lag), probeIntervalMs);
+    });
   }
 
   /** Puts servers that may not be read from on standby. They stay connected. */
@@ -111,46 +179,118 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C>, ReadOwner {
       this.#invalidate = () => context.invalidate();
       return {
         apply: (set) => {
+          const isInStep = ({ objection, isBehind }: Server): boolean => objection === undefined && !isBehind;
+          const servers = [...this.#connected];
+          const sparesThoseBehind = this.#settings.fallback === 'primary' || servers.some(isInStep);
           const objected = new Set<string>();
-          for (const replica of this.#connected) {
-            if (replica.objection !== undefined) objected.add(replica.endpoint.key);
-            tell(context, replica);
+          for (const server of servers) {
+            const behind =
+              server.isBehind && sparesThoseBehind ? `it is more than ${this.#settings.maxLagMs} ms behind` : undefined;
+            const objection = server.objection ?? behind;
+            const { endpoint } = server;
+            if (endpoint === undefined) continue;
+            if (objection !== undefined) objected.add(endpoint.key);
+            tell(context, server, endpoint, objection);
           }
           if (objected.size === 0) return set;
           return set.map((entry) => (objected.has(entry.endpoint.key) ? { ...entry, weight: 0 } : entry));
         },
         close: () => {
           this.#invalidate = () => {};
+          this.#isOver = true;
+          this.#timer?.cancel();
+          void this.#primary?.close(AbortSignal.abort());
         },
       };
     };
   }
 }
 
+function tell({ observer }: StageContext, server: Server, endpoint: Endpoint, reason: string | undefined): void {
+  if (reason === server.told) return;
+  if (reason !== undefined) notify(observer, 'ejected', { endpoint, reason, cause: 'server', durationMs: 0 });
+  else notify(observer, 'restored', { endpoint, reason: `no longer: ${server.told}` });
+  server.told = reason;
+}
+
 interface Library {
-  open(primary: unknown, settings: ReplicasSettings): OpenClient;
-  read<C extends object>(primary: C, parts: FacadeParts): C;
+  open(primary: unknown, settings: ReplicasSettings, own: object): OpenClient;
+  read<C extends object>(primary: C, parts: ViewParts): C;
 }
 
 function libraryOf(primary: unknown): Library {
   if (isIoredis(primary)) return { open: openIoredis, read: readIoredis };
   if (isNodeRedis(primary)) return { open: openNodeRedis, read: readNodeRedis };
-  throw optionError('primary', 'a client of ioredis or of node-redis 5 for one server (not a Cluster)', typeof primary);
+  throw optionError(
+    'primary',
+    'a client of ioredis, or of node-redis from 5 on, for one server (not a Cluster)',
+    typeof primary,
+  );
 }
 
-interface TransportParts {
-  readonly open: OpenClient;
-  readonly clock: typeof systemClock;
-  readonly rng: typeof systemRng;
-  readonly observer: Observer;
-  readonly settings: ReplicasSettings;
-}
+/** One read over all its attempts. */
+class ReplicaRead implements AttemptedCall<Server> {
+  /** Undefined: as long as the balancer lets calls wait. */
+  readonly waitTimeoutMs: number | undefined;
+  readonly #read: Read;
+  /** Whether the primary answers if no replica can. */
+  readonly #fallsBack: boolean;
+  readonly #attempts: Attempts<Server>;
+  #isWaiting = false;
 
-function tell({ observer }: StageContext, replica: Replica): void {
-  const { endpoint, objection, told } = replica;
-  if (objection === told) return;
-  if (objection !== undefined)
-    notify(observer, 'ejected', { endpoint, reason: objection, cause: 'server', durationMs: 0 });
-  else notify(observer, 'restored', { endpoint, reason: `no longer: ${told}` });
-  replica.told = objection;
+  constructor(balancer: Balancer<Server>, read: Read, fallsBack: boolean) {
+    this.#read = read;
+    this.#fallsBack = fallsBack;
+    this.#attempts = new Attempts(balancer, this, undefined);
+    this.waitTimeoutMs = fallsBack ? 0 : undefined;
+  }
+
+  begin(): void {
+    if (this.#attempts.begin()) return;
+    if (this.#fallsBack) {
+      this.#attempts.stop();
+      this.#read.sendToPrimary();
+    } else this.#attempts.wait();
+  }
+
+  facts(): CallFacts {
+    return { protocol: 'redis', method: 'read' };
+  }
+
+  send(lease: Lease<Server>): void {
+    const server = lease.handle;
+    server.callBegins();
+    server.send(this.#read).then(
+      (answer) => {
+        server.callEnds();
+        this.#attempts.end(outcomes.success);
+        this.#read.answered(answer);
+      },
+      (cause) => {
+        server.callEnds();
+        this.#failed(server, asError(cause));
+      },
+    );
+  }
+
+  /** It may be sent once more, and has been paid for, but no replica can take it now. */
+  waitBegan(): void {
+    this.#isWaiting = true;
+  }
+
+  waitEnded(): void {}
+
+  fail(error: unknown): void {
+    if (this.#isWaiting && this.#fallsBack) this.#read.sendToPrimary();
+    else this.#read.failed(asError(error));
+  }
+
+  #failed(server: Server, error: Error): void {
+    const verdict = verdictOf(error);
+    const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
+    // It says that it cannot serve: no need to wait for the next question.
+    if (repeatAs === outcomes.notStarted && !untried) server.doubted(error);
+    const answered = verdict === undefined;
+    this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });
+  }
 }

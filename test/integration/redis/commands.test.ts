@@ -1,7 +1,7 @@
 import { isEvenkeelError } from 'evenkeel';
 import { createReplicas, type Replicas, type ReplicasOptions } from 'evenkeel/redis';
 import { FakeResolver } from 'evenkeel/testing';
-import { Redis, type RedisOptions } from 'ioredis';
+import { Command, Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { neverReads, readCommandNames } from '../../../src/adapter/redis/options.js';
 import { noRedis, type RedisWorld, startRedis, titled } from '../../support/redis.js';
@@ -215,6 +215,20 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     await subscriber.quit();
   });
 
+  it('may be patched like a client', async () => {
+    const redis = await open();
+    const seen: string[] = [];
+    const send = redis.sendCommand;
+    redis.sendCommand = (command) => {
+      seen.push((command as unknown as { name: string }).name);
+      return send(command);
+    };
+    expect(await redis.sendCommand(new Command('get', ['shop:item'], { replyEncoding: 'utf8' }))).toBe('seven');
+    await redis.set('written', 1);
+    await redis.del('written');
+    expect(seen).toEqual(['get']);
+  });
+
   it('reads commands that the application names', async () => {
     const redis = await open({}, { readCommands: ['LOLWUT'] });
     const [primary, replica] = await ran(() => redis.call('lolwut'));
@@ -273,6 +287,20 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
     const error = await replicas.client.get('shop:item').catch((cause) => cause);
     expect(isEvenkeelError(error)).toBe(true);
     expect(String(error)).toContain('WRONGPASS');
+  });
+
+  it('says that a server is a node of a cluster', async () => {
+    await using cluster = await startRedis(0, { args: ['--cluster-enabled', 'yes'] });
+    const resolver = new FakeResolver();
+    resolver.update(cluster.at(0).endpoint);
+    const primary = new Redis({ port: world.at(0).port, password: PASSWORD });
+    const replicas = createReplicas(primary, 'redis-replicas.shop:6379', {
+      resolver,
+      fallback: 'error',
+      clientOptions: { password: undefined },
+    });
+    opened.push(replicas);
+    await expect(replicas.client.get('shop:item')).rejects.toThrow('node of a Redis Cluster');
   });
 
   it('knows which commands only read', async () => {

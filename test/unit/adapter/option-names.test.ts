@@ -1,8 +1,10 @@
+import { Redis } from 'ioredis';
 import { afterEach, describe, expect, it } from 'vitest';
 import { createBrokers } from '../../../src/adapter/amqp/index.js';
 import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { createReplicas } from '../../../src/adapter/redis/index.js';
 import { createRSocket } from '../../../src/adapter/rsocket/index.js';
 import { createConnector } from '../../../src/adapter/tcp/index.js';
 import { createDispatcher } from '../../../src/adapter/undici/index.js';
@@ -31,6 +33,11 @@ const entryPoints = {
   mysql2: (options: object) => {
     const cluster = createPoolCluster({ resolver, host: 'orders.shop', user: 'app', ...options });
     open.push(() => cluster.end());
+  },
+  redis: (options: object) => {
+    const primary = new Redis({ lazyConnect: true });
+    const replicas = createReplicas(primary, 'redis-replicas.shop:6379', { resolver, ...options });
+    open.push(() => replicas.close());
   },
   rsocket: (options: object) => {
     const rsocket = createRSocket('orders.shop:7000', { resolver, ...options });

@@ -1,35 +1,46 @@
 import { createEndpoint } from 'evenkeel';
 import { FakeClock, seededRng } from 'evenkeel/testing';
 import { describe, expect, it } from 'vitest';
-import { isLogInRefused, verdictOf } from '../../../../src/adapter/redis/call.js';
-import { objectionOf, Replica } from '../../../../src/adapter/redis/connection.js';
+import type { LogPosition } from '../../../../src/adapter/kit/index.js';
+import {
+  isLogInRefused,
+  objectionOf,
+  positionOf,
+  Server,
+  verdictOf,
+} from '../../../../src/adapter/redis/connection.js';
 
 const inStep = 'role:slave\r\nmaster_link_status:up\r\n';
 
 describe('one Redis replica', () => {
-  const world = (): {
+  const world = (
+    isCluster = false,
+  ): {
     clock: FakeClock;
-    replica: Replica;
+    replica: Server;
     answer: (text: string | Error) => Promise<void>;
-    counts: { changed: number; cut: number; warned: string[] };
+    counts: { changed: number; cut: number; warned: string[]; positions: LogPosition[] };
   } => {
     const clock = new FakeClock();
-    const counts = { changed: 0, cut: 0, warned: [] as string[] };
+    const counts = { changed: 0, cut: 0, warned: [] as string[], positions: [] as LogPosition[] };
     let settle: ((text: string | Error) => void) | undefined;
-    const replica = new Replica({
+    const replica = new Server({
       endpoint: createEndpoint({ address: '10.0.0.1', port: 6379 }),
       probeIntervalMs: 1_000,
       clock,
       rng: seededRng(1),
       changed: () => counts.changed++,
+      learned: (position) => counts.positions.push(position),
       warned: ({ message }) => counts.warned.push(message),
       open: (_, ended) => ({
         client: {},
         connect: async () => {},
-        info: () =>
-          new Promise((resolve, reject) => {
-            settle = (text) => (typeof text === 'string' ? resolve(text) : reject(text));
-          }),
+        info: (section) =>
+          section === 'cluster'
+            ? Promise.resolve(`# Cluster\r\ncluster_enabled:${isCluster ? 1 : 0}\r\n`)
+            : new Promise((resolve, reject) => {
+                settle = (text) => (typeof text === 'string' ? resolve(text) : reject(text));
+              }),
         busy: () => {},
         finish: () => ended(undefined),
         cut: () => {
@@ -47,7 +58,7 @@ describe('one Redis replica', () => {
   };
   const connected = async (text: string | Error = inStep): Promise<ReturnType<typeof world>> => {
     const made = world();
-    const connecting = made.replica.connect();
+    const connecting = made.replica.connect(new AbortController().signal);
     await new Promise((resolve) => setImmediate(resolve));
     await made.answer(text);
     await connecting;
@@ -95,6 +106,32 @@ describe('one Redis replica', () => {
     expect(counts.warned).toEqual([expect.stringContaining('INFO')]);
   });
 
+  it('is refused where it is a node of a cluster', async () => {
+    const { replica, answer } = world(true);
+    const refused = expect(replica.connect(new AbortController().signal)).rejects.toThrow(
+      '10.0.0.1:6379 is a node of a Redis Cluster',
+    );
+    await new Promise((resolve) => setImmediate(resolve));
+    await answer(inStep);
+    await refused;
+  });
+
+  it('gets no reads any more once it answered MOVED', async () => {
+    const { clock, replica, answer } = await connected();
+    replica.doubted(new Error('MOVED 866 10.0.0.2:6379'));
+    clock.advance(1_200);
+    await answer(inStep);
+    expect(replica.objection).toContain('Cluster');
+  });
+
+  it('says how much of the log it has while it may be read from', async () => {
+    const { clock, counts, answer } = await connected(`${inStep}slave_repl_offset:7\r\nmaster_replid:abc\r\n`);
+    expect(counts.positions).toMatchObject([{ history: 'abc', offset: 7 }]);
+    clock.advance(1_200);
+    await answer('role:slave\r\nmaster_link_status:down\r\nslave_repl_offset:7\r\nmaster_replid:abc\r\n');
+    expect(counts.positions).toHaveLength(1);
+  });
+
   it('gets no reads after a refusal until it is asked again', async () => {
     const { clock, replica, answer } = await connected();
     replica.doubted(new Error('LOADING Redis is loading the dataset in memory'));
@@ -109,12 +146,26 @@ describe('what Redis answers', () => {
   it.each([
     [inStep, undefined],
     ['role:slave\r\nmaster_link_status:down\r\n', 'link'],
+    ['role:slave\r\nmaster_link_status:down\r\nmaster_sync_in_progress:1\r\n', 'copying'],
+    ['role:slave\r\nmaster_link_status:down\r\nmaster_sync_in_progress:0\r\n', 'link'],
     ['role:master\r\nconnected_slaves:1\r\n', 'role:master'],
     ['role:sentinel\r\n', 'role:sentinel'],
     ['', 'no replica'],
   ])('%j', (info, objection) => {
     if (objection === undefined) expect(objectionOf(info)).toBeUndefined();
     else expect(objectionOf(info)).toContain(objection);
+  });
+
+  it('says how far it is', () => {
+    const history = 'master_replid:3bf7\r\nmaster_replid2:0000\r\n';
+    expect(positionOf(`role:master\r\n${history}master_repl_offset:1400\r\n`)).toEqual({
+      history: '3bf7',
+      offset: 1_400,
+    });
+    const slave = `${inStep}master_last_io_seconds_ago:3\r\nslave_read_repl_offset:90\r\nslave_repl_offset:70\r\n${history}`;
+    expect(positionOf(`${slave}master_repl_offset:70\r\n`)).toEqual({ history: '3bf7', offset: 70, silentMs: 3_000 });
+    expect(positionOf(slave.replace(':3', ':-1'))).toEqual({ history: '3bf7', offset: 70 });
+    expect(positionOf(inStep)).toBeUndefined();
   });
 
   const reply = (message: string): Error => Object.assign(new Error(message), { name: 'ReplyError' });
@@ -124,6 +175,10 @@ describe('what Redis answers', () => {
     [reply('LOADING Redis is loading the dataset in memory'), 'failure', 'not-started'],
     [reply('MASTERDOWN Link with MASTER is down'), 'failure', 'not-started'],
     [reply('BUSY Redis is busy running a script'), 'failure', 'not-started'],
+    [reply('NOAUTH Authentication required.'), 'failure', 'not-started'],
+    [reply('MOVED 866 10.0.0.2:6379'), 'failure', 'not-started'],
+    [reply('CLUSTERDOWN The cluster is down'), 'failure', 'not-started'],
+    [reply("NOPERM this user has no permissions to run the 'get' command"), undefined, undefined],
     [new Error('Connection is closed.'), 'failure', undefined],
     [Object.assign(new Error('read'), { code: 'ECONNRESET' }), 'failure', undefined],
     [Object.assign(new Error('aborted'), { name: 'AbortError' }), 'failure', undefined],
