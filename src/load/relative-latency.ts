@@ -42,6 +42,10 @@ const MOST_AT_ONCE = 2;
 const MOST_AT_ONCE_OF_MANY = 4;
 /** A set with this many endpoints is large. */
 const MANY = 16;
+/** In a large set that is called rarely, an endpoint is slow beyond this multiple: what is known of it is old, and tells little. */
+const SLOW_RATIO_WHEN_RARE = 1.5;
+/** A set is called rarely while most endpoints have not answered a call for this long, in ms. */
+const RARE_MS = 1_000;
 /** This many calls are evidence that an endpoint is slow; fewer in larger sets. */
 const EVIDENCE = 4;
 /** One call is never evidence: it may have paid for an unusually long cold start. */
@@ -87,7 +91,8 @@ const FRESH_STEP = 1 / 64;
 /**
  * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of
  * the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
- * them, as with `inFlight`. The default.
+ * them, as with `inFlight`. In a set of 16 or more, the limit is 1.5 times the median while most endpoints have had no call for a
+ * second. The default.
  *
  * Beyond the limit, the cost grows with the ratio of the endpoint's latency to the median, after its first four calls (fewer in
  * sets of more than three). A failure never improves the cost, however fast it was: the cost is multiplied by
@@ -132,6 +137,8 @@ class RelativeLatencyRule implements LoadRule {
   /** `EVIDENCE` and `MOST_AT_ONCE` for a set of this size. */
   #evidence = EVIDENCE;
   #mostAfterGap = MOST_AT_ONCE;
+  /** `SLOW_RATIO`, or the one for a large set that is called rarely. */
+  #slowRatio = SLOW_RATIO;
   /** Whether most endpoints fail. */
   #isOutage = false;
   choices: number = DEFAULT_CHOICES;
@@ -246,6 +253,7 @@ class RelativeLatencyRule implements LoadRule {
       this.#reportedAtMs,
       this.#fresh,
       this.#isMixed ? 1 : 0,
+      this.#slowRatio,
     ];
   }
 
@@ -265,6 +273,7 @@ class RelativeLatencyRule implements LoadRule {
     this.#reportedAtMs = number(11);
     this.#fresh = number(12);
     this.#isMixed = number(13) === 1;
+    this.#slowRatio = memory[14] ?? SLOW_RATIO;
   }
 
   /** Updates the median and the cost of every endpoint. O(n), at the end of a call, at most every `SURVEY_MS`. */
@@ -272,6 +281,7 @@ class RelativeLatencyRule implements LoadRule {
     this.#surveyedAtMs = nowMs;
     if (this.#hasReports) this.#surveyReports(nowMs);
     let measured = 0;
+    let rare = 0;
     let failing = 0;
     let size = 0;
     for (const load of this.#set.loads) {
@@ -279,6 +289,7 @@ class RelativeLatencyRule implements LoadRule {
       const { numbers, at } = load;
       if (++size > this.#values.length) this.#grow();
       if ((numbers[at + SAMPLES] as number) > 0) {
+        if (nowMs - (numbers[at + UPDATED] as number) > RARE_MS) rare++;
         this.#values[measured] = this.#latencyMs(numbers, at, nowMs);
         this.#firsts[measured++] = numbers[at + FIRST] as number;
       }
@@ -293,7 +304,8 @@ class RelativeLatencyRule implements LoadRule {
     // For an even number the lower of the two middle ones: of two endpoints, the slow one must not set the limit.
     this.#medianMs = lowerMedian(this.#values, measured);
     this.#firstMedianMs = lowerMedian(this.#firsts, measured);
-    this.#limitMs = Math.max(SLOW_RATIO * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
+    this.#slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
+    this.#limitMs = Math.max(this.#slowRatio * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
       // Failures in an outage of all are forgotten; otherwise the last to get a call would get none for a long time.
@@ -352,7 +364,7 @@ class RelativeLatencyRule implements LoadRule {
     let cost = UNITS;
     const latencyMs = this.#latencyMs(numbers, at, nowMs);
     if (latencyMs > this.#limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
-      cost *= (SLOW_RATIO * latencyMs) / this.#limitMs;
+      cost *= (this.#slowRatio * latencyMs) / this.#limitMs;
     }
     const failing = numbers[at + FAILING] as number;
     if (failing > FEW_FAILURES) {

@@ -45,6 +45,29 @@ describe('relative latency', () => {
     expect(costs(settled(20, 25, 30, 39))).toEqual([1, 1, 1, 1]);
   });
 
+  it('is calls in flight among endpoints within 1.5 times the median in a large set that is called rarely', () => {
+    const ms = [...new Array<number>(14).fill(100), 140, 170];
+    expect(costs(settled(...ms)).slice(-2)).toEqual([1, 1]);
+    const rare = loads(ms.length);
+    let nowMs = 0;
+    for (let turn = 0; turn < 10; turn++) {
+      rare.forEach((load, index) => {
+        nowMs += 250;
+        call(load, nowMs, ms[index] as number);
+      });
+    }
+    const [slower, slow] = costs(rare, nowMs).slice(-2) as [number, number];
+    expect(slower).toBe(1);
+    expect(slow).toBeGreaterThan(1.5);
+    // As soon as it is called often again, only what is twice as slow is slow.
+    for (let turn = 0; turn < 10; turn++) {
+      rare.forEach((load, index) => {
+        call(load, ++nowMs, ms[index] as number);
+      });
+    }
+    expect(costs(rare, nowMs).slice(-2)).toEqual([1, 1]);
+  });
+
   it('is calls in flight among endpoints within 5 ms of the median', () => {
     expect(costs(settled(0.5, 1, 1, 5.9))).toEqual([1, 1, 1, 1]);
   });
