@@ -63,7 +63,9 @@ function exist(name: ServiceName, members: Pods = pods[name]): void {
 }
 
 function open(options: ServiceAgentOptions = {}): ServiceAgent {
-  agent = createServiceAgent({ discovery: world.options({ allowAddresses: ['loopback'] }), ...options });
+  const discovery = world.options({ allowAddresses: ['loopback'] });
+  const balancing = { waitTimeoutMs: 60_000, ...options.options };
+  agent = createServiceAgent({ discovery, ...options, options: balancing });
   return agent;
 }
 
