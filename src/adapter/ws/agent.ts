@@ -27,9 +27,8 @@ export class PlacingAgent extends Agent {
     super();
     this.#parts = parts;
     this.#held = { ...held, outcome: (socket) => this.#answers.get(socket) };
-    if (parts.isSecure) {
-      Object.assign(this, { protocol: 'https:', defaultPort: 443 });
-    }
+    // Without a protocol Node allows any: a redirect may lead from `wss:` to `ws:`, or back.
+    Object.assign(this, { protocol: undefined, defaultPort: parts.isSecure ? 443 : 80 });
   }
 
   // Node calls this for every request; its types omit it.
@@ -49,8 +48,9 @@ export class PlacingAgent extends Agent {
   }
 
   override createConnection(options: ClientRequestArgs, created?: Created): Duplex | undefined {
-    const { placer, origin, isSecure } = this.#parts;
+    const { placer, origin } = this.#parts;
     const { host, port } = options;
+    const isSecure = protocolOf(this, options) === 'https:';
     const at = host?.includes(':') ? `[${host}]` : host;
     if (!origin.matches(`${isSecure ? 'https' : 'http'}://${at}:${port}`)) {
       return isSecure ? connectTls(options as never) : connectTcp(options as never);
@@ -62,6 +62,11 @@ export class PlacingAgent extends Agent {
     // The socket is passed to the callback.
     return undefined;
   }
+}
+
+/** `https.request` names its default agent; `http.request` does not. */
+function protocolOf(agent: Agent, { _defaultAgent }: { readonly _defaultAgent?: unknown }): string | undefined {
+  return ((_defaultAgent ?? agent) as { readonly protocol?: string }).protocol;
 }
 
 /** Connections of libraries that do not expose their WebSockets. */
@@ -80,6 +85,7 @@ export class SharedAgent extends PlacingAgent {
       },
     });
     this.#upgraded = upgraded;
+    Object.assign(this, { protocol: parts.isSecure ? 'https:' : 'http:' });
   }
 
   override addRequest(request: ClientRequest, ...more: unknown[]): void {

@@ -1,5 +1,7 @@
 import { once } from 'node:events';
-import type { Socket } from 'node:net';
+import { createServer } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import type { AddressInfo, Socket } from 'node:net';
 import { staticEndpoints } from 'evenkeel';
 import { FakeResolver } from 'evenkeel/testing';
 import { createCertificate } from 'evenkeel/testing/servers';
@@ -109,6 +111,27 @@ describe('opening', () => {
     const full = new chat.WebSocket('ws://chat.shop.svc.cluster.local:8080');
     expect(await greeting(full)).toMatchObject({ name: 'a', host: 'chat.shop.svc.cluster.local:8080' });
     expect(total(inFlight(chat))).toBe(1);
+  });
+
+  it.each([
+    ['wss://chat.shop:8080', 'ws'],
+    ['ws://chat.shop:8080', 'wss'],
+  ])('follows a redirect from %s to %s: elsewhere', async (from, scheme) => {
+    const certificate = createCertificate({ hosts: ['chat.shop', '127.0.0.1'] });
+    const secured = { tls: { cert: certificate.cert, key: certificate.key } };
+    const [other] = (await startPods(1, scheme === 'wss' ? secured : {})) as [WsPod];
+    const away = `${scheme}://127.0.0.1:${other.endpoint.port}/elsewhere`;
+    const pod = from.startsWith('wss') ? createSecureServer(certificate) : createServer();
+    pod.on('upgrade', (_request, socket) => socket.end(`HTTP/1.1 302 Found\r\nLocation: ${away}\r\n\r\n`));
+    pod.listen(0, '127.0.0.1');
+    await once(pod, 'listening');
+    open.push({ [Symbol.asyncDispose]: async () => void pod.close() });
+    const { port } = pod.address() as AddressInfo;
+    const resolver = staticEndpoints([{ address: '127.0.0.1', port }]);
+    const chat = webSockets({ resolver, ...(from.startsWith('wss') && { tls: { ca: certificate.cert } }) }, from);
+    const socket = new chat.WebSocket(from, { followRedirects: true, ca: certificate.cert });
+    expect(await greeting(socket)).toMatchObject({ url: '/elsewhere', host: `127.0.0.1:${other.endpoint.port}` });
+    expect(total(inFlight(chat))).toBe(0);
   });
 
   it('refuses what does not fit', () => {
