@@ -253,7 +253,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   served(): void {
-    if (this.#waiting.remove()) this.emit('drain', new URL(this.origin));
+    // undici's Agent and pools, over this one, read the targets.
+    if (this.#waiting.remove()) this.emit('drain' as 'connect', new URL(this.origin), [this]);
   }
 
   lost(pool: Pool, error: Error): void {

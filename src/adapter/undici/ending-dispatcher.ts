@@ -70,9 +70,7 @@ export abstract class EndingDispatcher extends Dispatcher {
   protected forward(from: Dispatcher, events: readonly ForwardedEvent[]): void {
     for (const event of events) {
       from.on(event as 'disconnect', (origin, targets, error) => {
-        // Some dispatchers emit `drain` without targets.
-        const way = targets === undefined ? (undefined as never) : [this, ...targets];
-        this.emit(event as 'disconnect', origin, way, error);
+        this.emit(event as 'disconnect', origin, [this, ...targets], error);
       });
     }
   }

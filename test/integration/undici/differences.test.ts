@@ -105,3 +105,14 @@ it('a request behind a broken answer goes out on another connection', async () =
   expect(texts.sort()).toEqual(['1', 'ok']);
   await orders.close();
 });
+
+it('an Agent of undici whose factory makes dispatchers hears when nothing is waiting any more', async () => {
+  const agent = new undici.Agent({ factory: (to) => createDispatcher(to) });
+  const drained = once(agent, 'drain');
+  const { body } = await agent.request(get());
+  expect(await body.text()).toBe('ok');
+  const [, targets] = await drained;
+  expect(targets[0]).toBe(agent);
+  expect(targets).toHaveLength(2);
+  await agent.close();
+});

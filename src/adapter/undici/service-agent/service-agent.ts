@@ -120,7 +120,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
     };
     this.#router = new ServiceRouter(options, {
       opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
-      drained: (origin) => void this.emit('drain', origin),
+      drained: (origin) => void this.emit('drain' as 'connect', origin, [this]),
       upgrading: (handler, dispatcher) => this.#watched(handler, dispatcher),
     });
   }
