@@ -44,6 +44,13 @@ export const systemPackages = [
     tests: 'the test of the LDAP recipe',
   },
   {
+    name: 'PgBouncer',
+    commands: ['pgbouncer'],
+    apt: 'pgbouncer',
+    services: ['pgbouncer.service'],
+    tests: 'the tests of PostgreSQL behind PgBouncer',
+  },
+  {
     name: 'PostgreSQL',
     commands: ['postgres'],
     apt: 'postgresql',

@@ -20,19 +20,19 @@ const { systemPackages, findCommand, installHint } = (await import(
   readonly installHint: (wanted: SystemPackage) => string;
 };
 
+/** Those that `SystemServer` can start. */
 export type ServerProgram = 'Mosquitto' | 'memcached' | 'aiosmtpd' | 'OpenLDAP' | 'Prometheus';
 
 /** Debian's user `nobody`, for a program that would otherwise stay root when started by root. */
 const NOBODY = 65_534;
 
-const packageOf = (name: ServerProgram): SystemPackage =>
-  systemPackages.find((one) => one.name === name) as SystemPackage;
+const packageOf = (name: string): SystemPackage => systemPackages.find((one) => one.name === name) as SystemPackage;
 
 /** Whether it is missing: `it.skipIf(isMissing('memcached'))(titled('memcached', '…'), …)`. */
-export const isMissing = (name: ServerProgram): boolean => findCommand(packageOf(name).commands) === undefined;
+export const isMissing = (name: string): boolean => findCommand(packageOf(name).commands) === undefined;
 
 /** A title that says, if the program is missing, why nothing ran and how to change that. */
-export const titled = (name: ServerProgram, title: string): string =>
+export const titled = (name: string, title: string): string =>
   isMissing(name) ? `${title} (not run, there is no ${name} here; to run it: ${installHint(packageOf(name))})` : title;
 
 /** A server from a system package, on loopback, as an unprivileged user. */

@@ -19,6 +19,8 @@ const troubled = verdict(outcomes.status, false, true);
 const lost = verdict(outcomes.reset, false, false);
 const timedOut = verdict(outcomes.timeout, false, false);
 const hungUp = verdict(outcomes.notStarted, true, false);
+/** PgBouncer has no connection to the server for it. */
+const unserved = verdict(outcomes.status, true, false);
 
 /** Errors about the server or the connection, by SQLSTATE. All others are about the statement. */
 const byState: Readonly<Record<string, Verdict>> = {
@@ -37,6 +39,20 @@ const byState: Readonly<Record<string, Verdict>> = {
   XX001: troubled, // data_corrupted
   XX002: troubled, // index_corrupted
 };
+
+/** SQLSTATE of most of PgBouncer's errors. Only their messages tell them apart. */
+const PGBOUNCER = '08P01';
+
+/** To clients that wait for a connection to the server: it has seen nothing of their statement. */
+const UNSERVED =
+  /^(?:query_wait_timeout|server login (?:has been failing|failed)|server shutting down|pooler is shutting)/;
+
+/** For lack of places. */
+const NO_PLACE = /^(?:no more connections allowed|client connections exceeded)/;
+
+/** To log-ins that would fail again. */
+const REFUSED_BY_PGBOUNCER =
+  /^(?:unsupported (?:options )?startup parameter|no such (?:user|database)|SSL required|login rejected|.* authentication failed)/;
 
 /** SQLSTATE of a server that accepts no writes. */
 export const READ_ONLY = '25006';
@@ -63,6 +79,7 @@ export function verdictOf(error: unknown): Verdict {
   if (state !== undefined) {
     const known = byState[state];
     if (known !== undefined) return known;
+    if (state === PGBOUNCER && UNSERVED.test(String((error as PgError).message))) return unserved;
     if (state.startsWith('08')) return lost;
     if (state.startsWith('58')) return troubled; // system_error, io_error
     return (error as PgError).severity === 'FATAL' ? lost : answered;
@@ -74,6 +91,11 @@ export function verdictOf(error: unknown): Verdict {
   if (typeof message === 'string' && message.startsWith('Connection terminated')) return lost;
   // pg could not send it or read the answer: unsupported values, or a type parser that throws.
   return verdict(outcomes.success, false, true);
+}
+
+/** Whether the server closed the connection without an error. */
+export function isHangUp(error: unknown): boolean {
+  return (error as PgError | undefined)?.message === 'Connection terminated unexpectedly';
 }
 
 /** Whether a standby canceled the statement in favor of replication. */
@@ -88,11 +110,18 @@ export type Refusal = 'full' | 'stopping' | 'log-in' | 'unknown';
 export function refusalOf(error: unknown): Refusal {
   const state = sqlState(error);
   const { code, message } = (error ?? {}) as PgError;
-  if (state === '53300' || state === '53400' || /no more connections allowed/.test(String(message))) return 'full';
+  if (state === PGBOUNCER) return refusalOfPgBouncer(String(message));
+  if (state === '53300' || state === '53400') return 'full';
   if (state === '57P03' || code === 'ECONNREFUSED') return 'stopping';
   // invalid_authorization_specification, invalid_password, invalid_catalog_name
   if (state?.startsWith('28') || state === '3D000' || state === '42501') return 'log-in';
   return 'unknown';
+}
+
+function refusalOfPgBouncer(message: string): Refusal {
+  if (NO_PLACE.test(message)) return 'full';
+  if (/shutting down$/.test(message)) return 'stopping';
+  return REFUSED_BY_PGBOUNCER.test(message) ? 'log-in' : 'unknown';
 }
 
 /** A statement that changes something, after white space and comments. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isReplayConflict, isWholeChange, refusalOf, sqlState, verdictOf } from '../../../../src/adapter/pg/outcome.js';
 
 const server = (code: string, severity = 'ERROR'): Error => Object.assign(new Error('it says'), { code, severity });
+const pgBouncer = (message: string): Error => Object.assign(new Error(message), { code: '08P01', severity: 'FATAL' });
 const system = (code: string): Error => Object.assign(new Error(code), { code });
 
 describe('what an error of PostgreSQL means', () => {
@@ -28,6 +29,37 @@ describe('what an error of PostgreSQL means', () => {
       unsent,
       usable,
     });
+  });
+
+  it.each([
+    ['server conn crashed?', false],
+    ['query timeout', false],
+    ['query_wait_timeout', true],
+    ['server login has been failing, try again later (server_login_retry)', true],
+    ['server login has been failing, cached error: connect failed (server_login_retry)', true],
+    ['server login failed: wrong password type', true],
+    ['server shutting down', true],
+  ])('PgBouncer: %s', (message, unsent) => {
+    const { outcome, ...verdict } = verdictOf(pgBouncer(message));
+    expect(outcome.kind).toBe('failure');
+    expect(verdict).toEqual({ unsent, usable: false });
+  });
+
+  it.each([
+    ['no more connections allowed (max_client_conn)', 'full'],
+    ['client connections exceeded (max_db_client_connections)', 'full'],
+    ['pooler is shutting down', 'stopping'],
+    ['unsupported startup parameter: statement_timeout', 'log-in'],
+    ['unsupported startup parameter in options: geqo', 'log-in'],
+    ['no such database: nowhere', 'log-in'],
+    ['no such user', 'log-in'],
+    ['SASL authentication failed', 'log-in'],
+    ['password authentication failed', 'log-in'],
+    ['database "shop" is disabled', 'unknown'],
+    ['client_login_timeout (server down)', 'unknown'],
+    ['bouncer config error', 'unknown'],
+  ])('PgBouncer refuses a connection: %s', (message, refusal) => {
+    expect(refusalOf(pgBouncer(message))).toBe(refusal);
   });
 
   it('tells a lost connection from a slow answer and from what pg refuses to send', () => {
