@@ -32,13 +32,17 @@ export class PgTransport implements Transport<PgServer> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {
     signal.throwIfAborted();
     const { settings, clock, rng, events, roles } = this.#parts;
-    const recheckRole = (): void => void roles?.recheck(endpoint).catch(() => {});
+    const recheckRole = (): void => roles?.hint(endpoint);
     const server = new PgServer({ endpoint, settings, clock, rng, events, recheckRole });
     const cut = (): void => void server.close(AbortSignal.abort());
-    signal.addEventListener('abort', cut, { once: true });
+    let aborted = cut;
     try {
       await new Promise<void>((resolve, reject) => {
-        signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+        aborted = () => {
+          cut();
+          reject(signal.reason);
+        };
+        signal.addEventListener('abort', aborted);
         server.warm((error) => (error === undefined ? resolve() : reject(error)));
       });
       await roles?.connected(server, signal);
@@ -46,7 +50,7 @@ export class PgTransport implements Transport<PgServer> {
       cut();
       throw refusalOf(error) === 'log-in' ? markLasting(error as object) : error;
     } finally {
-      signal.removeEventListener('abort', cut);
+      signal.removeEventListener('abort', aborted);
     }
     this.servers.add(server);
     void server.closed.then(() => this.servers.delete(server));

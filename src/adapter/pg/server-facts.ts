@@ -1,0 +1,161 @@
+import { type Clock, EvenkeelError, type Rng, type Timer } from '../../index.js';
+import { asError, jittered } from '../kit/index.js';
+import type { PgServer } from './connection.js';
+import type { PoolSettings } from './options.js';
+import { sqlState } from './outcome.js';
+
+/** What a server says about itself. */
+export interface Facts {
+  readonly isStandby: boolean;
+  readonly isReadOnly: boolean;
+  /** The history of a primary: a promotion starts a new timeline. */
+  readonly timeline: string;
+  /** The same for two pods of PgBouncer in front of one server. Undefined if it is not known. */
+  readonly identity: string | undefined;
+  /** The last log position it has, in bytes. */
+  readonly known: number | undefined;
+  /** The last log position it has replayed. */
+  readonly replayed: number | undefined;
+  /** The age of the last commit it replayed, in ms. */
+  readonly commitAgeMs: number | undefined;
+}
+
+const ROLE = "SELECT pg_is_in_recovery()::text, current_setting('transaction_read_only')";
+
+/** CASE evaluates only the branch it takes; each function fails on servers of the other role. */
+const POSITION = `${ROLE},
+  CASE WHEN pg_is_in_recovery() THEN '' ELSE substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) END,
+  (CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())
+    ELSE pg_current_wal_lsn() END - '0/0'::pg_lsn)::text,
+  (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::text,
+  (extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::text,
+  extract(epoch FROM pg_postmaster_start_time())::text`;
+
+/** Values as text, regardless of the application's type parsers. */
+const asText = { getTypeParser: () => (value: unknown) => value };
+const question = (text: string): object => ({ text, rowMode: 'array', types: asText });
+
+const TIMEOUT_MS = 1_000;
+const JITTER_RATIO = 0.2;
+/** Minimum time between queries that answers of the server suggest, in ms: an application may cause them all the time. */
+const HINT_MS = 100;
+
+export interface AskedParts {
+  readonly settings: Pick<PoolSettings, 'role' | 'maxLagMs' | 'probeIntervalMs'>;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  readonly warned: (error: Error) => void;
+}
+
+interface AskedEvents {
+  /** The time until the next query, if not the usual interval. */
+  delayMs(): number | undefined;
+  learned(): void;
+}
+
+/** One server and its latest answer. It is queried periodically, with one query at a time. */
+export class AskedServer {
+  readonly server: PgServer;
+  facts: Facts | undefined;
+  isBehind = false;
+  /** The reason last reported to the observer. */
+  told: string | undefined;
+  readonly #parts: AskedParts;
+  readonly #events: AskedEvents;
+  #timer: Timer | undefined;
+  #running: Promise<void> | undefined;
+  #askedAtMs = Number.NEGATIVE_INFINITY;
+  #isStopped = false;
+  /** The server lacks some functions, like some that are almost PostgreSQL. */
+  #isBasic = false;
+
+  constructor(server: PgServer, parts: AskedParts, events: AskedEvents) {
+    this.server = server;
+    this.#parts = parts;
+    this.#events = events;
+  }
+
+  schedule(): void {
+    const { rng, settings } = this.#parts;
+    this.#askIn(jittered(rng, this.#events.delayMs() ?? settings.probeIntervalMs, JITTER_RATIO));
+  }
+
+  /** Something suggests that its role has changed. */
+  hint(): void {
+    const agoMs = this.#parts.clock.now() - this.#askedAtMs;
+    if (this.#running === undefined) this.#askIn(Math.max(0, HINT_MS - agoMs));
+  }
+
+  #askIn(delayMs: number): void {
+    this.#timer?.cancel();
+    if (this.#isStopped) return;
+    this.#timer = this.#parts.clock.timer(() => {
+      this.ask(undefined)
+        // Its previous answer still counts: a server that is merely busy must not lose its role.
+        .catch((error) => this.#parts.warned(asError(error)))
+        .finally(() => this.schedule());
+    }, delayMs);
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#timer?.cancel();
+  }
+
+  /** Queries it, unless a query is running. */
+  ask(signal: AbortSignal | undefined): Promise<void> {
+    this.#running ??= this.#ask(signal).finally(() => {
+      this.#running = undefined;
+    });
+    return this.#running;
+  }
+
+  async #ask(signal: AbortSignal | undefined): Promise<void> {
+    this.#askedAtMs = this.#parts.clock.now();
+    const { role, maxLagMs } = this.#parts.settings;
+    const mayBePrimary = role === 'primary' || role === 'prefer-replica';
+    const needsPosition = !this.#isBasic && (mayBePrimary || Number.isFinite(maxLagMs));
+    try {
+      this.facts = factsOf(await this.#answer(needsPosition ? POSITION : ROLE, signal));
+    } catch (error) {
+      if (!needsPosition || sqlState(error) === undefined) throw error;
+      this.#isBasic = true;
+      this.#parts.warned(new Error(`lag and timeline are not known: ${asError(error).message}`, { cause: error }));
+      this.facts = factsOf(await this.#answer(ROLE, signal));
+    }
+    this.#events.learned();
+  }
+
+  async #answer(text: string, signal: AbortSignal | undefined): Promise<readonly (string | null)[]> {
+    const limit = new AbortController();
+    const aborted = (): void => limit.abort(signal?.reason);
+    const late = new EvenkeelError('EVENKEEL_CONNECT', `${this.server.endpoint.key} did not say what it is in time`);
+    const timer = this.#parts.clock.timer(() => limit.abort(late), TIMEOUT_MS);
+    signal?.addEventListener('abort', aborted, { once: true });
+    if (signal?.aborted) aborted();
+    try {
+      const { rows } = (await this.server.ask(question(text), limit.signal)) as { rows: (string | null)[][] };
+      return rows[0] ?? [];
+    } finally {
+      timer.cancel();
+      signal?.removeEventListener('abort', aborted);
+    }
+  }
+}
+
+function factsOf([standby, readOnly, timeline, known, replayed, commitAge, identity]: readonly (
+  | string
+  | null
+)[]): Facts {
+  const number = (text: string | null | undefined): number | undefined =>
+    text === null || text === undefined ? undefined : Number(text);
+  return {
+    isStandby: standby === 'true',
+    isReadOnly: readOnly === 'on',
+    timeline: timeline ?? '',
+    known: number(known),
+    replayed: number(replayed),
+    commitAgeMs: number(commitAge),
+    identity: identity ?? undefined,
+  };
+}

@@ -1,0 +1,314 @@
+import { beforeEach, describe, expect, it } from 'vitest';
+import type { PgServer } from '../../../../src/adapter/pg/connection.js';
+import type { Role } from '../../../../src/adapter/pg/options.js';
+import { ServerRoles } from '../../../../src/adapter/pg/roles.js';
+import { createEndpoint, EndpointSet, type Observer, type Stage } from '../../../../src/index.js';
+import { FakeClock } from '../../../../src/testing/fake-clock.js';
+
+type Row = readonly (string | null)[];
+
+const primary = ({ timeline = '00000001', log = 1_000, started = '1', readOnly = 'off' } = {}): Row => [
+  'false',
+  readOnly,
+  timeline,
+  String(log),
+  null,
+  null,
+  started,
+];
+const standby = ({
+  known = 1_000,
+  replayed = known,
+  commitAge = '0',
+}: {
+  readonly known?: number;
+  readonly replayed?: number;
+  readonly commitAge?: string;
+} = {}): Row => ['true', 'on', '', String(known), String(replayed), commitAge, '9'];
+
+/** A connection to a server that answers what it is told to. */
+class FakeServer {
+  readonly endpoint;
+  asked = 0;
+  readonly closed: Promise<void>;
+  close: () => void = () => {};
+  answer: () => Promise<Row>;
+
+  constructor(address: string, row: Row) {
+    this.endpoint = createEndpoint({ address, port: 5432 });
+    this.answer = async () => row;
+    this.closed = new Promise((resolve) => {
+      this.close = resolve;
+    });
+  }
+
+  says(row: Row): void {
+    this.answer = async () => row;
+  }
+
+  async ask(_: object, signal: AbortSignal): Promise<{ rows: Row[] }> {
+    this.asked++;
+    const late = new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+    });
+    return { rows: [await Promise.race([this.answer(), late])] };
+  }
+}
+
+class Fixture {
+  readonly clock = new FakeClock();
+  readonly told: string[] = [];
+  readonly warnings: string[] = [];
+  invalidations = 0;
+  readonly roles: ServerRoles;
+  readonly stage: Stage;
+  readonly servers: readonly FakeServer[];
+
+  constructor(role: Role, rows: readonly Row[], maxLagMs = Number.POSITIVE_INFINITY) {
+    const rng = { next: () => 0.5 };
+    const { clock } = this;
+    const settings = { role, maxLagMs, probeIntervalMs: 1_000 };
+    this.roles = new ServerRoles({ settings, clock, rng, warned: ({ message }) => this.warnings.push(message) });
+    const observer: Observer = {
+      ejected: ({ endpoint, reason }) => this.told.push(`${endpoint.address} ${reason}`),
+      restored: ({ endpoint }) => this.told.push(`${endpoint.address} is back`),
+    };
+    const invalidate = (): void => {
+      this.invalidations++;
+    };
+    this.stage = this.roles.stage({ clock, rng, observer, invalidate, probe: () => Promise.resolve(true) } as never);
+    this.servers = rows.map((row, index) => new FakeServer(`10.0.0.${index + 1}`, row));
+  }
+
+  at(index: number): FakeServer {
+    return this.servers[index] as FakeServer;
+  }
+
+  async connect(server: FakeServer): Promise<void> {
+    await this.roles.connected(server as unknown as PgServer, new AbortController().signal);
+  }
+
+  async connectAll(): Promise<void> {
+    for (const server of this.servers) await this.connect(server);
+    this.weights;
+  }
+
+  /** As the balancer does it once something changed. */
+  get weights(): number[] {
+    const endpoints = this.servers.map(({ endpoint }) => endpoint);
+    return this.stage.apply(EndpointSet.of(1, endpoints)).entries.map(({ weight }) => weight);
+  }
+
+  async pass(ms: number): Promise<void> {
+    for (let passed = 0; passed < ms; passed += 50) {
+      await this.clock.advanceAsync(50);
+      this.weights;
+    }
+  }
+}
+
+describe('roles of servers', () => {
+  it.each([
+    ['any', [1, 1, 1]],
+    ['primary', [1, 0, 0]],
+    ['replica', [0, 1, 1]],
+    ['prefer-replica', [0, 1, 1]],
+  ] as const)('%s', async (role, weights) => {
+    const fixture = new Fixture(role, [primary(), standby(), standby()]);
+    await fixture.connectAll();
+    expect(fixture.weights).toEqual(weights);
+  });
+
+  describe('several servers that take writes', () => {
+    it.each(['primary', 'prefer-replica'] as const)('%s: only the one with the most log gets any', async (role) => {
+      const rows = [primary({ log: 900, started: '1' }), primary({ log: 1_000, started: '2' })];
+      const fixture = new Fixture(role, rows);
+      await fixture.connectAll();
+      expect(fixture.weights).toEqual([0, 1]);
+      expect(fixture.told.at(-1)).toBe('10.0.0.1 another server also takes writes, and gets them');
+      // Whatever the order in which a client gets to know them.
+      const other = new Fixture(role, rows);
+      for (const server of [...other.servers].reverse()) await other.connect(server);
+      expect(other.weights).toEqual([0, 1]);
+    });
+
+    it('the first by its name if they have the same log', async () => {
+      const rows = [primary({ started: '1' }), primary({ started: '2' })];
+      const fixture = new Fixture('primary', rows);
+      for (const server of [...fixture.servers].reverse()) await fixture.connect(server);
+      expect(fixture.weights).toEqual([1, 0]);
+    });
+
+    it('the other one as soon as the first is gone or takes none', async () => {
+      const rows = [primary({ log: 2_000, started: '1' }), primary({ started: '2' })];
+      const fixture = new Fixture('primary', rows);
+      await fixture.connectAll();
+      expect(fixture.weights).toEqual([1, 0]);
+      fixture.at(0).says(primary({ log: 2_000, started: '1', readOnly: 'on' }));
+      await fixture.pass(1_000);
+      expect(fixture.weights).toEqual([0, 1]);
+      fixture.at(0).says(primary({ log: 2_000, started: '1' }));
+      await fixture.pass(1_000);
+      expect(fixture.weights).toEqual([1, 0]);
+      fixture.at(0).close();
+      await fixture.pass(50);
+      // Not connected: it keeps its weight, and the pool leaves it out.
+      expect(fixture.weights).toEqual([1, 1]);
+      expect(fixture.roles.isUsable(fixture.at(0).endpoint)).toBe(false);
+      expect(fixture.roles.isUsable(fixture.at(1).endpoint)).toBe(true);
+    });
+
+    it('the one promoted last, however little log it has', async () => {
+      const rows = [primary({ log: 2_000, started: '1' }), primary({ timeline: '00000002', log: 100, started: '2' })];
+      const fixture = new Fixture('primary', rows);
+      await fixture.connectAll();
+      expect(fixture.weights).toEqual([0, 1]);
+      expect(fixture.told.at(-1)).toBe('10.0.0.1 another server was promoted since');
+    });
+
+    it('all that are proxies of one server', async () => {
+      const rows = [primary({ log: 900, started: '7.5' }), primary({ log: 1_000, started: '7.5' })];
+      const fixture = new Fixture('primary', rows);
+      await fixture.connectAll();
+      expect(fixture.weights).toEqual([1, 1]);
+      expect(fixture.told).toEqual([]);
+    });
+
+    it('one only, also of servers that do not tell their log', async () => {
+      const fixture = new Fixture('primary', [primary(), primary()]);
+      for (const server of fixture.servers) {
+        let isFirst = true;
+        server.answer = async () => {
+          if (!isFirst) return ['false', 'off'];
+          isFirst = false;
+          throw Object.assign(new Error('unknown function'), { code: '42883', severity: 'ERROR' });
+        };
+      }
+      await fixture.connectAll();
+      expect(fixture.weights).toEqual([1, 0]);
+      expect(fixture.warnings).toEqual([
+        'lag and timeline are not known: unknown function',
+        'lag and timeline are not known: unknown function',
+      ]);
+    });
+  });
+
+  describe('lag', () => {
+    let fixture: Fixture;
+    beforeEach(async () => {
+      fixture = new Fixture('prefer-replica', [primary(), standby(), standby()], 2_000);
+      await fixture.connectAll();
+    });
+
+    it('leaves out a standby that is behind until it has caught up', async () => {
+      for (let second = 1; second <= 5; second++) {
+        fixture.at(0).says(primary({ log: 1_000 + second }));
+        fixture.at(1).says(standby({ known: 1_000 + second, replayed: 1_000 }));
+        fixture.at(2).says(standby({ known: 1_000 + second }));
+        await fixture.pass(1_000);
+      }
+      expect(fixture.weights).toEqual([0, 0, 1]);
+      expect(fixture.told.at(-1)).toBe('10.0.0.2 it is more than 2000 ms behind');
+      fixture.at(1).says(standby({ known: 1_005 }));
+      await fixture.pass(1_000);
+      expect(fixture.weights).toEqual([0, 1, 1]);
+      expect(fixture.told.at(-1)).toBe('10.0.0.2 is back');
+    });
+
+    it('uses the primary if all are behind, and those behind if there is no primary', async () => {
+      const log = 1_001;
+      fixture.at(0).says(primary({ log }));
+      for (const index of [1, 2]) fixture.at(index).says(standby({ known: log, replayed: 1_000, commitAge: '1' }));
+      await fixture.pass(4_000);
+      expect(fixture.weights).toEqual([1, 0, 0]);
+      fixture.at(0).says(primary({ log, readOnly: 'on' }));
+      await fixture.pass(1_000);
+      expect(fixture.weights).toEqual([1, 0, 0]);
+      fixture.at(0).says(standby({ known: log, replayed: 1_000 }));
+      await fixture.pass(1_000);
+      expect(fixture.weights).toEqual([1, 1, 1]);
+    });
+  });
+
+  it('an answer that comes too late changes nothing, and the question is asked again', async () => {
+    const fixture = new Fixture('primary', [primary(), standby()]);
+    await fixture.connectAll();
+    fixture.at(0).answer = () => new Promise(() => {});
+    await fixture.pass(10_000);
+    expect(fixture.weights).toEqual([1, 0]);
+    // A second for the answer, one to the next question.
+    expect(fixture.at(0).asked).toBe(1 + 5);
+    expect(fixture.warnings).toContain('10.0.0.1:5432 did not say what it is in time');
+    fixture.at(0).says(standby());
+    fixture.at(1).says(primary({ timeline: '00000002' }));
+    await fixture.pass(2_000);
+    expect(fixture.weights).toEqual([0, 1]);
+  });
+
+  it('a server is connected only once it has answered', async () => {
+    const fixture = new Fixture('primary', [primary()]);
+    fixture.at(0).answer = () => new Promise(() => {});
+    const connected = fixture.connect(fixture.at(0)).catch((error) => error.message);
+    await fixture.clock.advanceAsync(1_000);
+    expect(await connected).toBe('10.0.0.1:5432 did not say what it is in time');
+    expect(fixture.roles.isUsable(fixture.at(0).endpoint)).toBe(false);
+    expect(fixture.clock.timers).toBe(0);
+  });
+
+  it('asks more often while no server has the role, and not without end', async () => {
+    const fixture = new Fixture('primary', [standby(), standby()]);
+    await fixture.connectAll();
+    await fixture.pass(10_000);
+    expect(fixture.at(0).asked).toBe(1 + 10_000 / 250);
+    fixture.at(1).says(primary());
+    await fixture.pass(300);
+    expect(fixture.weights).toEqual([0, 1]);
+    const { asked } = fixture.at(0);
+    await fixture.pass(10_000);
+    expect(fixture.at(0).asked - asked).toBeLessThanOrEqual(11);
+  });
+
+  it('a role that changes with every answer is followed, four times a second at most', async () => {
+    const fixture = new Fixture('primary', [primary(), standby()]);
+    await fixture.connectAll();
+    let isPrimary = true;
+    fixture.at(0).answer = async () => {
+      isPrimary = !isPrimary;
+      return isPrimary ? primary() : standby();
+    };
+    await fixture.pass(10_000);
+    expect(fixture.at(0).asked).toBeLessThanOrEqual(1 + 10_000 / 250);
+    expect(fixture.invalidations).toBeLessThan(100);
+    const back = fixture.told.filter((line) => line === '10.0.0.1 is back');
+    expect(back.length).toBeGreaterThan(5);
+  });
+
+  it('hints lead to a question soon, but not to one each', async () => {
+    const fixture = new Fixture('primary', [primary(), standby()]);
+    await fixture.connectAll();
+    const { endpoint } = fixture.at(0);
+    await fixture.pass(500);
+    fixture.at(0).says(standby());
+    fixture.roles.hint(endpoint);
+    await fixture.clock.advanceAsync(0);
+    expect(fixture.at(0).asked).toBe(2);
+    expect(fixture.weights).toEqual([0, 0]);
+    for (let ms = 0; ms < 1_000; ms++) {
+      fixture.roles.hint(endpoint);
+      await fixture.clock.advanceAsync(1);
+    }
+    expect(fixture.at(0).asked).toBeLessThanOrEqual(2 + 10);
+    fixture.roles.hint(createEndpoint({ address: '10.9.9.9', port: 1 }));
+  });
+
+  it('stops asking when the pool is closed, or the server is gone', async () => {
+    const fixture = new Fixture('replica', [primary(), standby()]);
+    await fixture.connectAll();
+    fixture.at(0).close();
+    await fixture.clock.advanceAsync(0);
+    fixture.stage.close?.();
+    await fixture.clock.advanceAsync(60_000);
+    expect(fixture.clock.timers).toBe(0);
+    expect(fixture.servers.map(({ asked }) => asked)).toEqual([1, 1]);
+  });
+});
