@@ -10,7 +10,7 @@ import {
 } from '../../index.js';
 import { asError, jittered, OpenConnection } from '../kit/index.js';
 import type { ServerSettings } from './options.js';
-import { refusalOf, sqlState } from './outcome.js';
+import { isHangUp, refusalOf, sqlState } from './outcome.js';
 import { openSession, type Session, type SessionOwner } from './session.js';
 
 /** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
@@ -230,7 +230,8 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
 
   lost(session: Session, error: Error | undefined, byApplication: boolean): void {
     if (!this.#sessions.delete(session)) return;
-    if (session.isIdle) {
+    const { isIdle } = session;
+    if (isIdle) {
       session.isIdle = false;
       const index = this.#idle.indexOf(session);
       if (index !== -1) this.#idle.splice(index, 1);
@@ -242,7 +243,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }
     // If the server does have a problem, opening another connection reveals it.
     if (byApplication && this.size === 0) this.#openOne(() => {});
-    else if (this.size === 0) this.#die(error);
+    else if (this.size === 0) this.#die(error, isIdle && isHangUp(error));
     else this.#demand();
   }
 
@@ -308,12 +309,12 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }
   }
 
-  /** All connections are gone. */
-  #die(cause: Error | undefined): void {
+  /** All connections are gone. @param isClean The server ended the last one in order. */
+  #die(cause: Error | undefined, isClean = false): void {
     this.#isClosing = true;
     const error = this.#connectError(cause);
     const waiting = this.#waiting.splice(0);
-    this.#endIfEmpty(cause);
+    this.#endIfEmpty(isClean ? undefined : cause);
     for (const borrower of waiting) borrower.notLent(error, 'refused');
   }
 
