@@ -4,6 +4,7 @@ import { createBrokers } from '../../../src/adapter/amqp/index.js';
 import { channelOptions } from '../../../src/adapter/grpc-js/index.js';
 import { createPoolCluster } from '../../../src/adapter/mysql2/index.js';
 import { createAgent } from '../../../src/adapter/node-http/index.js';
+import { createPool } from '../../../src/adapter/pg/index.js';
 import { createReplicas } from '../../../src/adapter/redis/index.js';
 import { createRSocket } from '../../../src/adapter/rsocket/index.js';
 import { createConnector } from '../../../src/adapter/tcp/index.js';
@@ -39,6 +40,10 @@ const entryPoints = {
     const replicas = createReplicas(primary, 'redis-replicas.shop:6379', { resolver, ...options });
     open.push(() => replicas.close());
   },
+  pg: (options: object) => {
+    const pool = createPool({ resolver, host: 'orders.shop', user: 'app', ...options });
+    open.push(() => pool.end());
+  },
   rsocket: (options: object) => {
     const rsocket = createRSocket('orders.shop:7000', { resolver, ...options });
     open.push(() => rsocket.close());
@@ -71,6 +76,7 @@ const values: Readonly<Record<string, unknown>> = {
   connections: 2,
   connectionsPerPod: 2,
   connectionLimit: 2,
+  max: 2,
   maxConcurrentStreams: 10,
   maxStreamsPerConnection: 10,
   priority: () => 'default',
@@ -93,8 +99,14 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
   ['what hash pickers go by', ['key', 'hashKey'], { undici: 'key', 'node:http': 'key', 'grpc-js': 'key', run: 'key' }],
   [
     'connections per endpoint',
-    ['connections', 'connectionsPerPod', 'connectionLimit'],
-    { undici: 'connections', 'node:http': 'connections', 'grpc-js': 'connections', mysql2: 'connectionLimit' },
+    ['connections', 'connectionsPerPod', 'connectionLimit', 'max'],
+    {
+      undici: 'connections',
+      'node:http': 'connections',
+      'grpc-js': 'connections',
+      mysql2: 'connectionLimit',
+      pg: 'max',
+    },
   ],
   [
     'calls at once on one connection',
@@ -120,7 +132,7 @@ const concepts: readonly [concept: string, names: readonly string[], at: Partial
   [
     'TLS settings',
     ['tls', 'ssl'],
-    { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', rsocket: 'tls', tcp: 'tls', ws: 'tls' },
+    { undici: 'tls', 'node:http': 'tls', mysql2: 'ssl', pg: 'ssl', rsocket: 'tls', tcp: 'tls', ws: 'tls' },
   ],
   [
     'whether servers are asked for reports',
