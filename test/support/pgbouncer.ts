@@ -1,5 +1,5 @@
 /** Real PgBouncers in front of PostgreSQL servers, as a pod each would be. */
-import { chmod, chown, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -27,8 +27,10 @@ export const noPgBouncer: boolean = noPostgres || isMissing('PgBouncer');
 /** A title that says, if one of them is missing, why nothing ran and how to change that. */
 export const titled = (title: string): string => titledByPostgres(titledBy('PgBouncer', title));
 
-/** Debian's user `nobody`: PgBouncer refuses to run as root. */
-const who = process.getuid?.() === 0 ? { uid: 65_534, gid: 65_534 } : {};
+const { give, unprivileged } = (await import(at('./unprivileged.mjs'))) as {
+  readonly give: (path: string, user: object) => void;
+  readonly unprivileged: () => object;
+};
 
 /** One PgBouncer, for the application's database on one server. */
 export class PgBouncer {
@@ -61,8 +63,7 @@ export class PgBouncer {
     const behind = `${database} = host=${server.address} port=${server.port}\n`;
     await writeFile(join(folder, 'ini'), `[databases]\n${behind}[pgbouncer]\n${lines.join('')}`);
     await writeFile(join(folder, 'users'), `"${user}" "${password}"\n`);
-    await chmod(folder, 0o755);
-    if (who.uid !== undefined) for (const file of ['ini', 'users']) await chown(join(folder, file), who.uid, who.gid);
+    give(folder, unprivileged());
     const bouncer = new PgBouncer(port, folder);
     await bouncer.start();
     return bouncer;
@@ -70,7 +71,7 @@ export class PgBouncer {
 
   /** Also brings back one that was stopped, on its old port. */
   async start(): Promise<void> {
-    await this.#process.start(findCommand(['pgbouncer']) as string, [join(this.#folder, 'ini')], who);
+    await this.#process.start(findCommand(['pgbouncer']) as string, [join(this.#folder, 'ini')], unprivileged());
   }
 
   get log(): string {

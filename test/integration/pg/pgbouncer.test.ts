@@ -4,8 +4,9 @@ import pg from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { noPgBouncer, PgBouncer, titled } from '../../support/pgbouncer.js';
 import { application, type PostgresWorld, startPostgres } from '../../support/postgres.js';
+import type { Readers } from '../../support/readers.js';
 import { until } from '../../support/until.js';
-import { Readers } from './support/traffic.js';
+import { readers } from './support/traffic.js';
 
 /** A primary and two standbys, with a pod of PgBouncer in front of each, and one more in front of the primary. */
 describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer with %s pooling'), (mode) => {
@@ -25,9 +26,9 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
       'all are connected',
       () => pool.balancer.snapshot().endpoints.filter(({ state }) => state === 'ready').length === count,
     );
-  const more = async (readers: Readers, count: number): Promise<void> => {
-    const goal = readers.total + count;
-    await until('reads go on', () => readers.total >= goal || readers.errors.length > 0);
+  const more = async (reading: Readers, count: number): Promise<void> => {
+    const goal = reading.total + count;
+    await until('reads go on', () => reading.total >= goal || reading.errors.length > 0);
   };
   /** The pods that answer. */
   const seen = async (pool: PgPool, count = 8): Promise<number[]> => {
@@ -74,34 +75,34 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
   it('a rolling restart of the pods, whether they wait or not, fails no read', async () => {
     const reads = open({ role: 'replica', idempotent: true });
     await allReady(reads);
-    const readers = new Readers(reads, 10);
+    const reading = readers(reads, 10);
     for (const [index, signal] of [
       // With session pooling SIGINT waits until clients go, which pools never do.
       [1, mode === 'session' ? 'SIGTERM' : 'SIGINT'],
       [2, 'SIGTERM'],
     ] as const) {
-      await more(readers, 100);
+      await more(reading, 100);
       await at(index).stop(signal);
-      await more(readers, 100);
+      await more(reading, 100);
       await at(index).start();
       await allReady(reads);
     }
-    await more(readers, 100);
-    await readers.stop();
-    expect(readers.errors.map(String)).toEqual([]);
+    await more(reading, 100);
+    await reading.stop();
+    expect(reading.errors.map(String)).toEqual([]);
   });
 
   it('a server that dies behind its pod fails no read, and is used again when it is back', async () => {
     const reads = open({ role: 'replica', idempotent: true });
     await allReady(reads);
-    const readers = new Readers(reads, 10);
-    await more(readers, 100);
+    const reading = readers(reads, 10);
+    await more(reading, 100);
     await world.at(1).kill();
-    await more(readers, 500);
+    await more(reading, 500);
     await world.at(1).start();
     await until('it gets reads again', async () => (await seen(reads)).length === 2);
-    await readers.stop();
-    expect(readers.errors.map(String)).toEqual([]);
+    await reading.stop();
+    expect(reading.errors.map(String)).toEqual([]);
   });
 
   it('statements that PgBouncer never handed on go to another pod, also those that may run once only', async () => {
@@ -121,7 +122,7 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
   });
 
   // With session pooling, PAUSE waits until clients go, which pools never do.
-  it.runIf(mode === 'transaction')('PAUSE and RESUME: what runs and what waits is answered', async () => {
+  const pausing = async (): Promise<void> => {
     const pool = open({ role: 'any' }, [at(0)]);
     await pool.query('SELECT 1');
     const blocker = new pg.Client({ host: '127.0.0.1', port: world.at(0).port, ...application });
@@ -144,7 +145,8 @@ describe.skipIf(noPgBouncer).each(['transaction', 'session'])(titled('PgBouncer 
     });
     await at(0).command('RESUME');
     expect((await waiting).rows).toEqual([{ one: 1 }]);
-  });
+  };
+  if (mode === 'transaction') it('PAUSE and RESUME: what runs and what waits is answered', pausing);
 
   it('a full pod fails no statement: those that do not fit wait', async () => {
     const small = await PgBouncer.start(world.at(0), { pool_mode: mode, max_client_conn: 4 });
