@@ -1,9 +1,7 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { Cell } from './cells.js';
-import type { Load } from './load.js';
-
-/** How many endpoints `p2c` compares by default. */
-export const DEFAULT_CHOICES = 3;
+import type { CountedCalls } from './counted-calls.js';
+import { DEFAULT_CHOICES, type Load, type LoadFacts } from './load.js';
 
 /**
  * How a load is computed, shared by all endpoints. The numbers of one endpoint are in `numbers` from `at` on, and its subchannel
@@ -29,6 +27,8 @@ export interface LoadRule {
   wantsReport?(numbers: Float64Array, at: number, nowMs: number): boolean;
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
+  /** What computes `value`, if the load counts calls. A subchannel calls it directly: that is one class, and rules are many. */
+  readonly calls?: CountedCalls;
   /** As `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;
   /**
@@ -44,20 +44,6 @@ export interface LoadRule {
   memory?(): number[];
   /** Takes over what `memory` said. `cells` are those of the endpoints, their numbers already in place. */
   recall?(memory: readonly number[], cells: readonly Cell[]): void;
-}
-
-/** What a load knows about an endpoint, for people. */
-export interface LoadFacts {
-  /** The latency it goes by, in ms. */
-  readonly latencyMs?: number;
-  /** Share of calls that failed, 0 to 1. */
-  readonly failing?: number;
-  /** Calls of others there, as last reported. */
-  readonly others?: number;
-  /** The utilization it goes by. */
-  readonly utilization?: number;
-  /** How long ago the endpoint reported, in ms. */
-  readonly reportAgeMs?: number;
 }
 
 /** One endpoint's load by a rule. A subchannel points it to its own count and then uses the rule directly. */

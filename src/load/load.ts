@@ -1,5 +1,8 @@
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 
+/** How many endpoints `p2c` compares by default. */
+export const DEFAULT_CHOICES = 3;
+
 /** How busy one endpoint is, as a comparable number. Lives with its subchannel, so it survives new sets and pickers. */
 export interface Load {
   /** True if `value` changes over time by itself; pickers that keep an order must then recheck it. */
@@ -41,3 +44,17 @@ export interface LoadSet {
 
 /** A load metric as an option: one `Load` is made per subchannel. */
 export type LoadFactory = (set: LoadSet) => Load;
+
+/** What a load knows about an endpoint, for people. */
+export interface LoadFacts {
+  /** The latency it goes by, in ms. */
+  readonly latencyMs?: number;
+  /** Share of calls that failed, 0 to 1. */
+  readonly failing?: number;
+  /** Calls of others there, as last reported. */
+  readonly others?: number;
+  /** The utilization it goes by. */
+  readonly utilization?: number;
+  /** How long ago the endpoint reported, in ms. */
+  readonly reportAgeMs?: number;
+}

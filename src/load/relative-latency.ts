@@ -2,9 +2,9 @@ import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { Cells } from './cells.js';
+import { CountedCalls, MOST_UNITS, UNITS } from './counted-calls.js';
 import {
   COST,
-  COUNTS,
   FAILING,
   FAILING_AT,
   FEW_FAILURES,
@@ -15,16 +15,13 @@ import {
   LATENCY,
   learn,
   learnFailure,
-  OTHERS,
-  REPORTED_AT,
   SAMPLES,
   SHORT_GAP_MS,
   UPDATED,
 } from './latency-cell.js';
-import type { LoadFactory, LoadSet } from './load.js';
-import { DEFAULT_CHOICES, type LoadFacts, type LoadRule, RuledLoad } from './load-rule.js';
+import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
+import { type LoadRule, RuledLoad } from './load-rule.js';
 import { lowerMedian } from './median.js';
-import { requestsInFlight, requestsWaiting } from './orca.js';
 
 /** An endpoint is slow beyond this multiple of the median latency … */
 const SLOW_RATIO = 2;
@@ -56,38 +53,6 @@ const FEW = 3;
 const MOST_FAILING = 100;
 /** How often the median is updated, in ms. */
 const SURVEY_MS = 100;
-/** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
-const UNITS = 100;
-const MOST_UNITS = 2 ** 31 - 1;
-
-/** In this time a report fades to a third, and the median of all takes its place, in ms. */
-const REPORT_FADES_MS = 100;
-/** A report older than this is ignored, in ms. */
-const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
-/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
-const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
-  Math.exp(-ageMs / REPORT_FADES_MS),
-);
-/**
- * A report counts as at most this many times the median, plus the same number of calls. A server that claims more gets few calls
- * anyway, and must not affect how the servers without reports are judged.
- */
-const MOST_OF_USUAL = 8;
-/** Absolute limit of a report, in calls. */
-const MOST_OTHERS = 10_000;
-/** Limit of the very first report, in calls: there is nothing to compare it with. */
-const MOST_AT_FIRST = 16;
-/** After this long without reports, the set counts as one without reports, in ms. */
-const REPORTS_END_MS = 5_000;
-/** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
-const CHOICES_WITH_REPORTS = 8;
-/** An endpoint whose report is younger than this need not be probed, in ms … */
-const FRESH_MS = 50;
-/** … and none need be probed while this share of endpoints has such a report. */
-const FRESH_SHARE = 1 / 2;
-/** How much one drawn endpoint changes the estimate of that share. */
-const FRESH_STEP = 1 / 64;
-
 /**
  * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of
  * the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
@@ -127,6 +92,7 @@ export const relativeLatency = (...none: []): LoadFactory => {
 /** The rule for all endpoints of one set. */
 class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
+  readonly calls = new CountedCalls();
   readonly #set: LoadSet;
   #medianMs = 0;
   /** Latencies up to this are not slow. */
@@ -134,6 +100,8 @@ class RelativeLatencyRule implements LoadRule {
   #surveyedAtMs = Number.NEGATIVE_INFINITY;
   /** Median of first latencies, which include the cold start. An endpoint just as slow in its first calls is not slow. */
   #firstMedianMs = 0;
+  /** How many endpoints that median is of; 0 = an endpoint has had its first call since. */
+  #firstsKnown = 0;
   /** `EVIDENCE` and `MOST_AT_ONCE` for a set of this size. */
   #evidence = EVIDENCE;
   #mostAfterGap = MOST_AT_ONCE;
@@ -141,21 +109,8 @@ class RelativeLatencyRule implements LoadRule {
   #slowRatio = SLOW_RATIO;
   /** Whether most endpoints fail. */
   #isOutage = false;
-  choices: number = DEFAULT_CHOICES;
-  /** Median over endpoints of other clients' calls in flight, by their latest reports; and the limit of a report. */
-  #usualOthers = 0;
-  #mostOthers = 0;
-  /** Whether servers report. */
-  #hasReports = false;
-  #reportedAtMs = 0;
-  /** Share of endpoints with a fresh report, estimated from those drawn for a probe. */
-  #fresh = 0;
-  /** Whether some endpoints answer calls without counting their requests. If so, ones that have not answered yet may not count either. */
-  #isMixed = true;
-
   /** Scratch space for medians, reused. */
   #values = new Float64Array(16);
-  #firsts = new Float64Array(16);
 
   constructor(set: LoadSet) {
     this.#set = set;
@@ -169,6 +124,7 @@ class RelativeLatencyRule implements LoadRule {
     if (kind === 'success' || tookMs > latencyMs) {
       const isAfterGap = nowMs - (numbers[at + UPDATED] as number) > SHORT_GAP_MS;
       const most = (isAfterGap ? this.#mostAfterGap : MOST_AT_ONCE) * Math.max(this.#limitMs, latencyMs);
+      if (numbers[at + SAMPLES] === 0) this.#firstsKnown = 0;
       learn(numbers, at, Math.min(tookMs, most), nowMs);
     }
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
@@ -178,62 +134,36 @@ class RelativeLatencyRule implements LoadRule {
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
-    const unit = (numbers[at + COST] as number) || UNITS;
-    let calls = inFlight + 1;
-    if (this.#hasReports) {
-      const usual = this.#usualOthers;
-      const others = numbers[at + OTHERS] as number;
-      const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
-      calls += usual;
-      if (others !== 0 && ageMs < REPORT_LASTS_MS) calls += (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
-    }
-    const cost = calls * unit + 0.5;
-    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+    return this.calls.cost(numbers, at, inFlight, nowMs);
   }
 
   unit(numbers: Float64Array, at: number): number {
-    return this.#hasReports ? (numbers[at + COST] as number) || UNITS : 0;
+    return this.calls.hasReports ? (numbers[at + COST] as number) || UNITS : 0;
   }
 
-  reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
-    const said = requestsInFlight(report);
-    // The count of all requests includes ours; how many of the waiting ones are ours is unknown.
-    const others = said === undefined ? requestsWaiting(report) : Math.max(0, said - inFlight);
-    if (others === undefined) return;
-    if (!this.#hasReports) {
-      this.#hasReports = true;
-      this.choices = CHOICES_WITH_REPORTS;
-      this.#usualOthers = Math.min(others, MOST_AT_FIRST);
-      this.#mostOthers = MOST_OF_USUAL * (this.#usualOthers + 1);
-    }
-    numbers[at + COUNTS] = said === undefined ? 0 : 1;
-    numbers[at + OTHERS] = Math.min(others, this.#mostOthers) + 1;
-    numbers[at + REPORTED_AT] = nowMs;
-    this.#reportedAtMs = nowMs;
+  get choices(): number {
+    return this.calls.choices;
   }
 
   get usesReports(): boolean {
-    return this.#hasReports;
+    return this.calls.hasReports;
+  }
+
+  reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
+    this.calls.reported(numbers, at, report, inFlight, nowMs);
   }
 
   wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
-    const isFresh = numbers[at + OTHERS] !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) < FRESH_MS;
-    this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
-    if (isFresh || this.#fresh >= FRESH_SHARE || this.#usualOthers === 0) return false;
-    return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
+    return this.calls.wantsReport(numbers, at, nowMs);
   }
 
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
     const failing =
       (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
-    const isReported = this.#hasReports && numbers[at + OTHERS] !== 0;
     return {
       ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#latencyMs(numbers, at, nowMs) }),
       ...(failing > FEW_FAILURES && { failing }),
-      ...(isReported && {
-        others: (numbers[at + OTHERS] as number) - 1,
-        reportAgeMs: nowMs - (numbers[at + REPORTED_AT] as number),
-      }),
+      ...this.calls.facts(numbers, at, nowMs),
     };
   }
 
@@ -246,13 +176,7 @@ class RelativeLatencyRule implements LoadRule {
       this.#evidence,
       this.#mostAfterGap,
       this.#isOutage ? 1 : 0,
-      this.choices,
-      this.#usualOthers,
-      this.#mostOthers,
-      this.#hasReports ? 1 : 0,
-      this.#reportedAtMs,
-      this.#fresh,
-      this.#isMixed ? 1 : 0,
+      ...this.calls.memory(),
       this.#slowRatio,
     ];
   }
@@ -263,23 +187,20 @@ class RelativeLatencyRule implements LoadRule {
     this.#limitMs = number(1);
     this.#surveyedAtMs = number(2);
     this.#firstMedianMs = number(3);
+    this.#firstsKnown = 0;
     this.#evidence = number(4);
     this.#mostAfterGap = number(5);
     this.#isOutage = number(6) === 1;
-    this.choices = number(7);
-    this.#usualOthers = number(8);
-    this.#mostOthers = number(9);
-    this.#hasReports = number(10) === 1;
-    this.#reportedAtMs = number(11);
-    this.#fresh = number(12);
-    this.#isMixed = number(13) === 1;
+    this.calls.recall(memory.slice(7));
     this.#slowRatio = memory[14] ?? SLOW_RATIO;
   }
 
   /** Updates the median and the cost of every endpoint. O(n), at the end of a call, at most every `SURVEY_MS`. */
   #survey(nowMs: number): void {
     this.#surveyedAtMs = nowMs;
-    if (this.#hasReports) this.#surveyReports(nowMs);
+    const { calls } = this;
+    calls.surveying(nowMs);
+    const { hasReports } = calls;
     let measured = 0;
     let rare = 0;
     let failing = 0;
@@ -290,11 +211,12 @@ class RelativeLatencyRule implements LoadRule {
       if (++size > this.#values.length) this.#grow();
       if ((numbers[at + SAMPLES] as number) > 0) {
         if (nowMs - (numbers[at + UPDATED] as number) > RARE_MS) rare++;
-        this.#values[measured] = this.#latencyMs(numbers, at, nowMs);
-        this.#firsts[measured++] = numbers[at + FIRST] as number;
+        this.#values[measured++] = this.#latencyMs(numbers, at, nowMs);
       }
       if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
+      if (hasReports) calls.survey(numbers, at, nowMs);
     }
+    if (hasReports) calls.surveyed();
     const share = Math.min(1, FEW / size);
     this.#evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
     this.#mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
@@ -303,9 +225,9 @@ class RelativeLatencyRule implements LoadRule {
     if (measured === 0) return;
     // For an even number the lower of the two middle ones: of two endpoints, the slow one must not set the limit.
     this.#medianMs = lowerMedian(this.#values, measured);
-    this.#firstMedianMs = lowerMedian(this.#firsts, measured);
     this.#slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
     this.#limitMs = Math.max(this.#slowRatio * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
+    if (this.#firstsKnown !== measured) this.#surveyFirsts(measured);
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
       // Failures in an outage of all are forgotten; otherwise the last to get a call would get none for a long time.
@@ -314,37 +236,22 @@ class RelativeLatencyRule implements LoadRule {
     }
   }
 
-  /** Each endpoint counts once, no matter how many reports it sends. */
-  #surveyReports(nowMs: number): void {
-    if (nowMs - this.#reportedAtMs > REPORTS_END_MS) {
-      this.#hasReports = false;
-      this.choices = DEFAULT_CHOICES;
-      return;
-    }
-    let reports = 0;
-    this.#isMixed = false;
+  /** @param measured How many endpoints have had a call. */
+  #surveyFirsts(measured: number): void {
+    let count = 0;
     for (const load of this.#set.loads) {
       if (!(load instanceof RuledLoad) || load.rule !== this) continue;
       const { numbers, at } = load;
-      const others = numbers[at + OTHERS] as number;
-      if (numbers[at + COUNTS] !== 1 && (numbers[at + SAMPLES] as number) > 0) this.#isMixed = true;
-      if (others !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) <= REPORTS_END_MS) {
-        if (reports === this.#values.length) this.#grow();
-        this.#values[reports++] = others - 1;
-      }
+      if ((numbers[at + SAMPLES] as number) > 0) this.#values[count++] = numbers[at + FIRST] as number;
     }
-    if (reports === 0) return;
-    this.#usualOthers = lowerMedian(this.#values, reports);
-    this.#mostOthers = Math.min(MOST_OF_USUAL * (this.#usualOthers + 1), MOST_OTHERS);
+    this.#firstMedianMs = lowerMedian(this.#values, count);
+    this.#firstsKnown = measured;
   }
 
   #grow(): void {
     const values = new Float64Array(2 * this.#values.length);
     values.set(this.#values);
     this.#values = values;
-    const firsts = new Float64Array(values.length);
-    firsts.set(this.#firsts);
-    this.#firsts = firsts;
   }
 
   /** The latency of an endpoint; drifts towards the median while it gets no calls. */
@@ -362,9 +269,12 @@ class RelativeLatencyRule implements LoadRule {
 
   #price(numbers: Float64Array, at: number, nowMs: number): void {
     let cost = UNITS;
-    const latencyMs = this.#latencyMs(numbers, at, nowMs);
-    if (latencyMs > this.#limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
-      cost *= (this.#slowRatio * latencyMs) / this.#limitMs;
+    // Drifting towards the median takes no endpoint beyond the limit.
+    if ((numbers[at + LATENCY] as number) > this.#limitMs) {
+      const latencyMs = this.#latencyMs(numbers, at, nowMs);
+      if (latencyMs > this.#limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
+        cost *= (this.#slowRatio * latencyMs) / this.#limitMs;
+      }
     }
     const failing = numbers[at + FAILING] as number;
     if (failing > FEW_FAILURES) {

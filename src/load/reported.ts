@@ -2,8 +2,8 @@ import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkKeys, checkNumber, checkString } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { type Cell, Cells } from './cells.js';
-import type { Load } from './load.js';
-import { type LoadFacts, type LoadRule, RuledLoad } from './load-rule.js';
+import type { Load, LoadFacts } from './load.js';
+import { type LoadRule, RuledLoad } from './load-rule.js';
 
 /** Options of `reported`. */
 export interface ReportedOptions {

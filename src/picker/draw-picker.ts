@@ -81,17 +81,31 @@ export class DrawPicker<C> implements Picker<C> {
       bestCost = cost;
     }
     const { informed } = request;
-    if (informed !== undefined && rule === 'share' && this.#weighted === undefined) {
-      for (let at = 0; at < informed.length; at++) {
-        const subchannel = informed[at] as Subchannel<C>;
-        if (!fits(subchannel, request)) continue;
-        const value = subchannel.cost(nowMs);
-        if (best !== undefined && value >= bestCost) continue;
-        best = subchannel;
-        bestCost = value;
-      }
+    if (informed !== undefined && informed.length > 0 && rule === 'share' && this.#weighted === undefined) {
+      best = cheaper(informed, request, best, bestCost);
     }
     // Start at a new random index: continuing from a draw would double its neighbor's share.
     return best ?? firstFitting(this.#set, request, random.index(length));
   }
+}
+
+/** The cheapest of `informed` if it is cheaper than `best`, otherwise that. */
+function cheaper<C>(
+  informed: readonly Subchannel<C>[],
+  request: PickRequest<C>,
+  best: Subchannel<C> | undefined,
+  cost: number,
+): Subchannel<C> | undefined {
+  const { nowMs } = request;
+  let found = best;
+  let least = cost;
+  for (let at = 0; at < informed.length; at++) {
+    const subchannel = informed[at] as Subchannel<C>;
+    if (!fits(subchannel, request)) continue;
+    const value = subchannel.cost(nowMs);
+    if (found !== undefined && value >= least) continue;
+    found = subchannel;
+    least = value;
+  }
+  return found;
 }

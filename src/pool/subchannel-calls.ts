@@ -1,8 +1,9 @@
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { noCell } from '../load/cells.js';
+import type { CountedCalls } from '../load/counted-calls.js';
 import { inFlightRule } from '../load/in-flight.js';
-import type { Load } from '../load/load.js';
-import { DEFAULT_CHOICES, type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
+import { DEFAULT_CHOICES, type Load } from '../load/load.js';
+import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
@@ -36,6 +37,8 @@ export abstract class SubchannelCalls<C> {
   inFlight = 0;
   /** The rule of the load; undefined if the load is calls in flight. */
   readonly #rule: LoadRule | undefined;
+  /** As `LoadRule.calls`. */
+  readonly #calls: CountedCalls | undefined;
   /** The load's cell. */
   readonly #numbers: Float64Array;
   readonly #at: number;
@@ -85,6 +88,7 @@ export abstract class SubchannelCalls<C> {
     const rule = isRuled ? load.rule : new PluggedInRule(load);
     const { numbers, at } = isRuled ? load : noCell;
     this.#rule = rule === inFlightRule ? undefined : rule;
+    this.#calls = isRuled ? load.rule.calls : undefined;
     this.#numbers = numbers;
     this.#at = at;
     if (isRuled) load.follow(this);
@@ -148,6 +152,8 @@ export abstract class SubchannelCalls<C> {
 
   /** The cost of one more call now: its load. */
   cost(nowMs: number): number {
+    const calls = this.#calls;
+    if (calls !== undefined) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
     const rule = this.#rule;
     return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
   }

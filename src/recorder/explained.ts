@@ -1,4 +1,4 @@
-import type { LoadFacts } from '../load/load-rule.js';
+import type { LoadFacts } from '../load/load.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Note, Out, RecordedEndpoint } from './format.js';
 import { type DumpedBalancer, reading } from './read-dump.js';

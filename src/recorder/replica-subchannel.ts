@@ -1,5 +1,5 @@
-import type { Load } from '../load/load.js';
-import { type LoadFacts, RuledLoad } from '../load/load-rule.js';
+import type { Load, LoadFacts } from '../load/load.js';
+import { RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import { SubchannelCalls } from '../pool/subchannel-calls.js';

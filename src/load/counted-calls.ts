@@ -1,0 +1,162 @@
+import type { LoadReport } from '../endpoint/outcome.js';
+import { COST, COUNTS, OTHERS, REPORTED_AT, SAMPLES } from './latency-cell.js';
+import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
+import { lowerMedian } from './median.js';
+import { requestsInFlight, requestsWaiting } from './orca.js';
+
+/** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
+export const UNITS = 100;
+export const MOST_UNITS: number = 2 ** 31 - 1;
+
+/** In this time a report fades to a third, and the median of all takes its place, in ms. */
+const REPORT_FADES_MS = 100;
+/** A report older than this is ignored, in ms. */
+const REPORT_LASTS_MS = 6 * REPORT_FADES_MS;
+/** Weights of reports by age, one entry per ms: `Math.exp` would be half the cost of a pick. */
+const reportWeights: Float64Array = Float64Array.from({ length: REPORT_LASTS_MS + 1 }, (_, ageMs) =>
+  Math.exp(-ageMs / REPORT_FADES_MS),
+);
+/**
+ * A report counts as at most this many times the median, plus the same number of calls. A server that claims more gets few calls
+ * anyway, and must not affect how the servers without reports are judged.
+ */
+const MOST_OF_USUAL = 8;
+/** Absolute limit of a report, in calls. */
+const MOST_OTHERS = 10_000;
+/** Limit of the very first report, in calls: there is nothing to compare it with. */
+const MOST_AT_FIRST = 16;
+/** After this long without reports, the set counts as one without reports, in ms. */
+const REPORTS_END_MS = 5_000;
+/** How many endpoints a pick compares while servers report: enough is known about them to make it worthwhile. */
+const CHOICES_WITH_REPORTS = 8;
+/** An endpoint whose report is younger than this need not be probed, in ms … */
+const FRESH_MS = 50;
+/** … and none need be probed while this share of endpoints has such a report. */
+const FRESH_SHARE = 1 / 2;
+/** How much one drawn endpoint changes the estimate of that share. */
+const FRESH_STEP = 1 / 64;
+
+/**
+ * How many calls each endpoint of a set has: ours, and other clients' while servers report them. The cost of one more is their
+ * number times the price in the endpoint's cell.
+ */
+export class CountedCalls {
+  /** As `Load.choices`. */
+  choices: number = DEFAULT_CHOICES;
+  /** Whether servers report. */
+  hasReports = false;
+  /** Median over endpoints of other clients' calls in flight, by their latest reports; and the limit of a report. */
+  #usual = 0;
+  #most = 0;
+  #reportedAtMs = 0;
+  /** Share of endpoints with a fresh report, estimated from those drawn for a probe. */
+  #fresh = 0;
+  /** Whether some endpoints answer calls without counting their requests. If so, ones that have not answered yet may not count either. */
+  #isMixed = true;
+  /** What was reported, while the endpoints are surveyed; reused. */
+  #values = new Float64Array(16);
+  #reports = 0;
+
+  /** As `Load.value`. */
+  cost(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
+    const price = (numbers[at + COST] as number) || UNITS;
+    let calls = inFlight + 1;
+    if (this.hasReports) {
+      const usual = this.#usual;
+      const others = numbers[at + OTHERS] as number;
+      const ageMs = Math.max(0, nowMs - (numbers[at + REPORTED_AT] as number));
+      calls += usual;
+      if (others !== 0 && ageMs < REPORT_LASTS_MS) calls += (others - 1 - usual) * (reportWeights[ageMs | 0] as number);
+    }
+    const cost = calls * price + 0.5;
+    return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+  }
+
+  /** As `Load.reported`. */
+  reported(numbers: Float64Array, at: number, report: LoadReport, inFlight: number, nowMs: number): void {
+    const said = requestsInFlight(report);
+    // The count of all requests includes ours; how many of the waiting ones are ours is unknown.
+    const others = said === undefined ? requestsWaiting(report) : Math.max(0, said - inFlight);
+    if (others === undefined) return;
+    if (!this.hasReports) {
+      this.hasReports = true;
+      this.choices = CHOICES_WITH_REPORTS;
+      this.#usual = Math.min(others, MOST_AT_FIRST);
+      this.#most = MOST_OF_USUAL * (this.#usual + 1);
+    }
+    numbers[at + COUNTS] = said === undefined ? 0 : 1;
+    numbers[at + OTHERS] = Math.min(others, this.#most) + 1;
+    numbers[at + REPORTED_AT] = nowMs;
+    this.#reportedAtMs = nowMs;
+  }
+
+  /** As `Load.wantsReport`. */
+  wantsReport(numbers: Float64Array, at: number, nowMs: number): boolean {
+    const isFresh = numbers[at + OTHERS] !== 0 && nowMs - (numbers[at + REPORTED_AT] as number) < FRESH_MS;
+    this.#fresh += ((isFresh ? 1 : 0) - this.#fresh) * FRESH_STEP;
+    if (isFresh || this.#fresh >= FRESH_SHARE || this.#usual === 0) return false;
+    return numbers[at + COUNTS] === 1 || (!this.#isMixed && numbers[at + SAMPLES] === 0);
+  }
+
+  /** A new median is taken. `survey` follows for each endpoint, which thus counts once no matter how many reports it sends; then `surveyed`. */
+  surveying(nowMs: number): void {
+    if (this.hasReports && nowMs - this.#reportedAtMs > REPORTS_END_MS) {
+      this.hasReports = false;
+      this.choices = DEFAULT_CHOICES;
+    }
+    if (this.hasReports) this.#isMixed = false;
+    this.#reports = 0;
+  }
+
+  survey(numbers: Float64Array, at: number, nowMs: number): void {
+    const others = numbers[at + OTHERS] as number;
+    if (numbers[at + COUNTS] !== 1 && (numbers[at + SAMPLES] as number) > 0) this.#isMixed = true;
+    if (others === 0 || nowMs - (numbers[at + REPORTED_AT] as number) > REPORTS_END_MS) return;
+    if (this.#reports === this.#values.length) {
+      const values = new Float64Array(2 * this.#reports);
+      values.set(this.#values);
+      this.#values = values;
+    }
+    this.#values[this.#reports++] = others - 1;
+  }
+
+  surveyed(): void {
+    if (this.#reports === 0) return;
+    this.#usual = lowerMedian(this.#values, this.#reports);
+    this.#most = Math.min(MOST_OF_USUAL * (this.#usual + 1), MOST_OTHERS);
+  }
+
+  /** As `LoadRule.facts`. */
+  facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
+    if (!this.hasReports || numbers[at + OTHERS] === 0) return {};
+    return {
+      others: (numbers[at + OTHERS] as number) - 1,
+      reportAgeMs: nowMs - (numbers[at + REPORTED_AT] as number),
+    };
+  }
+
+  /** As `LoadRule.memory`. */
+  memory(): number[] {
+    const { choices, hasReports } = this;
+    return [
+      choices,
+      this.#usual,
+      this.#most,
+      hasReports ? 1 : 0,
+      this.#reportedAtMs,
+      this.#fresh,
+      this.#isMixed ? 1 : 0,
+    ];
+  }
+
+  recall(memory: readonly number[]): void {
+    const number = (at: number): number => memory[at] ?? 0;
+    this.choices = number(0);
+    this.#usual = number(1);
+    this.#most = number(2);
+    this.hasReports = number(3) === 1;
+    this.#reportedAtMs = number(4);
+    this.#fresh = number(5);
+    this.#isMixed = number(6) === 1;
+  }
+}
