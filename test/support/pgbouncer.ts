@@ -1,6 +1,5 @@
 /** Real PgBouncers in front of PostgreSQL servers, as a pod each would be. */
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { freePort } from './free-port.js';
@@ -14,6 +13,12 @@ interface Logged {
 }
 
 const at = (path: string): string => new URL(path, import.meta.url).href;
+interface Kept {
+  readonly path: string;
+  tell(pid: number, what: 'started' | 'ended'): void;
+  close(): Promise<void>;
+}
+const { KeptFolder } = (await import(at('./kept-folder.mjs'))) as { readonly KeptFolder: new (prefix: string) => Kept };
 const { LoggedProcess } = (await import(at('./logged-process.mjs'))) as {
   readonly LoggedProcess: new (setting: object) => Logged;
 };
@@ -32,38 +37,43 @@ const { give, unprivileged } = (await import(at('./unprivileged.mjs'))) as {
   readonly unprivileged: () => object;
 };
 
-/** One PgBouncer, for the application's database on one server. */
+/** One PgBouncer, for the application's database on one server. It ends with this process, however that ends. */
 export class PgBouncer {
   readonly endpoint: { readonly address: string; readonly port: number };
-  readonly #folder: string;
+  readonly #folder: Kept;
   readonly #process: Logged;
 
-  private constructor(port: number, folder: string) {
+  private constructor(port: number, folder: Kept) {
     this.endpoint = { address: '127.0.0.1', port };
     this.#folder = folder;
-    this.#process = new LoggedProcess({ name: `pgbouncer at ${port}`, ready: 'process up', onProcess: () => {} });
+    this.#process = new LoggedProcess({
+      name: `pgbouncer at ${port}`,
+      ready: 'process up',
+      onProcess: (pid: number, what: 'started' | 'ended') => folder.tell(pid, what),
+    });
   }
 
   /** @param settings of the section `pgbouncer`, such as `pool_mode`. */
   static async start(server: Postgres, settings: Readonly<Record<string, string | number>> = {}): Promise<PgBouncer> {
     const port = await freePort();
-    const folder = await mkdtemp(join(tmpdir(), 'evenkeel-pgbouncer-'));
+    const folder = new KeptFolder('evenkeel-pgbouncer-');
+    const { path } = folder;
     const { user, password, database } = application;
     const all = {
       listen_addr: '127.0.0.1',
       listen_port: port,
       unix_socket_dir: '',
       auth_type: 'scram-sha-256',
-      auth_file: join(folder, 'users'),
+      auth_file: join(path, 'users'),
       admin_users: user,
       default_pool_size: 20,
       ...settings,
     };
     const lines = Object.entries(all).map(([key, value]) => `${key} = ${value}\n`);
     const behind = `${database} = host=${server.address} port=${server.port}\n`;
-    await writeFile(join(folder, 'ini'), `[databases]\n${behind}[pgbouncer]\n${lines.join('')}`);
-    await writeFile(join(folder, 'users'), `"${user}" "${password}"\n`);
-    give(folder, unprivileged());
+    await writeFile(join(path, 'ini'), `[databases]\n${behind}[pgbouncer]\n${lines.join('')}`);
+    await writeFile(join(path, 'users'), `"${user}" "${password}"\n`);
+    give(path, unprivileged());
     const bouncer = new PgBouncer(port, folder);
     await bouncer.start();
     return bouncer;
@@ -71,7 +81,7 @@ export class PgBouncer {
 
   /** Also brings back one that was stopped, on its old port. */
   async start(): Promise<void> {
-    await this.#process.start(findCommand(['pgbouncer']) as string, [join(this.#folder, 'ini')], unprivileged());
+    await this.#process.start(findCommand(['pgbouncer']) as string, [join(this.#folder.path, 'ini')], unprivileged());
   }
 
   get log(): string {
@@ -98,6 +108,6 @@ export class PgBouncer {
 
   async close(): Promise<void> {
     await this.stop('SIGKILL');
-    await rm(this.#folder, { recursive: true, force: true });
+    await this.#folder.close();
   }
 }
