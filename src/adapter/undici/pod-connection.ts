@@ -155,12 +155,12 @@ export function holdEnd(socket: Socket): void {
     isHeld = true;
     // Node would now end our side too and close the socket, and undici would continue without a response.
     socket.allowHalfOpen = true;
+    // The parser asks for more data when it resumes.
+    socket.read = (size?: number): unknown => {
+      if (isHeld) queueMicrotask(tell);
+      return read(size);
+    };
     return true;
-  };
-  // The parser asks for more data when it resumes.
-  socket.read = (size?: number): unknown => {
-    if (isHeld) queueMicrotask(tell);
-    return read(size);
   };
 }
 

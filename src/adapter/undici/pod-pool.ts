@@ -74,7 +74,10 @@ export class PodClient extends Client {
   /** Sends a request before the `drain` of the last one. */
   hurry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     this.#hurried = true;
-    this.dispatch(options, handler);
+    this.#owner?.dispatching();
+    (handler as Partial<PodRequest>).onClient?.(this);
+    // That drain is still to come, whatever this returns.
+    super.dispatch(options, handler);
   }
 
   /**
