@@ -203,7 +203,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const key = this.#key?.(withGivenBody(own)) ?? undefined;
-    if (this.#asking?.next() === true) askForReport(own);
+    if (this.#asking?.next() === true) own = askForReport(own);
     const { propagation } = this;
     const served = propagation.served();
     const given = this.#priority?.(own);
