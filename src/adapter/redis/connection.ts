@@ -17,17 +17,7 @@ import {
   OpenConnection,
   outcomeOfSystemError,
 } from '../kit/index.js';
-
-/** A read, as its library has it: one command, or a pipeline. */
-export interface Read {
-  /** Sends a copy to a replica. Rejects if there is no answer that is the caller's. */
-  send(client: unknown): Promise<unknown>;
-  /** The copy was answered, with an error of the application's if `error` says so. */
-  answered(answer: unknown): void;
-  failed(error: Error): void;
-  /** Sends it to the primary, which then answers it. */
-  sendToPrimary(): void;
-}
+import type { Read } from './options.js';
 
 /** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
 export interface ServerClient {
@@ -37,6 +27,8 @@ export interface ServerClient {
   connect(): Promise<void>;
   /** The answer to INFO. */
   info(section: 'replication' | 'cluster'): Promise<string>;
+  /** How many bytes it has received, as far as the library says. */
+  readonly received: number;
   /** Whether its socket keeps the process alive. */
   busy(isBusy: boolean): void;
   /** Closes the connection, on which nothing runs. */
@@ -45,10 +37,7 @@ export interface ServerClient {
   cut(): void;
 }
 
-/**
- * Makes a client of a replica, or of the primary (`endpoint` undefined). `ended` is called once, when its connection is closed: with the
- * error, if one says why.
- */
+/** Makes a client of a replica, or of the primary (`endpoint` undefined). `ended` is called once, with the error if one closed it. */
 export type OpenClient = (endpoint: Endpoint | undefined, ended: (error: Error | undefined) => void) => ServerClient;
 
 /** What a `Server` needs. */
@@ -70,7 +59,6 @@ export interface ServerParts {
 const SILENT_MS = 1_000;
 /** Its connection is cut after this, in ms, so that what was sent on it goes to another server. */
 const DEAD_MS = 10_000;
-const JITTER_RATIO = 0.2;
 const UNASKABLE = 'does not permit INFO: a replica then counts as one in step, and lag is not known';
 const OF_CLUSTER =
   "is a node of a Redis Cluster: use the library's Cluster, with scaleReads (ioredis) or useReplicas (node-redis)";
@@ -91,6 +79,7 @@ export class Server implements Connection<Server> {
   readonly #open: OpenConnection<Server>;
   #asking: Promise<void> | undefined;
   #timer: Timer | undefined;
+  #answers = 0;
   #isOver = false;
   #isOfCluster = false;
 
@@ -135,8 +124,7 @@ export class Server implements Connection<Server> {
     await this.#client.connect();
     this.#client.busy(false);
     const [cluster] = await Promise.all([this.#client.info('cluster').catch(() => ''), this.#ask()]);
-    const isOfCluster = field(cluster, 'cluster_enabled') === '1';
-    if (isOfCluster && this.endpoint !== undefined) throw markLasting(complaint(this.endpoint, OF_CLUSTER));
+    if (field(cluster, 'cluster_enabled') === '1') throw markLasting(complaint(this.endpoint, OF_CLUSTER));
     if (this.objection?.includes(' NOAUTH ')) throw markLasting(new Error(this.objection));
   }
 
@@ -149,6 +137,7 @@ export class Server implements Connection<Server> {
   }
 
   callEnds(): void {
+    this.#answers++;
     this.#open.callEnds();
   }
 
@@ -157,6 +146,13 @@ export class Server implements Connection<Server> {
     if (CLUSTER.test(message)) this.#isOfCluster = true;
     this.#object(`it answered ${message}`);
     this.#schedule();
+  }
+
+  /** Its library says that the connection is gone, perhaps before it says that it ended. */
+  gone(error: Error): void {
+    if (this.#isOver) return;
+    this.#client.cut();
+    this.#ended(error);
   }
 
   async ping(): Promise<void> {
@@ -176,16 +172,23 @@ export class Server implements Connection<Server> {
 
   async #learn(): Promise<void> {
     const { clock } = this.#parts;
-    let timer = clock.timer(() => {
-      this.#object('it does not answer');
-      timer = clock.timer(() => this.#client.cut(), DEAD_MS - SILENT_MS);
-    }, SILENT_MS);
+    const received = (): number => this.#answers + this.#client.received;
+    let before = received();
+    let silentMs = 0;
+    const look = (): void => {
+      // Servers answer in order: this answer may be waiting behind others.
+      silentMs = received() === before ? silentMs + SILENT_MS : 0;
+      before = received();
+      if (silentMs >= DEAD_MS) this.#client.cut();
+      else if (silentMs > 0) this.#object('it does not answer');
+      timer = clock.timer(look, SILENT_MS);
+    };
+    let timer = clock.timer(look, SILENT_MS);
     try {
       const info = await this.#client.info('replication');
       this.#object(objectionOf(info));
-      const position = positionOf(info);
-      const isCurrent = this.objection === undefined || this.endpoint === undefined;
-      if (isCurrent && position !== undefined) this.#parts.learned(position, this);
+      const position = this.objection === undefined || this.endpoint === undefined ? positionOf(info) : undefined;
+      if (position !== undefined) this.#parts.learned(position, this);
     } catch (cause) {
       if (this.#isOver) return;
       const error = asError(cause);
@@ -201,7 +204,7 @@ export class Server implements Connection<Server> {
     const { clock, rng, probeIntervalMs } = this.#parts;
     this.#timer?.cancel();
     if (this.#isOver) return;
-    const delayMs = jittered(rng, probeIntervalMs, JITTER_RATIO);
+    const delayMs = jittered(rng, probeIntervalMs, 0.2);
     this.#timer = clock.timer(() => void this.#ask().then(() => this.#schedule()), delayMs);
   }
 
@@ -261,7 +264,6 @@ const unsent: Verdict = { outcome: outcomes.notStarted, untried: true };
 const refused: Verdict = { outcome: outcomes.status, repeatAs: outcomes.notStarted };
 const lost: Verdict = { outcome: outcomes.reset, cut: true };
 const timedOut: Verdict = { outcome: outcomes.timeout };
-/** The caller's signal. */
 const cancelled: Verdict = { outcome: outcomes.cancelled };
 
 /** Answers of a node of a cluster, which has another part of the data. */

@@ -1,8 +1,8 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import { asError, serviceTls } from '../kit/index.js';
-import { type OpenClient, type Read, type ServerClient, verdictOf } from './connection.js';
-import { Hold, type Method, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
+import { type OpenClient, type ServerClient, verdictOf } from './connection.js';
+import { Hold, type Method, type Read, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
 
 /** The part of an ioredis command that evenkeel uses. */
 interface Command {
@@ -42,8 +42,8 @@ interface Ioredis extends EventEmitter {
 /** Whether this is a client of ioredis for one server. A Cluster has replicas of its own: `scaleReads`. */
 export function isIoredis(client: unknown): boolean {
   const { duplicate, sendCommand, pipeline, options, isCluster } = Object(client) as Record<string, unknown>;
-  const methods = [duplicate, sendCommand, pipeline];
-  return methods.every((one) => typeof one === 'function') && !!options && isCluster !== true;
+  const isMethod = (one: unknown): boolean => typeof one === 'function';
+  return [duplicate, sendCommand, pipeline].every(isMethod) && !!options && isCluster !== true;
 }
 
 /** Makes clients as the primary's client makes duplicates of itself. */
@@ -103,6 +103,10 @@ class IoredisClient implements ServerClient {
     return this.client.info(section);
   }
 
+  get received(): number {
+    return this.client.stream?.bytesRead ?? 0;
+  }
+
   busy(isBusy: boolean): void {
     this.client.stream?.[isBusy ? 'ref' : 'unref']();
   }
@@ -151,7 +155,12 @@ class Reads {
     }
     methods.set('sendCommand', (command, stream) => this.#route(command, stream));
     methods.set('pipeline', (...args) => this.#pipeline(this.#primary.pipeline(...args)));
-    methods.set('multi', (...args) => this.#multi(args));
+    methods.set('multi', (...args) => {
+      const begun = this.#primary.multi(...args) as Pipeline;
+      if (begun._queue !== undefined) return this.#pipeline(begun);
+      this.#hold.note('multi');
+      return begun;
+    });
     methods.set('exec', (...args) => {
       this.#hold.note('exec');
       return own.exec?.apply(this.#primary, args);
@@ -203,13 +212,6 @@ class Reads {
         return command.promise;
       },
     };
-  }
-
-  #multi(args: unknown[]): unknown {
-    const begun = this.#primary.multi(...args);
-    if (typeof (begun as Pipeline)._queue === 'object') return this.#pipeline(begun as Pipeline);
-    this.#hold.note('multi');
-    return begun;
   }
 
   #quit(args: unknown[]): Promise<unknown> {

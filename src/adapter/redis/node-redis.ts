@@ -1,8 +1,8 @@
 import type { EventEmitter } from 'node:events';
 import type { ConnectionOptions } from 'node:tls';
 import { optionError, serviceTls } from '../kit/index.js';
-import type { OpenClient, Read, ServerClient } from './connection.js';
-import { Hold, type Method, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
+import type { OpenClient, ServerClient } from './connection.js';
+import { Hold, type Method, type Read, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
 
 /** The part of a node-redis client that evenkeel uses. */
 interface NodeRedis extends EventEmitter {
@@ -76,6 +76,7 @@ export function openNodeRedis(given: unknown, { service }: ReplicasSettings, own
 
 class NodeRedisClient implements ServerClient {
   readonly client: NodeRedis;
+  readonly received = 0;
   #isClosing = false;
 
   constructor(client: NodeRedis, ended: (error: Error | undefined) => void) {

@@ -9,7 +9,6 @@ import {
   type ServiceName,
   serviceName,
 } from '../kit/index.js';
-import type { Read } from './connection.js';
 
 /** A client of ioredis or node-redis. */
 export interface RedisClient {
@@ -62,6 +61,17 @@ export interface ReplicasSettings {
   readonly clientOptions: Asked<object>;
   readonly maxLagMs: number;
   readonly probeIntervalMs: number;
+}
+
+/** A read, as its library has it: one command, or a pipeline. */
+export interface Read {
+  /** Sends a copy to a replica. Rejects if there is no answer that is the caller's. */
+  send(client: unknown): Promise<unknown>;
+  /** The copy was answered, with an error of the application's if `error` says so. */
+  answered(answer: unknown): void;
+  failed(error: Error): void;
+  /** Sends it to the primary, which then answers it. */
+  sendToPrimary(): void;
 }
 
 /** What the view of a library's client needs. */

@@ -17,19 +17,20 @@ import {
   type AttemptedCall,
   Attempts,
   asError,
-  ask,
   balancingOptionNames,
   type CallFacts,
   type LogPosition,
+  markLasting,
   notify,
   optionError,
   pickNames,
   ReplicationLag,
 } from '../kit/index.js';
-import { type OpenClient, type Read, Server, type ServerParts, verdictOf } from './connection.js';
+import { type OpenClient, Server, type ServerParts, verdictOf } from './connection.js';
 import { isIoredis, openIoredis, readIoredis } from './ioredis.js';
 import { isNodeRedis, openNodeRedis, readNodeRedis } from './node-redis.js';
 import {
+  type Read,
   type RedisClient,
   type Replicas,
   type ReplicasOptions,
@@ -133,14 +134,17 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
   async #ownOptions(endpoint: Endpoint, signal: AbortSignal): Promise<object> {
     const { clientOptions } = this.#settings;
     if (typeof clientOptions !== 'function') return clientOptions;
+    const wanted = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
     let aborted = (): void => {};
     const late = new Promise<never>((_, reject) => {
       aborted = () => reject(signal.reason);
     });
     signal.addEventListener('abort', aborted, { once: true });
     try {
-      const wanted = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
-      return await Promise.race([late, ask('clientOptions', wanted, endpoint, Object)]);
+      return await Promise.race([late, wanted(endpoint)]);
+    } catch (error) {
+      // Callers do not wait for a password that cannot be had, as they do not for one that is refused.
+      throw signal.aborted ? error : markLasting(asError(error));
     } finally {
       signal.removeEventListener('abort', aborted);
     }
@@ -278,8 +282,6 @@ class ReplicaRead implements AttemptedCall<Server> {
     this.#isWaiting = true;
   }
 
-  waitEnded(): void {}
-
   fail(error: unknown): void {
     if (this.#isWaiting && this.#fallsBack) this.#read.sendToPrimary();
     else this.#read.failed(asError(error));
@@ -288,8 +290,9 @@ class ReplicaRead implements AttemptedCall<Server> {
   #failed(server: Server, error: Error): void {
     const verdict = verdictOf(error);
     const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
+    if (untried) server.gone(error);
     // It says that it cannot serve: no need to wait for the next question.
-    if (repeatAs === outcomes.notStarted && !untried) server.doubted(error);
+    else if (repeatAs === outcomes.notStarted) server.doubted(error);
     const answered = verdict === undefined;
     this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });
   }

@@ -4,6 +4,7 @@ import { FakeResolver } from 'evenkeel/testing';
 import { Command, Redis, type RedisOptions } from 'ioredis';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { neverReads, readCommandNames } from '../../../src/adapter/redis/options.js';
+import { freePort } from '../../support/free-port.js';
 import { noRedis, type RedisWorld, startRedis, titled } from '../../support/redis.js';
 import { until } from '../../support/until.js';
 
@@ -290,7 +291,8 @@ describe.skipIf(noRedis)(titled('a client of ioredis with replicas'), () => {
   });
 
   it('says that a server is a node of a cluster', async () => {
-    await using cluster = await startRedis(0, { args: ['--cluster-enabled', 'yes'] });
+    const args = ['--cluster-enabled', 'yes', '--cluster-port', String(await freePort())];
+    await using cluster = await startRedis(0, { args });
     const resolver = new FakeResolver();
     resolver.update(cluster.at(0).endpoint);
     const primary = new Redis({ port: world.at(0).port, password: PASSWORD });

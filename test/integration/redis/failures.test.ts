@@ -118,6 +118,21 @@ describe.skipIf(noRedis)(titled('reads over Redis replicas'), () => {
     }
   });
 
+  it('lets reads wait while all replicas are gone, if the primary may not answer', async () => {
+    await open();
+    const readers = new Readers(replicas.client, WORKERS);
+    for (let round = 0; round < (PROOF ? 10 : 2); round++) {
+      await more(readers, 500);
+      await Promise.all([world.at(1).kill(), world.at(2).kill()]);
+      await Promise.all([world.at(1).start(), world.at(2).start()]);
+      await more(readers, 500);
+      await allReady();
+    }
+    await readers.stop();
+    expect(readers.errors.map(String)).toEqual([]);
+    expect(readers.wrong).toBe(0);
+  });
+
   it('fails no read while replicas are restarted one after the other', async () => {
     await open();
     const readers = new Readers(replicas.client, WORKERS);

@@ -19,10 +19,10 @@ describe('one Redis replica', () => {
     clock: FakeClock;
     replica: Server;
     answer: (text: string | Error) => Promise<void>;
-    counts: { changed: number; cut: number; warned: string[]; positions: LogPosition[] };
+    counts: { changed: number; cut: number; received: number; warned: string[]; positions: LogPosition[] };
   } => {
     const clock = new FakeClock();
-    const counts = { changed: 0, cut: 0, warned: [] as string[], positions: [] as LogPosition[] };
+    const counts = { changed: 0, cut: 0, received: 0, warned: [] as string[], positions: [] as LogPosition[] };
     let settle: ((text: string | Error) => void) | undefined;
     const replica = new Server({
       endpoint: createEndpoint({ address: '10.0.0.1', port: 6379 }),
@@ -41,6 +41,9 @@ describe('one Redis replica', () => {
             : new Promise((resolve, reject) => {
                 settle = (text) => (typeof text === 'string' ? resolve(text) : reject(text));
               }),
+        get received() {
+          return counts.received;
+        },
         busy: () => {},
         finish: () => ended(undefined),
         cut: () => {
@@ -98,6 +101,27 @@ describe('one Redis replica', () => {
     expect(await replica.closed).toBeInstanceOf(Error);
     await answer(inStep);
     expect(clock.timers).toBe(0);
+  });
+
+  it('is not taken for dead while it sends something else', async () => {
+    const { clock, replica, answer, counts } = await connected();
+    clock.advance(1_200);
+    for (let second = 0; second < 30; second++) {
+      if (second % 2 === 0) counts.received++;
+      else {
+        replica.callBegins();
+        replica.callEnds();
+      }
+      clock.advance(1_000);
+      expect(replica.objection).toBeUndefined();
+    }
+    clock.advance(5_000);
+    expect(replica.objection).toBe('it does not answer');
+    counts.received++;
+    clock.advance(9_000);
+    expect(counts.cut).toBe(0);
+    await answer(inStep);
+    expect(replica.objection).toBeUndefined();
   });
 
   it('counts as a replica where INFO is forbidden, with a warning', async () => {
