@@ -52,6 +52,8 @@ export async function bundle(input, dir) {
     external: [/^node:/, ...Object.keys(manifest().peerDependencies).map((peer) => new RegExp(`^${peer}(/|$)`))],
     platform: 'node',
     tsconfig: 'tsconfig.json',
+    // What splitting as below implies; unsaid, rolldown warns.
+    preserveEntrySignatures: 'allow-extension',
     treeshake: { moduleSideEffects: (id) => checkVersion.test(id) },
   });
   await bundled.write({
