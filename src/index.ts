@@ -40,7 +40,7 @@ export type { Load, LoadFactory, LoadSet } from './load/load.js';
 export { type PeakEwmaOptions, peakEwma } from './load/peak-ewma.js';
 export { relativeLatency } from './load/relative-latency.js';
 export { type ReportedOptions, reported } from './load/reported.js';
-export type { DiagnosticsEvents } from './observe/diagnostics-channel.js';
+export type { DiagnosticsEvents } from './observe/observer.js';
 export {
   combineObservers,
   type Observer,

@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
 import { type Endpoint, endpointAddress } from '../endpoint/endpoint.js';
-import type { DiagnosticsEvents } from '../observe/diagnostics-channel.js';
+import type { DiagnosticsEvents } from '../observe/observer.js';
 import { withoutSecrets } from './secrets.js';
 
 /** What happened to a balancer, in words. */

@@ -1,6 +1,7 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import { observes } from '../observe/observer.js';
+import { isTraced } from '../observe/traces.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
 import { AttemptTraces } from './attempt-traces.js';
@@ -25,23 +26,29 @@ export class Attempts<C> implements AttemptTally<C> {
   made = 0;
   moves = 0;
   tried: TriedEndpoints<C> | undefined = undefined;
+  /** Its own, unless it is one of several concurrent attempts. */
+  readonly tally: AttemptTally<C>;
+  // Nobody else writes these.
+  /** The running attempt. */
+  lease: Lease<C> | undefined = undefined;
+  /** The number of the running or last attempt, from 1. */
+  number = 0;
+  /** What the running attempt is to its protocol; undefined unless that is measured. */
+  note: CallNote | undefined = undefined;
   readonly #source: AttemptSource<C>;
   readonly #call: AttemptedCall<C>;
   readonly #key: string | undefined;
-  readonly #shared: AttemptTally<C> | undefined;
   readonly #isHedge: boolean;
-  #lease: Lease<C> | undefined = undefined;
-  #number = 0;
   #waiting: AbortController | undefined = undefined;
   /** The error of the last attempt, and of the last one that was more than a move. */
   #error: unknown = undefined;
   #failure: unknown = undefined;
+  /** No attempt follows. */
   #stopped = false;
   /** The call had its free retry. */
   #wasCut = false;
   /** Undefined unless somebody traces calls. */
   #traces: AttemptTraces | undefined = undefined;
-  #note: CallNote | undefined = undefined;
 
   constructor(
     source: AttemptSource<C>,
@@ -52,41 +59,18 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#source = source;
     this.#call = call;
     this.#key = key;
-    this.#shared = hedging?.tally;
+    this.tally = hedging?.tally ?? this;
     this.#isHedge = hedging?.isHedge ?? false;
-  }
-
-  /** The running attempt. */
-  get lease(): Lease<C> | undefined {
-    return this.#lease;
-  }
-
-  /** The number of the running or last attempt, from 1. */
-  get number(): number {
-    return this.#number;
-  }
-
-  get isWaiting(): boolean {
-    return this.#waiting !== undefined;
-  }
-
-  /** No attempt follows. */
-  get isStopped(): boolean {
-    return this.#stopped;
-  }
-
-  get tally(): AttemptTally<C> {
-    return this.#shared ?? this;
   }
 
   /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
   begin(given?: Lease<C>): boolean {
-    const shared = this.#shared;
-    if (shared === undefined) this.#source.retries?.started();
-    const trace = shared === undefined ? traceOf(this.#source, this.#call) : shared.trace;
+    const isWhole = this.tally === this;
+    if (isWhole) this.#source.retries?.budget.deposit();
+    const trace = isWhole && isTraced() ? traceOf(this.#source, this.#call) : this.tally.trace;
     if (trace === undefined) return this.#begin(given);
-    this.#traces = new AttemptTraces(trace, shared === undefined, this.#isHedge);
-    return shared === undefined ? trace.start(() => this.#begin(given)) : this.#begin(given);
+    this.#traces = new AttemptTraces(trace, isWhole, this.#isHedge);
+    return isWhole ? trace.start(() => this.#begin(given)) : this.#begin(given);
   }
 
   #begin(given: Lease<C> | undefined): boolean {
@@ -106,24 +90,27 @@ export class Attempts<C> implements AttemptTally<C> {
     call.waitBegan?.();
     this.#traces?.waits();
     this.#acquire(waiting.signal).then(
-      (lease) => {
-        this.#waiting = undefined;
-        call.waitEnded?.();
-        const aborted = call.signal?.aborted === true;
-        if (!this.#stopped && !aborted && this.tally.tried?.allows(lease) !== false) {
-          this.#send(lease);
-          return;
-        }
-        lease.end(outcomes.notStarted);
-        this.#refuse(aborted ? call.signal?.reason : (this.#failure ?? this.#error), aborted);
-      },
-      (error) => {
-        this.#waiting = undefined;
-        call.waitEnded?.();
-        const aborted = call.signal?.aborted === true;
-        this.#refuse(aborted ? error : (this.#failure ?? error), aborted);
-      },
+      (lease) => this.#waited(lease, undefined),
+      (error) => this.#waited(undefined, error),
     );
+  }
+
+  #waited(lease: Lease<C> | undefined, error: unknown): void {
+    const call = this.#call;
+    this.#waiting = undefined;
+    call.waitEnded?.();
+    const aborted = call.signal?.aborted === true;
+    if (lease !== undefined) {
+      if (!this.#stopped && !aborted && this.tally.tried?.allows(lease) !== false) {
+        this.#send(lease);
+        return;
+      }
+      lease.end(outcomes.notStarted);
+    }
+    // A call that can go nowhere else fails with the error of its last attempt.
+    const reason = aborted ? (error ?? call.signal?.reason) : (this.#failure ?? error ?? this.#error);
+    this.#traces?.refused(reason, aborted || this.#stopped);
+    call.fail(reason);
   }
 
   /**
@@ -132,7 +119,7 @@ export class Attempts<C> implements AttemptTally<C> {
    */
   stop(reason?: unknown, error: unknown = reason): void {
     this.#stopped = true;
-    this.#traces?.stopped(error, this.isWaiting || this.#lease !== undefined);
+    this.#traces?.stopped(error, this.#waiting !== undefined || this.lease !== undefined);
     this.#waiting?.abort(reason);
   }
 
@@ -140,7 +127,7 @@ export class Attempts<C> implements AttemptTally<C> {
   end(outcome: Outcome, end: AttemptEnd = nothingToSay): void {
     const lease = this.conclude();
     if (lease === undefined) return;
-    lease.end(outcome, end.latencyMs, this.#note);
+    lease.end(outcome, end.latencyMs, this.note);
     this.report(lease, end);
   }
 
@@ -149,8 +136,8 @@ export class Attempts<C> implements AttemptTally<C> {
    * @param outcome How it ended, if the lease may last for long. @defaultValue as reported
    */
   conclude(outcome?: Outcome): Lease<C> | undefined {
-    const lease = this.#lease;
-    this.#lease = undefined;
+    const lease = this.lease;
+    this.lease = undefined;
     this.#stopped = true;
     if (outcome !== undefined) this.#traces?.ended(outcome, undefined, true);
     return lease;
@@ -159,25 +146,20 @@ export class Attempts<C> implements AttemptTally<C> {
   report(lease: Lease<C>, end: AttemptEnd = nothingToSay): void {
     this.#traces?.ended(end.outcome ?? (lease.outcome as Outcome), end.error, end.retrying !== true);
     if (!observes(lease.observer, 'attemptEnded')) return;
-    reportAttempt(lease, { ...end, attempt: this.#number, hedged: this.#isHedge });
-  }
-
-  /** What the running attempt is to its protocol; undefined unless that is measured. */
-  get note(): CallNote | undefined {
-    return this.#note;
+    reportAttempt(lease, { ...end, attempt: this.number, hedged: this.#isHedge });
   }
 
   /** The running attempt is this to its protocol. */
   noted(operation: string): void {
-    if (this.#lease?.isMeasured === true) this.#note = { operation, status: undefined };
+    if (this.lease?.isMeasured === true) this.note = { operation, status: undefined };
   }
 
   /** The running attempt failed. Another one follows, now or after a wait, or the call fails with its error. */
   fail(failed: FailedAttempt): void {
-    const lease = this.#lease;
+    const lease = this.lease;
     if (lease === undefined) return;
-    this.#lease = undefined;
-    lease.end(failed.outcome, undefined, this.#note);
+    this.lease = undefined;
+    lease.end(failed.outcome, undefined, this.note);
     const { error } = failed;
     const retrying = !this.#stopped && this.#mayRepeat(lease, failed);
     this.report(lease, { error, retrying });
@@ -189,18 +171,10 @@ export class Attempts<C> implements AttemptTally<C> {
     this.#error = error;
     // A move is no failure: if there is no other endpoint, the call fails with the error of its last real failure.
     if (!failed.untried) this.#failure = error;
-    const { tally } = this;
-    tally.tried ??= new TriedEndpoints();
-    tally.tried.add(lease, failed.repeatAs ?? failed.outcome);
-    if (failed.refused) tally.tried.refused(lease);
-    const { avoid } = tally.tried;
-    const next = this.#source.pick({ key: this.#key, avoid, unlimited: this.#call.unlimited });
-    if (next !== undefined && !avoid.has(next.subchannel)) {
-      this.#send(next);
-      return;
-    }
-    next?.end(outcomes.notStarted);
-    this.wait();
+    const next = this.#pickAnother(lease, failed.repeatAs ?? failed.outcome);
+    if (failed.refused) this.tally.tried?.refused(lease);
+    if (next === undefined) this.wait();
+    else this.#send(next);
   }
 
   /**
@@ -208,17 +182,11 @@ export class Attempts<C> implements AttemptTally<C> {
    * caller has to pass the lease to `moveTo`, or end it. Undefined: pass on that answer.
    */
   another(failed: FailedAttempt): Lease<C> | undefined {
-    const lease = this.#lease;
+    const lease = this.lease;
     if (lease === undefined || this.#stopped || !this.#mayRepeat(lease, failed)) return undefined;
-    const { tally } = this;
-    tally.tried ??= new TriedEndpoints();
-    tally.tried.add(lease, failed.outcome);
-    const { avoid } = tally.tried;
-    const next = this.#source.pick({ key: this.#key, avoid });
+    const next = this.#pickAnother(lease, failed.outcome);
     // One that has said the same just now would only say it again.
-    if (next !== undefined && !avoid.has(next.subchannel) && next.subchannel.pushedBackUntilMs <= next.startedMs) {
-      return next;
-    }
+    if (next !== undefined && next.subchannel.pushedBackUntilMs <= next.startedMs) return next;
     next?.end(outcomes.notStarted);
     lease.retries.refund();
     return undefined;
@@ -226,20 +194,32 @@ export class Attempts<C> implements AttemptTally<C> {
 
   /** The answer to the attempt under way is over; the next is made on `next`. */
   moveTo(next: Lease<C>, { outcome, error }: FailedAttempt): void {
-    const lease = this.#lease;
-    this.#lease = undefined;
-    lease?.end(outcome, undefined, this.#note);
+    const lease = this.lease;
+    this.lease = undefined;
+    lease?.end(outcome, undefined, this.note);
     if (lease !== undefined) this.report(lease, { error, retrying: true });
     this.#send(next);
   }
 
   /** The endpoint cannot take the running attempt after all: it does not count, and the call waits for this endpoint or another. */
   giveBack(): void {
-    this.#lease?.end(outcomes.notStarted);
-    this.#lease = undefined;
+    this.lease?.end(outcomes.notStarted);
+    this.lease = undefined;
     this.#traces?.ended(outcomes.notStarted, undefined, false);
     this.tally.made--;
     this.wait();
+  }
+
+  /** The call was tried on `lease`. Returns an endpoint it was not tried on, if one can take it now. */
+  #pickAnother(lease: Lease<C>, outcome: Outcome): Lease<C> | undefined {
+    const { tally } = this;
+    tally.tried ??= new TriedEndpoints();
+    tally.tried.add(lease, outcome);
+    const { avoid } = tally.tried;
+    const next = this.#source.pick({ key: this.#key, avoid, unlimited: this.#call.unlimited });
+    if (next === undefined || !avoid.has(next.subchannel)) return next;
+    next.end(outcomes.notStarted);
+    return undefined;
   }
 
   /** Attempts that count for the retry rules. */
@@ -250,10 +230,10 @@ export class Attempts<C> implements AttemptTally<C> {
 
   #send(lease: Lease<C>): void {
     const { tally } = this;
-    if (tally.made === 0 && this.#source.retries === undefined) lease.retries.started();
-    this.#number = ++tally.made;
-    this.#lease = lease;
-    this.#note = undefined;
+    if (tally.made === 0 && this.#source.retries === undefined) lease.retries.budget.deposit();
+    this.number = ++tally.made;
+    this.lease = lease;
+    this.note = undefined;
     try {
       if (this.#traces === undefined) this.#call.send(lease);
       else this.#sendTraced(this.#traces, lease);
@@ -265,7 +245,7 @@ export class Attempts<C> implements AttemptTally<C> {
   }
 
   #sendTraced(traces: AttemptTraces, lease: Lease<C>): void {
-    traces.send(lease, this.#number, this.#call.setHeader, () => {
+    traces.send(lease, this.number, this.#call.setHeader, () => {
       const { signal } = this.#call;
       if (!this.#stopped && signal?.aborted !== true) {
         this.#call.send(lease);
@@ -290,13 +270,7 @@ export class Attempts<C> implements AttemptTally<C> {
   /** The running attempt has a response with this status. For traces and metrics. */
   answeredWith(status: number): void {
     this.#traces?.answeredWith(status);
-    if (this.#note !== undefined) this.#note.status = status;
-  }
-
-  /** The call got no endpoint. */
-  #refuse(error: unknown, isCancelled: boolean): void {
-    this.#traces?.refused(error, isCancelled || this.#stopped);
-    this.#call.fail(error);
+    if (this.note !== undefined) this.note.status = status;
   }
 
   async #acquire(stopped: AbortSignal): Promise<Lease<C>> {

@@ -1,10 +1,9 @@
 import { EndpointSet } from '../endpoint/endpoint-set.js';
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isEvenkeelError } from '../errors.js';
-import { withDiagnostics } from '../observe/diagnostics-channel.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter, CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
-import { combineObservers, notify, type Observer } from '../observe/observer.js';
+import { combineObservers, notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Pool } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';

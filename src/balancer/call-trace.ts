@@ -6,7 +6,6 @@ import {
   attemptChannels,
   type CallFacts,
   callChannels,
-  isTraced,
   type TracedAttempt,
   type TracedCall,
 } from '../observe/traces.js';
@@ -30,9 +29,9 @@ export interface AttemptTraceParts {
 
 const unknownFacts: CallFacts = Object.freeze({ protocol: 'custom' });
 
-/** The trace of a starting call; undefined without subscribers. */
-export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): CallTrace | undefined {
-  return isTraced() ? new CallTrace(source, call.facts?.() ?? unknownFacts) : undefined;
+/** The trace of a starting call. For calls that start while somebody traces calls (`isTraced`). */
+export function traceOf(source: TracedSource, call: { facts?(): CallFacts }): CallTrace {
+  return new CallTrace(source, call.facts?.() ?? unknownFacts);
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
-import { type LoadReport, type Outcome, usableOutcome } from '../endpoint/outcome.js';
+import { type LoadReport, type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import type { Observer } from '../observe/observer.js';
 import type { Subchannel } from '../pool/subchannel.js';
@@ -120,8 +120,11 @@ export class Lease<C> {
    */
   end(outcome: Outcome, latencyMs?: number | null, note?: CallNote): void {
     if (this.#outcome !== undefined) return;
-    const usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
-    if (usable.report !== undefined) this.reported(usable.report);
+    let usable = outcome;
+    if (outcome !== outcomes.success) {
+      usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
+      if (usable.report !== undefined) this.reported(usable.report);
+    }
     this.#outcome = usable;
     this.#owner.leaseEnded(this, usable, latencyMs, note);
   }

@@ -140,7 +140,7 @@ export function snapshotBalancer<C>(parts: SnapshotParts<C>): BalancerSnapshot {
     panicking: events.isPanicking,
     waiting,
     ...(limit !== undefined && { limit: { max: limit.max, running: limit.running } }),
-    retryBudget: retries.budgetLeft,
+    retryBudget: retries.budget.left,
     endpoints: snapshotEndpoints(pool, events, nowMs),
     counts: { ...retries.counts, picks: pool.started, refused, shed, probes, ...eventCounts(events) },
   };

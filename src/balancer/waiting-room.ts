@@ -71,12 +71,13 @@ const MAX_MISSES = 8;
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = Lease<C>> {
+  /** How many wait; nobody else writes it. */
+  size = 0;
   readonly #owner: WaitingRoomOwner<C, L>;
   /** By priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
   /** Those outside the limit: served first, in order of arrival, and never shed. */
   readonly #unlimited = new WaitingLine<Waiter<C, L>>();
-  #size = 0;
   #shed = 0;
   /** Where `#wakeFurther` continues. */
   #further: Waiter<C, L> | undefined;
@@ -86,10 +87,6 @@ export class WaitingRoom<C, L = Lease<C>> {
 
   constructor(owner: WaitingRoomOwner<C, L>) {
     this.#owner = owner;
-  }
-
-  get size(): number {
-    return this.#size;
   }
 
   /** Callers shed since creation. */
@@ -115,7 +112,7 @@ export class WaitingRoom<C, L = Lease<C>> {
       return Promise.reject(this.#owner.tooLate(deadlineMs));
     }
     if (isLimited) this.#limitedSinceMs ??= clock.now();
-    if (this.#size >= maxWaiting && !this.#makePlace(line)) {
+    if (this.size >= maxWaiting && !this.#makePlace(line)) {
       const message = `${maxWaiting} callers are already waiting for an endpoint (maxWaiting)`;
       return Promise.reject(new EvenkeelError('EVENKEEL_QUEUE_FULL', message));
     }
@@ -146,7 +143,7 @@ export class WaitingRoom<C, L = Lease<C>> {
       waiter.timer.ref();
       onAbort(signal, waiter.onAbort);
       line.join(waiter);
-      this.#size++;
+      this.size++;
       this.#shedOld();
     });
   }
@@ -201,7 +198,7 @@ export class WaitingRoom<C, L = Lease<C>> {
    */
   #wakeFurther(): void {
     let misses = 0;
-    for (let left = this.#size; left > 0 && misses < MAX_MISSES; left--) {
+    for (let left = this.size; left > 0 && misses < MAX_MISSES; left--) {
       const waiter = this.#further ?? this.#first();
       if (waiter === undefined) return;
       this.#further = waiter.behind ?? this.#firstAfter(waiter.line);
@@ -304,8 +301,8 @@ export class WaitingRoom<C, L = Lease<C>> {
     waiter.hasLeft = true;
     if (this.#further === waiter) this.#further = waiter.behind;
     waiter.line.leave(waiter);
-    this.#size--;
-    if (this.#size === 0) this.#limitedSinceMs = undefined;
+    this.size--;
+    if (this.size === 0) this.#limitedSinceMs = undefined;
     return true;
   }
 }

@@ -13,12 +13,14 @@ import { type ResolvedRetryOptions, type RetryOptions, resolveRetryOptions } fro
  */
 export class RetryPolicy {
   readonly maxAttempts: number;
+  /** HTTP methods of requests that may be sent twice. */
+  readonly methods: ReadonlySet<string>;
+  /** Every call makes its deposit in it, once, not per attempt. */
+  readonly budget: RetryBudget;
   /** Whether a call that may be sent twice is repeated when its connection dies: no option forbids it. */
   readonly repeatsLost: boolean;
   readonly #options: ResolvedRetryOptions;
   readonly #hasBudget: boolean;
-  readonly #budget: RetryBudget;
-  readonly #methods: ReadonlySet<string>;
   readonly #statuses: ReadonlySet<number>;
   readonly #warnings: Warnings | undefined;
   readonly #counter = new RetryCounter();
@@ -28,11 +30,11 @@ export class RetryPolicy {
   constructor(options: RetryOptions, clock: Clock, warnings?: Warnings) {
     this.#options = resolveRetryOptions(options);
     this.maxAttempts = this.#options.maxAttempts;
-    const { budget, when } = this.#options;
+    const { budget, when, methods } = this.#options;
     this.#hasBudget = budget.ratio + budget.minPerSecond > 0;
     this.repeatsLost = this.maxAttempts > 1 && when === undefined && this.#hasBudget;
-    this.#budget = new RetryBudget(budget, clock);
-    this.#methods = new Set(this.#options.methods);
+    this.budget = new RetryBudget(budget, clock);
+    this.methods = new Set(methods);
     this.#statuses = new Set(this.#options.statuses);
     this.#warnings = warnings;
   }
@@ -40,16 +42,6 @@ export class RetryPolicy {
   /** Whether responses may be discarded for another attempt; if not, a response is final without asking. */
   get looksAtAnswers(): boolean {
     return this.maxAttempts > 1 && (this.#statuses.size > 0 || this.#options.when !== undefined);
-  }
-
-  /** Whether a request with this HTTP method may be sent twice. */
-  allowsMethod(method: string): boolean {
-    return this.#methods.has(method);
-  }
-
-  /** A call started: deposits its share in the budget. Once per call, not per attempt. */
-  started(): void {
-    this.#budget.deposit();
   }
 
   /** Whether this attempt may be followed by another; if so, pays for it. */
@@ -71,14 +63,14 @@ export class RetryPolicy {
 
   /** Whether a protocol with rules of its own may make another attempt; if so, pays for it. It is counted by `followed`. */
   pays(): boolean {
-    const isCovered = this.#budget.withdraw();
+    const isCovered = this.budget.withdraw();
     if (!isCovered) this.#counter.overBudget++;
     return isCovered;
   }
 
   /** The last retry or hedge allowed was not possible, because no other endpoint had capacity: refunds it. */
   refund(): void {
-    this.#budget.refund();
+    this.budget.refund();
     this.#count(this.#paid, -1);
   }
 
@@ -97,15 +89,10 @@ export class RetryPolicy {
     this.#counter.hedgesWon++;
   }
 
-  /** How many retries and hedges the budget would pay for now. */
-  get budgetLeft(): number {
-    return this.#budget.left;
-  }
-
   /** Counts so far. */
   get counts(): RetryCounts {
     const { retries, hedges, hedgesWon, overBudget } = this.#counter;
-    return { calls: this.#budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };
+    return { calls: this.budget.calls, retries: { ...retries }, hedges, hedgesWon, overBudget };
   }
 
   /** Whether this attempt should be followed by another, regardless of cost and number. */
@@ -127,7 +114,7 @@ export class RetryPolicy {
   }
 
   #pay(what: RetryReason | 'hedge'): boolean {
-    if (!this.#budget.withdraw()) {
+    if (!this.budget.withdraw()) {
       this.#counter.overBudget++;
       return false;
     }

@@ -81,7 +81,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     if (this.#outside !== undefined) return;
     this.#outside = outside;
     if (outside.protocolMeter !== undefined) this.#begunMs = this.clock.now();
-    retries.started();
+    retries.budget.deposit();
   }
 
   get protocolMeter(): Balancer<PodConnection>['outside']['protocolMeter'] {

@@ -3,6 +3,7 @@ import {
   type AttemptTally,
   type CallFacts,
   type CallTrace,
+  isTraced,
   type SharedTimer,
   type SharedTimers,
   TriedEndpoints,
@@ -86,9 +87,9 @@ export class ConcurrentAttempts<C, A extends ConcurrentAttempt<C>> implements At
 
   /** Makes the first attempt. False when it has to wait for an endpoint. */
   begin(): boolean {
-    this.#owner.balancer.retries.started();
+    this.#owner.balancer.retries.budget.deposit();
     this.#awaitHedge();
-    const trace = traceOf(this.#owner.balancer, this.#request);
+    const trace = isTraced() ? traceOf(this.#owner.balancer, this.#request) : undefined;
     this.trace = trace;
     return trace === undefined ? this.#attempt(false) : trace.start(() => this.#attempt(false));
   }

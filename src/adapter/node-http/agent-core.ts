@@ -188,7 +188,7 @@ export class AgentCore implements RepeatedCallOwner {
   /** Whether a request may be sent twice, as far as its head tells. One whose pod has to be asked first is sent in two parts. */
   #mayRepeat(request: ClientRequest): boolean {
     const { repeats, balancer } = this.#parts;
-    if (!repeats || !balancer.retries.allowsMethod(request.method)) return false;
+    if (!repeats || !balancer.retries.methods.has(request.method)) return false;
     return request.method !== 'CONNECT' && !request.hasHeader('upgrade') && !request.hasHeader('expect');
   }
 

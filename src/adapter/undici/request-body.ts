@@ -24,7 +24,7 @@ export function isRepeatable(options: Dispatcher.DispatchOptions, retries: Retry
   const { method, upgrade, idempotent } = options;
   // An upgraded connection belongs to the caller, and cannot be replaced.
   if (upgrade || method === 'CONNECT') return false;
-  return retries.allowsMethod(method) && idempotent !== false && hasLastingBody(options);
+  return retries.methods.has(method) && idempotent !== false && hasLastingBody(options);
 }
 
 /** Whether sending does not use the body up. */

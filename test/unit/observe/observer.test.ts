@@ -1,12 +1,12 @@
 import diagnostics from 'node:diagnostics_channel';
 import { afterEach, describe, expect, it } from 'vitest';
-import { withDiagnostics } from '../../../src/observe/diagnostics-channel.js';
 import {
   combineObservers,
   notify,
   type Observer,
   observerEventNames,
   observes,
+  withDiagnostics,
 } from '../../../src/observe/observer.js';
 import { Warnings } from '../../../src/observe/warnings.js';
 import { FakeClock, settle } from '../../../src/testing/fake-clock.js';

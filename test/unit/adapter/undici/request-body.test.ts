@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isRepeatable } from '../../../../src/adapter/undici/request-body.js';
 
 /** As if every method were named in `retry.methods`. */
-const retries = { allowsMethod: () => true } as never;
+const retries = { methods: { has: () => true } } as never;
 const get = { path: '/', method: 'GET' } as const;
 
 describe('what may be done twice', () => {
