@@ -1,36 +1,29 @@
-import { EndpointSet } from '../endpoint/endpoint-set.js';
 import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isEvenkeelError } from '../errors.js';
 import { EventCounts } from '../observe/event-counts.js';
 import type { CallMeter, CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
 import { combineObservers, notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
-import { Pool } from '../pool/pool.js';
 import { Subchannel } from '../pool/subchannel.js';
 import { RetryPolicy } from '../retry/retry-policy.js';
 import { checkKeys, checkNumber, optionError } from '../runtime/check.js';
 import type { Clock } from '../runtime/clock.js';
 import { Closing } from '../runtime/closing.js';
 import { checkPriority } from '../runtime/priority.js';
-import type { StageContext } from '../stage/stage.js';
 import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
 import { CallTimes } from './call-times.js';
-import { EndpointFeed } from './endpoint-feed.js';
-import { FirstCalls } from './first-calls.js';
+import { Endpoints } from './endpoints.js';
 import { Lease, type LeaseOwner } from './lease.js';
 import { liveBalancers } from './live-balancers.js';
 import { LoadProbes } from './load-probes.js';
 import { OutsideCalls } from './outside-calls.js';
 import { PickerSlot } from './picker-slot.js';
-import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
 import { pickFlags, type Recorder, type Recording } from './recording.js';
-import { closedError, notStartedError, overloadError, Refusals, tooLateError } from './refusals.js';
+import { closedError, overloadError, tooLateError } from './refusals.js';
 import { type RunOptions, runCall, type Use } from './run-call.js';
 import { type BalancerSnapshot, snapshotBalancer } from './snapshot.js';
-import { StageChain } from './stage-chain.js';
-import { StartGate } from './start-gate.js';
 import { WaitingRoom } from './waiting-room.js';
 
 /** The parts of a balancer, wired together. Its contract is `Balancer`, in `balancer.ts`. */
@@ -50,17 +43,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #events = new EventCounts();
   readonly #options: ResolvedBalancerOptions<C>;
   readonly #warnings: Warnings;
-  readonly #stages: StageChain;
-  readonly #pool: Pool<C>;
-  readonly #feed: EndpointFeed;
   readonly #slot: PickerSlot<C>;
-  readonly #rebuilds: RebuildScheduler;
   readonly #room: WaitingRoom<C>;
-  readonly #first: FirstCalls<C>;
   readonly #probes: LoadProbes<C> | undefined;
-  readonly #start: StartGate;
   readonly #times: CallTimes;
-  readonly #refusals: Refusals<C>;
+  readonly #endpoints: Endpoints<C>;
   /** Calls that got no endpoint. */
   #refused = 0;
   readonly #cut = new AbortController();
@@ -70,7 +57,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   );
 
   constructor(options: ResolvedBalancerOptions<C>) {
-    const { clock, rng, resolver, startTimeoutMs, recorder } = options;
+    const { clock, rng, resolver, recorder } = options;
     this.#options = options;
     this.clock = clock;
     this.recorder = recorder;
@@ -111,80 +98,23 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       probes === undefined
         ? undefined
         : new LoadProbes({ clock, rng: pickRng, options: probes, compared, informed, recording });
-    this.#rebuilds = new RebuildScheduler({
-      clock,
-      work: (what) => this.#work(what),
-      isUrgent: () => !this.#slot.hasReady,
-      isConnectingFirst: () => this.#first.isConnectingFirst,
-    });
-    this.#start = new StartGate(clock, startTimeoutMs, () => notStartedError(this.#feed, startTimeoutMs));
     this.#room = new WaitingRoom<C>({
       clock,
       maxWaiting: options.maxWaiting,
       limit: this.limit,
-      overload: (waitedMs) => overloadError(this.#feed, this.limit as CallLimit, waitedMs),
-      tooLate: (leftMs) => tooLateError(this.#feed, this.limit as CallLimit, leftMs),
+      overload: (waitedMs) => overloadError(this.#endpoints.feed, this.limit as CallLimit, waitedMs),
+      tooLate: (leftMs) => tooLateError(this.#endpoints.feed, this.limit as CallLimit, leftMs),
       stalledSince: (sinceMs) => this.#times.stalledSince(sinceMs),
       tryPick: (key, avoid, unlimited) => this.#pick(key, avoid, true, unlimited),
-      timedOut: (timeoutMs) => this.#refusals.after(timeoutMs),
+      timedOut: (timeoutMs) => this.#endpoints.refusals.after(timeoutMs),
     });
-    const context: StageContext = {
-      clock,
-      rng,
-      observer,
-      resolver: resolver.name,
-      invalidate: () => this.#rebuilds.request('stages'),
-      probe: (endpoint, signal) => this.#pool.ping(endpoint.key, signal),
-    };
-    this.#stages = new StageChain(options.stages, context, warnings);
-    this.#pool = new Pool<C>({
-      transport: options.transport,
-      clock,
-      rng,
-      observer,
-      warnings,
-      options: options.pool,
-      load: options.load,
-      recording,
-      track: (endpoint) => this.#stages.track(endpoint),
-      changed: () => this.#rebuilds.request('picker'),
-      // Later in this turn: this is called in the middle of other work.
-      capacityGained: () => {
-        if (this.#room.size > 0) clock.defer(() => this.#room.wake());
-      },
-      troubled: () => {
-        this.#rebuilds.reconsider();
-        this.#feed.refresh();
-        if (this.#room.size === 0) return;
-        const refusal = this.#refusals.byAll;
-        if (refusal !== undefined) this.#room.fail(refusal);
-      },
-    });
-    this.#first = new FirstCalls(this.#pool, this.#room);
-    try {
-      this.#feed = new EndpointFeed(resolver, {
-        clock,
-        rng,
-        observer,
-        warnings,
-        endpointsChanged: () => this.#rebuilds.request('stages'),
-        neverStarts: (error) => {
-          this.#start.fail(error);
-          this.#room.fail(error);
-        },
-      });
-    } catch (error) {
-      this.#stages.close();
-      recording?.close();
-      throw error;
-    }
-    this.#refusals = new Refusals(this.#feed, this.#pool, options.waitForEndpoints);
+    this.#endpoints = new Endpoints({ options, slot: this.#slot, room: this.#room, observer, warnings, recording });
     liveBalancers.add(this);
   }
 
   pick(options?: PickOptions<C>): Lease<C> | undefined {
     const lease = this.#pickInTurn(options);
-    if (lease === undefined && !this.#slot.hasReady) this.#first.missed();
+    if (lease === undefined && !this.#slot.hasReady) this.#endpoints.first.missed();
     return lease;
   }
 
@@ -197,13 +127,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     if (lease !== undefined) return lease;
     let sinceMs: number | undefined;
     try {
-      const refusal = this.#closing.hasBegun ? closedError() : this.#refusals.atOnce;
+      const refusal = this.#closing.hasBegun ? closedError() : this.#endpoints.refusals.atOnce;
       if (refusal !== undefined) throw refusal;
       const { waitTimeoutMs } = this.#options;
       const timeoutMs = checkNumber('timeoutMs', options.timeoutMs, waitTimeoutMs, { min: 0, infinite: true });
       const deadlineMs = checkNumber('deadlineMs', options.deadlineMs, Number.POSITIVE_INFINITY, { infinite: true });
       // Counted by the waiting room from now on, no longer as a missed pick.
-      this.#first.joined();
+      this.#endpoints.first.joined();
       sinceMs = this.clock.now();
       const served = await this.#room.wait({ key, avoid, unlimited, signal, timeoutMs, priority, deadlineMs });
       this.meter?.waited(this.clock.now() - sinceMs, true);
@@ -229,17 +159,18 @@ export class BalancerCore<C> implements LeaseOwner<C> {
 
   async ready(options: { readonly signal?: AbortSignal | undefined } = {}): Promise<void> {
     checkKeys('ready', options, signalOnly);
-    return this.#start.wait(options.signal);
+    return this.#endpoints.start.wait(options.signal);
   }
 
   snapshot(): BalancerSnapshot {
+    const { feed, pool, refusals } = this.#endpoints;
     return snapshotBalancer({
       isClosed: this.#closing.hasBegun,
       isFilled: this.#slot.isFilled,
-      isEmpty: this.#refusals.isEmpty,
-      feed: this.#feed,
+      isEmpty: refusals.isEmpty,
+      feed,
       events: this.#events,
-      pool: this.#pool,
+      pool,
       limit: this.limit,
       retries: this.retries,
       callers: {
@@ -321,7 +252,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       recording?.picked(picked, nowMs, 0, key, avoid);
       return this.#slot.unusable(subchannel);
     }
-    if (mayWait && avoid?.has(subchannel) === true && this.#pool.hasReadyBut(avoid)) {
+    if (mayWait && avoid?.has(subchannel) === true && this.#endpoints.pool.hasReadyBut(avoid)) {
       recording?.picked(subchannel, nowMs, 0, key, avoid);
       return undefined;
     }
@@ -342,45 +273,15 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return lease;
   }
 
-  #work(what: RebuildKind): number {
-    const { endpoints } = this.#feed;
-    if (endpoints === undefined) return 0;
-    if (what === 'stages') {
-      const known = EndpointSet.of(this.#feed.version, endpoints);
-      const set = this.#stages.apply(known, this.recording);
-      this.#refusals.isEmpty = set.size === 0;
-      this.#pool.reconcile(set, this.#feed.byKey);
-      this.recording?.published(known, this.#pool.members);
-    }
-    // An observer may have closed the balancer meanwhile.
-    if (this.#closing.hasBegun) return 0;
-    this.#start.open();
-    if (this.#slot.isFilled && this.#rebuilds.mustWait()) return 0;
-    const beganMs = this.clock.now();
-    this.#slot.rebuild(this.#pool.members, this.#first.only());
-    const costMs = this.clock.now() - beganMs;
-    if (this.#slot.hasReady) this.#first.served();
-    const refusal = this.#refusals.ofEmptySet;
-    if (refusal !== undefined) this.#room.fail(refusal);
-    else this.#room.wake();
-    return costMs;
-  }
-
   async #shutDown(): Promise<void> {
     liveBalancers.remove(this);
     this.#slot.clear();
-    this.#rebuilds.close();
     this.#times.close();
     this.#probes?.close();
-    this.#feed.close();
-    const error = closedError();
-    this.#room.fail(error);
-    this.#start.fail(error);
-    this.#stages.close();
     const { drainTimeoutMs: limitMs } = this.#options.pool;
     const timer = Number.isFinite(limitMs) ? this.clock.timer(() => this.#cut.abort(), limitMs) : undefined;
     timer?.ref();
-    await this.#pool.close(this.#cut.signal);
+    await this.#endpoints.close(this.#cut.signal);
     this.recording?.close();
     timer?.cancel();
   }

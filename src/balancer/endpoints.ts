@@ -1,0 +1,146 @@
+import { EndpointSet } from '../endpoint/endpoint-set.js';
+import type { Observer } from '../observe/observer.js';
+import type { Warnings } from '../observe/warnings.js';
+import { Pool } from '../pool/pool.js';
+import type { ResolvedBalancerOptions } from './balancer-options.js';
+import { EndpointFeed } from './endpoint-feed.js';
+import { FirstCalls } from './first-calls.js';
+import type { PickerSlot } from './picker-slot.js';
+import { type RebuildKind, RebuildScheduler } from './rebuild-scheduler.js';
+import type { Recording } from './recording.js';
+import { closedError, notStartedError, Refusals } from './refusals.js';
+import { StageChain } from './stage-chain.js';
+import { StartGate } from './start-gate.js';
+import type { WaitingRoom } from './waiting-room.js';
+
+/** What the endpoints of a balancer need of it. */
+export interface EndpointsParts<C> {
+  readonly options: ResolvedBalancerOptions<C>;
+  /** Where the picker goes. */
+  readonly slot: PickerSlot<C>;
+  readonly room: WaitingRoom<C>;
+  readonly observer: Observer;
+  readonly warnings: Warnings;
+  readonly recording: Recording | undefined;
+}
+
+/**
+ * The endpoints of a balancer, and everything slow: follows the resolver, runs the stages over its set, keeps the pool in step with the
+ * result, and builds the picker that calls read. No call runs through it.
+ */
+export class Endpoints<C> {
+  readonly feed: EndpointFeed;
+  readonly pool: Pool<C>;
+  readonly first: FirstCalls<C>;
+  readonly start: StartGate;
+  readonly refusals: Refusals<C>;
+  readonly #parts: EndpointsParts<C>;
+  readonly #stages: StageChain;
+  readonly #rebuilds: RebuildScheduler;
+  #isClosed = false;
+
+  constructor(parts: EndpointsParts<C>) {
+    const { options, slot, room, observer, warnings, recording } = parts;
+    const { clock, rng, resolver, startTimeoutMs } = options;
+    this.#parts = parts;
+    this.#rebuilds = new RebuildScheduler({
+      clock,
+      work: (what) => this.#work(what),
+      isUrgent: () => !slot.hasReady,
+      isConnectingFirst: () => this.first.isConnectingFirst,
+    });
+    this.start = new StartGate(clock, startTimeoutMs, () => notStartedError(this.feed, startTimeoutMs));
+    this.#stages = new StageChain(
+      options.stages,
+      {
+        clock,
+        rng,
+        observer,
+        resolver: resolver.name,
+        invalidate: () => this.#rebuilds.request('stages'),
+        probe: (endpoint, signal) => this.pool.ping(endpoint.key, signal),
+      },
+      warnings,
+    );
+    this.pool = new Pool<C>({
+      transport: options.transport,
+      clock,
+      rng,
+      observer,
+      warnings,
+      options: options.pool,
+      load: options.load,
+      recording,
+      track: (endpoint) => this.#stages.track(endpoint),
+      changed: () => this.#rebuilds.request('picker'),
+      // Later in this turn: this is called in the middle of other work.
+      capacityGained: () => {
+        if (room.size > 0) clock.defer(() => room.wake());
+      },
+      troubled: () => {
+        this.#rebuilds.reconsider();
+        this.feed.refresh();
+        if (room.size === 0) return;
+        const refusal = this.refusals.byAll;
+        if (refusal !== undefined) room.fail(refusal);
+      },
+    });
+    this.first = new FirstCalls(this.pool, room);
+    try {
+      this.feed = new EndpointFeed(resolver, {
+        clock,
+        rng,
+        observer,
+        warnings,
+        endpointsChanged: () => this.#rebuilds.request('stages'),
+        neverStarts: (error) => {
+          this.start.fail(error);
+          room.fail(error);
+        },
+      });
+    } catch (error) {
+      this.#stages.close();
+      recording?.close();
+      throw error;
+    }
+    this.refusals = new Refusals(this.feed, this.pool, options.waitForEndpoints);
+  }
+
+  /** Takes no new endpoints. Resolves once all connections are closed; when `cut` aborts, running calls are cut. */
+  async close(cut: AbortSignal): Promise<void> {
+    this.#isClosed = true;
+    this.#rebuilds.close();
+    this.feed.close();
+    const error = closedError();
+    this.#parts.room.fail(error);
+    this.start.fail(error);
+    this.#stages.close();
+    await this.pool.close(cut);
+  }
+
+  #work(what: RebuildKind): number {
+    const { slot, room, recording, options } = this.#parts;
+    const { endpoints } = this.feed;
+    if (endpoints === undefined) return 0;
+    if (what === 'stages') {
+      const known = EndpointSet.of(this.feed.version, endpoints);
+      const set = this.#stages.apply(known, recording);
+      this.refusals.isEmpty = set.size === 0;
+      this.pool.reconcile(set, this.feed.byKey);
+      recording?.published(known, this.pool.members);
+    }
+    // An observer may have closed the balancer meanwhile.
+    if (this.#isClosed) return 0;
+    this.start.open();
+    if (slot.isFilled && this.#rebuilds.mustWait()) return 0;
+    const { clock } = options;
+    const beganMs = clock.now();
+    slot.rebuild(this.pool.members, this.first.only());
+    const costMs = clock.now() - beganMs;
+    if (slot.hasReady) this.first.served();
+    const refusal = this.refusals.ofEmptySet;
+    if (refusal !== undefined) room.fail(refusal);
+    else room.wake();
+    return costMs;
+  }
+}
