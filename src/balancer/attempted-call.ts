@@ -52,6 +52,13 @@ export interface AttemptTally<C> {
   readonly trace?: CallTrace | undefined;
 }
 
+/** What makes attempts part of a hedged call. */
+export interface HedgePart<C> {
+  readonly tally: AttemptTally<C>;
+  /** Whether it runs beside an earlier, slow one. */
+  readonly isHedge: boolean;
+}
+
 /** How an attempt failed, and whether another is safe. */
 export interface FailedAttempt {
   /** For the endpoint's load and stages, and for the observer. */

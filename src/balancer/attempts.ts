@@ -5,7 +5,7 @@ import { isTraced } from '../observe/traces.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
 import { AttemptTraces } from './attempt-traces.js';
-import type { AttemptEnd, AttemptedCall, AttemptSource, AttemptTally, FailedAttempt } from './attempted-call.js';
+import type { AttemptEnd, AttemptedCall, AttemptSource, AttemptTally, FailedAttempt, HedgePart } from './attempted-call.js';
 import { traceOf } from './call-trace.js';
 import type { Lease } from './lease.js';
 
@@ -50,12 +50,7 @@ export class Attempts<C> implements AttemptTally<C> {
   /** Undefined unless somebody traces calls. */
   #traces: AttemptTraces | undefined = undefined;
 
-  constructor(
-    source: AttemptSource<C>,
-    call: AttemptedCall<C>,
-    key: string | undefined,
-    hedging?: { readonly tally: AttemptTally<C>; readonly isHedge: boolean },
-  ) {
+  constructor(source: AttemptSource<C>, call: AttemptedCall<C>, key: string | undefined, hedging?: HedgePart<C>) {
     this.#source = source;
     this.#call = call;
     this.#key = key;

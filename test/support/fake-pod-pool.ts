@@ -186,7 +186,7 @@ export class HedgeFixture implements HedgedCallOwner {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
     const call = new HedgedCall(this, { options: asked, key: undefined, handler: caller.handler });
-    if (deadlineMs !== undefined) call.limit(new RequestDeadline(this, deadlineMs, undefined, call));
+    if (deadlineMs !== undefined) call.deadline = new RequestDeadline(this, deadlineMs, undefined, call);
     call.begin();
     return caller;
   }
@@ -196,7 +196,7 @@ export class HedgeFixture implements HedgedCallOwner {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
     const call = new Call(this, asked, undefined);
-    call.handledBy(new CallersSide(caller.handler, call));
+    call.handler = new CallersSide(caller.handler, call);
     call.begin();
     return caller;
   }

@@ -62,11 +62,11 @@ class BalancedChannel extends Channel {
     ...[method, deadline, host, parentCall, propagateFlags]: Parameters<Channel['createCall']>
   ): ReturnType<Channel['createCall']> {
     const { propagation } = this.#hidden.options;
-    const served = propagation.served();
-    const remainingMs = remainingOf(served);
+    const served = propagation.context?.current() ?? undefined;
+    const remainingMs = served && remainingOf(served);
     const own = remainingMs === undefined ? deadline : sooner(deadline, dateIn(remainingMs));
     const call = super.createCall(method, own, host, parentCall, propagateFlags);
-    const priority = inheritedPriority(served);
+    const priority = served && inheritedPriority(served);
     if (priority !== undefined && propagation.priorityHeader !== undefined) {
       sayPriority(call, propagation.priorityHeader, priority);
     }

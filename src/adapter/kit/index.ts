@@ -8,6 +8,7 @@ export type {
   AttemptSource,
   AttemptTally,
   FailedAttempt,
+  HedgePart,
 } from '../../balancer/attempted-call.js';
 export { Attempts } from '../../balancer/attempts.js';
 export { balancingOptionNames, checkBalancingOptions } from '../../balancer/balancer-options.js';

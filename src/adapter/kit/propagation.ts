@@ -28,7 +28,8 @@ const names: readonly (keyof PropagateOptions)[] = ['context', 'deadlineHeader',
 export class Propagation {
   readonly deadlineHeader: string | undefined;
   readonly priorityHeader: string | undefined;
-  readonly #context: CallContext | undefined;
+  /** Says which request is being served. What a context of the application's own throws, the call fails with. */
+  readonly context: CallContext | undefined;
 
   /** Throws EVENKEEL_OPTION. */
   constructor(given: PropagateOptions | undefined, known: readonly (keyof PropagateOptions)[] = names) {
@@ -38,18 +39,13 @@ export class Propagation {
     this.priorityHeader = checkHeaderName('propagate.priorityHeader', options.priorityHeader, priorityHeader);
     const { context } = options;
     if (context !== undefined) checkFunction('propagate.context.current', context?.current);
-    this.#context = context;
-  }
-
-  /** The request that is being served. What a context of the application's own throws, the call fails with. */
-  served(): ServedRequest | undefined {
-    return this.#context?.current();
+    this.context = context;
   }
 }
 
 /** What is left of the served request's time, in ms, above 0; undefined = it has no deadline. */
-export function remainingOf(served: ServedRequest | undefined): number | undefined {
-  const remainingMs = served?.remainingMs;
+export function remainingOf(served: ServedRequest): number | undefined {
+  const remainingMs = served.remainingMs;
   // Nonsense of somebody's own context must not end calls.
   if (typeof remainingMs !== 'number' || Number.isNaN(remainingMs) || remainingMs === Number.POSITIVE_INFINITY)
     return undefined;
@@ -58,7 +54,7 @@ export function remainingOf(served: ServedRequest | undefined): number | undefin
 }
 
 /** The served request's priority, if it has one. */
-export function inheritedPriority(served: ServedRequest | undefined): Priority | undefined {
-  const priority = served?.priority;
+export function inheritedPriority(served: ServedRequest): Priority | undefined {
+  const priority = served.priority;
   return isPriority(priority) ? priority : undefined;
 }

@@ -167,12 +167,12 @@ export class AgentCore implements RepeatedCallOwner {
     if (asking?.next() === true) askForReport(request);
     const Calls = this.#mayRepeat(request) ? RepeatedCall : Call;
     const call = new Calls(this, request, key?.(request) ?? undefined);
-    const served = propagation.served();
+    const served = propagation.context?.current() ?? undefined;
     const given = priorityOf?.(request);
-    const priority = given === undefined ? inheritedPriority(served) : checkPriority(given);
+    const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);
     call.priority = priority;
     const limitMs = deadlineOf?.(request);
-    const inheritedMs = remainingOf(served);
+    const inheritedMs = served && remainingOf(served);
     let remainingMs: number | undefined;
     if (limitMs !== undefined || inheritedMs !== undefined) {
       // Our timers have no async context; this one must run in the caller's.

@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import type { Balancer, Clock, Lease } from '../../index.js';
-import type { Propagation } from '../kit/index.js';
+import type { CallFacts, Propagation } from '../kit/index.js';
 
 /** What the calls of one dispatcher share. */
 export interface CallOwner {
@@ -19,10 +19,15 @@ export interface CallOwner {
   /** A call started, or stopped, waiting for an endpoint. */
   waits(): void;
   served(): void;
-  /** A request on `pool` died with its socket. */
-  lost(pool: Pool, error: Error): void;
-  /** A connection became a WebSocket. Call the result when it is closed. */
-  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void;
+  /** A request on `lease` died with its socket. */
+  lost(lease: Lease<Pool>, error: Error): void;
+  /** A connection became its caller's own. Call the result, if there is one, when it is closed. */
+  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): (() => void) | undefined;
   /** A handler threw this when it was told that its request failed. Never throws. */
   handlerThrew(error: unknown): void;
+}
+
+/** What traces say of a request. */
+export function factsOf({ origin: service }: CallOwner, { method }: Dispatcher.DispatchOptions): CallFacts {
+  return { protocol: 'http', method, service };
 }

@@ -2,28 +2,28 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
-import { deadlineError, isDeadlineError } from '../http/deadline-error.js';
+import { deadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
-import { explainSilentEnd } from '../http/silent-end.js';
 import {
   type AttemptedCall,
   Attempts,
-  type AttemptTally,
   type CallFacts,
   type FailedAttempt,
+  type HedgePart,
   loadReportHeader,
-  outcomeAtDeadline,
   type Timed,
 } from '../kit/index.js';
-import type { CallOwner } from './call-owner.js';
+import { type CallOwner, factsOf } from './call-owner.js';
+import { isCallersError } from './callers-errors.js';
 import type { AttemptHandler } from './handler.js';
 import { isRefusedError } from './http2.js';
-import { isUntried, outcomeOfError, podLeftError } from './outcome.js';
-import { sayDeadline, setHeader } from './own-headers.js';
+import { isUntried, outcomeOfAbort, outcomeOfError, podLeftError } from './outcome.js';
+import { headerSetter, sayDeadline } from './own-headers.js';
 import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
-import { bodyOf, canBeSent, isBodyError, isRepeatable, watchBody } from './request-body.js';
-import { type OwnOptions, refusalOf } from './request-options.js';
+import { bodyOf, watchBody } from './request-body.js';
+import { canBeSent, isRepeatable, type OwnOptions, refusalOf } from './request-options.js';
 import { unsentTeller } from './unsent-request.js';
+import { holdUpgraded } from './web-socket.js';
 
 /**
  * A request through all its attempts, until one has a response or none can follow. It tracks how far the attempt has come: whether
@@ -38,14 +38,17 @@ export class Call implements AttemptedCall<Pool>, Timed {
   abortReason: Error | undefined = undefined;
   /** The connection the attempt was given to. */
   client: PodClient | undefined = undefined;
-  /** Set before it begins. */
+  // These are set before it begins.
+  /** Of the whole call. */
+  deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
+  /** What undici gets for each attempt. */
+  handler!: AttemptHandler;
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #attempts: Attempts<Pool>;
-  #handler!: AttemptHandler;
-  /** Ends the whole call, if it has a deadline. */
-  #deadline: RequestDeadline | undefined;
+  /** Other attempts may run beside it, and go on when it is over. */
+  readonly #isOneOfSeveral: boolean;
   /** Publishes a failure on undici's diagnostics channels, while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
   /** While the call waits. */
@@ -58,35 +61,19 @@ export class Call implements AttemptedCall<Pool>, Timed {
   #answered = false;
   #verdict: Outcome = outcomes.success;
   /** Where the request goes when the response of a pod that has not begun it is over. */
-  #next: Lease<Pool> | undefined;
-  /** What the caller's handler threw while it got the response; undici then aborts the attempt with it. */
-  #thrown: unknown;
+  #next: { readonly lease: Lease<Pool>; readonly failed: FailedAttempt } | undefined;
 
-  constructor(
-    owner: CallOwner,
-    options: Dispatcher.DispatchOptions,
-    key: string | undefined,
-    hedging?: { readonly tally: AttemptTally<Pool>; readonly isHedge: boolean },
-  ) {
+  constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key?: string, hedging?: HedgePart<Pool>) {
     this.#owner = owner;
     this.#options = options;
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
-  }
-
-  /** Sets the handler undici gets. Must be called before `begin`. */
-  handledBy(handler: AttemptHandler): void {
-    this.#handler = handler;
-  }
-
-  /** Sets its deadline. Must be called before `begin`. */
-  limit(deadline: RequestDeadline): void {
-    this.#deadline = deadline;
+    this.#isOneOfSeveral = hedging !== undefined;
   }
 
   /** Starts the call. False when it has to wait for an endpoint. */
   begin(): boolean {
     try {
-      this.#handler.announce?.();
+      this.handler.announce?.();
     } catch (error) {
       this.fail(error);
     }
@@ -109,7 +96,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   /** What is left of its time, in ms. */
   get deadlineMs(): number | undefined {
-    return this.#limited?.remainingMs;
+    return this.deadline?.remainingMs;
   }
 
   /** The lease of the running attempt, also of one whose caller gave up while undici had it queued. */
@@ -128,16 +115,16 @@ export class Call implements AttemptedCall<Pool>, Timed {
   abort(reason?: Error): void {
     if (this.done || this.abortReason !== undefined) return;
     this.abortReason = reason ?? new errors.RequestAbortedError();
-    if (this.#sent) this.#handler.interrupt(this.abortReason);
+    if (this.#sent) this.handler.interrupt(this.abortReason);
     else this.fail(this.abortReason);
   }
 
   /** Its deadline has passed. */
   timedOut(): void {
-    const { origin } = this.#owner;
     const { method } = this.#options;
+    const { limitMs } = this.deadline as RequestDeadline;
     const { tried } = this.#attempts;
-    this.abort(deadlineError({ origin, method, limitMs: this.#limitMs as number, running: [this], tried }));
+    this.abort(deadlineError({ origin: this.#owner.origin, method, limitMs, running: [this], tried }));
   }
 
   /**
@@ -178,36 +165,28 @@ export class Call implements AttemptedCall<Pool>, Timed {
   judged(status: number, header: HeaderOf): boolean {
     const { kind } = this.verdictOf(status, header);
     if (kind !== 'not-started' || !this.#mayRepeat(true)) return false;
-    this.#next = this.#attempts.another(this.#notBegun);
-    return this.#next !== undefined;
+    const { method } = this.#options;
+    const error = new Error('the pod did not begin the request: it has too much to do');
+    const failed = { outcome: this.#verdict, error, idempotent: true, answered: false, method };
+    const lease = this.#attempts.another(failed);
+    this.#next = lease && { lease, failed };
+    return lease !== undefined;
   }
 
   /** The response nobody wants is over, or broke off. */
   moved(error?: Error): void {
-    const next = this.#next as Lease<Pool>;
+    const { lease, failed } = this.#next!;
     this.#next = undefined;
     this.client?.answered();
     if (this.done || this.abortReason !== undefined) {
-      next.end(outcomes.notStarted);
+      lease.end(outcomes.notStarted);
       this.attemptFailed(error ?? (this.abortReason as Error));
       return;
     }
-    const failed = this.#notBegun;
     this.#sent = false;
     this.#answered = false;
     this.#verdict = outcomes.success;
-    this.#attempts.moveTo(next, failed);
-  }
-
-  get #notBegun(): FailedAttempt {
-    const { method } = this.#options;
-    const error = new Error('the pod did not begin the request: it has too much to do');
-    return { outcome: this.#verdict, error, idempotent: true, answered: false, method };
-  }
-
-  /** The caller's handler threw this while it got the response. */
-  threw(error: unknown): void {
-    this.#thrown = error;
+    this.#attempts.moveTo(lease, failed);
   }
 
   /** The response is complete, or the rest of it is not wanted because the request continues on another pod. */
@@ -220,28 +199,14 @@ export class Call implements AttemptedCall<Pool>, Timed {
   /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
   upgraded(status: number, socket: Duplex): void {
     this.#over();
-    const outcome = status >= 500 ? outcomes.status : outcomes.success;
-    this.#attempts.answeredWith(status);
-    const lease = this.#attempts.conclude(outcome);
-    if (lease === undefined) return;
-    lease.progressed();
-    const { note } = this.#attempts;
-    // Its end may be hours away.
-    if (outcome === outcomes.success) lease.works();
-    const options = this.#options;
-    const released = options.upgrade === 'websocket' ? this.#owner.upgraded(lease, socket, options) : undefined;
-    socket.once('close', () => {
-      released?.();
-      lease.end(outcome, undefined, note);
-      this.#attempts.report(lease);
-    });
+    holdUpgraded(this.#attempts, status, socket, (lease) => this.#owner.upgraded(lease, socket, this.#options));
   }
 
   /** The caller gets no further calls. */
   #over(): void {
     this.#sent = false;
     this.done = true;
-    this.#deadline?.cancel();
+    if (!this.#isOneOfSeveral) this.deadline?.cancel();
   }
 
   /** The attempt failed; another may follow on another pod. */
@@ -254,12 +219,12 @@ export class Call implements AttemptedCall<Pool>, Timed {
     }
     const sent = this.#sent;
     this.#sent = false;
-    const outcome = this.#isOurs(error) ? this.#outcomeOfAbort(lease) : outcomeOfError(error, sent);
+    const outcome = this.#isOurs(error)
+      ? outcomeOfAbort(this, this.#owner.clock.now() - lease.startedMs, this.#answered)
+      : outcomeOfError(error, sent);
     if (outcome.cause === 'reset') {
       this.#wasReset = true;
-      this.#owner.lost(lease.handle, error);
-      const { socket } = error as errors.SocketError;
-      if (this.#owner.origin.startsWith('http:')) explainSilentEnd(error, lease.endpoint, socket?.bytesRead);
+      this.#owner.lost(lease, error);
     }
     this.#attempts.fail({
       outcome,
@@ -275,7 +240,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   /** Whether the request can still be sent. */
   #mayRepeat(sent: boolean): boolean {
-    if (this.#handler.mayRepeat === false || this.abortReason !== undefined) return false;
+    if (this.handler.mayRepeat === false || this.abortReason !== undefined) return false;
     return canBeSent(this.#options, sent);
   }
 
@@ -283,27 +248,20 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return factsOf(this.#owner, this.#options);
   }
 
-  /** Undefined for what is not HTTP for long. */
   get setHeader(): AttemptedCall<Pool>['setHeader'] {
-    const options = this.#options;
-    if (options.upgrade || options.method === 'CONNECT') return undefined;
-    return (name, value) => setHeader(options as OwnOptions, name.toLowerCase(), value);
+    return headerSetter(this.#options as OwnOptions);
   }
 
   send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
     this.#attempts.noted(this.#options.method);
     const { retries } = lease;
-    const deadline = this.#limited;
-    const { deadlineHeader } = this.#owner.propagation;
-    if (deadline !== undefined && deadlineHeader !== undefined) {
-      sayDeadline(this.#options as OwnOptions, deadlineHeader, deadline);
-    }
+    if (this.deadline !== undefined) sayDeadline(this.#options as OwnOptions, this.#owner.propagation, this.deadline);
     // A second attempt takes fewer risks, and the last one none.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const options = isLast ? needingNewConnection(this.#options) : this.#options;
-    dispatchTo(lease.handle, options, this.#handler as Dispatcher.DispatchHandler, isRepeated);
+    dispatchTo(lease.handle, options, this.handler as Dispatcher.DispatchHandler, isRepeated);
   }
 
   waitBegan(): void {
@@ -318,47 +276,23 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   fail(error: unknown): void {
     if (this.done) return;
-    this.done = true;
-    this.#deadline?.cancel();
+    this.#over();
     const told = this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error);
     this.#attempts.stop(undefined, told);
     this.#tellUnsent?.(told as Error);
     this.#deliver(told as Error);
   }
 
-  /** Its deadline, or that of the request it is an attempt of. */
-  get #limited(): RequestDeadline | undefined {
-    return this.#handler.deadline ?? this.#deadline;
-  }
-
-  /** How long the whole call may take, in ms. */
-  get #limitMs(): number | undefined {
-    return this.#limited?.limitMs;
-  }
-
   /** Whether the caller or its deadline caused `error`. */
   #isOurs(error: Error): boolean {
-    if (this.abortReason !== undefined || this.#thrown === error || isBodyError(error)) return true;
-    return bodyOf(this.#options)?.errored === error;
-  }
-
-  /** The outcome when the caller gives up, or its deadline passes. */
-  #outcomeOfAbort({ startedMs }: Lease<Pool>): Outcome {
-    const limitMs = this.#limitMs;
-    if (limitMs === undefined || !isDeadlineError(this.abortReason)) return outcomes.cancelled;
-    return outcomeAtDeadline(this.#owner.clock.now() - startedMs, limitMs, this.#answered);
+    return this.abortReason !== undefined || isCallersError(error) || bodyOf(this.#options)?.errored === error;
   }
 
   #deliver(error: Error): void {
     try {
-      this.#handler.fail(error);
+      this.handler.fail(error);
     } catch (thrown) {
       this.#owner.handlerThrew(thrown);
     }
   }
-}
-
-/** What traces say of a request. */
-export function factsOf({ origin: service }: CallOwner, { method }: Dispatcher.DispatchOptions): CallFacts {
-  return { protocol: 'http', method, service };
 }

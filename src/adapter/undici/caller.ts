@@ -3,13 +3,10 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
 import type { HeaderOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
-import { Call } from './call.js';
-import type { CallOwner } from './call-owner.js';
-import { coreTakesHandlerV1, noContext } from './compatibility.js';
+import { markCallersError } from './callers-errors.js';
+import { noContext } from './compatibility.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
-import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
-import { withoutDispatcher } from './request-options.js';
 
 type Controller = Dispatcher.DispatchController;
 
@@ -34,8 +31,6 @@ export interface CallersRequest {
   judged?(status: number, header: HeaderOf): boolean;
   /** The response nobody wants is over, or broke off. */
   moved?(error?: Error): void;
-  /** The caller's handler threw this while it got the response. */
-  threw?(error: unknown): void;
   /** The response is complete. */
   completed?(): void;
   /** The connection is the caller's own from now on. */
@@ -125,7 +120,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     try {
       this.handler.onResponseStart?.(this, status, headers, statusText);
     } catch (error) {
-      request.threw?.(error);
+      markCallersError(error);
       throw error;
     }
   }
@@ -135,7 +130,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     try {
       this.handler.onResponseData?.(this, chunk);
     } catch (error) {
-      this.#request.threw?.(error);
+      markCallersError(error);
       throw error;
     }
   }
@@ -155,7 +150,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     try {
       this.handler.onRequestUpgrade?.(this, status, headers, socket);
     } catch (error) {
-      request.threw?.(error);
+      markCallersError(error);
       throw error;
     }
     if (!this.aborted) request.upgraded?.(status, socket);
@@ -235,22 +230,4 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
     this.#pausedEarly = true;
     controller.resume();
   }
-}
-
-/** Creates the call for a caller's handler. A handler of the older form is passed on if this undici still takes it. */
-export function callFor(
-  owner: CallOwner,
-  options: Dispatcher.DispatchOptions,
-  handler: Dispatcher.DispatchHandler,
-  key: string | undefined,
-): Call {
-  const isV1 = typeof handler.onRequestStart !== 'function';
-  if (isV1 && coreTakesHandlerV1) {
-    const call = new Call(owner, options, key);
-    call.handledBy(new CallerV1(handler as HandlerV1, call));
-    return call;
-  }
-  const call = new Call(owner, isV1 ? withoutDispatcher(options) : options, key);
-  call.handledBy(new Caller(asHandlerV2(handler), call));
-  return call;
 }

@@ -21,26 +21,23 @@ import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   asError,
   balancingOptionNames,
-  checkBoolean,
-  checkFunction,
   checkKeys,
   checkPriority,
   inheritedPriority,
   Placements,
   Propagation,
   pickNames,
-  ReportAsking,
   remainingOf,
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
-import type { Call } from './call.js';
-import { callFor } from './caller.js';
-import { checkRuntime } from './compatibility.js';
+import { Call } from './call.js';
+import { Caller } from './caller.js';
+import { checkRuntime, coreTakesHandlerV1 } from './compatibility.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
 import { faultOf, refuse } from './handler.js';
-import { asHandlerV2 } from './handler-v1.js';
+import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
 import { HedgedCall, type HedgedCallOwner } from './hedged-call.js';
 import { askForReport } from './load-report.js';
 import {
@@ -53,8 +50,8 @@ import {
   webSocketLimits,
 } from './options.js';
 import { sayPriority } from './own-headers.js';
-import { isRepeatable, withGivenBody, withWatchedBody } from './request-body.js';
-import { completedWith, type OwnOptions, requestOf, withoutDispatcher } from './request-options.js';
+import { withGivenBody, withWatchedBody } from './request-body.js';
+import { completedWith, isRepeatable, type OwnOptions, requestOf, withoutDispatcher } from './request-options.js';
 import type { ServiceDispatcher } from './service-dispatcher.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
 import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
@@ -87,13 +84,9 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   readonly #matcher: OriginMatcher;
   /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
   readonly #servername: string | undefined;
-  readonly #key: DispatcherOptions['key'];
-  readonly #priority: DispatcherOptions['priority'];
-  readonly #deadlineOf: CallRules['deadlineOf'];
+  readonly #rules: CallRules;
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
-  /** Undefined if no reports are requested. */
-  readonly #asking: ReportAsking | undefined;
   readonly #drainTimeoutMs: number;
   readonly #transport: PodTransport;
   readonly #waiting = new WaitingRequests();
@@ -109,23 +102,17 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** Throws EVENKEEL_OPTION for an invalid option. */
   constructor(origin: URL, options: DispatcherOptions) {
     super();
-    const { fallbackDispatcher, key, priority, clusterDomain, tls, webSocket, pool } = options;
+    const { fallbackDispatcher, clusterDomain, tls, webSocket, pool } = options;
     const { clock = systemClock, rng = systemRng } = options;
-    if (key !== undefined) checkFunction('key', key);
-    if (priority !== undefined) checkFunction('priority', priority);
+    this.#rules = callRules(options);
+    this.hedging = this.#rules.hedging;
     checkFallback(fallbackDispatcher);
     const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
     this.clock = clock;
     this.timers = new SharedTimers(clock);
     this.#matcher = originMatcher(origin, clusterDomain);
     this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
-    this.#key = key;
-    this.#priority = priority;
     this.propagation = new Propagation(options.propagate);
-    const { deadlineOf, hedging } = callRules(options);
-    this.#deadlineOf = deadlineOf;
-    this.hedging = hedging;
-    this.#asking = checkBoolean('askForReports', options.askForReports, true) ? new ReportAsking() : undefined;
     this.#webSocket = webSocket ?? {};
     this.#openingWebSockets = new OpeningWebSockets(webSocketLimits(webSocket));
     const placing = resolvePlacingOptions(this.#webSocket, pool?.drainTimeoutMs);
@@ -143,7 +130,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
       (opened) => this.forward(opened, forwardedEvents),
     );
     const balancer = createBalancer({
-      picker: pickerOf(key),
+      picker: pickerOf(options.key),
       ...pickNames(options, balancingOptionNames),
       resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
       transport: this.#transport,
@@ -152,7 +139,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     const connect = mockedConnector(balancer, this.#transport.dial);
     this.#mocked = new Fallback({ fallbackDispatcher: undefined, clock, drainTimeoutMs, connect });
     this.#placements = new Placements({ balancer, clock, rng, options: placing });
-    this.#mayHedge = hedging !== undefined || balancer.retries.looksAtAnswers;
+    this.#mayHedge = this.hedging !== undefined || balancer.retries.looksAtAnswers;
   }
 
   get origin(): string {
@@ -190,7 +177,8 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     const fault = faultOf(options, handler);
     if (fault !== undefined) return refuse(handler, fault);
-    if (this.isEnding) return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
+    if (this.ending !== undefined)
+      return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed'));
     const matcher = this.#matcher;
     let own: OwnOptions;
     try {
@@ -199,22 +187,23 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
       return refuse(handler, asError(error));
     }
     // A request for our own origin pays only for the first test.
-    if (own.origin !== matcher.origin && !matcher.matches(own.origin)) return this.#leave(own, handler);
+    const { origin } = own;
+    if (origin !== undefined && origin !== matcher.origin && !matcher.matches(origin)) return this.#leave(own, handler);
     if (this.#servername !== undefined) own.servername = this.#servername;
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const key = this.#key?.(withGivenBody(own)) ?? undefined;
-    if (this.#asking?.next() === true) own = askForReport(own);
-    const { propagation } = this;
-    const served = propagation.served();
-    const given = this.#priority?.(own);
-    const priority = given === undefined ? inheritedPriority(served) : checkPriority(given);
-    if (priority !== undefined) sayPriority(own, propagation, priority);
+    const { keyOf, asking, priorityOf, deadlineOf } = this.#rules;
+    const key = keyOf?.(withGivenBody(own)) ?? undefined;
+    if (asking?.next() === true) own = askForReport(own);
+    const served = this.propagation.context?.current() ?? undefined;
+    const given = priorityOf?.(own);
+    const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);
+    if (priority !== undefined) sayPriority(own, this.propagation, priority);
     const call = this.#call(own, handler, key);
     call.priority = priority;
-    const limitMs = this.#deadlineOf?.(own);
-    const inheritedMs = remainingOf(served);
+    const limitMs = deadlineOf?.(own);
+    const inheritedMs = served && remainingOf(served);
     if (limitMs !== undefined || inheritedMs !== undefined) {
-      call.limit(new RequestDeadline(this, limitMs, inheritedMs, call));
+      call.deadline = new RequestDeadline(this, limitMs, inheritedMs, call);
     }
     return call.begin();
   }
@@ -245,7 +234,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   heardReport(): void {
-    this.#asking?.heard();
+    this.#rules.asking?.heard();
   }
 
   waits(): void {
@@ -257,11 +246,12 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (this.#waiting.remove()) this.emit('drain' as 'connect', new URL(this.origin), [this]);
   }
 
-  lost(pool: Pool, error: Error): void {
-    this.#transport.lost(pool, error);
+  lost(lease: Lease<Pool>, error: Error): void {
+    this.#transport.lost(lease, error);
   }
 
-  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): () => void {
+  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): (() => void) | undefined {
+    if (options.upgrade !== 'websocket') return undefined;
     return placeWebSocket(this.#placements, lease, socket, options, this.#webSocket);
   }
 
@@ -290,7 +280,16 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
       return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
     }
-    return callFor(this, withWatchedBody(options), handler, key);
+    const own = options.body == null ? options : withWatchedBody(options);
+    const isV1 = typeof handler.onRequestStart !== 'function';
+    if (isV1 && coreTakesHandlerV1) {
+      const call = new Call(this, own, key);
+      call.handler = new CallerV1(handler as HandlerV1, call);
+      return call;
+    }
+    const call = new Call(this, isV1 ? withoutDispatcher(own) : own, key);
+    call.handler = new Caller(asHandlerV2(handler), call);
+    return call;
   }
 
   async #end(balancer: Promise<void>): Promise<void> {

@@ -8,7 +8,8 @@ export type ForwardedEvent = 'connect' | 'disconnect' | 'connectionError' | 'dra
  * the dispatchers it consists of. It is an AsyncDisposable.
  */
 export abstract class EndingDispatcher extends Dispatcher {
-  #closing: Promise<void> | undefined;
+  /** Set once `close` or `destroy` was called. */
+  protected ending: Promise<void> | undefined;
   #closed = false;
   #destroyed = false;
 
@@ -27,11 +28,6 @@ export abstract class EndingDispatcher extends Dispatcher {
     return this.#destroyed;
   }
 
-  /** `close` or `destroy` was called. */
-  protected get isEnding(): boolean {
-    return this.#closing !== undefined;
-  }
-
   /** Accepts no new requests; resolves when all running ones have ended. Never rejects. */
   protected abstract finish(): Promise<void>;
 
@@ -43,10 +39,10 @@ export abstract class EndingDispatcher extends Dispatcher {
   override close(callback?: () => void): Promise<void> | void {
     checkCallback(callback);
     this.#closed = true;
-    this.#closing ??= this.finish().then(() => {
+    this.ending ??= this.finish().then(() => {
       this.#destroyed = true;
     });
-    return answer(this.#closing, callback);
+    return answer(this.ending, callback);
   }
 
   override destroy(): Promise<void>;
@@ -58,7 +54,7 @@ export abstract class EndingDispatcher extends Dispatcher {
     checkCallback(told);
     this.#destroyed = true;
     const ended = this.cut(typeof error === 'function' ? null : (error ?? null));
-    this.#closing ??= ended;
+    this.ending ??= ended;
     return answer(ended, told);
   }
 

@@ -3,7 +3,8 @@ import type { Balancer } from '../../index.js';
 import { checkRuntime } from './compatibility.js';
 import { createDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
-import { dispatcherKnowing, hasLastingBody } from './request-body.js';
+import { dispatcherKnowing } from './request-body.js';
+import { hasLastingBody } from './request-options.js';
 import type { ServiceDispatcher } from './service-dispatcher.js';
 
 /** A `fetch` for one Service. */

@@ -3,6 +3,7 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import { loadReportHeader } from '../kit/index.js';
 import type { Call } from './call.js';
+import { markCallersError } from './callers-errors.js';
 import type { AttemptHandler, HandlerV2 } from './handler.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
 
@@ -131,7 +132,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
     try {
       return this.#handler.onHeaders!(status, headers, resume, statusText);
     } catch (error) {
-      call.threw(error);
+      markCallersError(error);
       throw error;
     }
   }
@@ -141,7 +142,7 @@ export class CallerV1 implements HandlerV1, AttemptHandler, PodRequest {
     try {
       return this.#handler.onData!(chunk);
     } catch (error) {
-      this.#call.threw(error);
+      markCallersError(error);
       throw error;
     }
   }

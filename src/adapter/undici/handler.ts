@@ -1,7 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import type { RequestDeadline } from '../http/request-deadline.js';
 import { coreTakesHandlerV1 } from './compatibility.js';
 import { refusalOf } from './request-options.js';
 
@@ -33,8 +32,6 @@ export interface AttemptHandler {
   interrupt(reason: Error): void;
   /** Whether another attempt may follow. @defaultValue yes */
   readonly mayRepeat?: boolean;
-  /** Of the whole call. @defaultValue what `limit` said */
-  readonly deadline?: RequestDeadline | undefined;
 }
 
 /**

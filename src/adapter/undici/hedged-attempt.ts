@@ -8,6 +8,7 @@ import type { SharedTimer, SharedTimers } from '../kit/index.js';
 import { Call } from './call.js';
 import type { CallOwner } from './call-owner.js';
 import type { Caller } from './caller.js';
+import { markCallersError } from './callers-errors.js';
 import { type AttemptHandler, type HandlerV2, withRawHeaders } from './handler.js';
 import type { PodClient, PodRequest } from './pod-pool.js';
 
@@ -50,7 +51,8 @@ export class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, Attemp
     this.isHedge = isHedge;
     this.#call = new Call(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
     this.#call.priority = of.priority;
-    this.#call.handledBy(this);
+    this.#call.deadline = of.deadline;
+    this.#call.handler = this;
   }
 
   /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
@@ -68,10 +70,6 @@ export class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, Attemp
 
   get stage(): Call['stage'] {
     return this.#call.stage;
-  }
-
-  get deadline(): RequestDeadline | undefined {
-    return this.#of.deadline;
   }
 
   get mayRepeat(): boolean {
@@ -117,7 +115,7 @@ export class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, Attemp
     try {
       caller.handler.onResponseStart?.(caller, status, headers, statusText);
     } catch (error) {
-      call.threw(error);
+      markCallersError(error);
       throw error;
     }
   }
@@ -132,7 +130,7 @@ export class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, Attemp
     try {
       caller.handler.onResponseData?.(caller, chunk);
     } catch (error) {
-      this.#call.threw(error);
+      markCallersError(error);
       throw error;
     }
   }

@@ -5,8 +5,7 @@ import { deadlineError } from '../http/deadline-error.js';
 import type { Hedging } from '../http/hedging.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import type { SharedTimers, Timed } from '../kit/index.js';
-import { factsOf } from './call.js';
-import type { CallOwner } from './call-owner.js';
+import { type CallOwner, factsOf } from './call-owner.js';
 import { Caller, type CallersRequest } from './caller.js';
 import type { HandlerV2 } from './handler.js';
 import { HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
@@ -53,11 +52,6 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
       attempt: (isHedge) => new HedgedAttempt(this, isHedge),
       beaten: () => new errors.RequestAbortedError('another pod answered first'),
     });
-  }
-
-  /** Sets its deadline. Must be called before `begin`. */
-  limit(deadline: RequestDeadline): void {
-    this.deadline = deadline;
   }
 
   /** Starts the call. False when it has to wait for an endpoint. */

@@ -8,12 +8,15 @@ import { type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/prom
 import {
   balancingOptionNames,
   type Complete,
+  checkBoolean,
+  checkFunction,
   checkKeys,
   checkLeaveCode,
   checkNumber,
   type PlacingOptions,
   type PropagateOptions,
   placingOptionNames,
+  ReportAsking,
   resolvePlacingOptions,
 } from '../kit/index.js';
 import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './transport.js';
@@ -77,17 +80,29 @@ export const dispatcherOptionNames: readonly (keyof DispatcherOptions)[] = Objec
   'propagate',
 ] as const);
 
-/** The same, checked. */
+/** What options say about each request, checked. Undefined is what no option asks for. */
 export interface CallRules {
+  readonly keyOf: DispatcherOptions['key'];
+  readonly priorityOf: DispatcherOptions['priority'];
   readonly deadlineOf: DeadlineOf<Dispatcher.DispatchOptions> | undefined;
   readonly hedging: Hedging | undefined;
+  /** Which requests ask pods for load reports. */
+  readonly asking: ReportAsking | undefined;
 }
 
 /** Throws EVENKEEL_OPTION for invalid values. */
-export function callRules({ deadlineMs, hedge }: CallOptions): CallRules {
+export function callRules(
+  options: CallOptions & Pick<DispatcherOptions, 'key' | 'priority' | 'askForReports'>,
+): CallRules {
+  const { key, priority, deadlineMs, hedge, askForReports } = options;
+  if (key !== undefined) checkFunction('key', key);
+  if (priority !== undefined) checkFunction('priority', priority);
   return {
+    keyOf: key,
+    priorityOf: priority,
     deadlineOf: deadlineMs === undefined ? undefined : deadlineRule(deadlineMs),
     hedging: hedge === undefined ? undefined : hedgingOf(hedge),
+    asking: checkBoolean('askForReports', askForReports, true) ? new ReportAsking() : undefined,
   };
 }
 

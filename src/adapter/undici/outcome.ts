@@ -1,8 +1,10 @@
 import { errors } from 'undici';
 import { type Endpoint, type Outcome, outcomes } from '../../index.js';
+import { isDeadlineError } from '../http/deadline-error.js';
 import { isDialError } from '../http/dial.js';
 import { asPodLeftError, isPodLeftError, podLeftMessage } from '../http/pod-left.js';
-import { outcomeOfSystemError } from '../kit/index.js';
+import type { RequestDeadline } from '../http/request-deadline.js';
+import { outcomeAtDeadline, outcomeOfSystemError } from '../kit/index.js';
 import { isRefusedError } from './http2.js';
 
 /** undici's message for a WebSocket over HTTP/2 to a server that does not offer them (RFC 8441); the error has no code of its own. */
@@ -63,6 +65,21 @@ export function outcomeOfError(error: Error, sent: boolean): Outcome {
 function codeOf(error: Error): string {
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? code : '';
+}
+
+/**
+ * The outcome when the caller gives up, or its deadline passes.
+ * @param heldMs How long the pod had the attempt.
+ */
+export function outcomeOfAbort({ abortReason, deadline }: AbortedCall, heldMs: number, answered: boolean): Outcome {
+  if (deadline === undefined || !isDeadlineError(abortReason)) return outcomes.cancelled;
+  return outcomeAtDeadline(heldMs, deadline.limitMs, answered);
+}
+
+/** A call as its `outcomeOfAbort` sees it. */
+interface AbortedCall {
+  readonly abortReason: Error | undefined;
+  readonly deadline: RequestDeadline | undefined;
 }
 
 /** The error of an attempt that must no longer be sent, because its pod has left the Service. */

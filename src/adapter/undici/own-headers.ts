@@ -7,8 +7,8 @@ import type { OwnOptions } from './request-options.js';
  * Says how long the caller will wait, from now on: never longer than what a header of the caller's says. The headers are ours to
  * change, and are changed again for each attempt.
  */
-export function sayDeadline(own: OwnOptions, name: string, deadline: RequestDeadline): void {
-  if (own.upgrade || own.method === 'CONNECT') return;
+export function sayDeadline(own: OwnOptions, { deadlineHeader: name }: Propagation, deadline: RequestDeadline): void {
+  if (name === undefined || own.upgrade || own.method === 'CONNECT') return;
   const { remainingMs } = deadline;
   const present = headerOf(own, name);
   const said = parseDeadline(present);
@@ -35,6 +35,12 @@ function headerOf(own: OwnOptions, wanted: string): unknown {
   }
   if (Array.isArray(found)) [found] = found;
   return Buffer.isBuffer(found) ? found.toString('latin1') : found;
+}
+
+/** What sets headers of a request for traces. Undefined for what is not HTTP for long. */
+export function headerSetter(own: OwnOptions): ((name: string, value: string) => void) | undefined {
+  if (own.upgrade || own.method === 'CONNECT') return undefined;
+  return (name, value) => setHeader(own, name.toLowerCase(), value);
 }
 
 /** Sets a header, by its name in lower case. Headers of a form that undici refuses are left as they are. */

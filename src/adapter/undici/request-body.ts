@@ -1,6 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import type { RetryPolicy } from '../kit/index.js';
+import { markCallersError } from './callers-errors.js';
 
 /** The body, if it is a stream. */
 export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
@@ -17,19 +17,6 @@ export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: E
   const body = bodyOf(options);
   body?.on('error', failed);
   return () => body?.off('error', failed);
-}
-
-/** Whether the request may be sent twice, and can be: sending does not use its body up. */
-export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
-  const { method, upgrade, idempotent } = options;
-  // An upgraded connection belongs to the caller, and cannot be replaced.
-  if (upgrade || method === 'CONNECT') return false;
-  return retries.methods.has(method) && idempotent !== false && hasLastingBody(options);
-}
-
-/** Whether sending does not use the body up. */
-export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
-  return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
 }
 
 /** In the options of a request by `createFetch`: the body it was given. `fetch` itself passes on iterators only. */
@@ -54,14 +41,6 @@ export function withGivenBody(options: Dispatcher.DispatchOptions): Dispatcher.D
   return body === undefined ? options : { ...options, body: body as never };
 }
 
-/** Whether a request's body can be sent (again). Even if the pod processed nothing, a body that was sent may be used up. */
-export function canBeSent(options: Dispatcher.DispatchOptions, wasSent: boolean): boolean {
-  return bodyOf(options)?.destroyed !== true && (!wasSent || hasLastingBody(options));
-}
-
-/** Errors that callers' bodies threw while they were sent. */
-const thrown = new WeakSet<object>();
-
 /**
  * Records what an iterable body (not a stream) throws. undici passes such an error on unchanged, and if the body comes from another
  * connection (in a proxy) it looks like an error of the request. A stream remembers its own error.
@@ -74,16 +53,11 @@ export function withWatchedBody(options: Dispatcher.DispatchOptions): Dispatcher
   return { ...options, body: { [Symbol.asyncIterator]: () => watched(parts) } as never };
 }
 
-/** Whether `error` came from a request's body, and so says nothing about the pod. */
-export function isBodyError(error: Error): boolean {
-  return thrown.has(error);
-}
-
 async function* watched(parts: AsyncIterable<unknown>): AsyncGenerator<unknown> {
   try {
     yield* parts;
   } catch (error) {
-    if (typeof error === 'object' && error !== null) thrown.add(error);
+    markCallersError(error);
     throw error;
   }
 }

@@ -1,7 +1,7 @@
 import * as undici from 'undici';
 import { Client, type Dispatcher, errors } from 'undici';
 import type { OriginMatcher } from '../http/origin.js';
-import { asError } from '../kit/index.js';
+import { asError, type RetryPolicy } from '../kit/index.js';
 import { bodyOf } from './request-body.js';
 
 /**
@@ -178,6 +178,24 @@ export function encodeForm(own: OwnOptions): void {
   const encoded = body instanceof undici.FormData ? new undici.Response(body) : new Response(body);
   own.body = encoded.body as never;
   headers['content-type'] = encoded.headers.get('content-type') as string;
+}
+
+/** Whether the request may be sent twice, and can be: sending does not use its body up. */
+export function isRepeatable(options: Dispatcher.DispatchOptions, retries: RetryPolicy): boolean {
+  const { method, upgrade, idempotent } = options;
+  // An upgraded connection belongs to the caller, and cannot be replaced.
+  if (upgrade || method === 'CONNECT') return false;
+  return retries.methods.has(method) && idempotent !== false && hasLastingBody(options);
+}
+
+/** Whether sending does not use the body up. */
+export function hasLastingBody({ body }: Dispatcher.DispatchOptions): boolean {
+  return body === undefined || body === null || typeof body === 'string' || ArrayBuffer.isView(body);
+}
+
+/** Whether a request's body can be sent (again). Even if the pod processed nothing, a body that was sent may be used up. */
+export function canBeSent(options: Dispatcher.DispatchOptions, wasSent: boolean): boolean {
+  return bodyOf(options)?.destroyed !== true && (!wasSent || hasLastingBody(options));
 }
 
 /** undici 7's functions leave their `dispatcher` in the options, where undici 8's core refuses it. */

@@ -1,7 +1,8 @@
 import { errors, type Pool } from 'undici';
-import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
+import type { Clock, Endpoint, Lease, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
 import type { PodConnection } from '../http/pod-connection.js';
+import { explainSilentEnd } from '../http/silent-end.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
@@ -136,9 +137,11 @@ export class PodTransport implements Transport<Pool> {
     return [...this.#connections.keys()].flatMap(poolsOf);
   }
 
-  /** A request on `pool` died with its socket. */
-  lost(pool: Pool, error: Error): void {
-    this.#connections.get(pool)?.lost(error);
+  /** A request on `lease` died with its socket. */
+  lost({ handle, endpoint }: Lease<Pool>, error: Error): void {
+    this.#connections.get(handle)?.lost(error);
+    const { socket } = error as errors.SocketError;
+    if (this.dial.origin.protocol === 'http:') explainSilentEnd(error, endpoint, socket?.bytesRead);
   }
 }
 

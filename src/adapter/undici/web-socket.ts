@@ -1,7 +1,7 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
-import type { Lease } from '../../index.js';
-import { afterPendingIo, closeFrame, type Placements } from '../kit/index.js';
+import { type Lease, outcomes } from '../../index.js';
+import { type Attempts, afterPendingIo, closeFrame, type Placements } from '../kit/index.js';
 import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
 import { type WebSocketLimits, type WebSocketOptions, webSocketDefaults } from './options.js';
 
@@ -74,6 +74,32 @@ function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimit
 /** The smaller of two limits; 0 means none. */
 function smallerLimit(one: number, other: number): number {
   return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
+}
+
+/**
+ * The connection of a call became its caller's own: the lease lasts until it is closed. `placed`: the endpoint has it; what that returns
+ * is called when it is closed.
+ */
+export function holdUpgraded(
+  attempts: Attempts<Pool>,
+  status: number,
+  socket: Duplex,
+  placed: (lease: Lease<Pool>) => (() => void) | undefined,
+): void {
+  const outcome = status >= 500 ? outcomes.status : outcomes.success;
+  attempts.answeredWith(status);
+  const lease = attempts.conclude(outcome);
+  if (lease === undefined) return;
+  lease.progressed();
+  const { note } = attempts;
+  // Its end may be hours away.
+  if (outcome === outcomes.success) lease.works();
+  const released = placed(lease);
+  socket.once('close', () => {
+    released?.();
+    lease.end(outcome, undefined, note);
+    attempts.report(lease);
+  });
 }
 
 /**

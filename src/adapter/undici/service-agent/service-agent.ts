@@ -154,7 +154,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   /** False when the request waits for a pod, or until it is known whether its host is a Service; `drain` follows. */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    if (!this.isEnding) return this.#router.dispatch(options, handler, this.#onward);
+    if (this.ending === undefined) return this.#router.dispatch(options, handler, this.#onward);
     return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
   }
 

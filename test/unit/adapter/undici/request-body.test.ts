@@ -1,6 +1,6 @@
 import { Readable } from 'node:stream';
 import { describe, expect, it } from 'vitest';
-import { isRepeatable } from '../../../../src/adapter/undici/request-body.js';
+import { isRepeatable } from '../../../../src/adapter/undici/request-options.js';
 
 /** As if every method were named in `retry.methods`. */
 const retries = { methods: { has: () => true } } as never;
