@@ -45,6 +45,10 @@ export class Admission {
   readonly #isEmpty: () => boolean;
   readonly #changed: () => void;
   readonly #full: Refusal;
+  /** Calls told to wait since they were last tried again; those that gave up in between are still counted. Only this writes it. */
+  waiting = 0;
+  /** A call was told to wait, and none was placed since: the next to be placed has to say so. */
+  isWaited = false;
   /** The set to pick from, once a first set is known. */
   #set: PickSet<PodConnection> | undefined;
   /** How many endpoints the resolver listed. */
@@ -53,7 +57,6 @@ export class Admission {
   #resolveError: ResolveError | undefined;
   #closed: Refusal | undefined;
   #refusal: Refusal | undefined;
-  #waiting = 0;
   /** Runs from the first call told to wait until a call is placed. */
   #patience: Timer | undefined;
   #impatient = false;
@@ -70,11 +73,6 @@ export class Admission {
     this.#changed = changed;
     const full = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
     this.#full = new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
-  }
-
-  /** Calls told to wait since they were last tried again; those that gave up in between are still counted. */
-  get waiting(): number {
-    return this.#waiting;
   }
 
   /** Why calls fail, as of the last `assess`. */
@@ -114,12 +112,11 @@ export class Admission {
     this.#recount = undefined;
   }
 
-  /** A call was placed. On the path of every call. */
+  /** A call was placed. To be called while one `isWaited` for. */
   placed(): void {
-    if (this.#patience !== undefined) {
-      this.#patience.cancel();
-      this.#patience = undefined;
-    }
+    this.isWaited = false;
+    this.#patience?.cancel();
+    this.#patience = undefined;
     if (this.#impatient) {
       this.#impatient = false;
       this.#refusal = undefined;
@@ -132,14 +129,15 @@ export class Admission {
     call.waitingSinceMs ??= nowMs;
     // Others were placed meanwhile.
     if (nowMs - call.waitingSinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
-    if (this.#waiting >= this.#maxWaiting) {
+    if (this.waiting >= this.#maxWaiting) {
       this.#recount ??= this.#clock.timer(() => {
         this.#recount = undefined;
         this.#changed();
       }, RECOUNT_MS);
       return this.#full;
     }
-    this.#waiting++;
+    this.waiting++;
+    this.isWaited = true;
     this.#patience ??= this.#clock.timer(() => {
       this.#patience = undefined;
       this.#impatient = true;
@@ -150,7 +148,7 @@ export class Admission {
 
   /** Waiting calls are about to be tried again, one after the other. */
   retrying(): void {
-    this.#waiting = 0;
+    this.waiting = 0;
   }
 
   /** Reassesses everything: sets `refusal`, returns the channel's state. */

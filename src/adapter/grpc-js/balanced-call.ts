@@ -8,29 +8,16 @@ import {
   observes,
   reportAttempt,
 } from '../kit/index.js';
+import type { AttemptOwner } from './call-owner.js';
 import type { Leaf } from './leaf.js';
 import type { LimitPlace } from './limit-place.js';
 import { loadReportOf } from './load-report.js';
+import type { MethodHistory } from './method-history.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
 import { endTrace } from './traced-call.js';
 
-/**
- * What the calls of one method have shown so far. A channel does not know whether a method streams, but it matters: a quiet
- * subscription does not mean a hanging pod.
- */
-export class MethodHistory {
-  /** Its path, `/package.Service/Method`. */
-  readonly path: string;
-  /** A call succeeded with exactly one response. */
-  single = false;
-  /** A call succeeded with no response, or had several. */
-  streaming = false;
-
-  constructor(path = '') {
-    this.path = path;
-  }
-}
+type Outside = Balancer<PodConnection>['outside'];
 
 /** Read once, because it is a getter in grpc-js. */
 const { COMPLETE } = experimental.PickResultType;
@@ -63,13 +50,13 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   trace: CallTrace | undefined;
   /** Whether its attempts may run side by side. */
   isHedged = false;
+  /** Of the balancer that was first asked for an endpoint. */
+  outside: Outside | undefined;
   /** While it waits in grpc-js for an endpoint. */
-  #waits: Balancer<PodConnection>['outside'] | undefined;
+  #waits: Outside | undefined;
   #waitsSinceMs = 0;
   /** When it was first to be placed, if that is measured. */
   #begunMs: number | undefined;
-  /** Where it was first placed or told to wait. */
-  #outside: Balancer<PodConnection>['outside'] | undefined;
 
   constructor(history: MethodHistory, clock: Clock) {
     this.history = history;
@@ -78,14 +65,10 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
 
   /** A balancer is asked for an endpoint. */
   picking({ retries, outside }: Balancer<PodConnection>): void {
-    if (this.#outside !== undefined) return;
-    this.#outside = outside;
+    if (this.outside !== undefined) return;
+    this.outside = outside;
     if (outside.protocolMeter !== undefined) this.#begunMs = this.clock.now();
     retries.budget.deposit();
-  }
-
-  get protocolMeter(): Balancer<PodConnection>['outside']['protocolMeter'] {
-    return this.#outside?.protocolMeter;
   }
 
   /** grpc-js keeps it until there may be an endpoint for it. */
@@ -162,7 +145,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
     // grpc-js allows a picker only some codes.
     const told = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
     if (this.#begunMs !== undefined) {
-      this.protocolMeter?.callEnded(this.history.path, told.code, this.clock.now() - this.#begunMs);
+      this.outside?.protocolMeter?.callEnded(this.history.path, told.code, this.clock.now() - this.#begunMs);
     }
     if (this.trace !== undefined) endTrace(this.trace, told);
     return told;
@@ -182,16 +165,6 @@ export interface CallStatus {
   readonly metadata: Metadata;
 }
 
-/** What an attempt reports to its policy. */
-export interface AttemptOwner {
-  /** A pod reported how busy it is. */
-  heardReport(): void;
-  /** A call ended: a waiting one may start. */
-  capacityFreed(): void;
-  /** A call that waited for the limit has its place, or is turned away. */
-  placed(): void;
-}
-
 /** One pick, in the form grpc-js needs. Its lease begins with the pick and ends with the attempt. */
 export class Attempt implements experimental.PickResult {
   readonly pickResultType: experimental.PickResultType.COMPLETE = COMPLETE;
@@ -201,11 +174,13 @@ export class Attempt implements experimental.PickResult {
   readonly lease: Lease<PodConnection>;
   /** The attempt before it. */
   readonly previous: Attempt | undefined;
+  /** From 1. */
+  readonly #number: number;
   readonly #call: BalancedCall;
   readonly #leaf: Leaf;
   readonly #owner: AttemptOwner;
+  isOver = false;
   #begun = false;
-  #ended = false;
   /** Another attempt was made; grpc-js may start it before it reports the end of this one. */
   #followed = false;
   #error: object | undefined;
@@ -221,6 +196,7 @@ export class Attempt implements experimental.PickResult {
     this.subchannel = leaf.subchannel;
     this.onCallEnded = (code, details, metadata) => this.#finished(code, details, metadata);
     this.previous = call.last;
+    this.#number = call.last === undefined ? 1 : call.last.#number + 1;
     call.last = this;
     const isHedge = call.isHedged && this.previous !== undefined && this.previous.lease.outcome?.kind !== 'not-started';
     if (isHedge) lease.retries.followed('hedge');
@@ -234,14 +210,11 @@ export class Attempt implements experimental.PickResult {
     this.#trace.start(() => {});
   }
 
-  get isOver(): boolean {
-    return this.#ended;
-  }
-
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
-    const { protocolMeter, history } = this.#call;
+    const { outside, history } = this.#call;
+    const protocolMeter = outside?.protocolMeter;
     if (protocolMeter === undefined) return;
     protocolMeter.attemptStarted(history.path);
     this.#note = { operation: history.path, status: undefined };
@@ -296,18 +269,13 @@ export class Attempt implements experimental.PickResult {
   }
 
   #end(outcome: Outcome, latencyMs?: number): void {
-    if (this.#ended) return;
-    this.#ended = true;
+    if (this.isOver) return;
+    this.isOver = true;
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
     lease.end(outcome, latencyMs, this.#note);
     this.#trace?.end(outcome, this.#error);
     this.#owner.capacityFreed();
-  }
-
-  #countFollowed({ outcome, retries }: Lease<PodConnection>): void {
-    if (outcome?.kind === 'not-started') retries.followed('not-started');
-    else if (outcome?.kind === 'failure' && !this.#call.isHedged) retries.followed(outcome.cause ?? 'status');
   }
 
   get #reason(): AttemptReason {
@@ -316,18 +284,16 @@ export class Attempt implements experimental.PickResult {
     return this.#call.isHedged ? 'hedge' : 'retry';
   }
 
-  get #number(): number {
-    let number = 1;
-    for (let attempt = this.previous; attempt !== undefined; attempt = attempt.previous) number++;
-    return number;
-  }
-
   /** Whether another attempt follows is known only when it starts, or when the call is over. */
   #report(): void {
     const { lease } = this;
-    if (!this.#ended || this.#reported) return;
+    if (!this.isOver || this.#reported) return;
     this.#reported = true;
-    if (this.#followed) this.#countFollowed(lease);
+    if (this.#followed) {
+      const { outcome, retries } = lease;
+      if (outcome?.kind === 'not-started') retries.followed('not-started');
+      else if (outcome?.kind === 'failure' && !this.#call.isHedged) retries.followed(outcome.cause ?? 'status');
+    }
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { attempt: this.#number, retrying: this.#followed, error: this.#error });
   }

@@ -2,8 +2,10 @@ import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
 import { checkPriority, loadReportFormatHeader, notify, type ReportAsking } from '../kit/index.js';
 import type { Admission } from './admission.js';
-import { Attempt, type AttemptOwner, BalancedCall, type CallStatus, MethodHistory } from './balanced-call.js';
+import { Attempt, BalancedCall, type CallStatus } from './balanced-call.js';
+import type { AttemptOwner } from './call-owner.js';
 import { LimitPlace } from './limit-place.js';
+import { MethodHistory } from './method-history.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
 import type { Refusal } from './refusal.js';
@@ -66,7 +68,7 @@ export class BalancerPicker implements experimental.Picker {
       return this.#notNow(call, metadata, options);
     }
     call.waited(true);
-    this.#admission.placed();
+    if (this.#admission.isWaited) this.#admission.placed();
     call.waitingSinceMs = undefined;
     this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.

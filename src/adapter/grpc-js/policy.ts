@@ -9,7 +9,7 @@ import {
 } from '../../index.js';
 import { notify, ReportAsking } from '../kit/index.js';
 import { Admission } from './admission.js';
-import type { AttemptOwner } from './balanced-call.js';
+import type { AttemptOwner } from './call-owner.js';
 import type { ChannelPresence, RunningPolicy } from './channel-balancer.js';
 import type { ResolvedGrpcOptions } from './options.js';
 import { BalancerPicker } from './picker.js';

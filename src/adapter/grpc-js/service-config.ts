@@ -1,5 +1,7 @@
 import { type experimental, type Metadata, status } from '@grpc/grpc-js';
-import { BalancedCall, MethodHistory } from './balanced-call.js';
+import { isTraced } from '../kit/index.js';
+import { BalancedCall } from './balanced-call.js';
+import { MethodHistory } from './method-history.js';
 import { type TracedChannel, traceOfCall } from './traced-call.js';
 
 type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
@@ -71,7 +73,7 @@ export class CallConfigs implements experimental.ConfigSelector {
     }
     const channel = this.#channel;
     const call = new BalancedCall(method.history, channel.clock);
-    call.trace = traceOfCall(metadata, channel, path);
+    if (isTraced()) call.trace = traceOfCall(metadata, channel, path);
     call.isHedged = method.isHedged;
     return {
       methodConfig: method.config,

@@ -1,6 +1,6 @@
 import { type Channel, type Metadata, status as statusCode } from '@grpc/grpc-js';
 import { outcomes } from '../../index.js';
-import { CallTrace, isTraced, type TracedSource } from '../kit/index.js';
+import { CallTrace, type TracedSource } from '../kit/index.js';
 import type { ResolvedGrpcOptions } from './options.js';
 import { authorityOf } from './target.js';
 
@@ -46,14 +46,10 @@ export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: 
 }
 
 /** The trace of a call whose configuration is looked up. Calls of a channel created by other code are traced from here on. */
-export function traceOfCall(
-  metadata: Metadata | undefined,
-  channel: TracedChannel,
-  path: string,
-): CallTrace | undefined {
+export function traceOfCall(metadata: Metadata | undefined, channel: TracedChannel, path: string): CallTrace {
   const options = metadata?.getOptions();
   const trace = options === undefined ? undefined : begun.get(options);
-  if (trace !== undefined || !isTraced()) return trace;
+  if (trace !== undefined) return trace;
   const late = new CallTrace(channel, factsOf(channel, path));
   late.start(() => {});
   return late;

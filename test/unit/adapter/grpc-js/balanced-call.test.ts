@@ -1,6 +1,7 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { Attempt, BalancedCall, MethodHistory } from '../../../../src/adapter/grpc-js/balanced-call.js';
+import { Attempt, BalancedCall } from '../../../../src/adapter/grpc-js/balanced-call.js';
+import { MethodHistory } from '../../../../src/adapter/grpc-js/method-history.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
 import type { Lease } from '../../../../src/balancer/lease.js';
 import type { Outcome } from '../../../../src/endpoint/outcome.js';

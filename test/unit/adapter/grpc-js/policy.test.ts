@@ -1,7 +1,8 @@
 import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { BalancedCall, MethodHistory } from '../../../../src/adapter/grpc-js/balanced-call.js';
+import { BalancedCall } from '../../../../src/adapter/grpc-js/balanced-call.js';
 import { ChannelPresence } from '../../../../src/adapter/grpc-js/channel-balancer.js';
+import { MethodHistory } from '../../../../src/adapter/grpc-js/method-history.js';
 import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
 import { EvenkeelPolicy, type PolicyParts, partsKey } from '../../../../src/adapter/grpc-js/policy.js';
 import { liveBalancers } from '../../../../src/balancer/live-balancers.js';
