@@ -12,11 +12,13 @@ import {
 import { type AttemptedCall, Attempts, type CallFacts } from '../../kit/index.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
 import type { Answer } from '../server/mysql2-objects.js';
+import type { ServerConnection } from '../server/server-connection.js';
 import type { Session } from '../server/session.js';
 import type { Borrower, NotLent } from '../server/waiting-borrowers.js';
 import { AcquireTimeout } from './acquire-timeout.js';
 import type { Route } from './route.js';
 import type { RowReader } from './running-statement.js';
+import type { Service } from './service.js';
 import { isWhole, type Statement } from './statement.js';
 
 /** What a call is for: the answer to a statement, or a connection for a caller to keep for a while. */
@@ -60,7 +62,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   constructor(route: Route, task: Task) {
     this.#route = route;
     this.#task = task;
-    this.#attempts = new Attempts(route, this, task.kind === 'statement' ? task.statement.key : task.key);
+    this.#attempts = new Attempts(route.source, this, task.kind === 'statement' ? task.statement.key : task.key);
     this.#timeoutMs =
       task.kind === 'statement'
         ? (task.statement.timeoutMs ?? route.first.settings.queryTimeoutMs)
@@ -82,15 +84,15 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   }
 
   send(lease: Lease<Pool>): void {
-    const service = this.#route.serviceOf(lease);
     this.#acquireTimeout?.picked();
-    const server = service.transport.serverOf(lease.handle);
-    if (server !== undefined) {
-      server.borrow(this);
+    const { connection } = lease.subchannel;
+    // The transport of every service makes these. It may have lost the one that was picked, or have another by now.
+    if (connection?.handle === lease.handle) {
+      (connection as ServerConnection).borrow(this);
       return;
     }
     const error = new EvenkeelError('EVENKEEL_CONNECT', `${lease.endpoint.key} is not connected to`);
-    service.clock.defer(() => this.notLent(error, 'refused'));
+    this.#route.first.clock.defer(() => this.notLent(error, 'refused'));
   }
 
   waitBegan(): void {
@@ -227,7 +229,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   /** A server that is read-only refuses a whole statement; if there are several in one, the first may have been done. */
   #isUnsent({ unsent, outcome }: Verdict, lease: Lease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
-    const { writable, settings } = this.#route.serviceOf(lease);
+    const { writable, settings } = this.#serviceOf(lease);
     const { multipleStatements, flags } = settings.mysql;
     const isOne = multipleStatements !== true && !/MULTI_STATEMENTS/i.test(String(flags));
     return writable && isOne && this.#task.kind === 'statement' && isWhole(this.#task.statement);
@@ -249,7 +251,12 @@ export class Call implements AttemptedCall<Pool>, Borrower {
 
   #isIdempotent(lease: Lease<Pool>): boolean {
     if (this.#task.kind === 'checkout') return false;
-    return this.#task.statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
+    return this.#task.statement.idempotent ?? this.#serviceOf(lease).idempotent;
+  }
+
+  #serviceOf(lease: Lease<Pool>): Service {
+    const { serviceOf, first } = this.#route;
+    return serviceOf === undefined ? first : serviceOf(lease);
   }
 
   get #time(): AcquireTimeout {

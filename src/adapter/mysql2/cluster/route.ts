@@ -14,11 +14,13 @@ import type { Service } from './service.js';
 export type ServiceSelector = 'RR' | 'RANDOM' | 'ORDER';
 
 /** Where a call may go: to one service, or to any of several. */
-export interface Route extends AttemptSource<Pool> {
-  /** For what is decided before a service is picked. */
+export interface Route {
+  /** The only service, or the one for what is decided before a service is picked. */
   readonly first: Service;
-  /** The service the endpoint belongs to. */
-  serviceOf(lease: Lease<Pool>): Service;
+  /** Where its attempts are picked: the balancer of the only service, or all of them. */
+  readonly source: AttemptSource<Pool>;
+  /** The service the endpoint belongs to. Undefined: there is one. */
+  readonly serviceOf?: (lease: Lease<Pool>) => Service;
 }
 
 /** The route over one or several services, in the order of the selector. */
@@ -28,18 +30,7 @@ export function routeOver(services: readonly Service[], selector: ServiceSelecto
 
 /** The route to one service. */
 export function routeTo(service: Service): Route {
-  const { balancer } = service;
-  return {
-    first: service,
-    name: balancer.name,
-    clock: service.clock,
-    get retries() {
-      return balancer.retries;
-    },
-    pick: (options) => balancer.pick(options),
-    acquire: (options) => balancer.acquire(options),
-    serviceOf: () => service,
-  };
+  return { first: service, source: service.balancer };
 }
 
 /**
@@ -75,11 +66,13 @@ function joinedRoute(services: readonly Service[], selector: ServiceSelector): R
   };
   return {
     first,
-    name: services.map(({ balancer }) => balancer.name).join(','),
-    clock: first.clock,
-    retries: undefined,
-    pick,
-    acquire: async (options) => pick(options) ?? acquireAny(services, options),
+    source: {
+      name: services.map(({ balancer }) => balancer.name).join(','),
+      clock: first.clock,
+      retries: undefined,
+      pick,
+      acquire: async (options) => pick(options) ?? acquireAny(services, options),
+    },
     serviceOf: ({ handle }) => services.find(({ transport }) => transport.serverOf(handle) !== undefined) ?? first,
   };
 }

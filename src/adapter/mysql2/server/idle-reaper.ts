@@ -25,6 +25,8 @@ export class IdleReaper {
   readonly #owner: IdleReaperOwner;
   readonly #settings: ServerSettings;
   readonly #sessions: () => Iterable<Session>;
+  /** It will look at all sessions by itself. */
+  isWatching = false;
   #timer: Timer | undefined;
   #closed = false;
 
@@ -39,22 +41,9 @@ export class IdleReaper {
     return this.#owner.clock.now() + jittered(rng, maxAgeMs, AGE_JITTER_RATIO);
   }
 
-  /** Whether a session that is being given back is too old to be kept, or one too many. */
-  isDue(session: Session): boolean {
-    const { maxIdle, connectionLimit } = this.#settings;
-    if (session.expiresAtMs <= this.#owner.clock.now()) return this.#owner.hasMoreThanOne;
-    return maxIdle < connectionLimit && this.#idle() >= Math.max(1, maxIdle);
-  }
-
-  #idle(): number {
-    let idle = 0;
-    for (const session of this.#sessions()) if (session.isIdle) idle++;
-    return idle;
-  }
-
-  /** A session became idle. */
-  look(session: Session): void {
-    if (this.#timer === undefined) this.#schedule(this.#dueMs(session));
+  /** A session became idle: to be called unless it `isWatching`. */
+  watch(session: Session): void {
+    this.#schedule(this.#dueMs(session));
   }
 
   /** Sessions expire earlier than they did. */
@@ -75,11 +64,12 @@ export class IdleReaper {
   #schedule(dueMs: number): void {
     if (this.#closed || !Number.isFinite(dueMs)) return;
     const { clock } = this.#owner;
+    this.isWatching = true;
     this.#timer = clock.timer(() => this.#sweep(), Math.max(PAUSE_MS, dueMs - clock.now()));
   }
 
   #sweep(): void {
-    this.#timer = undefined;
+    this.isWatching = false;
     const nowMs = this.#owner.clock.now();
     let due: Session | undefined;
     let nextMs = Number.POSITIVE_INFINITY;

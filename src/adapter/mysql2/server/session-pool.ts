@@ -168,14 +168,22 @@ export class SessionPool implements SessionOwner {
   }
 
   isSuperfluous(session: Session): boolean {
-    const { connectionLimit } = this.#parts.settings;
+    const { connectionLimit, maxIdle } = this.#parts.settings;
     // A question beside the calls may have opened one more than the limit.
-    return this.#isClosing || this.#sessions.size > connectionLimit || this.#idleReaper.isDue(session);
+    if (this.#isClosing || this.#sessions.size > connectionLimit) return true;
+    if (session.expiresAtMs <= this.clock.now()) return this.hasMoreThanOne;
+    return maxIdle < connectionLimit && this.#idle >= Math.max(1, maxIdle);
+  }
+
+  get #idle(): number {
+    let idle = 0;
+    for (const session of this.#sessions.values()) if (session.isIdle) idle++;
+    return idle;
   }
 
   becameIdle(session: Session): void {
     this.heardAtMs = session.idleSinceMs;
-    this.#idleReaper.look(session);
+    if (!this.#idleReaper.isWatching) this.#idleReaper.watch(session);
   }
 
   ended(session: Session, error: Error | undefined): void {
