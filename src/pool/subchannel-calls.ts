@@ -8,6 +8,7 @@ import type { SubchannelState } from '../observe/observer.js';
 import type { Warnings } from '../observe/warnings.js';
 import type { Clock } from '../runtime/clock.js';
 import type { Tracker } from '../stage/stage.js';
+import type { SubchannelOwner } from './subchannel-owner.js';
 import type { SubchannelRecording } from './subchannel-recording.js';
 import { Trackers } from './trackers.js';
 import type { Connection } from './transport.js';
@@ -69,13 +70,11 @@ export abstract class SubchannelCalls<C> {
   failed = 0;
   /** Until when it asked for a pause. Retries of responses do not go there before. */
   pushedBackUntilMs = 0;
+  /** Only `Subchannel` writes it. */
+  state: SubchannelState = 'idle';
 
   constructor(
-    owner: {
-      readonly clock: Clock;
-      readonly warnings: Warnings;
-      readonly recording?: SubchannelRecording | undefined;
-    },
+    owner: Pick<SubchannelOwner<C>, 'clock' | 'warnings' | 'recording'>,
     load: Load,
     trackers: readonly Tracker[],
   ) {
@@ -94,8 +93,6 @@ export abstract class SubchannelCalls<C> {
     if (isRuled) load.follow(this);
     this.load = load;
   }
-
-  abstract get state(): SubchannelState;
 
   /** A call ended, and all counters are updated. */
   protected abstract callEnded(): void;

@@ -30,7 +30,6 @@ export type { SubchannelOwner, SubchannelState };
  * everything is in place before they hear of it, and what follows asks whether it still holds.
  */
 export class Subchannel<C> extends SubchannelCalls<C> {
-  #state: SubchannelState = 'idle';
   /** While draining: whether to close as soon as no call is running. */
   #closeWhenIdle = false;
   /** The latest data of this endpoint; its key never changes. */
@@ -64,10 +63,6 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     );
   }
 
-  get state(): SubchannelState {
-    return this.#state;
-  }
-
   /** Aborts when the endpoint leaves the set, or is closed; its reason is a `Leaving`. */
   get leaving(): AbortSignal {
     return this.#notice.signal;
@@ -85,7 +80,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
    */
   drain(gone: boolean): void {
     if (gone) this.#closeWhenIdle = true;
-    if (this.#state !== 'draining') {
+    if (this.state !== 'draining') {
       this.#stopAttempt();
       if (!this.#transition('draining')) return;
       this.#drainLimits.start();
@@ -97,13 +92,13 @@ export class Subchannel<C> extends SubchannelCalls<C> {
 
   /** Other endpoints may be in the set: calls waiting for a connection to this one move there. */
   handBack(): void {
-    if (this.#state !== 'draining') return;
+    if (this.state !== 'draining') return;
     this.#finishing.left(this.connection);
   }
 
   /** The endpoint returned before it was closed: keeps its connection, load and trackers (T2). */
   revive(): void {
-    if (this.#state !== 'draining') return;
+    if (this.state !== 'draining') return;
     this.#closeWhenIdle = false;
     this.#drainLimits.stop();
     this.#notice.withdraw();
@@ -199,7 +194,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
       if (this.connection !== connection) return;
       this.#recycle.outdated();
       // While it drains nothing is opened; should it come back, that is resumed.
-      if (this.#state === 'ready') this.#recycle.resume();
+      if (this.state === 'ready') this.#recycle.resume();
     };
     connection.outdated?.then(outdated, outdated);
   }
@@ -209,7 +204,7 @@ export class Subchannel<C> extends SubchannelCalls<C> {
     this.connection = undefined;
     this.forgetWhatTrackersIgnore();
     const { livedMs, atOnce } = this.#reconnect.ended(how, this.succeeded > this.#succeededBefore);
-    if (this.#state === 'draining') {
+    if (this.state === 'draining') {
       this.trackers.disconnected(error);
       this.#finishIfDone();
       return;
@@ -267,11 +262,11 @@ export class Subchannel<C> extends SubchannelCalls<C> {
   }
 
   #finishIfDone(): void {
-    if (this.#closeWhenIdle && this.inFlight === 0 && this.#state === 'draining') this.#finish('finish');
+    if (this.#closeWhenIdle && this.inFlight === 0 && this.state === 'draining') this.#finish('finish');
   }
 
   #finish(how: 'finish' | 'cut'): void {
-    if (this.#state === 'closed') return;
+    if (this.state === 'closed') return;
     this.#stopAttempt();
     this.#drainLimits.stop();
     const connection = this.connection;
@@ -285,9 +280,9 @@ export class Subchannel<C> extends SubchannelCalls<C> {
 
   /** All state changes go through here. False if the state is not `to` afterwards: it is closed, or an observer changed it. */
   #transition(to: SubchannelState, error?: Error): boolean {
-    const from = this.#state;
+    const from = this.state;
     if (from !== to && from !== 'closed') {
-      this.#state = to;
+      this.state = to;
       this.forgetWhatTrackersIgnore();
       this.#owner.recording?.changed(this);
       if (from === 'ready' || to === 'ready') this.#owner.readinessChanged();
@@ -296,6 +291,6 @@ export class Subchannel<C> extends SubchannelCalls<C> {
         notify(observer, 'subchannelChanged', { endpoint: this.endpoint, from, to, ...(error && { error }) });
       }
     }
-    return this.#state === to;
+    return this.state === to;
   }
 }

@@ -23,7 +23,6 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
   readonly endpoint: RecordedEndpoint;
   /** While set, gets what pickers ask for, in order. */
   static looks: Look[] | undefined = undefined;
-  #state: SubchannelState = 'idle';
 
   constructor(id: number, endpoint: RecordedEndpoint, load: Load, warnings: Warnings) {
     super({ clock: replicaClock, warnings }, load, []);
@@ -31,13 +30,9 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
     this.endpoint = endpoint;
   }
 
-  get state(): SubchannelState {
-    return this.#state;
-  }
-
   /** @param room As `SubchannelCalls.room`. */
   becomes(state: SubchannelState, room: number): void {
-    this.#state = state;
+    this.state = state;
     const capacity = room < 0 ? -1 - room : room;
     // Its connection is only asked how much it carries.
     this.connection = { capacity, watchCapacity: () => {} } as never;

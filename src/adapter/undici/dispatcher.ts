@@ -272,11 +272,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return this.#fallback.dispatch(options, own as Dispatcher.DispatchHandler);
   }
 
-  #call(
-    options: Dispatcher.DispatchOptions,
-    handler: Dispatcher.DispatchHandler,
-    key: string | undefined,
-  ): Call | HedgedCall {
+  #call(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key?: string): Call | HedgedCall {
     if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
       return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
     }
