@@ -5,7 +5,14 @@ import { isTraced } from '../observe/traces.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
 import { AttemptTraces } from './attempt-traces.js';
-import type { AttemptEnd, AttemptedCall, AttemptSource, AttemptTally, FailedAttempt, HedgePart } from './attempted-call.js';
+import type {
+  AttemptEnd,
+  AttemptedCall,
+  AttemptSource,
+  AttemptTally,
+  FailedAttempt,
+  HedgePart,
+} from './attempted-call.js';
 import { traceOf } from './call-trace.js';
 import type { Lease } from './lease.js';
 

@@ -18,7 +18,6 @@ import type { Borrower, NotLent } from '../server/waiting-borrowers.js';
 import { AcquireTimeout } from './acquire-timeout.js';
 import type { Route } from './route.js';
 import type { RowReader } from './running-statement.js';
-import type { Service } from './service.js';
 import { isWhole, type Statement } from './statement.js';
 
 /** What a call is for: the answer to a statement, or a connection for a caller to keep for a while. */
@@ -229,7 +228,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   /** A server that is read-only refuses a whole statement; if there are several in one, the first may have been done. */
   #isUnsent({ unsent, outcome }: Verdict, lease: Lease<Pool>): boolean {
     if (!unsent || outcome !== readOnlyOutcome) return unsent;
-    const { writable, settings } = this.#serviceOf(lease);
+    const { writable, settings } = this.#route.serviceOf(lease);
     const { multipleStatements, flags } = settings.mysql;
     const isOne = multipleStatements !== true && !/MULTI_STATEMENTS/i.test(String(flags));
     return writable && isOne && this.#task.kind === 'statement' && isWhole(this.#task.statement);
@@ -251,12 +250,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
 
   #isIdempotent(lease: Lease<Pool>): boolean {
     if (this.#task.kind === 'checkout') return false;
-    return this.#task.statement.idempotent ?? this.#serviceOf(lease).idempotent;
-  }
-
-  #serviceOf(lease: Lease<Pool>): Service {
-    const { serviceOf, first } = this.#route;
-    return serviceOf === undefined ? first : serviceOf(lease);
+    return this.#task.statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
 
   get #time(): AcquireTimeout {

@@ -19,8 +19,8 @@ export interface Route {
   readonly first: Service;
   /** Where its attempts are picked: the balancer of the only service, or all of them. */
   readonly source: AttemptSource<Pool>;
-  /** The service the endpoint belongs to. Undefined: there is one. */
-  readonly serviceOf?: (lease: Lease<Pool>) => Service;
+  /** The service the endpoint belongs to. */
+  serviceOf(lease: Lease<Pool>): Service;
 }
 
 /** The route over one or several services, in the order of the selector. */
@@ -30,7 +30,7 @@ export function routeOver(services: readonly Service[], selector: ServiceSelecto
 
 /** The route to one service. */
 export function routeTo(service: Service): Route {
-  return { first: service, source: service.balancer };
+  return { first: service, source: service.balancer, serviceOf: () => service };
 }
 
 /**
