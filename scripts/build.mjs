@@ -29,7 +29,6 @@ export function buildIfChanged({ clean = false } = {}) {
   rmSync(next, { recursive: true, force: true });
   const tsc = run(join('node_modules', 'typescript', 'bin', 'tsc'), '-p', 'tsconfig.build.json', '--outDir', next);
   if (tsc.status !== 0) return { built: false, failed: true, output: tsc.stdout + tsc.stderr };
-  keepPublicTypes(next);
   // A process of its own: rolldown works asynchronously, and callers of this do not.
   const bundler = run(fileURLToPath(import.meta.url), '--bundle', next);
   if (bundler.status !== 0) return { built: false, failed: true, output: bundler.stdout + bundler.stderr };
@@ -90,17 +89,13 @@ function entryPoints() {
 }
 
 /** Removes the types that no entry point refers to. */
-function keepPublicTypes(folder) {
-  const kept = new Set();
-  const keep = (file) => {
-    if (kept.has(file)) return;
-    kept.add(file);
-    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from |import[ (])["'](\.[^"']+)\.js["']/g)) {
-      keep(join(dirname(file), `${path}.d.ts`));
-    }
-  };
-  for (const { types } of Object.values(manifest().exports)) if (types) keep(join(folder, relative('dist', types)));
-  for (const file of filesUnder(folder)) if (!kept.has(file)) rmSync(file);
+async function cutTypes(folder) {
+  const { keepPublicTypes } = await import('./public-types.mjs');
+  const entries = Object.values(manifest().exports).flatMap(({ types }) => types ?? []);
+  keepPublicTypes(
+    entries.map((file) => join(folder, relative('dist', file))),
+    filesUnder(folder),
+  );
 }
 
 function manifest() {
@@ -115,7 +110,13 @@ function run(program, ...args) {
 function sourcesHash() {
   const hash = createHash('sha256');
   const compilers = ['typescript', 'rolldown'].map((name) => join('node_modules', name, 'package.json'));
-  const settings = ['tsconfig.json', 'tsconfig.build.json', 'package.json', 'scripts/build.mjs'];
+  const settings = [
+    'tsconfig.json',
+    'tsconfig.build.json',
+    'package.json',
+    'scripts/build.mjs',
+    'scripts/public-types.mjs',
+  ];
   const sources = filesUnder(join(root, 'src')).map((file) => relative(root, file));
   for (const file of [...settings, ...compilers, ...sources.sort()]) {
     hash
@@ -139,7 +140,9 @@ function readIfThere(file) {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   if (process.argv[2] === '--bundle') {
-    await bundle(entryPoints(), process.argv[3]);
+    const folder = process.argv[3];
+    await cutTypes(folder);
+    await bundle(entryPoints(), folder);
   } else {
     const { failed, output } = buildIfChanged({ clean: process.argv.includes('--clean') });
     if (failed) {
