@@ -18,15 +18,12 @@ import type { Lease } from './lease.js';
 
 const nothingToSay: AttemptEnd = Object.freeze({});
 
-/**
- * A call may move this often at no cost. One call does not see more pods than this leave, so further moves count as retries.
- */
+/** A call may move this often at no cost: it does not see more pods than this leave. Further moves count as retries. */
 const MAX_MOVES = 100;
 
 /**
  * One call through its attempts, for every protocol: it picks an endpoint or waits for one, has the protocol send the
  * attempt, ends the lease, asks the retry policy, retries on another endpoint, and tells the observer.
- *
  * A hedged call has one of these for each concurrent attempt; they share a tally.
  */
 export class Attempts<C> implements AttemptTally<C> {
@@ -88,8 +85,7 @@ export class Attempts<C> implements AttemptTally<C> {
   wait(): void {
     const waiting = new AbortController();
     this.#waiting = waiting;
-    const call = this.#call;
-    call.waitBegan?.();
+    this.#call.waitBegan?.();
     this.#traces?.waits();
     this.#acquire(waiting.signal).then(
       (lease) => this.#waited(lease, undefined),
@@ -293,8 +289,7 @@ export class Attempts<C> implements AttemptTally<C> {
       retries.moved();
       return true;
     }
-    const tried = this.counted;
-    const attempt = { outcome, idempotent, answered, tried, error, ...(method !== undefined && { method }) };
+    const attempt = { outcome, idempotent, answered, tried: this.counted, error, method };
     if (failed.cut && !this.#wasCut) {
       this.#wasCut = true;
       if (retries.allowsFree(attempt)) return true;
