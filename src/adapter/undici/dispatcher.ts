@@ -51,7 +51,14 @@ import {
 } from './options.js';
 import { sayPriority } from './own-headers.js';
 import { withGivenBody, withWatchedBody } from './request-body.js';
-import { completedWith, isRepeatable, type OwnOptions, requestOf, withoutDispatcher } from './request-options.js';
+import {
+  completedWith,
+  isRepeatable,
+  type OwnOptions,
+  requestOf,
+  withoutDispatcher,
+  withServername,
+} from './request-options.js';
 import type { ServiceDispatcher } from './service-dispatcher.js';
 import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
 import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
@@ -189,7 +196,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     // A request for our own origin pays only for the first test.
     const { origin } = own;
     if (origin !== undefined && origin !== matcher.origin && !matcher.matches(origin)) return this.#leave(own, handler);
-    if (this.#servername !== undefined) own.servername = this.#servername;
+    if (this.#servername !== undefined) own = withServername(own, this.#servername);
     if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
     const { keyOf, asking, priorityOf, deadlineOf } = this.#rules;
     const key = keyOf?.(withGivenBody(own)) ?? undefined;
