@@ -1,4 +1,4 @@
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -60,16 +60,19 @@ afterEach(async () => {
 
 const sources: Readonly<Record<string, (first: Identity) => Promise<Source>>> = {
   'files that are watched': async (first) => {
-    const file = (name: string): string => join(folder, name);
-    // As kubelet does: all of a Secret's files change at once.
+    const file = (name: string): string => join(folder, 'data', name);
+    let version = 0;
+    // As kubelet does: all of a Secret's files change at once, since the link to their folder is replaced.
     const write = async ({ cert, key }: Identity): Promise<void> => {
-      await writeFile(file('new.crt'), cert);
-      await writeFile(file('new.key'), key);
-      await rename(file('new.key'), file('tls.key'));
-      await rename(file('new.crt'), file('tls.crt'));
+      const next = join(folder, `version-${++version}`);
+      await mkdir(next);
+      await writeFile(join(next, 'tls.crt'), cert);
+      await writeFile(join(next, 'tls.key'), key);
+      await writeFile(join(next, 'ca.crt'), authority.cert);
+      await symlink(next, join(folder, 'next'));
+      await rename(join(folder, 'next'), join(folder, 'data'));
     };
     await write(first);
-    await writeFile(file('ca.crt'), authority.cert);
     const provider = new experimental.FileWatcherCertificateProvider({
       caCertificateFile: file('ca.crt'),
       certificateFile: file('tls.crt'),
