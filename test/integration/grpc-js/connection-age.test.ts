@@ -8,9 +8,9 @@ import { Traffic } from './support/traffic.js';
 
 /**
  * How a call ends that two servers in a row refused behind their GOAWAY: grpc-js repeats it once, whatever the policy. The
- * shorter the age, the likelier it is.
+ * shorter the age, the likelier it is. On Node 26 the write can be what fails, for round_robin too.
  */
-const REFUSED_TWICE = '14: Stream refused by server';
+const REFUSED_TWICE = /^14: (Stream refused by server|Write error: .* NGHTTP2_REFUSED_STREAM)$/;
 
 describe('servers that end every connection after a short maximum age', () => {
   it.each([
@@ -42,7 +42,7 @@ describe('servers that end every connection after a short maximum age', () => {
     client.close();
     stock.close();
 
-    expect(mine.failures.filter((failure) => failure !== REFUSED_TWICE)).toEqual([]);
+    expect(mine.failures.filter((failure) => !REFUSED_TWICE.test(failure))).toEqual([]);
     // Chance has a part in who is refused twice.
     expect(mine.failures.length).toBeLessThanOrEqual(2 * other.failures.length + 10);
     expect(mine.calls).toBeGreaterThan(other.calls / 2);
