@@ -97,7 +97,7 @@ export function encoded(record: JsonRecord): Uint8Array {
   return new TextEncoder().encode(JSON.stringify(record));
 }
 
-/** How many units the numbers of so many subchannels take. */
+/** How many units the numbers of `count` subchannels take. */
 export function halved(count: number): number {
   return (count + 1) >> 1;
 }

@@ -12,7 +12,7 @@ export interface LogPosition {
 /** More histories than a Service has at a time. */
 const MAX_HISTORIES = 4;
 
-/** Which replicas are behind, by what they and their primary say about the log. */
+/** Which replicas are behind, from the log positions that they and their primary report. */
 export class ReplicationLag {
   readonly #maxMs: number;
   readonly #clock: Clock;
@@ -20,13 +20,13 @@ export class ReplicationLag {
   /** The history of the primary, and since when. */
   #primary: { readonly history: string; readonly sinceMs: number } | undefined;
 
-  /** @param maxMs A replica further behind is behind, in ms. */
+  /** @param maxMs The lag from which a replica counts as behind, in ms. */
   constructor(maxMs: number, clock: Clock) {
     this.#maxMs = maxMs;
     this.#clock = clock;
   }
 
-  /** A replica said so. */
+  /** A replica has reported this position. */
   reached({ history, offset }: LogPosition): void {
     let log = this.#logs.get(history);
     if (log === undefined) {
@@ -37,7 +37,7 @@ export class ReplicationLag {
     log.reached(offset, this.#clock.now());
   }
 
-  /** The primary said so. Undefined: it does not answer. */
+  /** The primary has reported this position. Undefined: it does not answer. */
   primaryReached(position: LogPosition | undefined): void {
     if (position === undefined) {
       this.#primary = undefined;
@@ -52,13 +52,13 @@ export class ReplicationLag {
     const nowMs = this.#clock.now();
     const primary = this.#primary;
     // It follows another server, or has not heard of a promotion.
-    const elsewhereMs = primary === undefined || primary.history === history ? 0 : nowMs - primary.sinceMs;
+    const otherHistoryMs = primary === undefined || primary.history === history ? 0 : nowMs - primary.sinceMs;
     const lagMs = this.#logs.get(history)?.lagMs(offset, silentMs, nowMs) ?? 0;
-    return Math.max(lagMs, elsewhereMs) > this.#maxMs;
+    return Math.max(lagMs, otherHistoryMs) > this.#maxMs;
   }
 }
 
-/** One position in the write-ahead log, and when a server of the Service first reported it. */
+/** One position in the log, and when a server of the Service first reported it. */
 interface Mark {
   readonly atMs: number;
   readonly position: number;
@@ -100,8 +100,8 @@ export class LogPositions {
 
   /**
    * The lag of a server that has replayed the log up to `position`, in ms.
-   * @param atMostMs The most its lag can be, by what the server says. Decides while nobody has
-   * watched for long enough.
+   * @param atMostMs An upper limit, from what the server reports; undefined = unknown. It decides until positions have been
+   * recorded for long enough.
    */
   lagMs(position: number, atMostMs: number | undefined, nowMs: number): number {
     const index = this.#marks.findIndex((mark) => mark.position > position);

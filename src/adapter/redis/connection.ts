@@ -142,7 +142,7 @@ export class Server implements Connection<Server> {
   }
 
   /** It refused a read: it gets none until it says that it can. */
-  doubted({ message }: Error): void {
+  suspected({ message }: Error): void {
     if (CLUSTER.test(message)) this.#isOfCluster = true;
     this.#object(`it answered ${message}`);
     this.#schedule();

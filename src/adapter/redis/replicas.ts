@@ -292,7 +292,7 @@ class ReplicaRead implements AttemptedCall<Server> {
     const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
     if (untried) server.gone(error);
     // It says that it cannot serve: no need to wait for the next question.
-    else if (repeatAs === outcomes.notStarted) server.doubted(error);
+    else if (repeatAs === outcomes.notStarted) server.suspected(error);
     const answered = verdict === undefined;
     this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });
   }

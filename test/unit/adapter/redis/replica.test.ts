@@ -142,7 +142,7 @@ describe('one Redis replica', () => {
 
   it('gets no reads any more once it answered MOVED', async () => {
     const { clock, replica, answer } = await connected();
-    replica.doubted(new Error('MOVED 866 10.0.0.2:6379'));
+    replica.suspected(new Error('MOVED 866 10.0.0.2:6379'));
     clock.advance(1_200);
     await answer(inStep);
     expect(replica.objection).toContain('Cluster');
@@ -158,7 +158,7 @@ describe('one Redis replica', () => {
 
   it('gets no reads after a refusal until it is asked again', async () => {
     const { clock, replica, answer } = await connected();
-    replica.doubted(new Error('LOADING Redis is loading the dataset in memory'));
+    replica.suspected(new Error('LOADING Redis is loading the dataset in memory'));
     expect(replica.objection).toContain('LOADING');
     clock.advance(1_200);
     await answer(inStep);
