@@ -1,12 +1,8 @@
 import type { LoadReport } from '../endpoint/outcome.js';
-import { COST, COUNTS, OTHERS, REPORTED_AT, SAMPLES } from './latency-cell.js';
+import { COST, COUNTS, MOST_UNITS, OTHERS, REPORTED_AT, SAMPLES, UNITS } from './latency-cell.js';
 import { DEFAULT_CHOICES, type LoadFacts } from './load.js';
 import { lowerMedian } from './median.js';
 import { requestsInFlight, requestsWaiting } from './orca.js';
-
-/** Costs are integers (hundredths of a call), because fractions would be boxed at every pick. */
-export const UNITS = 100;
-export const MOST_UNITS: number = 2 ** 31 - 1;
 
 /** In this time a report fades to a third, and the median of all takes its place, in ms. */
 const REPORT_FADES_MS = 100;

@@ -27,7 +27,10 @@ export interface LoadRule {
   wantsReport?(numbers: Float64Array, at: number, nowMs: number): boolean;
   /** As `Load.value`. */
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number;
-  /** What computes `value`, if the load counts calls. A subchannel calls it directly: that is one class, and rules are many. */
+  /**
+   * What computes `value`, if the load counts calls. A subchannel calls it directly: that is one class, and rules are many. While it
+   * has no reports, the value is (calls in flight + 1) × the price in the cell, which a subchannel multiplies itself.
+   */
   readonly calls?: CountedCalls;
   /** As `Load.rate`. */
   rate?(numbers: Float64Array, at: number, nowMs: number): number | undefined;

@@ -2,57 +2,40 @@ import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import { checkNoOptions } from '../runtime/check.js';
 import { described } from '../runtime/described.js';
 import { Cells } from './cells.js';
-import { CountedCalls, MOST_UNITS, UNITS } from './counted-calls.js';
+import { CountedCalls } from './counted-calls.js';
 import {
   COST,
   FAILING,
   FAILING_AT,
-  FEW_FAILURES,
   FIELDS,
   FIRST,
-  FIRST_SAMPLES,
-  FORGIVEN_MS,
   LATENCY,
-  learn,
-  learnFailure,
+  MOST_UNITS,
   SAMPLES,
-  SHORT_GAP_MS,
+  UNITS,
   UPDATED,
 } from './latency-cell.js';
+import { FORGIVEN_MS, LatencySurvey, MOST_AT_ONCE, SLOW_RATIO, SURVEY_MS } from './latency-survey.js';
 import type { LoadFactory, LoadFacts, LoadSet } from './load.js';
 import { type LoadRule, RuledLoad } from './load-rule.js';
-import { lowerMedian } from './median.js';
 
-/** An endpoint is slow beyond this multiple of the median latency … */
-const SLOW_RATIO = 2;
-/** … if that is at least this much above the median, in ms: the cost of a farther zone is no reason to avoid it. */
-const SLOW_FLOOR_MS = 5;
-/**
- * A call counts as at most this many times the limit or the endpoint's own average, so one long call is no evidence. With long
- * polls or reports among short calls, the endpoint that answered the last of them would otherwise look slow.
- */
-const MOST_AT_ONCE = 2;
-/**
- * The same for a call after a long gap in a large set. There a client calls each endpoint only now and then: it has few calls to
- * judge by, and a mistake about one endpoint costs little.
- */
-const MOST_AT_ONCE_OF_MANY = 4;
-/** A set with this many endpoints is large. */
-const MANY = 16;
-/** In a large set that is called rarely, an endpoint is slow beyond this multiple: what is known of it is old, and tells little. */
-const SLOW_RATIO_WHEN_RARE = 1.5;
-/** A set is called rarely while most endpoints have not answered a call for this long, in ms. */
-const RARE_MS = 1_000;
-/** This many calls are evidence that an endpoint is slow; fewer in larger sets. */
-const EVIDENCE = 4;
-/** One call is never evidence: it may have paid for an unusually long cold start. */
-const LEAST_EVIDENCE = 2;
-/** `EVIDENCE` applies up to this many endpoints. With twice as many, half of it is enough, and so on. */
-const FEW = 3;
+/** One sample moves the average by at least this share … */
+const LEAST_STEP = 0.1;
+/** … and by more if the last one is old, in ms. */
+const AVERAGE_MS = 2_000;
+/** Gaps up to this long move the average by `LEAST_STEP`, in ms. */
+const SHORT_GAP_MS = -AVERAGE_MS * Math.log(1 - LEAST_STEP);
+/** Of this many first calls the fastest counts, since they also pay for a cold start … */
+const FIRST_SAMPLES = 8;
+/** … unless the gap since the last is at least this long, in ms: by then half of it is forgotten. */
+const LONG_GAP_MS = AVERAGE_MS * Math.LN2;
+/** How much one call changes the share of failures. */
+const FAILURE_STEP = 1 / 16;
+/** Below this share of failures the cost factor is under 1.02: not worth computing. */
+const FEW_FAILURES = 0.01;
 /** Failures make an endpoint at most this many times as expensive. */
 const MOST_FAILING = 100;
-/** How often the median is updated, in ms. */
-const SURVEY_MS = 100;
+
 /**
  * Calls in flight, but an endpoint that stands out costs more: one that takes more than twice as long as the median endpoint of
  * the set (and at least 5 ms longer), or one that fails. Endpoints within these bounds count alike, so calls stay even among
@@ -89,28 +72,12 @@ export const relativeLatency = (...none: []): LoadFactory => {
   return described(factory, 'relativeLatency');
 };
 
-/** The rule for all endpoints of one set. */
+/** The rule for all endpoints of one set: what the end of a call teaches about its endpoint, and what the next call costs there. */
 class RelativeLatencyRule implements LoadRule {
   readonly decays = true;
   readonly calls = new CountedCalls();
+  readonly #survey = new LatencySurvey();
   readonly #set: LoadSet;
-  #medianMs = 0;
-  /** Latencies up to this are not slow. */
-  #limitMs = Number.POSITIVE_INFINITY;
-  #surveyedAtMs = Number.NEGATIVE_INFINITY;
-  /** Median of first latencies, which include the cold start. An endpoint just as slow in its first calls is not slow. */
-  #firstMedianMs = 0;
-  /** How many endpoints that median is of; 0 = an endpoint has had its first call since. */
-  #firstsKnown = 0;
-  /** `EVIDENCE` and `MOST_AT_ONCE` for a set of this size. */
-  #evidence = EVIDENCE;
-  #mostAfterGap = MOST_AT_ONCE;
-  /** `SLOW_RATIO`, or the one for a large set that is called rarely. */
-  #slowRatio = SLOW_RATIO;
-  /** Whether most endpoints fail. */
-  #isOutage = false;
-  /** Scratch space for medians, reused. */
-  #values = new Float64Array(16);
 
   constructor(set: LoadSet) {
     this.#set = set;
@@ -119,18 +86,19 @@ class RelativeLatencyRule implements LoadRule {
   end(numbers: Float64Array, at: number, startedMs: number, nowMs: number, outcome: Outcome): void {
     const { kind } = outcome;
     if (kind === 'not-started') return;
+    const survey = this.#survey;
     const tookMs = nowMs - startedMs;
     const latencyMs = numbers[at + LATENCY] as number;
     if (kind === 'success' || tookMs > latencyMs) {
       const isAfterGap = nowMs - (numbers[at + UPDATED] as number) > SHORT_GAP_MS;
-      const most = (isAfterGap ? this.#mostAfterGap : MOST_AT_ONCE) * Math.max(this.#limitMs, latencyMs);
-      if (numbers[at + SAMPLES] === 0) this.#firstsKnown = 0;
+      const most = (isAfterGap ? survey.mostAfterGap : MOST_AT_ONCE) * Math.max(survey.limitMs, latencyMs);
+      if (numbers[at + SAMPLES] === 0) survey.grew();
       learn(numbers, at, Math.min(tookMs, most), nowMs);
     }
     if (kind === 'failure') learnFailure(numbers, at, 1, nowMs);
     else if (kind === 'success' && numbers[at + FAILING] !== 0) learnFailure(numbers, at, 0, nowMs);
-    if (nowMs - this.#surveyedAtMs >= SURVEY_MS) this.#survey(nowMs);
-    else this.#price(numbers, at, nowMs);
+    if (nowMs - survey.takenAtMs < SURVEY_MS) this.#price(numbers, at, nowMs);
+    else this.#look(nowMs);
   }
 
   value(numbers: Float64Array, at: number, inFlight: number, nowMs: number): number {
@@ -158,129 +126,77 @@ class RelativeLatencyRule implements LoadRule {
   }
 
   facts(numbers: Float64Array, at: number, nowMs: number): LoadFacts {
-    const failing =
-      (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
+    const failing = failingNow(numbers, at, nowMs);
     return {
-      ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#latencyMs(numbers, at, nowMs) }),
+      ...((numbers[at + SAMPLES] as number) > 0 && { latencyMs: this.#survey.latencyMs(numbers, at, nowMs) }),
       ...(failing > FEW_FAILURES && { failing }),
       ...this.calls.facts(numbers, at, nowMs),
     };
   }
 
   memory(): number[] {
-    return [
-      this.#medianMs,
-      this.#limitMs,
-      this.#surveyedAtMs,
-      this.#firstMedianMs,
-      this.#evidence,
-      this.#mostAfterGap,
-      this.#isOutage ? 1 : 0,
-      ...this.calls.memory(),
-      this.#slowRatio,
-    ];
+    return [...this.#survey.memory(), ...this.calls.memory()];
   }
 
   recall(memory: readonly number[]): void {
-    const number = (at: number): number => memory[at] ?? 0;
-    this.#medianMs = number(0);
-    this.#limitMs = number(1);
-    this.#surveyedAtMs = number(2);
-    this.#firstMedianMs = number(3);
-    this.#firstsKnown = 0;
-    this.#evidence = number(4);
-    this.#mostAfterGap = number(5);
-    this.#isOutage = number(6) === 1;
-    this.calls.recall(memory.slice(7));
-    this.#slowRatio = memory[14] ?? SLOW_RATIO;
+    this.calls.recall(this.#survey.recall(memory));
   }
 
-  /** Updates the median and the cost of every endpoint. O(n), at the end of a call, at most every `SURVEY_MS`. */
-  #survey(nowMs: number): void {
-    this.#surveyedAtMs = nowMs;
-    const { calls } = this;
-    calls.surveying(nowMs);
-    const { hasReports } = calls;
-    let measured = 0;
-    let rare = 0;
-    let failing = 0;
-    let size = 0;
-    for (const load of this.#set.loads) {
-      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
-      const { numbers, at } = load;
-      if (++size > this.#values.length) this.#grow();
-      if ((numbers[at + SAMPLES] as number) > 0) {
-        if (nowMs - (numbers[at + UPDATED] as number) > RARE_MS) rare++;
-        this.#values[measured++] = this.#latencyMs(numbers, at, nowMs);
-      }
-      if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
-      if (hasReports) calls.survey(numbers, at, nowMs);
-    }
-    if (hasReports) calls.surveyed();
-    const share = Math.min(1, FEW / size);
-    this.#evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
-    this.#mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
-    const wasOutage = this.#isOutage;
-    this.#isOutage = 2 * failing > measured;
-    if (measured === 0) return;
-    // For an even number the lower of the two middle ones: of two endpoints, the slow one must not set the limit.
-    this.#medianMs = lowerMedian(this.#values, measured);
-    this.#slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
-    this.#limitMs = Math.max(this.#slowRatio * this.#medianMs, this.#medianMs + SLOW_FLOOR_MS);
-    if (this.#firstsKnown !== measured) this.#surveyFirsts(measured);
-    for (const load of this.#set.loads) {
-      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
-      // Failures in an outage of all are forgotten; otherwise the last to get a call would get none for a long time.
-      if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
-      this.#price(load.numbers, load.at, nowMs);
-    }
-  }
-
-  /** @param measured How many endpoints have had a call. */
-  #surveyFirsts(measured: number): void {
-    let count = 0;
-    for (const load of this.#set.loads) {
-      if (!(load instanceof RuledLoad) || load.rule !== this) continue;
-      const { numbers, at } = load;
-      if ((numbers[at + SAMPLES] as number) > 0) this.#values[count++] = numbers[at + FIRST] as number;
-    }
-    this.#firstMedianMs = lowerMedian(this.#values, count);
-    this.#firstsKnown = measured;
-  }
-
-  #grow(): void {
-    const values = new Float64Array(2 * this.#values.length);
-    values.set(this.#values);
-    this.#values = values;
-  }
-
-  /** The latency of an endpoint; drifts towards the median while it gets no calls. */
-  #latencyMs(numbers: Float64Array, at: number, nowMs: number): number {
-    const latencyMs = numbers[at + LATENCY] as number;
-    const ageMs = nowMs - (numbers[at + UPDATED] as number);
-    if (ageMs < SURVEY_MS || this.#limitMs === Number.POSITIVE_INFINITY) return latencyMs;
-    return this.#medianMs + (latencyMs - this.#medianMs) * Math.exp(-ageMs / FORGIVEN_MS);
-  }
-
-  #isEvidence(latencyMs: number, samples: number): boolean {
-    if (samples < this.#evidence) return false;
-    return samples >= FIRST_SAMPLES || latencyMs > SLOW_RATIO * this.#firstMedianMs;
+  /** Apart from `end`, where a closure would cost every call a context on the heap. */
+  #look(nowMs: number): void {
+    this.#survey.take(this.#set, this, this.calls, nowMs, (numbers, at) => this.#price(numbers, at, nowMs));
   }
 
   #price(numbers: Float64Array, at: number, nowMs: number): void {
+    const survey = this.#survey;
     let cost = UNITS;
     // Drifting towards the median takes no endpoint beyond the limit.
-    if ((numbers[at + LATENCY] as number) > this.#limitMs) {
-      const latencyMs = this.#latencyMs(numbers, at, nowMs);
-      if (latencyMs > this.#limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
-        cost *= (this.#slowRatio * latencyMs) / this.#limitMs;
+    if ((numbers[at + LATENCY] as number) > survey.limitMs) {
+      const latencyMs = survey.latencyMs(numbers, at, nowMs);
+      if (latencyMs > survey.limitMs && this.#isEvidence(latencyMs, numbers[at + SAMPLES] as number)) {
+        cost *= (survey.slowRatio * latencyMs) / survey.limitMs;
       }
     }
-    const failing = numbers[at + FAILING] as number;
-    if (failing > FEW_FAILURES) {
-      const working = 1 - failing * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
+    if ((numbers[at + FAILING] as number) > FEW_FAILURES) {
+      const working = 1 - failingNow(numbers, at, nowMs);
       cost *= Math.min(1 / (working * working), MOST_FAILING);
     }
     numbers[at + COST] = Math.min(cost, MOST_UNITS) | 0;
   }
+
+  #isEvidence(latencyMs: number, samples: number): boolean {
+    const { evidence, firstMedianMs } = this.#survey;
+    if (samples < evidence) return false;
+    return samples >= FIRST_SAMPLES || latencyMs > SLOW_RATIO * firstMedianMs;
+  }
+}
+
+/** A call took `sampleMs`. */
+function learn(numbers: Float64Array, at: number, sampleMs: number, nowMs: number): void {
+  const samples = numbers[at + SAMPLES] as number;
+  const latencyMs = numbers[at + LATENCY] as number;
+  const gapMs = nowMs - (numbers[at + UPDATED] as number);
+  if (samples === 0) {
+    numbers[at + LATENCY] = sampleMs;
+    numbers[at + FIRST] = sampleMs;
+  } else if (samples < FIRST_SAMPLES && gapMs < LONG_GAP_MS) numbers[at + LATENCY] = Math.min(latencyMs, sampleMs);
+  else {
+    const step = gapMs > SHORT_GAP_MS ? 1 - Math.exp(-gapMs / AVERAGE_MS) : LEAST_STEP;
+    numbers[at + LATENCY] = latencyMs + (sampleMs - latencyMs) * step;
+  }
+  numbers[at + SAMPLES] = samples + 1;
+  numbers[at + UPDATED] = nowMs;
+}
+
+/** @param failed 1 or 0. */
+function learnFailure(numbers: Float64Array, at: number, failed: number, nowMs: number): void {
+  const failing = failingNow(numbers, at, nowMs);
+  const next = failing + (failed - failing) * FAILURE_STEP;
+  numbers[at + FAILING] = failed === 0 && next < FEW_FAILURES / 10 ? 0 : next;
+  numbers[at + FAILING_AT] = nowMs;
+}
+
+/** The share of failures, which fades while nobody calls. */
+function failingNow(numbers: Float64Array, at: number, nowMs: number): number {
+  return (numbers[at + FAILING] as number) * Math.exp(((numbers[at + FAILING_AT] as number) - nowMs) / FORGIVEN_MS);
 }

@@ -2,6 +2,7 @@ import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js'
 import { noCell } from '../load/cells.js';
 import type { CountedCalls } from '../load/counted-calls.js';
 import { inFlightRule } from '../load/in-flight.js';
+import { COST, MOST_UNITS, UNITS } from '../load/latency-cell.js';
 import { DEFAULT_CHOICES, type Load } from '../load/load.js';
 import { type LoadRule, PluggedInRule, RuledLoad } from '../load/load-rule.js';
 import type { SubchannelState } from '../observe/observer.js';
@@ -16,7 +17,7 @@ import type { Connection } from './transport.js';
 /** A server's `Retry-After` is honored for up to this long, in ms. */
 const MAX_PUSHBACK_MS = 60_000;
 /** No limit, and a limit that must be queried: small integers, which are compared without touching the heap. */
-const UNLIMITED = 2 ** 30;
+export const UNLIMITED: number = 2 ** 30;
 const ASK = -1;
 
 /**
@@ -129,19 +130,6 @@ export abstract class SubchannelCalls<C> {
     return limit === ASK ? this.inFlight < this.capacity : this.inFlight < limit;
   }
 
-  /** How many calls may run; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. */
-  get room(): number {
-    if (this.#limit !== ASK) return this.#limit;
-    try {
-      const { capacity } = this;
-      return this.#connection?.capacity === Number.POSITIVE_INFINITY
-        ? Math.min(capacity, UNLIMITED)
-        : -1 - Math.max(0, Math.min(capacity, UNLIMITED));
-    } catch {
-      return -1;
-    }
-  }
-
   /** Successful calls since creation. Derived, so that a success need not count. */
   protected get succeeded(): number {
     return this.started - this.inFlight - this.#unsuccessful;
@@ -150,7 +138,11 @@ export abstract class SubchannelCalls<C> {
   /** The cost of one more call now: its load. */
   cost(nowMs: number): number {
     const calls = this.#calls;
-    if (calls !== undefined) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
+    if (calls !== undefined) {
+      if (calls.hasReports) return calls.cost(this.#numbers, this.#at, this.inFlight, nowMs);
+      const cost = (this.inFlight + 1) * ((this.#numbers[this.#at + COST] as number) || UNITS);
+      return cost < MOST_UNITS ? cost | 0 : MOST_UNITS;
+    }
     const rule = this.#rule;
     return rule === undefined ? this.inFlight + 1 : rule.value(this.#numbers, this.#at, this.inFlight, nowMs);
   }

@@ -2,14 +2,15 @@ import type { Endpoint } from '../endpoint/endpoint.js';
 import type { LoadReport, Outcome } from '../endpoint/outcome.js';
 import type { Load } from '../load/load.js';
 import type { SubchannelState } from '../observe/observer.js';
+import type { Connection } from './transport.js';
 
 /** A subchannel as its recording is told of it. */
 export interface RecordedSubchannel {
   /** Which one it is, in the recording; only the recording reads and writes it. */
   recordedAs: number;
   readonly state: SubchannelState;
-  /** How many calls may run; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. */
-  readonly room: number;
+  readonly connection: Connection<unknown> | undefined;
+  readonly capacity: number;
 }
 
 /** All a recording needs of a subchannel. */

@@ -1,5 +1,6 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { RuledLoad } from '../load/load-rule.js';
+import { UNLIMITED } from '../pool/subchannel-calls.js';
 import type { RecordedSubchannel, SubchannelToRecord } from '../pool/subchannel-recording.js';
 import { NOBODY, type Note, type RecordedEndpoint, type StartSubchannel, states } from './format.js';
 
@@ -55,7 +56,7 @@ export class LiveSubchannels {
         id: subchannel.recordedAs,
         endpoint,
         state: states.indexOf(subchannel.state),
-        room: subchannel.room,
+        room: roomOf(subchannel),
         inFlight: subchannel.inFlight,
         started: subchannel.started,
       })),
@@ -90,4 +91,17 @@ export function plainEndpoint({ key, address, port, name, zone, nodeName }: Endp
     ...(zone !== undefined && { zone }),
     ...(nodeName !== undefined && { node: nodeName }),
   };
+}
+
+/** How many calls may run on it; 2^30 = any number. Below 0: its connection is asked each time, and now says −1 − this. Never throws. */
+export function roomOf(subchannel: RecordedSubchannel): number {
+  try {
+    const { connection, capacity } = subchannel;
+    const isAsked = connection !== undefined && connection.watchCapacity === undefined;
+    if (isAsked && connection.capacity !== Number.POSITIVE_INFINITY)
+      return -1 - Math.max(0, Math.min(capacity, UNLIMITED));
+    return Math.min(capacity, UNLIMITED);
+  } catch {
+    return -1;
+  }
 }

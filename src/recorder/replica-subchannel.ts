@@ -30,7 +30,7 @@ export class ReplicaSubchannel extends SubchannelCalls<unknown> {
     this.endpoint = endpoint;
   }
 
-  /** @param room As `SubchannelCalls.room`. */
+  /** @param room As `roomOf`. */
   becomes(state: SubchannelState, room: number): void {
     this.state = state;
     const capacity = room < 0 ? -1 - room : room;

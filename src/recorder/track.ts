@@ -20,7 +20,7 @@ import {
   states,
   UNIT,
 } from './format.js';
-import { LiveSubchannels } from './live-subchannels.js';
+import { LiveSubchannels, roomOf } from './live-subchannels.js';
 import { noteObserver } from './note-observer.js';
 import type { Part, Parts } from './parts.js';
 import { encoded, halved, RecordWriter } from './record-writer.js';
@@ -169,7 +169,7 @@ export class Track implements Recording {
 
   changed(subchannel: RecordedSubchannel): void {
     const id = subchannel.recordedAs;
-    if (id >= 0) this.#writer.begin(kinds.state, states.indexOf(subchannel.state), id, subchannel.room);
+    if (id >= 0) this.#writer.begin(kinds.state, states.indexOf(subchannel.state), id, roomOf(subchannel));
   }
 
   closed(subchannel: RecordedSubchannel): void {

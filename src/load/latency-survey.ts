@@ -1,0 +1,168 @@
+import type { CountedCalls } from './counted-calls.js';
+import { FAILING, FIRST, LATENCY, SAMPLES, UPDATED } from './latency-cell.js';
+import type { LoadSet } from './load.js';
+import { type LoadRule, RuledLoad } from './load-rule.js';
+import { lowerMedian } from './median.js';
+
+/** How often it is taken, in ms. */
+export const SURVEY_MS = 100;
+/** In this time an endpoint without calls loses all but a third of its excess latency and of its failures, in ms. */
+export const FORGIVEN_MS = 20_000;
+
+/** An endpoint is slow beyond this multiple of the median latency … */
+export const SLOW_RATIO = 2;
+/** … if that is at least this much above the median, in ms: the cost of a farther zone is no reason to avoid it. */
+const SLOW_FLOOR_MS = 5;
+/** In a large set that is called rarely, an endpoint is slow beyond this multiple: what is known of it is old, and tells little. */
+const SLOW_RATIO_WHEN_RARE = 1.5;
+/** A set is called rarely while most endpoints have not answered a call for this long, in ms. */
+const RARE_MS = 1_000;
+/** A set with this many endpoints is large. */
+const MANY = 16;
+/**
+ * A call counts as at most this many times the limit or the endpoint's own average, so one long call is no evidence. With long
+ * polls or reports among short calls, the endpoint that answered the last of them would otherwise look slow.
+ */
+export const MOST_AT_ONCE = 2;
+/**
+ * The same for a call after a long gap in a large set. There a client calls each endpoint only now and then: it has few calls to
+ * judge by, and a mistake about one endpoint costs little.
+ */
+const MOST_AT_ONCE_OF_MANY = 4;
+/** This many calls are evidence that an endpoint is slow; fewer in larger sets. */
+const EVIDENCE = 4;
+/** One call is never evidence: it may have paid for an unusually long cold start. */
+const LEAST_EVIDENCE = 2;
+/** `EVIDENCE` applies up to this many endpoints. With twice as many, half of it is enough, and so on. */
+const FEW = 3;
+
+/** What the endpoints of a set are like together, and so which of them stands out. Taken every `SURVEY_MS`, at the end of a call. */
+export class LatencySurvey {
+  takenAtMs: number = Number.NEGATIVE_INFINITY;
+  medianMs = 0;
+  /** Latencies up to this are not slow. */
+  limitMs: number = Number.POSITIVE_INFINITY;
+  /** `SLOW_RATIO`, or the one for a large set that is called rarely. */
+  slowRatio: number = SLOW_RATIO;
+  /** Median of first latencies, which include the cold start. An endpoint just as slow in its first calls is not slow. */
+  firstMedianMs = 0;
+  /** `EVIDENCE` and `MOST_AT_ONCE` for a set of this size. */
+  evidence: number = EVIDENCE;
+  mostAfterGap: number = MOST_AT_ONCE;
+  /** How many endpoints the median of first latencies is of; 0 = an endpoint has had its first call since. */
+  #firstsKnown = 0;
+  /** Whether most endpoints fail. */
+  #isOutage = false;
+  /** Scratch space for medians, reused. */
+  #values = new Float64Array(16);
+
+  /** An endpoint has had its first call. */
+  grew(): void {
+    this.#firstsKnown = 0;
+  }
+
+  /**
+   * Looks at the loads of `set` that follow `rule`. O(n).
+   * @param price Updates the cost of an endpoint.
+   */
+  take(
+    set: LoadSet,
+    rule: LoadRule,
+    calls: CountedCalls,
+    nowMs: number,
+    price: (numbers: Float64Array, at: number) => void,
+  ): void {
+    this.takenAtMs = nowMs;
+    calls.surveying(nowMs);
+    const { hasReports } = calls;
+    let measured = 0;
+    let rare = 0;
+    let failing = 0;
+    let size = 0;
+    for (const load of set.loads) {
+      if (!(load instanceof RuledLoad) || load.rule !== rule) continue;
+      const { numbers, at } = load;
+      if (++size > this.#values.length) this.#grow();
+      if ((numbers[at + SAMPLES] as number) > 0) {
+        if (nowMs - (numbers[at + UPDATED] as number) > RARE_MS) rare++;
+        this.#values[measured++] = this.latencyMs(numbers, at, nowMs);
+      }
+      if ((numbers[at + FAILING] as number) > 1 / 2) failing++;
+      if (hasReports) calls.survey(numbers, at, nowMs);
+    }
+    if (hasReports) calls.surveyed();
+    const share = Math.min(1, FEW / size);
+    this.evidence = Math.max(LEAST_EVIDENCE, Math.ceil(EVIDENCE * share));
+    this.mostAfterGap = size >= MANY ? MOST_AT_ONCE_OF_MANY : MOST_AT_ONCE;
+    const wasOutage = this.#isOutage;
+    this.#isOutage = 2 * failing > measured;
+    if (measured === 0) return;
+    // For an even number the lower of the two middle ones: of two endpoints, the slow one must not set the limit.
+    this.medianMs = lowerMedian(this.#values, measured);
+    this.slowRatio = size >= MANY && 2 * rare > measured ? SLOW_RATIO_WHEN_RARE : SLOW_RATIO;
+    this.limitMs = Math.max(this.slowRatio * this.medianMs, this.medianMs + SLOW_FLOOR_MS);
+    if (this.#firstsKnown !== measured) this.#takeFirsts(set, rule, measured);
+    for (const load of set.loads) {
+      if (!(load instanceof RuledLoad) || load.rule !== rule) continue;
+      // Failures in an outage of all are forgotten; otherwise the last to get a call would get none for a long time.
+      if (wasOutage && !this.#isOutage) load.numbers[load.at + FAILING] = 0;
+      price(load.numbers, load.at);
+    }
+  }
+
+  /** The latency of an endpoint; drifts towards the median while it gets no calls. */
+  latencyMs(numbers: Float64Array, at: number, nowMs: number): number {
+    const latencyMs = numbers[at + LATENCY] as number;
+    const ageMs = nowMs - (numbers[at + UPDATED] as number);
+    if (ageMs < SURVEY_MS || this.limitMs === Number.POSITIVE_INFINITY) return latencyMs;
+    return this.medianMs + (latencyMs - this.medianMs) * Math.exp(-ageMs / FORGIVEN_MS);
+  }
+
+  /** As `LoadRule.memory`. */
+  memory(): number[] {
+    const { medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, slowRatio } = this;
+    return [medianMs, limitMs, takenAtMs, firstMedianMs, evidence, mostAfterGap, this.#isOutage ? 1 : 0, slowRatio];
+  }
+
+  /** Takes over what `memory` said; returns the rest of the list. */
+  recall([
+    medianMs,
+    limitMs,
+    takenAtMs,
+    firstMedianMs,
+    evidence,
+    mostAfterGap,
+    outage,
+    slowRatio,
+    ...rest
+  ]: readonly number[]): number[] {
+    this.medianMs = medianMs ?? 0;
+    this.limitMs = limitMs ?? Number.POSITIVE_INFINITY;
+    this.takenAtMs = takenAtMs ?? Number.NEGATIVE_INFINITY;
+    this.firstMedianMs = firstMedianMs ?? 0;
+    this.#firstsKnown = 0;
+    this.evidence = evidence ?? EVIDENCE;
+    this.mostAfterGap = mostAfterGap ?? MOST_AT_ONCE;
+    this.#isOutage = outage === 1;
+    this.slowRatio = slowRatio ?? SLOW_RATIO;
+    return rest;
+  }
+
+  /** @param measured How many endpoints have had a call. */
+  #takeFirsts(set: LoadSet, rule: LoadRule, measured: number): void {
+    let count = 0;
+    for (const load of set.loads) {
+      if (!(load instanceof RuledLoad) || load.rule !== rule) continue;
+      const { numbers, at } = load;
+      if ((numbers[at + SAMPLES] as number) > 0) this.#values[count++] = numbers[at + FIRST] as number;
+    }
+    this.firstMedianMs = lowerMedian(this.#values, count);
+    this.#firstsKnown = measured;
+  }
+
+  #grow(): void {
+    const values = new Float64Array(2 * this.#values.length);
+    values.set(this.#values);
+    this.#values = values;
+  }
+}
