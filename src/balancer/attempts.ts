@@ -1,7 +1,6 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
-import { observes } from '../observe/observer.js';
-import { isTraced } from '../observe/traces.js';
+import { isTraced, observes } from '../observe/observer.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
 import { AttemptTraces } from './attempt-traces.js';

@@ -1,7 +1,7 @@
-import { type LoadReport, type Outcome, outcomes } from '../endpoint/outcome.js';
+import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import { isEvenkeelError } from '../errors.js';
 import { EventCounts } from '../observe/event-counts.js';
-import type { CallMeter, CallNote, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
+import type { CallMeter, Protocol, ProtocolMeter } from '../observe/live-balancers.js';
 import { combineObservers, notify, type Observer, withDiagnostics } from '../observe/observer.js';
 import { Warnings } from '../observe/warnings.js';
 import { Subchannel } from '../pool/subchannel.js';
@@ -13,9 +13,8 @@ import { checkPriority } from '../runtime/priority.js';
 import { type AcquireOptions, acquireOptionNames, type PickOptions, signalOnly } from './acquire-options.js';
 import type { ResolvedBalancerOptions } from './balancer-options.js';
 import { CallLimit } from './call-limit.js';
-import { CallTimes } from './call-times.js';
 import { Endpoints } from './endpoints.js';
-import { Lease, type LeaseOwner } from './lease.js';
+import { CallTimes, Lease, type LeaseOwner } from './lease.js';
 import { liveBalancers } from './live-balancers.js';
 import { LoadProbes } from './load-probes.js';
 import { OutsideCalls } from './outside-calls.js';
@@ -46,7 +45,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
   readonly #slot: PickerSlot<C>;
   readonly #room: WaitingRoom<C>;
   readonly #probes: LoadProbes<C> | undefined;
-  readonly #times: CallTimes;
+  readonly #times: CallTimes<C>;
   readonly #endpoints: Endpoints<C>;
   /** Calls that got no endpoint. */
   #refused = 0;
@@ -88,7 +87,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     this.protocol = options.transport.protocol;
     this.retries = new RetryPolicy(options.retry, clock, warnings);
     this.limit = options.limit === undefined ? undefined : new CallLimit(options.limit(), warnings);
-    this.#times = new CallTimes(clock, options.stalledAfterMs, this.limit);
+    this.#times = new CallTimes(this, options.stalledAfterMs);
     const pickRng = recording?.rng ?? rng;
     this.#slot = new PickerSlot(options.picker, pickRng, warnings, recording);
     const { probes } = options;
@@ -166,7 +165,7 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     const { feed, pool, refusals } = this.#endpoints;
     return snapshotBalancer({
       isClosed: this.#closing.hasBegun,
-      isFilled: this.#slot.isFilled,
+      isFilled: this.#slot.picker !== undefined,
       isEmpty: refusals.isEmpty,
       feed,
       events: this.#events,
@@ -196,26 +195,13 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     return this.close();
   }
 
-  leaseAnswered(lease: Lease<C>): number {
-    if (this.limit !== undefined && lease.outcome === undefined) {
-      this.limit.freed();
-      if (this.#room.size > 0) this.#room.wake();
-    }
-    return this.clock.now();
+  madeRoom(): void {
+    if (this.#room.size > 0) this.#room.wake();
   }
 
-  reported({ subchannel }: Lease<C>, report: LoadReport): void {
-    subchannel.reported(report, this.clock.now());
-  }
-
-  leaseEnded(
-    lease: Lease<C>,
-    outcome: Outcome,
-    latencyMs: number | null | undefined,
-    note: CallNote | undefined,
-  ): void {
-    this.#times.ended(lease, outcome, latencyMs, this, note);
-    this.#slot.ended(lease.subchannel);
+  callEnded(subchannel: Subchannel<C>): void {
+    const slot = this.#slot;
+    if (slot.picker?.ended !== undefined) slot.ended(subchannel);
     this.recording?.settled();
     if (this.#room.size > 0) this.#room.wake();
   }
@@ -240,11 +226,11 @@ export class BalancerCore<C> implements LeaseOwner<C> {
     mayWait = false,
     unlimited = false,
   ): Lease<C> | undefined {
-    if (!this.#slot.isFilled || (this.limit?.hasRoom === false && !unlimited)) return undefined;
+    if (this.#slot.picker === undefined || (this.limit?.hasRoom === false && !unlimited)) return undefined;
     const nowMs = this.clock.now();
     const recording = this.recording;
     recording?.prepare(nowMs);
-    const subchannel = this.#slot.pick(nowMs, key, avoid);
+    const subchannel = this.#ask(nowMs, key, avoid);
     // A subchannel that has just lost its connection may still be in the picker.
     const connection = subchannel?.connection;
     if (subchannel === undefined || connection === undefined) {
@@ -267,10 +253,29 @@ export class BalancerCore<C> implements LeaseOwner<C> {
       const flags = asks ? pickFlags.began | pickFlags.asked : pickFlags.began;
       call = recording.picked(subchannel, nowMs, flags, key, avoid);
     }
-    const lease = new Lease(this, subchannel, connection.handle, nowMs, call);
+    const lease = new Lease(this.#times, subchannel, connection.handle, nowMs, call);
     // As one whose answer has begun, which no longer counts.
     if (unlimited && this.limit !== undefined) lease.progressed();
     return lease;
+  }
+
+  /** What the picker says. One that throws is replaced, so that it does not fail all calls. */
+  #ask(
+    nowMs: number,
+    key: string | undefined,
+    avoid: ReadonlySet<Subchannel<C>> | undefined,
+  ): Subchannel<C> | undefined {
+    const slot = this.#slot;
+    const { request } = slot;
+    request.nowMs = nowMs;
+    request.key = key;
+    request.avoid = avoid;
+    if (slot.firstLeft >= 0) return slot.pickFirst();
+    try {
+      return slot.picker?.pick(request);
+    } catch (error) {
+      return slot.pickInstead(error);
+    }
   }
 
   async #shutDown(): Promise<void> {

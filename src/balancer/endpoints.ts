@@ -132,7 +132,7 @@ export class Endpoints<C> {
     // An observer may have closed the balancer meanwhile.
     if (this.#isClosed) return 0;
     this.start.open();
-    if (slot.isFilled && this.#rebuilds.mustWait()) return 0;
+    if (slot.picker !== undefined && this.#rebuilds.mustWait()) return 0;
     const { clock } = options;
     const beganMs = clock.now();
     slot.rebuild(this.pool.members, this.first.only());

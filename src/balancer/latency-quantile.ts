@@ -1,13 +1,16 @@
-/** Buckets per doubling: a quantile is at most a quarter too high. */
+/** Buckets per doubling. */
 const STEPS_PER_DOUBLING = 4;
 const BUCKETS = 32 * STEPS_PER_DOUBLING;
 /** Latencies are counted in eighths of a millisecond. */
 const UNITS_PER_MS = 8;
-/** After this many samples all counts are halved, so that old latencies fade. */
-const HALVE_AFTER = 16_384;
-
 /** A rough, fading histogram of latencies: adding one costs a few nanoseconds and allocates nothing. */
 export class LatencyQuantile {
+  /** After this many samples all counts are halved, so that old latencies fade. */
+  static readonly fadesAfter = 16_384;
+  /** A quantile is at most this many times too high, apart from a quarter of a millisecond. */
+  static readonly excess: number = 1 + 1 / STEPS_PER_DOUBLING;
+  /** Samples below all others. Whoever has some adds them here, and calls `fade` at `fadesAfter`. */
+  quick = 0;
   readonly #counts = new Uint32Array(BUCKETS);
   #total = 0;
 
@@ -18,13 +21,13 @@ export class LatencyQuantile {
     const step = doubling >= 2 ? (units >>> (doubling - 2)) & 3 : 0;
     const bucket = doubling * STEPS_PER_DOUBLING + step;
     this.#counts[bucket] = (this.#counts[bucket] as number) + 1;
-    if (++this.#total >= HALVE_AFTER) this.#halve();
+    if (++this.#total >= LatencyQuantile.fadesAfter) this.fade();
   }
 
-  /** The latency below which `share` (0 to 1) of the samples lie, in ms, rounded up to its bucket; 0 without samples. */
+  /** The latency below which `share` (0 to 1) of the samples lie, in ms, rounded up to its bucket; 0 without samples, or for a quick one. */
   quantile(share: number): number {
-    if (this.#total === 0) return 0;
-    let left = Math.ceil(this.#total * share);
+    let left = Math.ceil((this.#total + this.quick) * share) - this.quick;
+    if (left <= 0) return 0;
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       left -= this.#counts[bucket] as number;
       if (left > 0) continue;
@@ -35,7 +38,8 @@ export class LatencyQuantile {
     return 0;
   }
 
-  #halve(): void {
+  fade(): void {
+    this.quick >>>= 1;
     this.#total = 0;
     for (let bucket = 0; bucket < BUCKETS; bucket++) {
       const half = (this.#counts[bucket] as number) >>> 1;

@@ -1,19 +1,28 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { type LoadReport, type Outcome, outcomes, usableOutcome } from '../endpoint/outcome.js';
-import type { CallNote } from '../observe/live-balancers.js';
+import type { CallMeter, CallNote, ProtocolMeter } from '../observe/live-balancers.js';
 import type { Observer } from '../observe/observer.js';
 import type { Subchannel } from '../pool/subchannel.js';
 import type { RetryPolicy } from '../retry/retry-policy.js';
+import type { Clock } from '../runtime/clock.js';
+import { StallWatch } from '../runtime/stall-watch.js';
+import type { CallLimit } from './call-limit.js';
+import { LatencyQuantile } from './latency-quantile.js';
+import type { Recording } from './recording.js';
 
-/** What a lease reports to. */
+/** The balancer that leases come from. */
 export interface LeaseOwner<C> {
+  readonly clock: Clock;
   readonly retries: RetryPolicy;
   readonly observer: Observer;
-  readonly protocolMeter: object | undefined;
-  reported(lease: Lease<C>, report: LoadReport): void;
-  leaseEnded(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void;
-  /** The answer of a call has begun, unless the call is over; returns the time on the balancer's clock, in ms. */
-  leaseAnswered(lease: Lease<C>): number;
+  readonly limit: CallLimit | undefined;
+  readonly meter: CallMeter | undefined;
+  readonly protocolMeter: ProtocolMeter | undefined;
+  readonly recording: Recording | undefined;
+  /** The answer of a call has begun: for the limit, it makes room for another. */
+  madeRoom(): void;
+  /** A call is over, and its subchannel has been told. */
+  callEnded(subchannel: Subchannel<C>): void;
   /** A lease was ended with this value, which is not an outcome; returns its replacement. */
   misused(value: unknown): Outcome;
 }
@@ -25,14 +34,14 @@ export class Lease<C> {
   readonly subchannel: Subchannel<C>;
   /** When it started, on the balancer's clock. */
   readonly startedMs: number;
-  readonly #owner: LeaseOwner<C>;
+  readonly #times: CallTimes<C>;
   #answeredMs: number | undefined;
   #outcome: Outcome | undefined;
   /** Twice its number in a recording, 0 if it is not recorded; and 1 once there was a report. One field: a lease is made per call. */
   #marks: number;
 
-  constructor(owner: LeaseOwner<C>, subchannel: Subchannel<C>, handle: C, startedMs: number, call = 0) {
-    this.#owner = owner;
+  constructor(times: CallTimes<C>, subchannel: Subchannel<C>, handle: C, startedMs: number, call = 0) {
+    this.#times = times;
     this.subchannel = subchannel;
     this.handle = handle;
     this.startedMs = startedMs;
@@ -50,17 +59,17 @@ export class Lease<C> {
 
   /** The retry policy of the balancer it came from. */
   get retries(): RetryPolicy {
-    return this.#owner.retries;
+    return this.#times.owner.retries;
   }
 
   /** The observer of the balancer it came from. */
   get observer(): Observer {
-    return this.#owner.observer;
+    return this.#times.owner.observer;
   }
 
   /** Whether `end` should be told what the call is to its protocol: metrics with the names of that protocol are on. */
   get isMeasured(): boolean {
-    return this.#owner.protocolMeter !== undefined;
+    return this.#times.owner.protocolMeter !== undefined;
   }
 
   /** Whether the first byte of the response has arrived. */
@@ -91,7 +100,7 @@ export class Lease<C> {
    * it. Calls after the first do nothing.
    */
   progressed(): void {
-    this.#answeredMs ??= this.#owner.leaseAnswered(this);
+    this.#answeredMs ??= this.#times.answered(this);
   }
 
   /**
@@ -101,7 +110,7 @@ export class Lease<C> {
   reported(report: LoadReport): void {
     if ((this.#marks & 1) === 1 || this.#outcome !== undefined) return;
     this.#marks |= 1;
-    this.#owner.reported(this, report);
+    this.subchannel.reported(report, this.#times.owner.clock.now());
   }
 
   /**
@@ -122,10 +131,139 @@ export class Lease<C> {
     if (this.#outcome !== undefined) return;
     let usable = outcome;
     if (outcome !== outcomes.success) {
-      usable = usableOutcome(outcome) ?? this.#owner.misused(outcome);
+      usable = usableOutcome(outcome) ?? this.#times.owner.misused(outcome);
       if (usable.report !== undefined) this.reported(usable.report);
     }
     this.#outcome = usable;
-    this.#owner.leaseEnded(this, usable, latencyMs, note);
+    this.#times.ended(this, usable, latencyMs, note);
+  }
+}
+
+/**
+ * A caller's deadline of exactly `stalledAfterMs` must count, but it started before the call had an endpoint, and timers round.
+ * This share of it is therefore enough.
+ */
+const STALLED_ENOUGH = 0.95;
+/** A caller's wait is unusually long beyond this multiple of the 99th percentile. */
+const UNUSUAL = 3;
+
+/**
+ * The running calls of a balancer, and what the duration and the end of each mean: for its endpoint, for the usual duration and for
+ * the limit, or nothing, because our own event loop was blocked.
+ */
+export class CallTimes<C> {
+  readonly owner: LeaseOwner<C>;
+  readonly #stalls: StallWatch;
+  readonly #latency = new LatencyQuantile();
+  readonly #stalledAfterMs: number;
+  /** Latencies below this are never unusual, whatever else is: they are only counted. */
+  readonly #quickMs: number;
+
+  constructor(owner: LeaseOwner<C>, stalledAfterMs: number) {
+    this.owner = owner;
+    this.#stalls = new StallWatch(owner.clock);
+    this.#stalledAfterMs = STALLED_ENOUGH * stalledAfterMs;
+    this.#quickMs = this.#stalledAfterMs / UNUSUAL / LatencyQuantile.excess - 1;
+  }
+
+  began(): void {
+    const stalls = this.#stalls;
+    stalls.running++;
+    if (!stalls.isWatching) stalls.watch();
+    this.owner.limit?.started();
+  }
+
+  /** The answer of a call has begun; returns when. */
+  answered(lease: Lease<C>): number {
+    const { limit, clock } = this.owner;
+    if (limit !== undefined && lease.outcome === undefined) {
+      limit.freed();
+      this.owner.madeRoom();
+    }
+    return clock.now();
+  }
+
+  /** @param latencyMs As for `Lease.end`. */
+  ended(lease: Lease<C>, outcome: Outcome, latencyMs: number | null | undefined, note: CallNote | undefined): void {
+    const { clock, limit, meter, protocolMeter, recording } = this.owner;
+    const { subchannel, startedMs, answeredMs } = lease;
+    const nowMs = clock.now();
+    let askedMs = startedMs;
+    if (typeof latencyMs === 'number') {
+      // An invalid time (NaN) would corrupt the load permanently.
+      if (latencyMs >= 0 && latencyMs < Number.POSITIVE_INFINITY) askedMs = nowMs - latencyMs;
+    } else if (answeredMs !== undefined) askedMs = nowMs - (answeredMs - startedMs);
+    const answered = answeredMs !== undefined;
+    const isMeasured = latencyMs !== null && this.#isMeasured(startedMs, askedMs, nowMs);
+    let judged = outcome;
+    if (outcome.kind !== 'success') judged = this.judge(outcome, startedMs, nowMs, answered);
+    else if (isMeasured) this.took(nowMs - askedMs);
+    this.#stalls.running--;
+    if (limit !== undefined) {
+      if (!answered) limit.freed();
+      if (isMeasured) limit.learn(outcome, nowMs - askedMs, nowMs, answered);
+    }
+    meter?.attemptEnded(judged, nowMs - startedMs);
+    if (note !== undefined) protocolMeter?.attemptEnded(note, judged, nowMs - startedMs);
+    if (recording !== undefined) {
+      recording.prepare(nowMs);
+      recording.ended(subchannel, lease.call, nowMs, judged, askedMs, isMeasured);
+    }
+    subchannel.end(startedMs, nowMs, judged, askedMs, isMeasured);
+    this.owner.callEnded(subchannel);
+  }
+
+  /** Whether our event loop was blocked at any time since then, while calls were running. */
+  stalledSince(sinceMs: number): boolean {
+    return this.#stalledMs(sinceMs, this.owner.clock.now()) > 0;
+  }
+
+  /** A measured call succeeded after this long. */
+  took(latencyMs: number): void {
+    const latency = this.#latency;
+    if (latencyMs >= this.#quickMs) latency.add(latencyMs);
+    else if (++latency.quick >= LatencyQuantile.fadesAfter) latency.fade();
+  }
+
+  /** What an unsuccessful call says about its endpoint. */
+  judge(outcome: Outcome, startedMs: number, nowMs: number, answered: boolean): Outcome {
+    if (outcome.kind === 'cancelled') {
+      return !answered && this.#waitedTooLong(startedMs, nowMs) ? outcomes.timeout : outcome;
+    }
+    return outcome.cause === 'timeout' && this.#stoodStill(startedMs, nowMs) ? outcomes.cancelled : outcome;
+  }
+
+  close(): void {
+    this.#stalls.close();
+  }
+
+  /** As `StallWatch.stalledSince`, which is only asked if there may have been a stall. */
+  #stalledMs(sinceMs: number, nowMs: number): number {
+    const stalls = this.#stalls;
+    return nowMs < stalls.lateFromMs && stalls.overMs <= sinceMs ? 0 : stalls.stalledSince(sinceMs, nowMs);
+  }
+
+  /**
+   * A duration that is largely a stall of our own event loop says nothing about the usual duration or the endpoint. The stall may
+   * have been at any time in the call, also before the first byte.
+   */
+  #isMeasured(startedMs: number, askedMs: number, nowMs: number): boolean {
+    return 4 * this.#stalledMs(startedMs, nowMs) <= nowMs - askedMs;
+  }
+
+  /**
+   * A caller's abort counts against the endpoint only if the caller waited unusually long for a first byte, and our event loop was
+   * not the reason.
+   */
+  #waitedTooLong(startedMs: number, nowMs: number): boolean {
+    const stalledAfterMs = this.#stalledAfterMs;
+    if (nowMs - startedMs <= stalledAfterMs) return false;
+    const waitedMs = nowMs - startedMs - this.#stalledMs(startedMs, nowMs);
+    return waitedMs > stalledAfterMs && waitedMs > UNUSUAL * this.#latency.quantile(0.99);
+  }
+
+  /** A timeout says nothing about the endpoint if our own event loop was blocked for most of the call. */
+  #stoodStill(startedMs: number, nowMs: number): boolean {
+    return 2 * this.#stalledMs(startedMs, nowMs) > nowMs - startedMs;
   }
 }

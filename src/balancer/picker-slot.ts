@@ -23,16 +23,17 @@ export class PickerSlot<C> {
   readonly #factory: PickerFactory;
   readonly #rng: Rng;
   readonly #warnings: Warnings;
-  /** The one request object all picks share. */
-  readonly #request: PickRequest<C> = createPickRequest();
-  #picker: Picker<C> | undefined;
-  #set: PickSet<C> | undefined;
-  #members: readonly Member<C>[] = [];
-  /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
-  #firstLeft = -1;
-
   /** As `PickRequest.informed`; emptied when the set changes. */
   readonly informed: Subchannel<C>[] = [];
+  /** The one request object all picks share. */
+  readonly request: PickRequest<C> = createPickRequest();
+  // Nobody else writes these.
+  /** Undefined before the first set, and after `clear`. */
+  picker: Picker<C> | undefined;
+  /** How many picks are left for the few subchannels the picker was built for; -1 = it was built for all. */
+  firstLeft = -1;
+  #set: PickSet<C> | undefined;
+  #members: readonly Member<C>[] = [];
 
   readonly #recording: Recording | undefined;
 
@@ -41,11 +42,7 @@ export class PickerSlot<C> {
     this.#rng = rng;
     this.#warnings = warnings;
     this.#recording = recording;
-  }
-
-  /** False before the first set, and after `clear`. */
-  get isFilled(): boolean {
-    return this.#picker !== undefined;
+    this.request.informed = this.informed;
   }
 
   /** Whether the picker was built with at least one subchannel that was ready. */
@@ -60,7 +57,7 @@ export class PickerSlot<C> {
 
   /** What the picker compares by load: all it was built with, or nothing. The same list until the next is built. */
   get compared(): readonly Subchannel<C>[] {
-    return this.#picker?.comparesLoad === true ? (this.#set as PickSet<C>).subchannels : none;
+    return this.picker?.comparesLoad === true ? (this.#set as PickSet<C>).subchannels : none;
   }
 
   /**
@@ -71,16 +68,16 @@ export class PickerSlot<C> {
     this.#members = members;
     this.informed.length = 0;
     let set = pickSetOf(members, first.length > 0 ? first : undefined);
-    this.#firstLeft = first.length > 0 ? first.length : -1;
+    this.firstLeft = first.length > 0 ? first.length : -1;
     if (set.subchannels.length === 0 && first.length > 0) {
       // A stage has removed them meanwhile.
       set = pickSetOf(members);
-      this.#firstLeft = -1;
+      this.firstLeft = -1;
     }
-    this.#recording?.rebuilding(this.#firstLeft === -1 ? none : first);
+    this.#recording?.rebuilding(this.firstLeft === -1 ? none : first);
     this.#set = set;
     try {
-      this.#picker = this.#factory(set, this.#picker, { rng: this.#rng });
+      this.picker = this.#factory(set, this.picker, { rng: this.#rng });
     } catch (error) {
       this.#standIn(set, error);
     }
@@ -91,33 +88,35 @@ export class PickerSlot<C> {
     const set = this.#set;
     if (set === undefined) return;
     try {
-      this.#picker = this.#factory(set, undefined, { rng: this.#rng });
+      this.picker = this.#factory(set, undefined, { rng: this.#rng });
     } catch (error) {
       this.#standIn(set, error);
     }
   }
 
-  pick(
-    nowMs: number,
-    key: string | undefined,
-    avoid: ReadonlySet<Subchannel<C>> | undefined,
-  ): Subchannel<C> | undefined {
-    if (this.#firstLeft >= 0 && --this.#firstLeft < 0) this.rebuild(this.#members);
-    const request = this.#request;
-    request.nowMs = nowMs;
-    request.key = key;
-    request.avoid = avoid;
-    request.informed = this.informed;
+  /** Picks among the few the picker was built for, in turn; once each had one, among all. */
+  pickFirst(): Subchannel<C> | undefined {
+    if (--this.firstLeft < 0) this.rebuild(this.#members);
     let picked: Subchannel<C> | undefined;
     try {
-      picked = this.#picker?.pick(request);
+      picked = this.picker?.pick(this.request);
     } catch (error) {
-      picked = this.#pickInstead(error);
+      picked = this.pickInstead(error);
     }
-    if (picked !== undefined || this.#firstLeft < 0) return picked;
+    if (picked !== undefined || this.firstLeft < 0) return picked;
     // None of these can take it; another may.
-    this.#firstLeft = 0;
-    return this.pick(nowMs, key, avoid);
+    this.firstLeft = 0;
+    return this.pickFirst();
+  }
+
+  /** The picker threw `error` when it was asked for `request`. */
+  pickInstead(error: unknown): Subchannel<C> | undefined {
+    try {
+      return this.#standIn(this.#set as PickSet<C>, error).pick(this.request);
+    } catch {
+      // Then the picker is not at fault: a load or a connection throws when it is read.
+      return undefined;
+    }
   }
 
   /** The picked subchannel has no connection. That is normal if it was just lost; anything but a subchannel is a fault of the picker. */
@@ -127,10 +126,10 @@ export class PickerSlot<C> {
     return undefined;
   }
 
-  /** A call on `subchannel` ended. */
+  /** A call on `subchannel` ended; for pickers that want to hear of it. */
   ended(subchannel: Subchannel<C>): void {
     try {
-      this.#picker?.ended?.(subchannel);
+      this.picker?.ended?.(subchannel);
     } catch (error) {
       this.#standIn(this.#set as PickSet<C>, error);
     }
@@ -138,25 +137,16 @@ export class PickerSlot<C> {
 
   /** Nothing can be picked any longer. */
   clear(): void {
-    this.#picker = undefined;
+    this.picker = undefined;
     this.#set = undefined;
     this.#members = [];
     this.informed.length = 0;
-    this.#firstLeft = -1;
-  }
-
-  #pickInstead(error: unknown): Subchannel<C> | undefined {
-    try {
-      return this.#standIn(this.#set as PickSet<C>, error).pick(this.#request);
-    } catch {
-      // Then the picker is not at fault: a load or a connection throws when it is read.
-      return undefined;
-    }
+    this.firstLeft = -1;
   }
 
   #standIn(set: PickSet<C>, error: unknown): Picker<C> {
     this.#warnings.warn('the picker threw; p2c replaces it', error);
-    this.#picker = p2c()(set, undefined, { rng: this.#rng });
-    return this.#picker;
+    this.picker = p2c()(set, undefined, { rng: this.#rng });
+    return this.picker;
   }
 }

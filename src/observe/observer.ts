@@ -2,6 +2,7 @@ import { type Channel, channel } from 'node:diagnostics_channel';
 import type { Endpoint } from '../endpoint/endpoint.js';
 import type { Outcome } from '../endpoint/outcome.js';
 import type { EvenkeelError, ResolveError } from '../errors.js';
+import { attemptChannels, callChannels } from './traces.js';
 
 /** States of a subchannel, in gRPC's words. */
 export type SubchannelState = 'idle' | 'connecting' | 'ready' | 'backoff' | 'draining' | 'closed';
@@ -87,6 +88,32 @@ export type Observer = {
 /** Whether anything listens to `event`: lets call sites skip creating its value. */
 export function observes(observer: Observer, event: keyof ObserverEvents): boolean {
   return observer[event] !== undefined;
+}
+
+const { start, end, asyncStart, asyncEnd, error } = callChannels;
+const { start: sent, end: began, asyncStart: ending, asyncEnd: ended, error: failed } = attemptChannels;
+
+/**
+ * Tools that make spans of undici's requests take the parent from the async context: a retry or a hedge starts in the context of a
+ * socket or a timer, and only a traced call restores its own.
+ */
+const undiciRequests = channel('undici:request:create');
+
+/** Whether calls are traced. On the path of every call. Not `TracingChannel.hasSubscribers`, which not every runtime has. */
+export function isTraced(): boolean {
+  return (
+    undiciRequests.hasSubscribers ||
+    start.hasSubscribers ||
+    sent.hasSubscribers ||
+    asyncEnd.hasSubscribers ||
+    ended.hasSubscribers ||
+    error.hasSubscribers ||
+    failed.hasSubscribers ||
+    asyncStart.hasSubscribers ||
+    ending.hasSubscribers ||
+    end.hasSubscribers ||
+    began.hasSubscribers
+  );
 }
 
 /** Calls an observer's hook, safely. */

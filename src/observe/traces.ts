@@ -79,29 +79,3 @@ const channelsOf = (name: string): TraceChannels => ({
 export const callChannels: TraceChannels = channelsOf('evenkeel:call');
 /** From when an attempt has an endpoint until its end. */
 export const attemptChannels: TraceChannels = channelsOf('evenkeel:attempt');
-
-const { start, end, asyncStart, asyncEnd, error } = callChannels;
-const { start: sent, end: began, asyncStart: ending, asyncEnd: ended, error: failed } = attemptChannels;
-
-/**
- * Tools that make spans of undici's requests take the parent from the async context: a retry or a hedge starts in the context of a
- * socket or a timer, and only a traced call restores its own.
- */
-const undiciRequests = channel('undici:request:create');
-
-/** Whether calls are traced. On the path of every call. Not `TracingChannel.hasSubscribers`, which not every runtime has. */
-export function isTraced(): boolean {
-  return (
-    undiciRequests.hasSubscribers ||
-    start.hasSubscribers ||
-    sent.hasSubscribers ||
-    asyncEnd.hasSubscribers ||
-    ended.hasSubscribers ||
-    error.hasSubscribers ||
-    failed.hasSubscribers ||
-    asyncStart.hasSubscribers ||
-    ending.hasSubscribers ||
-    end.hasSubscribers ||
-    began.hasSubscribers
-  );
-}

@@ -10,52 +10,55 @@ const STALLED_MS = 100;
  * nothing about its endpoint. Checks only while calls are running.
  */
 export class StallWatch {
+  /** Calls that run. Whoever begins one adds it, and calls `watch` unless this `isWatching`. */
+  running = 0;
+  isWatching = false;
+  /** From then on a stall is under way, unless the next tick comes before. */
+  lateFromMs: number = Number.POSITIVE_INFINITY;
+  /** When the last stall was over. */
+  overMs: number = Number.NEGATIVE_INFINITY;
   readonly #clock: Clock;
-  #running = 0;
   #timer: Timer | undefined;
-  #dueMs = 0;
   #stalledMs = 0;
-  #stalledUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(clock: Clock) {
     this.#clock = clock;
-  }
-
-  /** A call starts. */
-  began(): void {
-    this.#running++;
-    if (this.#timer === undefined) this.#look();
-  }
-
-  ended(): void {
-    this.#running--;
   }
 
   /**
    * How long the last stall took, in ms, if it was not over by `sinceMs`; otherwise 0. Includes a stall that is just ending.
    */
   stalledSince(sinceMs: number, nowMs: number): number {
-    if (this.#timer !== undefined && nowMs - this.#dueMs >= STALLED_MS) return nowMs - this.#dueMs + TICK_MS;
-    return this.#stalledUntilMs > sinceMs ? this.#stalledMs : 0;
+    if (nowMs >= this.lateFromMs) return nowMs - this.lateFromMs + STALLED_MS + TICK_MS;
+    return this.overMs > sinceMs ? this.#stalledMs : 0;
   }
 
   close(): void {
     this.#timer?.cancel();
-    this.#timer = undefined;
+    this.#stop();
   }
 
-  #look(): void {
-    this.#dueMs = this.#clock.now() + TICK_MS;
+  /** Watches while calls run. */
+  watch(): void {
+    this.isWatching = true;
+    const dueMs = this.#clock.now() + TICK_MS;
+    this.lateFromMs = dueMs + STALLED_MS;
     this.#timer = this.#clock.timer(() => {
       const nowMs = this.#clock.now();
-      const lateMs = nowMs - this.#dueMs;
+      const lateMs = nowMs - dueMs;
       if (lateMs >= STALLED_MS) {
         // It began some time after the previous tick.
         this.#stalledMs = lateMs + TICK_MS;
-        this.#stalledUntilMs = nowMs;
+        this.overMs = nowMs;
       }
-      this.#timer = undefined;
-      if (this.#running > 0) this.#look();
+      if (this.running > 0) this.watch();
+      else this.#stop();
     }, TICK_MS);
+  }
+
+  #stop(): void {
+    this.isWatching = false;
+    this.lateFromMs = Number.POSITIVE_INFINITY;
+    this.#timer = undefined;
   }
 }

@@ -87,7 +87,7 @@ export class Admission {
     if (begunMs === undefined) return;
     call.begunMs = undefined;
     const nowMs = this.#clock.now();
-    this.#stalls.ended();
+    this.#stalls.running--;
     this.#limit.freed();
     const outcome = isAnswered ? (isFailure ? outcomes.status : outcomes.success) : outcomes.cancelled;
     this.#limit.learn(outcome, nowMs - begunMs, nowMs, isAnswered);
@@ -111,6 +111,7 @@ export class Admission {
 
   #begin(): void {
     this.#limit.started();
-    this.#stalls.began();
+    this.#stalls.running++;
+    if (!this.#stalls.isWatching) this.#stalls.watch();
   }
 }

@@ -42,8 +42,8 @@ export {
   parseLoadReport,
 } from '../../load/orca.js';
 export type { CallNote } from '../../observe/live-balancers.js';
-export { notify, observes } from '../../observe/observer.js';
-export { type AttemptReason, type CallFacts, isTraced } from '../../observe/traces.js';
+export { isTraced, notify, observes } from '../../observe/observer.js';
+export type { AttemptReason, CallFacts } from '../../observe/traces.js';
 export { markLasting } from '../../pool/lasting-error.js';
 export { type ClusterFiles, type ClusterNames, readClusterNames } from '../../resolver/cluster-domain.js';
 export {

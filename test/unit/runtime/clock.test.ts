@@ -154,7 +154,8 @@ describe('the watch for stalls', () => {
   it('knows how long the event loop stood still, at its end and afterwards', async () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
-    stalls.began();
+    stalls.running++;
+    stalls.watch();
     await clock.advanceAsync(1_000);
     expect(stalls.stalledSince(0, clock.now())).toBe(0);
     let atOnce = 0;
@@ -172,7 +173,8 @@ describe('the watch for stalls', () => {
   it('takes a short delay for ordinary work', async () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
-    stalls.began();
+    stalls.running++;
+    stalls.watch();
     await clock.stall(340);
     expect(stalls.stalledSince(0, clock.now())).toBe(0);
   });
@@ -181,11 +183,10 @@ describe('the watch for stalls', () => {
     const clock = new FakeClock(0);
     const stalls = new StallWatch(clock);
     expect(clock.timers).toBe(0);
-    stalls.began();
-    stalls.ended();
+    stalls.watch();
     await clock.advanceAsync(250);
     expect(clock.timers).toBe(0);
-    stalls.began();
+    stalls.watch();
     expect(clock.timers).toBe(1);
     expect(clock.referencedTimers).toBe(0);
     stalls.close();
