@@ -1,6 +1,7 @@
 import { type Outcome, outcomes } from '../endpoint/outcome.js';
 import type { CallNote } from '../observe/live-balancers.js';
 import { isTraced, observes } from '../observe/observer.js';
+import { RetryBudget } from '../retry/budget.js';
 import { TriedEndpoints } from '../retry/tried-endpoints.js';
 import { reportAttempt } from './attempt-report.js';
 import { AttemptTraces } from './attempt-traces.js';
@@ -64,7 +65,8 @@ export class Attempts<C> implements AttemptTally<C> {
   /** Makes the first attempt, on `given` if the call already has a lease. False if no endpoint can take it now: call `wait`. */
   begin(given?: Lease<C>): boolean {
     const isWhole = this.tally === this;
-    if (isWhole) this.#source.retries?.budget.deposit();
+    const budget = isWhole ? this.#source.retries?.budget : undefined;
+    if (budget !== undefined && ++budget.undated >= RetryBudget.settlesAfter) budget.settle();
     const trace = isWhole && isTraced() ? traceOf(this.#source, this.#call) : this.tally.trace;
     if (trace === undefined) return this.#begin(given);
     this.#traces = new AttemptTraces(trace, isWhole, this.#isHedge);
@@ -73,8 +75,8 @@ export class Attempts<C> implements AttemptTally<C> {
 
   #begin(given: Lease<C> | undefined): boolean {
     const { unlimited } = this.#call;
-    const options = this.#key === undefined && unlimited !== true ? undefined : { key: this.#key, unlimited };
-    const lease = given ?? this.#source.pick(options);
+    const isPlain = this.#key === undefined && unlimited !== true;
+    const lease = given ?? this.#source.pick(isPlain ? undefined : { key: this.#key, unlimited });
     if (lease === undefined) return false;
     this.#send(lease);
     return true;

@@ -71,14 +71,16 @@ const MAX_MISSES = 8;
  * Sources: CoDel (Nichols, Jacobson, RFC 8289); adaptive LIFO with controlled delay (Maurer, "Fail at Scale", ACM Queue 2015).
  */
 export class WaitingRoom<C, L = Lease<C>> {
-  /** How many wait; nobody else writes it. */
+  // Nobody else writes these.
+  /** How many wait. */
   size = 0;
+  /** Callers shed since creation. */
+  shed = 0;
   readonly #owner: WaitingRoomOwner<C, L>;
   /** By priority. */
   readonly #lines: readonly WaitingLine<Waiter<C, L>>[] = priorities.map(() => new WaitingLine());
   /** Those outside the limit: served first, in order of arrival, and never shed. */
   readonly #unlimited = new WaitingLine<Waiter<C, L>>();
-  #shed = 0;
   /** Where `#wakeFurther` continues. */
   #further: Waiter<C, L> | undefined;
   #waking = false;
@@ -87,11 +89,6 @@ export class WaitingRoom<C, L = Lease<C>> {
 
   constructor(owner: WaitingRoomOwner<C, L>) {
     this.#owner = owner;
-  }
-
-  /** Callers shed since creation. */
-  get shed(): number {
-    return this.#shed;
   }
 
   /**
@@ -108,7 +105,7 @@ export class WaitingRoom<C, L = Lease<C>> {
     /** How long it makes sense to wait. */
     const hopefulMs = isLimited ? deadlineMs - limit.leastMs : Number.POSITIVE_INFINITY;
     if (hopefulMs <= 0) {
-      this.#shed++;
+      this.shed++;
       return Promise.reject(this.#owner.tooLate(deadlineMs));
     }
     if (isLimited) this.#limitedSinceMs ??= clock.now();
@@ -199,24 +196,16 @@ export class WaitingRoom<C, L = Lease<C>> {
   #wakeFurther(): void {
     let misses = 0;
     for (let left = this.size; left > 0 && misses < MAX_MISSES; left--) {
-      const waiter = this.#further ?? this.#first();
+      const waiter = this.#further ?? this.#firstFrom(0);
       if (waiter === undefined) return;
-      this.#further = waiter.behind ?? this.#firstAfter(waiter.line);
+      this.#further = waiter.behind ?? this.#firstFrom(this.#lines.indexOf(waiter.line) + 1);
       if (!this.#serve(waiter)) misses++;
     }
   }
 
-  #first(): Waiter<C, L> | undefined {
-    for (const { oldest } of this.#lines) if (oldest !== undefined) return oldest;
-    return undefined;
-  }
-
-  #firstAfter(line: WaitingLine<Waiter<C, L>>): Waiter<C, L> | undefined {
-    for (let at = this.#lines.indexOf(line) + 1; at < this.#lines.length; at++) {
-      const oldest = this.#lines[at]?.oldest;
-      if (oldest !== undefined) return oldest;
-    }
-    return undefined;
+  /** The first to wait in this line or a later one. */
+  #firstFrom(line: number): Waiter<C, L> | undefined {
+    return this.#lines.slice(line).find(({ oldest }) => oldest !== undefined)?.oldest;
   }
 
   #serve(waiter: Waiter<C, L>): boolean {
@@ -272,14 +261,14 @@ export class WaitingRoom<C, L = Lease<C>> {
 
   #shedOne(waiter: Waiter<C, L>): void {
     this.#leave(waiter);
-    this.#shed++;
+    this.shed++;
     waiter.reject(this.#owner.overload(this.#owner.clock.now() - waiter.sinceMs));
   }
 
   /** Its deadline cannot be met any longer. */
   #giveUp(waiter: Waiter<C, L>): void {
     if (!this.#leave(waiter)) return;
-    this.#shed++;
+    this.shed++;
     waiter.reject(this.#owner.tooLate(waiter.dueMs - this.#owner.clock.now()));
   }
 

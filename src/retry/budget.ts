@@ -26,9 +26,6 @@ export function resolveRetryBudget(options: RetryBudgetOptions = {}): Complete<R
 const KEPT_MS = 10_000;
 /** Time alone adds retries for at most this long, in ms: a quiet period must not save up for a storm. */
 const SAVED_MS = 2_000;
-/** How many calls are counted before looking at the clock. */
-const UNTIMED_CALLS = 128;
-
 /**
  * Limits retries to a share of the traffic: without a budget, a struggling Service gets several times its load at the worst
  * moment. A token bucket: each call deposits `ratio` tokens, time deposits `minPerSecond` per second, a retry withdraws one. It
@@ -40,9 +37,14 @@ export class RetryBudget {
   readonly #ratio: number;
   readonly #perMs: number;
   readonly #clock: Clock;
+  /** So many calls are counted before the clock is looked at. */
+  static readonly settlesAfter = 128;
+  /**
+   * Calls since `#updatedMs`. Whoever starts one adds it, and calls `settle` at `settlesAfter`: later, nobody could tell when these
+   * calls were made. Depositing must be cheap, so it only counts.
+   */
+  undated = 0;
   #tokens: number;
-  /** Calls since `#updatedMs`. Depositing must be cheap, so it only counts. */
-  #calls = 0;
   /** Calls before that. */
   #callsBefore = 0;
   #updatedMs: number;
@@ -63,24 +65,23 @@ export class RetryBudget {
 
   /** Calls started since creation. */
   get calls(): number {
-    return this.#callsBefore + this.#calls;
+    return this.#callsBefore + this.undated;
   }
 
   /** How many retries the budget would pay for now. */
   get left(): number {
-    this.#settle();
+    this.settle();
     return Math.floor(this.#tokens);
   }
 
   /** A call started. */
   deposit(): void {
-    // Looks at the clock now and then: later, nobody could tell when these calls were made.
-    if (++this.#calls === UNTIMED_CALLS) this.#settle();
+    if (++this.undated >= RetryBudget.settlesAfter) this.settle();
   }
 
   /** Whether a retry is allowed; if so, withdraws its token. */
   withdraw(): boolean {
-    this.#settle();
+    this.settle();
     if (this.#tokens < 1) return false;
     this.#tokens--;
     return true;
@@ -91,10 +92,11 @@ export class RetryBudget {
     this.#tokens++;
   }
 
-  #settle(): void {
+  /** Dates the calls counted so far. */
+  settle(): void {
     const nowMs = this.#clock.now();
-    const calls = this.#calls;
-    this.#calls = 0;
+    const calls = this.undated;
+    this.undated = 0;
     this.#callsBefore += calls;
     const spanMs = nowMs - this.#spanSinceMs;
     if (spanMs >= KEPT_MS) {
