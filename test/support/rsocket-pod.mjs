@@ -4,6 +4,7 @@
  *   name         answers with its name              hang         no answer until `release`
  *   error        APPLICATION_ERROR                  reject       REJECTED: nothing was done
  *   nothing      completes without an answer        own          an error code of its own
+ *   cancel       CANCELED: it gave up halfway
  *   count:<n>    a stream of n payloads, on request(n)
  *   tick         a stream that continues until `release`, one payload per request(1)
  *
@@ -53,6 +54,7 @@ const nothing = { cancel() {}, request() {}, onExtension() {} };
 function fail(what, receiver) {
   if (what === 'error') receiver.onError(new Error('no such order'));
   else if (what === 'own') receiver.onError(coded(0x301, 'out of stock'));
+  else if (what === 'cancel') receiver.onError(coded(ErrorCodes.CANCELED, 'gave up'));
   else if (what === 'reject') receiver.onError(coded(ErrorCodes.REJECTED, 'busy'));
   else return false;
   return true;

@@ -203,8 +203,13 @@ class Call implements AttemptedCall<PodRSocket>, StreamOwner, Side {
   // For its stream.
 
   answered(): void {
-    this.#answeredMs ??= this.#clock.now();
-    this.#attempts.lease?.progressed();
+    const { lease } = this.#attempts;
+    lease?.progressed();
+    if (this.#answeredMs !== undefined) return;
+    this.#answeredMs = this.#clock.now();
+    const { type } = this.#request;
+    // Such a stream may last for days, and a pod on probation cannot wait for its end.
+    if (type === 'requestStream' || type === 'requestChannel') lease?.works();
   }
 
   succeeded(): void {

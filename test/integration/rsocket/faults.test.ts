@@ -79,6 +79,33 @@ describe('a pod that leaves', () => {
   });
 });
 
+describe('a pod that failed', () => {
+  it('is restored by the first payload of a stream, however long that lasts', async () => {
+    const resolver = new FakeResolver();
+    const clock = new FakeClock();
+    const setup = { keepAlive: 10 ** 8, lifetime: 10 ** 9 };
+    const { rsocket, pod, other } = await start(2, { resolver, clock, setup });
+    resolver.update(pod.endpoint, other.endpoint);
+    await clock.advanceAsync(1_000);
+    await connected(rsocket, 2);
+    const isSuspect = () => rsocket.balancer.snapshot().endpoints.some(({ suspect }) => suspect);
+    for (let round = 0; round < 40 && !isSuspect(); round++) {
+      if ((await ask(rsocket, 'name')) === other.name) await ask(rsocket, 'cancel').catch(() => {});
+      await clock.advanceAsync(10);
+    }
+    expect(isSuspect()).toBe(true);
+    await clock.advanceAsync(2_000);
+    // One of these is its first call on probation.
+    const streams = [new Heard(), new Heard(), new Heard(), new Heard()];
+    for (const heard of streams.slice(0, 2)) rsocket.requestStream(payload('tick'), 1, heard);
+    await until('it has one', () => pod.stats.held === 1);
+    await until('both said something', () => streams.slice(0, 2).every(({ data }) => data.length === 1));
+    await clock.advanceAsync(100);
+    for (const heard of streams.slice(2)) rsocket.requestStream(payload('tick'), 1, heard);
+    await until('it has another', () => pod.stats.held === 2);
+  });
+});
+
 describe('a pod that is killed', () => {
   it('fails what runs on it; what may be sent twice is answered by another', async () => {
     const resolver = new FakeResolver();
