@@ -2,9 +2,10 @@ import type { Dispatcher, Pool } from 'undici';
 import { type HedgeOptions, hedgingOf } from '../../src/adapter/http/hedging.js';
 import { RequestDeadline } from '../../src/adapter/http/request-deadline.js';
 import { Propagation } from '../../src/adapter/kit/index.js';
-import { Call } from '../../src/adapter/undici/call.js';
+import { Call, type CallOwner } from '../../src/adapter/undici/call.js';
 import { Caller as CallersSide } from '../../src/adapter/undici/caller.js';
-import { type Asked, HedgedCall, type HedgedCallOwner } from '../../src/adapter/undici/hedged-call.js';
+import type { HandlerV2 } from '../../src/adapter/undici/handler.js';
+import { HedgedCall } from '../../src/adapter/undici/hedged-call.js';
 import { type Balancer, createBalancer } from '../../src/balancer/balancer.js';
 import type { BalancingOptions } from '../../src/balancer/balancer-options.js';
 import type { Endpoint } from '../../src/endpoint/endpoint.js';
@@ -117,7 +118,7 @@ export class Caller {
   readonly heard: string[] = [];
   error: Error | undefined;
 
-  readonly handler: Asked['handler'] = {
+  readonly handler: HandlerV2 = {
     onRequestStart: (controller) => {
       this.controller = controller;
     },
@@ -138,14 +139,19 @@ export class Caller {
 }
 
 /** A Service with pods whose undici Pools are fakes, and the calls of a dispatcher on them. */
-export class HedgeFixture implements HedgedCallOwner {
+export class HedgeFixture implements CallOwner {
   readonly clock: FakeClock = new FakeClock();
   readonly timers: SharedTimers = new SharedTimers(this.clock);
-  readonly hedging: HedgedCallOwner['hedging'];
+  readonly hedging: CallOwner['hedging'];
   readonly balancer: Balancer<Pool>;
   readonly origin: string = 'http://orders.shop:8080';
   readonly isClosing = false;
   readonly destroyedBy = undefined;
+  readonly asking = undefined;
+  readonly transport = { lost: (): void => {} };
+  /** No request here is upgraded. */
+  readonly placements = undefined as never;
+  readonly webSocket = {};
   readonly propagation: Propagation = new Propagation({ deadlineHeader: false });
   /** All that arrived, in order. */
   readonly requests: ArrivedRequest[] = [];
@@ -185,7 +191,7 @@ export class HedgeFixture implements HedgedCallOwner {
   ask(options: Partial<Dispatcher.DispatchOptions> = {}, deadlineMs?: number): Caller {
     const caller = new Caller();
     const asked = { path: '/', method: 'GET', ...options } as Dispatcher.DispatchOptions;
-    const call = new HedgedCall(this, { options: asked, key: undefined, handler: caller.handler });
+    const call = new HedgedCall(this, asked, undefined, caller.handler);
     if (deadlineMs !== undefined) call.deadline = new RequestDeadline(this, deadlineMs, undefined, call);
     call.begin();
     return caller;
@@ -217,18 +223,12 @@ export class HedgeFixture implements HedgedCallOwner {
     return this.balancer.snapshot().endpoints.reduce((sum, { inFlight }) => sum + inFlight, 0);
   }
 
-  heardReport(): void {}
   waits(): void {}
   served(): void {}
-  upgraded(): () => void {
-    return () => {};
-  }
 
   handlerThrew(error: unknown): void {
     throw error;
   }
-
-  lost(): void {}
 
   #pool(endpoint: Endpoint): Pool {
     const dispatch = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean => {

@@ -4,10 +4,13 @@ import { afterPendingIo } from '../kit/index.js';
 import { type Dialled, type DialOptions, dialler } from './dial.js';
 
 /** nock 15 and msw 3 both use `@mswjs/interceptors` from 0.42 on, which keeps its interceptors in a global. */
-interface Mocking {
+export interface Mocking {
   readonly __MSW_INTERCEPTORS_REGISTRY?: ReadonlyMap<symbol, { readonly readyState?: unknown }>;
 }
 const socketInterceptor = Symbol.for('socket-interceptor');
+
+/** Holds their registry, which is undefined unless one of them is loaded. */
+export const mocking: Mocking = globalThis as Mocking;
 
 /**
  * Whether a library mocks HTTP in this process by intercepting sockets. It identifies a request by the host and port its socket was
@@ -15,7 +18,7 @@ const socketInterceptor = Symbol.for('socket-interceptor');
  * would get the request. Called for every request, because mocks come and go.
  */
 export function socketsAreMocked(): boolean {
-  const registry = (globalThis as Mocking).__MSW_INTERCEPTORS_REGISTRY;
+  const registry = mocking.__MSW_INTERCEPTORS_REGISTRY;
   return registry !== undefined && registry.get(socketInterceptor)?.readyState === 'ACTIVE';
 }
 

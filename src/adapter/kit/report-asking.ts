@@ -9,22 +9,26 @@ const ONE_IN = 64;
  * request a few percent.
  */
 export class ReportAsking {
+  /** How many requests still pass without asking. Each counts itself down; the one that makes it negative asks, and calls `asked`. */
+  passing = 0;
   #left = AT_FIRST;
-  #skipped = 0;
 
-  /** Whether the next request asks. On the path of every request. */
+  /** Whether the next request asks: the same in one call. */
   next(): boolean {
-    if (this.#left > 0) {
-      this.#left--;
-      return true;
-    }
-    if (++this.#skipped < ONE_IN) return false;
-    this.#skipped = 0;
+    if (--this.passing >= 0) return false;
+    this.asked();
     return true;
+  }
+
+  /** A request asks. */
+  asked(): void {
+    if (this.#left > 0) this.#left--;
+    this.passing = this.#left > 0 ? 0 : ONE_IN - 1;
   }
 
   /** A pod reported. */
   heard(): void {
     this.#left = AFTER_REPORT;
+    this.passing = 0;
   }
 }

@@ -2,6 +2,7 @@ import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import type { ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
 import { deadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import {
@@ -11,44 +12,54 @@ import {
   type FailedAttempt,
   type HedgePart,
   loadReportHeader,
+  type Propagation,
+  type ReportAsking,
   type Timed,
 } from '../kit/index.js';
-import { type CallOwner, factsOf } from './call-owner.js';
-import { isCallersError } from './callers-errors.js';
-import type { AttemptHandler } from './handler.js';
+import { type AttemptHandler, type CallersRequest, isCallersError } from './handler.js';
 import { isRefusedError } from './http2.js';
 import { isUntried, outcomeOfAbort, outcomeOfError, podLeftError } from './outcome.js';
-import { headerSetter, sayDeadline } from './own-headers.js';
-import { dispatchTo, needingNewConnection, type PodClient } from './pod-pool.js';
-import { bodyOf, watchBody } from './request-body.js';
-import { canBeSent, isRepeatable, type OwnOptions, refusalOf } from './request-options.js';
-import { unsentTeller } from './unsent-request.js';
-import { holdUpgraded } from './web-socket.js';
+import { needingNewConnection, type PodClient, PodPool } from './pod-pool.js';
+import { bodyOf } from './request-body.js';
+import { headerSetter, sayDeadline } from './request-headers.js';
+import { canBeSent, isRepeatable, type OwnOptions } from './request-options.js';
+import type { PodTransport } from './transport.js';
+import { refusalOf, unsentTeller, watchBody } from './unsent-request.js';
+import { holdUpgraded, type UpgradeOwner } from './web-socket.js';
+
+/** What the calls of one dispatcher share. */
+export interface CallOwner extends UpgradeOwner, ConcurrentAttemptsOwner<Pool> {
+  /** The Service as its callers know it, for messages. */
+  readonly origin: string;
+  /** The balancer is closed: requests stay on the pods they have. */
+  readonly isClosing: boolean;
+  /** The error the dispatcher was destroyed with; its calls fail with it. */
+  readonly destroyedBy: Error | undefined;
+  readonly propagation: Propagation;
+  readonly asking: ReportAsking | undefined;
+  readonly transport: Pick<PodTransport, 'lost'>;
+  /** A call started, or stopped, waiting for an endpoint. */
+  waits(): void;
+  served(): void;
+  /** A handler threw this when it was told that its request failed. Never throws. */
+  handlerThrew(error: unknown): void;
+}
 
 /**
- * A request through all its attempts, until one has a response or none can follow. It tracks how far the attempt has come: whether
- * undici has begun to send it, whether a response has begun, and what its headers say.
- *
- * It ends once: `completed`, `upgraded`, or `fail` of its handler.
+ * A request through all its attempts, until one has a response or none can follow. It tracks how far the attempt has come. It ends
+ * once: `completed`, `upgraded`, or `fail` of its handler.
  */
-export class Call implements AttemptedCall<Pool>, Timed {
-  /** The caller has been told how it ended. */
+export class Call implements AttemptedCall<Pool>, Required<CallersRequest>, Timed {
   done = false;
-  /** Why it was given up. */
   abortReason: Error | undefined = undefined;
-  /** The connection the attempt was given to. */
   client: PodClient | undefined = undefined;
   // These are set before it begins.
-  /** Of the whole call. */
   deadline: RequestDeadline | undefined = undefined;
   priority: Priority | undefined = undefined;
-  /** What undici gets for each attempt. */
   handler!: AttemptHandler;
   readonly #owner: CallOwner;
   readonly #options: Dispatcher.DispatchOptions;
   readonly #attempts: Attempts<Pool>;
-  /** Other attempts may run beside it, and go on when it is over. */
-  readonly #isOneOfSeveral: boolean;
   /** Publishes a failure on undici's diagnostics channels, while undici has not seen the request. */
   #tellUnsent: ((error: Error) => void) | undefined;
   /** While the call waits. */
@@ -67,7 +78,6 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#owner = owner;
     this.#options = options;
     this.#attempts = new Attempts(owner.balancer, this, key, hedging);
-    this.#isOneOfSeveral = hedging !== undefined;
   }
 
   /** Starts the call. False when it has to wait for an endpoint. */
@@ -94,7 +104,6 @@ export class Call implements AttemptedCall<Pool>, Timed {
     return false;
   }
 
-  /** What is left of its time, in ms. */
   get deadlineMs(): number | undefined {
     return this.deadline?.remainingMs;
   }
@@ -119,7 +128,6 @@ export class Call implements AttemptedCall<Pool>, Timed {
     else this.fail(this.abortReason);
   }
 
-  /** Its deadline has passed. */
   timedOut(): void {
     const { method } = this.#options;
     const { limitMs } = this.deadline as RequestDeadline;
@@ -138,7 +146,6 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#sent = true;
   }
 
-  /** The first byte of a response arrived, or its head with a status. */
   responded(status?: number): void {
     if (status !== undefined) this.#attempts.answeredWith(status);
     if (this.#answered) return;
@@ -148,32 +155,27 @@ export class Call implements AttemptedCall<Pool>, Timed {
 
   /** What the head of the final response says about its pod. */
   verdictOf(status: number, header: HeaderOf): Outcome {
-    const { lease } = this;
-    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), lease?.endpoint);
+    const verdict = outcomeOfAnswer(status, header, reportOf(header(loadReportHeader)), this.lease?.endpoint);
     this.#verdict = verdict;
     if (verdict.report !== undefined) {
-      this.#owner.heardReport();
-      lease?.reported(verdict.report);
+      this.#owner.asking?.heard();
+      this.lease?.reported(verdict.report);
     }
     return verdict;
   }
 
-  /**
-   * The head of the final response may say something other than a plain success. True: the pod has not begun the request, which goes
-   * to another one when this response is over. Nobody wants that.
-   */
+  /** True if the pod has not begun the request. */
   judged(status: number, header: HeaderOf): boolean {
     const { kind } = this.verdictOf(status, header);
     if (kind !== 'not-started' || !this.#mayRepeat(true)) return false;
-    const { method } = this.#options;
     const error = new Error('the pod did not begin the request: it has too much to do');
+    const { method } = this.#options;
     const failed = { outcome: this.#verdict, error, idempotent: true, answered: false, method };
     const lease = this.#attempts.another(failed);
     this.#next = lease && { lease, failed };
     return lease !== undefined;
   }
 
-  /** The response nobody wants is over, or broke off. */
   moved(error?: Error): void {
     const { lease, failed } = this.#next!;
     this.#next = undefined;
@@ -196,20 +198,19 @@ export class Call implements AttemptedCall<Pool>, Timed {
     this.#attempts.end(this.#verdict, retrying ? { retrying } : undefined);
   }
 
-  /** The connection belongs to the caller from now on; it counts as a call on the pod until it is closed. */
+  /** The connection counts as a call on the pod until it is closed. */
   upgraded(status: number, socket: Duplex): void {
     this.#over();
-    holdUpgraded(this.#attempts, status, socket, (lease) => this.#owner.upgraded(lease, socket, this.#options));
+    holdUpgraded(this.#owner, this.#attempts, { status, socket, options: this.#options });
   }
 
-  /** The caller gets no further calls. */
   #over(): void {
     this.#sent = false;
     this.done = true;
-    if (!this.#isOneOfSeveral) this.deadline?.cancel();
+    // Other attempts may run beside it, and go on.
+    if (this.#attempts.tally === this.#attempts) this.deadline?.cancel();
   }
 
-  /** The attempt failed; another may follow on another pod. */
   attemptFailed(error: Error): void {
     const { lease } = this;
     if (lease === undefined) {
@@ -224,7 +225,7 @@ export class Call implements AttemptedCall<Pool>, Timed {
       : outcomeOfError(error, sent);
     if (outcome.cause === 'reset') {
       this.#wasReset = true;
-      this.#owner.lost(lease, error);
+      this.#owner.transport.lost(lease, error);
     }
     this.#attempts.fail({
       outcome,
@@ -238,14 +239,13 @@ export class Call implements AttemptedCall<Pool>, Timed {
     });
   }
 
-  /** Whether the request can still be sent. */
   #mayRepeat(sent: boolean): boolean {
     if (this.handler.mayRepeat === false || this.abortReason !== undefined) return false;
     return canBeSent(this.#options, sent);
   }
 
   facts(): CallFacts {
-    return factsOf(this.#owner, this.#options);
+    return { protocol: 'http', method: this.#options.method, service: this.#owner.origin };
   }
 
   get setHeader(): AttemptedCall<Pool>['setHeader'] {
@@ -255,13 +255,15 @@ export class Call implements AttemptedCall<Pool>, Timed {
   send(lease: Lease<Pool>): void {
     this.#tellUnsent = undefined;
     this.#attempts.noted(this.#options.method);
-    const { retries } = lease;
+    const { retries, handle } = lease;
     if (this.deadline !== undefined) sayDeadline(this.#options as OwnOptions, this.#owner.propagation, this.deadline);
     // A second attempt takes fewer risks, and the last one none.
     const isRepeated = this.#attempts.number === 1 && retries.repeatsLost && isRepeatable(this.#options, retries);
     const isLast = this.#wasReset && this.#attempts.counted >= retries.maxAttempts;
     const options = isLast ? needingNewConnection(this.#options) : this.#options;
-    dispatchTo(lease.handle, options, this.handler as Dispatcher.DispatchHandler, isRepeated);
+    const handler = this.handler as Dispatcher.DispatchHandler;
+    if (isRepeated && handle instanceof PodPool) handle.dispatchRepeatable(options, handler);
+    else handle.dispatch(options, handler);
   }
 
   waitBegan(): void {
@@ -277,10 +279,10 @@ export class Call implements AttemptedCall<Pool>, Timed {
   fail(error: unknown): void {
     if (this.done) return;
     this.#over();
-    const told = this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error);
+    const told = (this.#isOurs(error as Error) ? error : (this.#owner.destroyedBy ?? error)) as Error;
     this.#attempts.stop(undefined, told);
-    this.#tellUnsent?.(told as Error);
-    this.#deliver(told as Error);
+    this.#tellUnsent?.(told);
+    this.#deliver(told);
   }
 
   /** Whether the caller or its deadline caused `error`. */

@@ -1,45 +1,22 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type Dispatcher, errors } from 'undici';
-import type { HeaderOf } from '../http/answer.js';
 import { loadReportHeader } from '../kit/index.js';
-import { markCallersError } from './callers-errors.js';
-import { noContext } from './compatibility.js';
-import { type HandlerV2, tellFailed, withRawHeaders } from './handler.js';
-import type { PodClient, PodRequest } from './pod-pool.js';
+import {
+  type AttemptHandler,
+  type CallersRequest,
+  type HandlerV2,
+  markCallersError,
+  noContext,
+  tellFailed,
+  withRawHeaders,
+} from './handler.js';
+import type { PodClient } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
 
 /** The raw headers and trailers that undici's controllers expose. */
 type RawHeaders = Buffer[] | string[] | IncomingHttpHeaders | null;
-
-/** The request behind a `Caller`. It implements the optional methods it needs. */
-export interface CallersRequest {
-  /** The caller has been told how it ended: an abort comes too late. */
-  readonly done: boolean;
-  /** The caller's reason for giving up. */
-  readonly abortReason: Error | undefined;
-  abort(reason?: Error): void;
-  /** An attempt begins. If this throws, the attempt fails with the error. */
-  began?(): void;
-  /** The first byte of a response arrived, or its head with a status. */
-  responded?(status?: number): void;
-  /**
-   * The head of the response may say something other than a plain success. True: the request goes to another pod when this response
-   * is over, which nobody wants.
-   */
-  judged?(status: number, header: HeaderOf): boolean;
-  /** The response nobody wants is over, or broke off. */
-  moved?(error?: Error): void;
-  /** The response is complete. */
-  completed?(): void;
-  /** The connection is the caller's own from now on. */
-  upgraded?(status: number, socket: Duplex): void;
-  /** The attempt failed. */
-  attemptFailed?(error: Error): void;
-  /** The attempt was given to this connection. */
-  client?: PodClient | undefined;
-}
 
 /**
  * The caller's side of a request: both the controller the caller gets, and the handler undici gets for each attempt, which passes the
@@ -48,7 +25,7 @@ export interface CallersRequest {
  * The caller gets its controller before it is known which attempt answers, so that it can abort while the request waits or a
  * connection opens. Until then the controller remembers what the caller asked for.
  */
-export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequest {
+export class Caller implements HandlerV2, Dispatcher.DispatchController, AttemptHandler {
   readonly handler: HandlerV2;
   readonly #request: CallersRequest;
   /** The controller of the attempt, once it has begun. */
@@ -109,7 +86,7 @@ export class Caller implements HandlerV2, Dispatcher.DispatchController, PodRequ
   onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
     const request = this.#request;
     request.responded?.(status);
-    withRawHeaders(controller, headers);
+    if (controller.rawHeaders === undefined) withRawHeaders(controller, headers);
     if (status >= 500 || status === 429 || headers[loadReportHeader] !== undefined) {
       this.#isDiscarding = request.judged?.(status, (name) => headers[name]) === true;
       if (this.#isDiscarding) {

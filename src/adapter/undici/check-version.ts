@@ -27,6 +27,21 @@ function checkVersion(): void {
   }
 }
 
+/**
+ * Throws EVENKEEL_OPTION in runtimes where requests would silently bypass the dispatcher: Bun replaces the package undici with
+ * functions of its own, and the `fetch` of Deno ignores dispatchers.
+ */
+export function checkRuntime(name: string, versions: NodeJS.Dict<string> = process.versions): void {
+  const why =
+    versions.bun !== undefined
+      ? 'Bun puts functions of its own in place of the package undici'
+      : versions.deno !== undefined
+        ? "Deno's fetch passes over dispatchers"
+        : undefined;
+  if (why === undefined) return;
+  throw new EvenkeelError('EVENKEEL_OPTION', `${name} works on Node.js only: ${why}. evenkeel/node-http works there`);
+}
+
 interface Manifest {
   readonly version: string;
   readonly engines?: { readonly node?: string };

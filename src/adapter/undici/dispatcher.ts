@@ -1,18 +1,16 @@
-import type { Duplex } from 'node:stream';
 import type { Dispatcher, Pool } from 'undici';
 import {
   type Balancer,
   type Clock,
   createBalancer,
   EvenkeelError,
-  type Lease,
   poolDefaults,
   systemClock,
   systemRng,
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
-import { socketsAreMocked } from '../http/mocked-sockets.js';
+import { mocking, socketsAreMocked } from '../http/mocked-sockets.js';
 import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
 import { pickerOf } from '../http/prompt.js';
 import { RequestDeadline } from '../http/request-deadline.js';
@@ -27,41 +25,53 @@ import {
   Placements,
   Propagation,
   pickNames,
+  type ReportAsking,
   remainingOf,
   resolvePlacingOptions,
   SharedTimers,
 } from '../kit/index.js';
-import { Call } from './call.js';
+import { Call, type CallOwner } from './call.js';
 import { Caller } from './caller.js';
-import { checkRuntime, coreTakesHandlerV1 } from './compatibility.js';
+import { CallerV1 } from './caller-v1.js';
+import { checkRuntime } from './check-version.js';
 import { EndingDispatcher } from './ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback, mockedConnector } from './fallback.js';
-import { faultOf, refuse } from './handler.js';
-import { asHandlerV2, CallerV1, type HandlerV1 } from './handler-v1.js';
-import { HedgedCall, type HedgedCallOwner } from './hedged-call.js';
-import { askForReport } from './load-report.js';
+import { asHandlerV2, coreTakesHandlerV1, type HandlerV1, HandlerV1AsV2, type HandlerV2, refuse } from './handler.js';
+import { HedgedCall } from './hedged-call.js';
 import {
   type CallRules,
   callRules,
   type DispatcherOptions,
   dispatcherOptionNames,
+  undiciConnectionOptionNames,
   type WebSocketLimits,
   type WebSocketOptions,
   webSocketLimits,
 } from './options.js';
-import { sayPriority } from './own-headers.js';
 import { withGivenBody, withWatchedBody } from './request-body.js';
+import { askForReport, sayPriority } from './request-headers.js';
 import {
   completedWith,
+  faultOf,
   isRepeatable,
   type OwnOptions,
   requestOf,
   withoutDispatcher,
   withServername,
 } from './request-options.js';
-import type { ServiceDispatcher } from './service-dispatcher.js';
-import { type DispatcherStats, PodTransport, statsOf, undiciConnectionOptionNames } from './transport.js';
-import { OpeningWebSockets, placeWebSocket, webSocketLimitsOf } from './web-socket.js';
+import { type DispatcherStats, PodTransport, statsOf } from './transport.js';
+
+/** An undici Dispatcher that spreads the requests of one Service over its pods. */
+export interface ServiceDispatcher extends Dispatcher, AsyncDisposable {
+  /** State and control: `ready()`, `snapshot()`. */
+  readonly balancer: Balancer<Pool>;
+  /** `close` was called. */
+  readonly closed: boolean;
+  /** `destroy` was called, or everything that ran at `close` has ended. */
+  readonly destroyed: boolean;
+  /** Connections and requests to the pods, counted on demand. */
+  readonly stats: DispatcherStats;
+}
 
 /**
  * Creates a dispatcher for one Service: pass it to `fetch`, `undici.request` or anything else that takes one. It finds the
@@ -82,12 +92,16 @@ export function createDispatcher(target: string | URL, options: DispatcherOption
 
 const forwardedEvents = ['connect', 'disconnect', 'connectionError'] as const;
 
-class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, HedgedCallOwner {
+class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, CallOwner {
   readonly balancer: Balancer<Pool>;
   readonly clock: Clock;
   readonly timers: SharedTimers;
   readonly hedging: Hedging | undefined;
   readonly propagation: Propagation;
+  readonly asking: ReportAsking | undefined;
+  readonly transport: PodTransport;
+  readonly placements: Placements;
+  readonly webSocket: WebSocketOptions;
   readonly #matcher: OriginMatcher;
   /** Set on every request over TLS, so that one with its own Host header does not close the connection. */
   readonly #servername: string | undefined;
@@ -95,38 +109,33 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   /** Whether a request that may be sent twice can have several responses. */
   readonly #mayHedge: boolean;
   readonly #drainTimeoutMs: number;
-  readonly #transport: PodTransport;
   readonly #waiting = new WaitingRequests();
-  readonly #fallbackDispatcher: Dispatcher | undefined;
   readonly #fallback: Fallback;
   /** Where requests go while a library mocks sockets: a mock knows the Service, not its pods. */
   readonly #mocked: Fallback;
-  readonly #webSocket: WebSocketOptions;
-  readonly #openingWebSockets: OpeningWebSockets;
-  readonly #placements: Placements;
   #destroyedBy: Error | undefined;
 
   /** Throws EVENKEEL_OPTION for an invalid option. */
   constructor(origin: URL, options: DispatcherOptions) {
     super();
-    const { fallbackDispatcher, clusterDomain, tls, webSocket, pool } = options;
+    const { fallbackDispatcher, clusterDomain, tls, webSocket = {}, pool } = options;
     const { clock = systemClock, rng = systemRng } = options;
     this.#rules = callRules(options);
     this.hedging = this.#rules.hedging;
+    this.asking = this.#rules.asking;
     checkFallback(fallbackDispatcher);
     const drainTimeoutMs = pool?.drainTimeoutMs ?? poolDefaults.drainTimeoutMs;
+    this.#drainTimeoutMs = drainTimeoutMs;
     this.clock = clock;
     this.timers = new SharedTimers(clock);
     this.#matcher = originMatcher(origin, clusterDomain);
     this.#servername = origin.protocol === 'https:' ? tlsName(origin, typeof tls === 'object' ? tls : {}) : undefined;
     this.propagation = new Propagation(options.propagate);
-    this.#webSocket = webSocket ?? {};
-    this.#openingWebSockets = new OpeningWebSockets(webSocketLimits(webSocket));
-    const placing = resolvePlacingOptions(this.#webSocket, pool?.drainTimeoutMs);
-    this.#drainTimeoutMs = drainTimeoutMs;
-    this.#fallbackDispatcher = fallbackDispatcher;
-    this.#fallback = new Fallback({ fallbackDispatcher, clock, drainTimeoutMs });
-    this.#transport = new PodTransport(
+    this.webSocket = webSocket;
+    const leaving = { clock, drainTimeoutMs, webSocket: webSocketLimits(webSocket) };
+    const placing = resolvePlacingOptions(webSocket, pool?.drainTimeoutMs);
+    this.#fallback = new Fallback({ ...leaving, fallbackDispatcher });
+    this.transport = new PodTransport(
       {
         ...pickNames(options, undiciConnectionOptionNames),
         origin,
@@ -140,12 +149,12 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
       picker: pickerOf(options.key),
       ...pickNames(options, balancingOptionNames),
       resolver: options.resolver === undefined ? resolverOf(origin) : options.resolver,
-      transport: this.#transport,
+      transport: this.transport,
     });
     this.balancer = balancer;
-    const connect = mockedConnector(balancer, this.#transport.dial);
-    this.#mocked = new Fallback({ fallbackDispatcher: undefined, clock, drainTimeoutMs, connect });
-    this.#placements = new Placements({ balancer, clock, rng, options: placing });
+    const connect = mockedConnector(balancer, this.transport.dial);
+    this.#mocked = new Fallback({ ...leaving, fallbackDispatcher: undefined, connect });
+    this.placements = new Placements({ balancer, clock, rng, options: placing });
     this.#mayHedge = this.hedging !== undefined || balancer.retries.looksAtAnswers;
   }
 
@@ -163,7 +172,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
 
   /** Read by undici's WebSocket. */
   get webSocketOptions(): WebSocketLimits {
-    return this.#openingWebSockets.limits;
+    return this.#fallback.webSocketOptions;
   }
 
   /** Read by undici's EventSource. */
@@ -177,7 +186,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   get stats(): DispatcherStats {
-    return statsOf(this.#transport.pools, this.#waiting.count);
+    return statsOf(this.transport.pools, this.#waiting.count);
   }
 
   /** False when the request has to wait for a pod; `drain` is emitted when none waits any longer. */
@@ -195,12 +204,18 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     }
     // A request for our own origin pays only for the first test.
     const { origin } = own;
-    if (origin !== undefined && origin !== matcher.origin && !matcher.matches(origin)) return this.#leave(own, handler);
+    if (origin !== undefined && origin !== matcher.origin && !matcher.matches(origin))
+      return this.#fallback.dispatch(own, handler);
     if (this.#servername !== undefined) own = withServername(own, this.#servername);
-    if (socketsAreMocked()) return this.#mocked.dispatch(own, handler);
-    const { keyOf, asking, priorityOf, deadlineOf } = this.#rules;
+    if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
+      return this.#mocked.dispatch(own, handler);
+    const { keyOf, priorityOf, deadlineOf } = this.#rules;
+    const { asking } = this;
     const key = keyOf?.(withGivenBody(own)) ?? undefined;
-    if (asking?.next() === true) own = askForReport(own);
+    if (asking !== undefined && --asking.passing < 0) {
+      asking.asked();
+      own = askForReport(own);
+    }
     const served = this.propagation.context?.current() ?? undefined;
     const given = priorityOf?.(own);
     const priority = given === undefined ? served && inheritedPriority(served) : checkPriority(given);
@@ -222,7 +237,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
   }
 
   protected override finish(): Promise<void> {
-    this.#placements.close();
+    this.placements.close();
     const { balancer, clock } = this;
     return this.#end(
       closeWhenServed({ balancer, waiting: this.#waiting, clock, drainTimeoutMs: this.#drainTimeoutMs }),
@@ -240,10 +255,6 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     return ended;
   }
 
-  heardReport(): void {
-    this.#rules.asking?.heard();
-  }
-
   waits(): void {
     this.#waiting.add();
   }
@@ -253,15 +264,6 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     if (this.#waiting.remove()) this.emit('drain' as 'connect', new URL(this.origin), [this]);
   }
 
-  lost(lease: Lease<Pool>, error: Error): void {
-    this.#transport.lost(lease, error);
-  }
-
-  upgraded(lease: Lease<Pool>, socket: Duplex, options: Dispatcher.DispatchOptions): (() => void) | undefined {
-    if (options.upgrade !== 'websocket') return undefined;
-    return placeWebSocket(this.#placements, lease, socket, options, this.#webSocket);
-  }
-
   /** As undici's Client does, but not in the middle of other work. */
   handlerThrew(error: unknown): void {
     queueMicrotask(() => {
@@ -269,19 +271,9 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
     });
   }
 
-  /** A request for another origin. */
-  #leave(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    const fallbackDispatcher = this.#fallbackDispatcher;
-    const own =
-      fallbackDispatcher === undefined || !options.upgrade
-        ? handler
-        : this.#openingWebSockets.watched(asHandlerV2(handler), () => webSocketLimitsOf(fallbackDispatcher));
-    return this.#fallback.dispatch(options, own as Dispatcher.DispatchHandler);
-  }
-
   #call(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler, key?: string): Call | HedgedCall {
     if (this.#mayHedge && isRepeatable(options, this.balancer.retries)) {
-      return new HedgedCall(this, { options: withoutDispatcher(options), key, handler: asHandlerV2(handler) });
+      return new HedgedCall(this, withoutDispatcher(options), key, asHandlerV2(handler));
     }
     const own = options.body == null ? options : withWatchedBody(options);
     const isV1 = typeof handler.onRequestStart !== 'function';
@@ -291,7 +283,7 @@ class BalancedDispatcher extends EndingDispatcher implements ServiceDispatcher, 
       return call;
     }
     const call = new Call(this, isV1 ? withoutDispatcher(own) : own, key);
-    call.handler = new Caller(asHandlerV2(handler), call);
+    call.handler = new Caller(isV1 ? new HandlerV1AsV2(handler as HandlerV1) : (handler as HandlerV2), call);
     return call;
   }
 

@@ -2,9 +2,9 @@ import { Agent, type buildConnector, type Dispatcher, Pool } from 'undici';
 import { type Balancer, type Clock, EvenkeelError } from '../../index.js';
 import type { DialOptions } from '../http/dial.js';
 import { MockedDial } from '../http/mocked-sockets.js';
-import { optionError } from '../kit/index.js';
-import { refuse } from './handler.js';
-import { asHandlerV2 } from './handler-v1.js';
+import { afterPendingIo, optionError } from '../kit/index.js';
+import { asHandlerV2, type HandlerV2, refuse, tellFailed, withRawHeaders } from './handler.js';
+import { type WebSocketLimits, webSocketDefaults } from './options.js';
 import { withoutDispatcher } from './request-options.js';
 
 /** Options of `Fallback`. */
@@ -14,6 +14,8 @@ export interface FallbackOptions {
   readonly clock: Clock;
   /** How long requests of our own Agent may take to finish at `close`, in ms. */
   readonly drainTimeoutMs: number;
+  /** The limits of WebSockets to Services. */
+  readonly webSocket: WebSocketLimits;
   /** How our own Agent opens sockets. @defaultValue as undici does */
   readonly connect?: buildConnector.connector | undefined;
   /** Called with our own Agent, if one is created. */
@@ -28,13 +30,18 @@ export interface EventSourceOptions {
 /** When our Agent has this many pools, closed ones are dropped. */
 const SWEEP_AT = 64;
 
-/** Where requests for other origins go: the dispatcher that was passed, or our own Agent, created on first use. */
+/**
+ * Where requests for other origins go: the dispatcher that was passed, or our own Agent, created on first use. It also knows what
+ * undici's `fetch`, EventSource and WebSocket read of the dispatcher in front.
+ */
 export class Fallback {
   readonly #options: FallbackOptions;
   #agent: Agent | undefined;
   /** The pools of our Agent. It forgets them when it is closed, and could then not cut them. */
   readonly #pools = new Set<Pool>();
   #sweepAt = SWEEP_AT;
+  /** The limits of WebSockets that open in this turn. */
+  #opening: WebSocketLimits | undefined;
   #closed = false;
   #destroyedBy: Error | undefined;
 
@@ -56,6 +63,14 @@ export class Fallback {
     return (fallbackDispatcher as { readonly eventSourceOptions?: EventSourceOptions } | undefined)?.eventSourceOptions;
   }
 
+  /**
+   * The limits of a WebSocket. It reads them when it opens, in the turn in which its upgrade was answered, and does not say where it goes.
+   * So they are those of the connection upgraded in this turn; of several, the smallest.
+   */
+  get webSocketOptions(): WebSocketLimits {
+    return this.#opening ?? this.#options.webSocket;
+  }
+
   /** The stats of our Agent, by origin; empty for a dispatcher that was passed in. */
   get stats(): Readonly<Record<string, unknown>> {
     return this.#agent?.stats ?? {};
@@ -67,9 +82,17 @@ export class Fallback {
       const closed = new EvenkeelError('EVENKEEL_CLOSED', 'the dispatcher is closed');
       return refuse(handler, this.#destroyedBy ?? closed);
     }
-    const target = this.#options.fallbackDispatcher ?? this.#ownAgent();
+    const { fallbackDispatcher } = this.#options;
+    const target = fallbackDispatcher ?? this.#ownAgent();
     // undici 7 and 8 both take the newer form, and the dispatcher may be of either.
-    return target.dispatch(withoutDispatcher(options), asHandlerV2(handler) as Dispatcher.DispatchHandler);
+    const own =
+      fallbackDispatcher !== undefined && options.upgrade ? this.watched(handler, target) : asHandlerV2(handler);
+    return target.dispatch(withoutDispatcher(options), own as Dispatcher.DispatchHandler);
+  }
+
+  /** Wraps `handler`, for a request to `target` that may become a WebSocket. */
+  watched(handler: Dispatcher.DispatchHandler, target: Dispatcher): HandlerV2 {
+    return tellingUpgrade(asHandlerV2(handler), () => this.#opens(webSocketLimitsOf(target)));
   }
 
   /** Running requests may finish, within the drain timeout. Never rejects. */
@@ -91,6 +114,15 @@ export class Fallback {
     for (const pool of this.#pools) void pool.destroy(error);
   }
 
+  #opens(limits: WebSocketLimits): void {
+    const before = this.#opening;
+    this.#opening = before === undefined ? limits : smaller(before, limits);
+    if (before !== undefined) return;
+    afterPendingIo(() => {
+      this.#opening = undefined;
+    });
+  }
+
   #ownAgent(): Agent {
     if (this.#agent === undefined) {
       const { connect } = this.#options;
@@ -110,6 +142,45 @@ export class Fallback {
     this.#pools.add(pool);
     return pool;
   }
+}
+
+/** Passes everything on to `handler`, and reports the upgrade first. */
+function tellingUpgrade(handler: HandlerV2, upgraded: () => void): HandlerV2 {
+  return {
+    onRequestStart: (controller, context) => handler.onRequestStart(controller, context),
+    onRequestUpgrade: (controller, status, headers, socket) => {
+      upgraded();
+      handler.onRequestUpgrade?.(controller, status, headers, socket);
+    },
+    onResponseStarted: () => handler.onResponseStarted?.(),
+    onResponseStart: (controller, status, headers, statusText) => {
+      withRawHeaders(controller, headers);
+      handler.onResponseStart?.(controller, status, headers, statusText);
+    },
+    onResponseData: (controller, chunk) => handler.onResponseData?.(controller, chunk),
+    onResponseEnd: (controller, trailers) => handler.onResponseEnd?.(controller, trailers),
+    onResponseError: (controller, error) => tellFailed(handler, controller, error),
+    onBodySent: (chunk) => handler.onBodySent?.(chunk),
+    onRequestSent: () => handler.onRequestSent?.(),
+  };
+}
+
+function smaller(some: WebSocketLimits, others: WebSocketLimits): WebSocketLimits {
+  return {
+    maxPayloadSize: smallerLimit(some.maxPayloadSize, others.maxPayloadSize),
+    maxFragments: smallerLimit(some.maxFragments, others.maxFragments),
+  };
+}
+
+/** The smaller of two limits; 0 means none. */
+function smallerLimit(one: number, other: number): number {
+  return one === 0 || other === 0 ? Math.max(one, other) : Math.min(one, other);
+}
+
+/** The limits of any dispatcher, if it has them. */
+export function webSocketLimitsOf(dispatcher: Dispatcher): WebSocketLimits {
+  const { webSocketOptions } = dispatcher as { readonly webSocketOptions?: Partial<WebSocketLimits> };
+  return { ...webSocketDefaults, ...webSocketOptions };
 }
 
 /** Checks the option `fallbackDispatcher`. Throws EVENKEEL_OPTION. */

@@ -1,11 +1,10 @@
 import type { Pool } from 'undici';
 import type { Balancer } from '../../index.js';
-import { checkRuntime } from './compatibility.js';
-import { createDispatcher } from './dispatcher.js';
+import { checkRuntime } from './check-version.js';
+import { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 import type { DispatcherOptions } from './options.js';
 import { dispatcherKnowing } from './request-body.js';
 import { hasLastingBody } from './request-options.js';
-import type { ServiceDispatcher } from './service-dispatcher.js';
 
 /** A `fetch` for one Service. */
 export interface ServiceFetch extends AsyncDisposable {

@@ -1,10 +1,17 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { type Dispatcher, errors } from 'undici';
-import { coreTakesHandlerV1 } from './compatibility.js';
-import { refusalOf } from './request-options.js';
+import type { Dispatcher } from 'undici';
+import * as undici from 'undici';
+import type { HeaderOf } from '../http/answer.js';
+import type { PodClient, PodRequest } from './pod-pool.js';
 
 type Controller = Dispatcher.DispatchController;
+
+/** True for undici 7, whose core takes handlers of both forms; undici 8 takes the newer form only. */
+export const coreTakesHandlerV1: boolean = !('Dispatcher1Wrapper' in undici);
+
+/** What undici passes as the context of a request to which no interceptor has added anything. */
+export const noContext: null | undefined = coreTakesHandlerV1 ? undefined : null;
 
 /** What undici 8 and the fetch of Node 26 pass to a dispatcher. */
 export interface HandlerV2 {
@@ -19,11 +26,21 @@ export interface HandlerV2 {
   onRequestSent?(): void;
 }
 
-/**
- * The handler undici gets for each attempt of a call. It tells the call what happens, and passes the response on in the form of the
- * caller's handler.
- */
-export interface AttemptHandler {
+/** What undici 6 and 7, and the fetch of Node 20 to 24, pass to a dispatcher. */
+export interface HandlerV1 {
+  onConnect?(abort: (reason?: Error) => void, context?: unknown): void;
+  onResponseStarted?(): void;
+  onHeaders?(status: number, headers: unknown, resume: () => void, statusText: string): boolean;
+  onData?(chunk: Buffer): boolean;
+  onComplete?(trailers: unknown): void;
+  onUpgrade?(status: number, headers: unknown, socket: Duplex): void;
+  onError?(error: Error): void;
+  onBodySent?(chunk: unknown): void;
+  onRequestSent?(): void;
+}
+
+/** The handler undici gets for each attempt of a call. It tells the call what happens, and passes the response on to the caller. */
+export interface AttemptHandler extends PodRequest {
   /** Tells the caller that its request begins. The caller may abort it from within. */
   announce?(): void;
   /** Tells the caller that its request failed. May throw what the caller's code throws. */
@@ -34,53 +51,115 @@ export interface AttemptHandler {
   readonly mayRepeat?: boolean;
 }
 
+/** The request behind a caller's side. It implements the optional methods it needs. */
+export interface CallersRequest {
+  /** The caller has been told how it ended: an abort comes too late. */
+  readonly done: boolean;
+  /** The caller's reason for giving up. */
+  readonly abortReason: Error | undefined;
+  abort(reason?: Error): void;
+  /** An attempt begins. If this throws, the attempt fails with the error. */
+  began?(): void;
+  /** The first byte of a response arrived, or its head with a status. */
+  responded?(status?: number): void;
+  /**
+   * The head of the response may say something other than a plain success. True: the request goes to another pod when this response
+   * is over, which nobody wants.
+   */
+  judged?(status: number, header: HeaderOf): boolean;
+  /** The response nobody wants is over, or broke off. */
+  moved?(error?: Error): void;
+  /** The response is complete. */
+  completed?(): void;
+  /** The connection is the caller's own from now on. */
+  upgraded?(status: number, socket: Duplex): void;
+  /** The attempt failed. */
+  attemptFailed?(error: Error): void;
+  /** The attempt was given to this connection. */
+  client?: PodClient | undefined;
+}
+
+/** What callers' code threw: a body while it was sent, a handler while it got the response. */
+const callersErrors = new WeakSet<object>();
+
+/** Notes what a caller's code threw. undici aborts the attempt with it, and it may look like an error of the pod. */
+export function markCallersError(error: unknown): void {
+  if (typeof error === 'object' && error !== null) callersErrors.add(error);
+}
+
+/** Whether a caller's code threw `error`, which then says nothing about the pod. */
+export function isCallersError(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && callersErrors.has(error);
+}
+
+/** Adapts a handler of the older form to an undici that only takes the newer one. */
+export class HandlerV1AsV2 implements HandlerV2 {
+  readonly #handler: HandlerV1;
+
+  constructor(handler: HandlerV1) {
+    this.#handler = handler;
+  }
+
+  onRequestStart(controller: Controller, context?: unknown): void {
+    this.#handler.onConnect?.((reason) => controller.abort(reason as Error), context);
+  }
+
+  onResponseStarted(): void {
+    this.#handler.onResponseStarted?.();
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText = ''): void {
+    const raw = rawList(controller.rawHeaders, headers);
+    if (this.#handler.onHeaders?.(status, raw, () => controller.resume(), statusText) === false) controller.pause();
+  }
+
+  onResponseData(controller: Controller, chunk: Buffer): void {
+    if (this.#handler.onData?.(chunk) === false) controller.pause();
+  }
+
+  onResponseEnd(controller: Controller, trailers: IncomingHttpHeaders): void {
+    this.#handler.onComplete?.(rawList(controller.rawTrailers, trailers));
+  }
+
+  onRequestUpgrade(controller: Controller, status: number, headers: IncomingHttpHeaders, socket: Duplex): void {
+    this.#handler.onUpgrade?.(status, rawList(controller.rawHeaders, headers), socket);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    if (this.#handler.onError === undefined) throw error;
+    this.#handler.onError(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+}
+
+/** Converts a handler of either form to the newer one. */
+export function asHandlerV2(handler: Dispatcher.DispatchHandler): HandlerV2 {
+  return typeof handler.onRequestStart === 'function'
+    ? (handler as HandlerV2)
+    : new HandlerV1AsV2(handler as HandlerV1);
+}
+
 /**
- * Checks the arguments of `dispatch` as undici's own dispatchers do, because they only see our handler, which has every method.
- * Returns the error to pass to the handler; throws if there is no handler.
+ * Headers as `[name, value, …]` of buffers. From an object, each value of a repeated header gets a pair of its own:
+ * a list in one element would come out as one joined value, which breaks Set-Cookie.
  */
-export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Error | undefined {
-  if (typeof handler !== 'object' || handler === null) {
-    throw new errors.InvalidArgumentError('handler must be an object');
+function rawList(raw: unknown, headers: IncomingHttpHeaders | undefined): unknown[] {
+  if (Array.isArray(raw)) return raw;
+  const list: Buffer[] = [];
+  for (const [name, value] of Object.entries((raw ?? headers ?? {}) as IncomingHttpHeaders)) {
+    if (value === undefined) continue;
+    for (const item of Array.isArray(value) ? value : [value]) {
+      list.push(Buffer.from(name, 'latin1'), Buffer.from(item, 'latin1'));
+    }
   }
-  if (typeof options !== 'object' || options === null)
-    return new errors.InvalidArgumentError('opts must be an object.');
-  const upgrades = options.upgrade || options.method === 'CONNECT';
-  const missing =
-    typeof handler.onRequestStart === 'function' ? missingInV2(handler, upgrades) : missingInV1(handler, upgrades);
-  if (missing === undefined) return undefined;
-  // undici checks the options first.
-  return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
-}
-
-function missingInV2(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
-  // undici 7 checks none of them.
-  if (!coreTakesHandlerV1) {
-    if (typeof handler.onResponseError !== 'function') return 'onResponseError';
-    const missing = wrongOf(handler, 'onBodySent') ?? wrongOf(handler, 'onRequestSent');
-    if (missing !== undefined) return missing;
-  }
-  // A connection upgraded for a handler that does not accept it would have no owner, and stay open.
-  if (upgrades) return typeof handler.onRequestUpgrade === 'function' ? undefined : 'onRequestUpgrade';
-  if (coreTakesHandlerV1) return undefined;
-  if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';
-  if (typeof handler.onResponseData !== 'function') return 'onResponseData';
-  return typeof handler.onResponseEnd === 'function' ? undefined : 'onResponseEnd';
-}
-
-function missingInV1(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
-  if (typeof handler.onConnect !== 'function') return coreTakesHandlerV1 ? 'onConnect' : 'onRequestStart';
-  if (typeof handler.onError !== 'function') return 'onError';
-  if (wrongOf(handler, 'onBodySent')) return 'onBodySent';
-  if (upgrades) return typeof handler.onUpgrade === 'function' ? undefined : 'onUpgrade';
-  if (typeof handler.onHeaders !== 'function') return 'onHeaders';
-  if (typeof handler.onData !== 'function') return 'onData';
-  return typeof handler.onComplete === 'function' ? undefined : 'onComplete';
-}
-
-/** `name`, if it is there and no function. */
-function wrongOf(handler: object, name: string): string | undefined {
-  const method: unknown = Reflect.get(handler, name);
-  return method === undefined || typeof method === 'function' ? undefined : name;
+  return list;
 }
 
 /**

@@ -1,34 +1,30 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
-import type { Priority } from '../../index.js';
-import { type Answer, ConcurrentAttempts } from '../http/concurrent-attempts.js';
+import type { Lease, Priority } from '../../index.js';
+import { type Answer, type ConcurrentAttempt, ConcurrentAttempts } from '../http/concurrent-attempts.js';
 import { deadlineError } from '../http/deadline-error.js';
-import type { Hedging } from '../http/hedging.js';
+import { DISCARDED_BYTES, DISCARDED_MS } from '../http/discarded.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
-import type { SharedTimers, Timed } from '../kit/index.js';
-import { type CallOwner, factsOf } from './call-owner.js';
-import { Caller, type CallersRequest } from './caller.js';
-import type { HandlerV2 } from './handler.js';
-import { HedgedAttempt, type HedgedAttemptOwner } from './hedged-attempt.js';
+import type { SharedTimer, Timed } from '../kit/index.js';
+import { Call, type CallOwner } from './call.js';
+import { Caller } from './caller.js';
+import {
+  type AttemptHandler,
+  type CallersRequest,
+  type HandlerV2,
+  markCallersError,
+  withRawHeaders,
+} from './handler.js';
+import type { PodClient } from './pod-pool.js';
 
-/** What the hedged calls of one dispatcher share. */
-export interface HedgedCallOwner extends CallOwner {
-  readonly timers: SharedTimers;
-  readonly hedging: Hedging | undefined;
-}
-
-/** A request, and the handler of its caller. */
-export interface Asked {
-  readonly options: Dispatcher.DispatchOptions;
-  readonly key: string | undefined;
-  readonly handler: HandlerV2;
-}
+type Controller = Dispatcher.DispatchController;
 
 /**
  * A request that may get several responses, of which the caller gets one. Each attempt is a call of its own; they share the list of
  * pods that were tried. Once chosen, a response streams.
  */
-export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
-  readonly owner: HedgedCallOwner;
+export class HedgedCall implements CallersRequest, Timed {
+  readonly owner: CallOwner;
   readonly options: Dispatcher.DispatchOptions;
   readonly key: string | undefined;
   readonly caller: Caller;
@@ -40,14 +36,14 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
   deadline: RequestDeadline | undefined;
   priority: Priority | undefined;
 
-  constructor(owner: HedgedCallOwner, { options, key, handler }: Asked) {
+  constructor(owner: CallOwner, options: Dispatcher.DispatchOptions, key: string | undefined, handler: HandlerV2) {
     this.owner = owner;
     this.options = options;
     this.key = key;
     this.caller = new Caller(handler, this);
     this.attempts = new ConcurrentAttempts(owner, {
       method: options.method,
-      facts: () => factsOf(owner, options),
+      facts: () => ({ protocol: 'http', method: options.method, service: owner.origin }),
       key,
       attempt: (isHedge) => new HedgedAttempt(this, isHedge),
       beaten: () => new errors.RequestAbortedError('another pod answered first'),
@@ -84,10 +80,6 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
 
   // What its attempts ask for and report.
 
-  get timers(): SharedTimers {
-    return this.owner.timers;
-  }
-
   takes(attempt: HedgedAttempt, answer: Answer): boolean {
     if (this.done || !this.attempts.takes(attempt, answer)) return false;
     this.caller.answeredBy(attempt.controller);
@@ -122,5 +114,155 @@ export class HedgedCall implements HedgedAttemptOwner, CallersRequest, Timed {
     } catch (thrown) {
       this.owner.handlerThrew(thrown);
     }
+  }
+}
+
+/**
+ * One of the concurrent calls of a request. Like any call it moves to another pod if it got no response. Its response goes to the
+ * caller, or is discarded.
+ */
+class HedgedAttempt implements ConcurrentAttempt<Pool>, HandlerV2, AttemptHandler {
+  readonly isHedge: boolean;
+  /** The controller of the running attempt. */
+  controller: Controller | undefined;
+  readonly #of: HedgedCall;
+  readonly #call: Call;
+  /** Bytes of the response that were discarded; undefined while the caller gets it, or there is none. */
+  #discarded: number | undefined;
+  #discarding: SharedTimer | undefined;
+
+  constructor(of: HedgedCall, isHedge: boolean) {
+    this.#of = of;
+    this.isHedge = isHedge;
+    this.#call = new Call(of.owner, of.options, of.key, { tally: of.attempts, isHedge });
+    this.#call.priority = of.priority;
+    this.#call.deadline = of.deadline;
+    this.#call.handler = this;
+  }
+
+  /** Begins, on `lease` if there is one. False when it has to wait for an endpoint. */
+  start(lease?: Lease<Pool>): boolean {
+    return this.#call.start(lease);
+  }
+
+  abort(reason: Error): void {
+    this.#call.abort(reason);
+  }
+
+  get lease(): Lease<Pool> | undefined {
+    return this.#call.lease;
+  }
+
+  get stage(): Call['stage'] {
+    return this.#call.stage;
+  }
+
+  get mayRepeat(): boolean {
+    return this.#of.attempts.isAlone(this);
+  }
+
+  fail(error: Error): void {
+    this.#of.failed(this, error);
+  }
+
+  interrupt(reason: Error): void {
+    this.controller?.abort(reason);
+  }
+
+  onRequestStart(controller: Controller): void {
+    const call = this.#call;
+    if (call.done) {
+      controller.abort(call.abortReason ?? new errors.RequestAbortedError());
+      return;
+    }
+    call.began();
+    this.controller = controller;
+  }
+
+  onResponseStarted(): void {
+    this.#call.responded();
+  }
+
+  onResponseStart(controller: Controller, status: number, headers: IncomingHttpHeaders, statusText?: string): void {
+    const call = this.#call;
+    call.responded(status);
+    withRawHeaders(controller, headers);
+    const { caller } = this.#of;
+    if (status >= 200) {
+      const header = (name: string): unknown => headers[name];
+      const verdict = call.verdictOf(status, header);
+      if (!this.#of.takes(this, { status, header, verdict })) {
+        this.#discard(Number(headers['content-length']));
+        return;
+      }
+      caller.handler.onResponseStarted?.();
+    }
+    try {
+      caller.handler.onResponseStart?.(caller, status, headers, statusText);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+  }
+
+  onResponseData(_controller: Controller, chunk: Buffer): void {
+    if (this.#discarded !== undefined) {
+      this.#discarded += chunk.length;
+      if (this.#discarded > DISCARDED_BYTES) this.#cut();
+      return;
+    }
+    const { caller } = this.#of;
+    try {
+      caller.handler.onResponseData?.(caller, chunk);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+  }
+
+  onResponseEnd(_controller: Controller, trailers: IncomingHttpHeaders): void {
+    const discarded = this.#discarded !== undefined;
+    this.#discarding?.cancel();
+    this.#call.completed(discarded);
+    if (discarded) return;
+    this.#of.ended();
+    const { caller } = this.#of;
+    caller.handler.onResponseEnd?.(caller, trailers);
+  }
+
+  onResponseError(_controller: Controller, error: Error): void {
+    if (this.#discarded === undefined) {
+      this.#call.attemptFailed(error);
+      return;
+    }
+    // The rest of the response says nothing more about the pod than its headers did.
+    this.#discarding?.cancel();
+    this.#call.completed(true);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#of.caller.handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#of.caller.handler.onRequestSent?.();
+  }
+
+  onClient(client: PodClient): void {
+    this.#call.client = client;
+  }
+
+  /** Reads the rest if it is short, which keeps the connection; cuts it if it is long or slow. */
+  #discard(length: number): void {
+    this.#discarded = 0;
+    if (length > DISCARDED_BYTES) {
+      this.#cut();
+      return;
+    }
+    this.#discarding = this.#of.owner.timers.start(DISCARDED_MS, { timedOut: () => this.#cut() });
+  }
+
+  #cut(): void {
+    this.controller?.abort(new errors.RequestAbortedError('the answer was given up for that of another pod'));
   }
 }

@@ -1,13 +1,22 @@
 import type { Socket } from 'node:net';
-import type { TLSSocket } from 'node:tls';
-import { type Dispatcher, errors, Pool } from 'undici';
+import { Client, type Dispatcher, errors, Pool } from 'undici';
 import type { Clock } from '../../index.js';
 import { afterPendingIo } from '../kit/index.js';
+import { coreTakesHandlerV1 } from './handler.js';
 import { ownOptions } from './request-options.js';
 
-/** Whether HTTP/2 was agreed on for this socket. */
-export function isHttp2(socket: Socket): boolean {
-  return (socket as TLSSocket).alpnProtocol === 'h2';
+/**
+ * Why this undici's HTTP/2 is not used; undefined if it is. Before 8.10 it endlessly resends a request that a pod keeps rejecting by
+ * GOAWAY, which blocks the process. Before 8.5 a POST waits for everything else on the connection, and before 8.4 every request does.
+ * 8.0 and 8.1 fail running requests at a GOAWAY.
+ *
+ * undici does not expose its version. Only the clients of those versions have a field for the PING interval.
+ */
+export function http2Defect(): string | undefined {
+  if (coreTakesHandlerV1) return 'undici 7 (it fails running requests at a GOAWAY';
+  const fields = Object.getOwnPropertySymbols(new Client('http://localhost'));
+  const isEarly = fields.some(({ description }) => description === 'ping interval');
+  return isEarly ? 'undici 8.0 to 8.9 (they send a request without end to a pod that rejects it by GOAWAY' : undefined;
 }
 
 /**

@@ -9,7 +9,7 @@ export {
   promptDefaults,
   promptKey,
 } from '../http/prompt.js';
-export { createDispatcher } from './dispatcher.js';
+export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {
   type CallOptions,
@@ -18,6 +18,7 @@ export {
   headerKey,
   prefixKey,
   type RequestKey,
+  type UndiciConnectionOptions,
   type WebSocketLimits,
   type WebSocketOptions,
   webSocketDefaults,
@@ -35,10 +36,8 @@ export {
   serviceAgentDefaults,
 } from './service-agent/service-options.js';
 export type { BalancedServiceSnapshot, ServiceAgentSnapshot } from './service-agent/service-router.js';
-export type { ServiceDispatcher } from './service-dispatcher.js';
 export {
   type DispatcherStats,
-  type UndiciConnectionOptions,
   type UndiciTransportOptions,
   undiciTransport,
 } from './transport.js';

@@ -5,6 +5,7 @@ import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { type HedgeOptions, type Hedging, hedgingOf } from '../http/hedging.js';
 import { keyOfCookie, keyOfHeader } from '../http/key.js';
 import { type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/prompt.js';
+import type { TlsOption } from '../http/tls-options.js';
 import {
   balancingOptionNames,
   type Complete,
@@ -19,7 +20,6 @@ import {
   ReportAsking,
   resolvePlacingOptions,
 } from '../kit/index.js';
-import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './transport.js';
 
 /** Options of `createDispatcher` and `createFetch`. */
 export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOptions, CallOptions {
@@ -51,6 +51,52 @@ export interface DispatcherOptions extends BalancingOptions, UndiciConnectionOpt
   readonly propagate?: PropagateOptions | undefined;
 }
 
+/** How the sockets to each pod are opened and used. */
+export interface UndiciConnectionOptions {
+  /** Maximum sockets per pod; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
+  readonly connections?: number | undefined;
+  /**
+   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked
+   * is the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within
+   * its connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count
+   * against the pod.
+   */
+  readonly tls?: TlsOption | undefined;
+  /**
+   * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
+   * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
+   * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
+   */
+  readonly credentialsRefreshMs?: number | undefined;
+  /**
+   * Whether HTTP/2 is offered over TLS. Needs undici 8.10; with earlier versions it is refused (EVENKEEL_OPTION), because they lose
+   * requests when a pod sends GOAWAY, as in every rolling update, or resend them endlessly. @defaultValue false
+   */
+  readonly allowH2?: boolean | undefined;
+  /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
+  readonly maxConcurrentStreams?: number | undefined;
+  /**
+   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires.
+   * @defaultValue 60000
+   */
+  readonly keepAliveTimeoutMs?: number | undefined;
+  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 15000 */
+  readonly tcpKeepAliveMs?: number | undefined;
+  /** Time until the response headers, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  readonly headersTimeoutMs?: number | undefined;
+  /** Longest pause between two pieces of a body, in ms; 0 = no limit. @defaultValue 300000, undici's own */
+  readonly bodyTimeoutMs?: number | undefined;
+  /** Largest response headers, in bytes. @defaultValue Node's `--max-http-header-size` */
+  readonly maxHeaderSize?: number | undefined;
+  /** Largest response body, in bytes. @defaultValue no limit */
+  readonly maxResponseSize?: number | undefined;
+  /**
+   * Path that active health checks GET, such as `/healthz`; a status below 400 is healthy.
+   * @defaultValue nothing: a check then opens a connection
+   */
+  readonly healthPath?: string | undefined;
+}
+
 /** How long a request may take, and whether a second pod is asked in parallel. */
 export interface CallOptions {
   /**
@@ -62,6 +108,22 @@ export interface CallOptions {
   /** Asks a second pod when the first is slow. @defaultValue never */
   readonly hedge?: HedgeOptions | undefined;
 }
+
+/** Names of `UndiciConnectionOptions`. */
+export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOptions)[] = Object.freeze([
+  'connections',
+  'tls',
+  'credentialsRefreshMs',
+  'allowH2',
+  'maxConcurrentStreams',
+  'keepAliveTimeoutMs',
+  'tcpKeepAliveMs',
+  'headersTimeoutMs',
+  'bodyTimeoutMs',
+  'maxHeaderSize',
+  'maxResponseSize',
+  'healthPath',
+] as const);
 
 /** Names of `CallOptions`. */
 export const callOptionNames: readonly (keyof CallOptions)[] = Object.freeze(['deadlineMs', 'hedge'] as const);

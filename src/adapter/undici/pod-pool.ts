@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import type { TLSSocket } from 'node:tls';
 import { type buildConnector, Client, type Dispatcher, Pool } from 'undici';
 
 /** A getter of undici's Client, by the description of its symbol. Undefined in a version without it. */
@@ -14,10 +15,6 @@ const hangUps: ReadonlySet<string | undefined> = new Set(['UND_ERR_SOCKET', 'ECO
 
 const onNewConnection = Symbol('onNewConnection');
 
-interface OnNewConnection {
-  readonly [onNewConnection]?: boolean;
-}
-
 /**
  * The options of a request that must not be lost to a server that closed its connection unseen: it goes out on a new connection. The
  * options carry this, because undici may pass on another handler than it was given.
@@ -26,47 +23,41 @@ export function needingNewConnection(options: Dispatcher.DispatchOptions): Dispa
   return { ...options, [onNewConnection]: true } as Dispatcher.DispatchOptions;
 }
 
-/** Receives the events of a `PodClient`. */
-export interface PodClientOwner {
-  /** It is about to get a request. */
-  dispatching(): void;
-  /** The server closed the connection unannounced after a response, when another request had followed or was about to. */
-  hungUp(): void;
-  /** A response on `client` is complete; it can be reused once undici's callback has returned. */
-  answered(client: PodClient): void;
-  /** It is connected and emitted `drain`: `client` is free for undici too. */
-  rested(client: PodClient): void;
-}
-
 /** A handler that is told which connection its request was given to; it calls `answered` there when the response is complete. */
 export interface PodRequest {
   onClient(client: PodClient): void;
 }
 
-/** One connection of a `PodPool`. */
+/** Whether HTTP/2 was agreed on for this socket. */
+export function isHttp2(socket: Socket): boolean {
+  return (socket as TLSSocket).alpnProtocol === 'h2';
+}
+
+/** One connection of undici to a pod, without two defects of undici's Client. */
 export class PodClient extends Client {
-  readonly #owner: PodClientOwner | undefined;
+  readonly #pool: PodPool | undefined;
   #awaitsDrain = false;
   /** It got a request before its Pool knew that the last one was over, and was never idle since. */
   #hurried = false;
-  /** Its current or last socket. */
+  /** Its current or last socket, over HTTP/1.1. */
   readonly #socket: { current: Socket | undefined };
   /** Whether it is in its Pool's list of answered clients, or of idle ones. The Pool writes both. */
   isListedAnswered = false;
   isListedRested = false;
 
-  constructor(origin: URL | string, options: Client.Options, owner?: PodClientOwner) {
+  /** @param pool Its Pool, if that is told what happens on it. */
+  constructor(origin: URL | string, options: Client.Options, pool?: PodPool) {
     const socket: { current: Socket | undefined } = { current: undefined };
-    super(origin, owner === undefined ? options : { ...options, connect: keepingIn(socket, options.connect) });
+    super(origin, { ...options, connect: keepingIn(socket, options.connect) });
     this.#socket = socket;
-    this.#owner = owner;
+    this.#pool = pool;
     this.on('drain', () => {
       this.#awaitsDrain = false;
       this.#hurried = false;
-      if (this.isFree) owner?.rested(this);
+      if (this.isFree) pool?.rested(this);
     });
     this.on('disconnect', (_origin, _targets, error?: Error & { readonly code?: string }) => {
-      if (this.#hurried && hangUps.has(error?.code)) owner?.hungUp();
+      if (this.#hurried && hangUps.has(error?.code)) pool?.hungUp();
       this.#hurried = false;
     });
   }
@@ -74,7 +65,7 @@ export class PodClient extends Client {
   /** Sends a request before the `drain` of the last one. */
   hurry(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
     this.#hurried = true;
-    this.#owner?.dispatching();
+    this.#pool?.dispatching();
     (handler as Partial<PodRequest>).onClient?.(this);
     // That drain is still to come, whatever this returns.
     super.dispatch(options, handler);
@@ -86,9 +77,11 @@ export class PodClient extends Client {
    * further requests wait forever. Seen in undici 7 and 8.
    */
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
-    this.#owner?.dispatching();
+    this.#pool?.dispatching();
     (handler as Partial<PodRequest>).onClient?.(this);
-    if ((options as OnNewConnection)[onNewConnection] === true) this.#reconnect();
+    const { [onNewConnection]: isLast } = options as { readonly [onNewConnection]?: boolean };
+    // Without an idle connection the request waits for a new one.
+    if (isLast && this.#canWrite) this.#socket.current?.destroy();
     if (super.dispatch(options, handler) || !this.#isBusy) return true;
     this.#awaitsDrain = true;
     return false;
@@ -109,12 +102,7 @@ export class PodClient extends Client {
 
   /** The response to a request on it is complete. */
   answered(): void {
-    this.#owner?.answered(this);
-  }
-
-  /** Closes an open connection that is not in use; the next request then waits for a new one. HTTP/1.1 only. */
-  #reconnect(): void {
-    if (this.#canWrite) this.#socket.current?.destroy();
+    this.#pool?.answered(this);
   }
 
   get #canWrite(): boolean {
@@ -131,16 +119,58 @@ export class PodClient extends Client {
   }
 }
 
-/** The connector of one client, which remembers its socket. */
+/** The connector of one client, which remembers its HTTP/1.1 socket, and may delay its end. */
 function keepingIn(
   kept: { current: Socket | undefined },
   connect: Client.Options['connect'],
 ): buildConnector.connector {
   return (options, supplied) =>
     (connect as buildConnector.connector)(options, (...result) => {
-      kept.current = result[1] ?? undefined;
+      const [, socket] = result;
+      kept.current = socket === null || isHttp2(socket) ? undefined : socket;
+      if (kept.current !== undefined) holdEnd(kept.current);
       supplied(...result);
     });
+}
+
+/**
+ * Delays the end of an HTTP/1.1 socket until undici has processed everything received before it. undici stops its
+ * parser while a body is read slowly, even if only the end of the response is left to parse. If the pod hangs up then, undici fails a
+ * response it has in full ("other side closed"): seen in 7.30 on Node 20, 24 and 26, and in 8.12 on Node 26. If the response lasts
+ * until the pod hangs up, 7.30 throws an assertion that ends the process. The parser is found by the name of its symbol; in a version
+ * without it nothing changes.
+ */
+function holdEnd(socket: Socket): void {
+  const emit = socket.emit.bind(socket) as (event: string, ...values: unknown[]) => boolean;
+  const read = socket.read.bind(socket);
+  let isHeld = false;
+  const tell = (): void => {
+    if (!isHeld || isParserPaused(socket)) return;
+    isHeld = false;
+    // undici has released it meanwhile and no longer accepts an end.
+    if (socket.destroyed) return;
+    emit('end');
+    socket.end();
+  };
+  socket.emit = (event: string, ...values: unknown[]): boolean => {
+    if (event !== 'end' || !isParserPaused(socket)) return emit(event, ...values);
+    isHeld = true;
+    // Node would now end our side too and close the socket, and undici would continue without a response.
+    socket.allowHalfOpen = true;
+    // The parser asks for more data when it resumes.
+    socket.read = (size?: number): unknown => {
+      if (isHeld) queueMicrotask(tell);
+      return read(size);
+    };
+    return true;
+  };
+}
+
+function isParserPaused(socket: Socket): boolean {
+  const symbol = Object.getOwnPropertySymbols(socket).find(({ description }) => description === 'parser');
+  if (symbol === undefined) return false;
+  const parser = Reflect.get(socket, symbol) as { readonly paused?: unknown } | null | undefined;
+  return parser?.paused === true;
 }
 
 /**
@@ -170,18 +200,8 @@ export class PodPool extends Pool {
   #hurries = true;
 
   constructor(origin: URL, options: Pool.Options) {
-    const owner: PodClientOwner = {
-      dispatching: () => this.#dispatching(),
-      hungUp: () => {
-        this.#hurries = false;
-      },
-      answered: (client) => this.#listAnswered(client),
-      rested: (client) => this.#listRested(client),
-    };
-    super(origin, {
-      ...options,
-      factory: (own, clientOptions) => new PodClient(own, clientOptions as Pool.Options, owner),
-    });
+    const factory = (own: URL, client: object): PodClient => new PodClient(own, client, this);
+    super(origin, { ...options, factory });
     this.#needDrain = Object.getOwnPropertySymbols(this).find(({ description }) => description === 'needDrain');
     // A Pool drops a client that could not connect, and creates others.
     this.on('connectionError', (_origin, targets) => {
@@ -220,16 +240,31 @@ export class PodPool extends Pool {
     return more;
   }
 
-  #listAnswered(client: PodClient): void {
+  // What its clients tell it.
+
+  /** A response on `client` is complete; it can be reused once undici's callback has returned. */
+  answered(client: PodClient): void {
     if (client.isListedAnswered) return;
     client.isListedAnswered = true;
     this.#answered.push(client);
   }
 
-  #listRested(client: PodClient): void {
+  /** It is connected and emitted `drain`: `client` is free for undici too. */
+  rested(client: PodClient): void {
     if (client.isListedRested) return;
     client.isListedRested = true;
     this.#rested.push(client);
+  }
+
+  /** The server closed a connection unannounced after a response, when another request had followed or was about to. */
+  hungUp(): void {
+    this.#hurries = false;
+  }
+
+  /** A client gets a request: the one that is entering, or one that was queued. */
+  dispatching(): void {
+    if (this.#entering) this.#entering = false;
+    else if (this.#queued > 0) this.#queued--;
   }
 
   #takeAnswered(): PodClient | undefined {
@@ -250,29 +285,12 @@ export class PodPool extends Pool {
 
   /** How a Pool uses the client it has found. */
   #sendOn(client: PodClient, options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): void {
-    if (client.dispatch(options, handler)) this.#listRested(client);
+    if (client.dispatch(options, handler)) this.rested(client);
     else (client as unknown as Record<symbol, unknown>)[this.#needDrain as symbol] = true;
-  }
-
-  /** A client gets a request: the one that is entering, or one that was queued. */
-  #dispatching(): void {
-    if (this.#entering) this.#entering = false;
-    else if (this.#queued > 0) this.#queued--;
   }
 }
 
 function drop(clients: PodClient[], targets: readonly Dispatcher[]): void {
   const index = clients.findIndex((client) => targets.includes(client));
   if (index !== -1) clients.splice(index, 1);
-}
-
-/** Sends a request to a pod, by the shortcut if the request is retried when lost. */
-export function dispatchTo(
-  pool: Pool,
-  options: Dispatcher.DispatchOptions,
-  handler: Dispatcher.DispatchHandler,
-  isRepeated: boolean,
-): boolean {
-  if (isRepeated && pool instanceof PodPool) return pool.dispatchRepeatable(options, handler);
-  return pool.dispatch(options, handler);
 }

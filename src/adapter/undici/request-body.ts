@@ -1,22 +1,12 @@
 import type { Readable } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { markCallersError } from './callers-errors.js';
+import { markCallersError } from './handler.js';
 
 /** The body, if it is a stream. */
 export function bodyOf({ body }: Dispatcher.DispatchOptions): Readable | undefined {
   const stream = body as Partial<Readable> | null | undefined;
   const isStream = typeof stream === 'object' && typeof stream?.pipe === 'function' && typeof stream.on === 'function';
   return isStream ? (stream as Readable) : undefined;
-}
-
-/**
- * Calls back if the body of a waiting request fails; undici watches it only once it has the request. Call the result to stop
- * watching.
- */
-export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: Error) => void): () => void {
-  const body = bodyOf(options);
-  body?.on('error', failed);
-  return () => body?.off('error', failed);
 }
 
 /** In the options of a request by `createFetch`: the body it was given. `fetch` itself passes on iterators only. */

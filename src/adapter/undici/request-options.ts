@@ -1,8 +1,10 @@
 import * as undici from 'undici';
-import { Client, type Dispatcher, errors } from 'undici';
+import { type Dispatcher, errors } from 'undici';
 import type { OriginMatcher } from '../http/origin.js';
-import { asError, type RetryPolicy } from '../kit/index.js';
+import type { RetryPolicy } from '../kit/index.js';
+import { coreTakesHandlerV1 } from './handler.js';
 import { bodyOf } from './request-body.js';
+import { refusalOf } from './unsent-request.js';
 
 /**
  * A copy of a request's options that the caller can no longer change. undici reads headers and path at `dispatch`; here they may be read
@@ -159,7 +161,7 @@ export function resolvePath(
 }
 
 /** Whether `given` and `named` are the same scheme, host and port. */
-export function isSameOrigin(given: string | URL, named: string): boolean {
+function isSameOrigin(given: string | URL, named: string): boolean {
   const text = String(given);
   return URL.canParse(text) && new URL(text).origin === named;
 }
@@ -180,7 +182,7 @@ export function withOneLength(options: Dispatcher.DispatchOptions): Dispatcher.D
  * Encodes a form that `fetch` passes on unencoded, as it does where a mock may answer. Its Content-Type already names a boundary:
  * undici would encode the form with another one, and no pod could read it.
  */
-export function encodeForm(own: OwnOptions): void {
+function encodeForm(own: OwnOptions): void {
   const body: unknown = own.body;
   if (!(body instanceof undici.FormData || body instanceof FormData)) return;
   const headers = own.headers as Record<string, string> | null | undefined;
@@ -215,30 +217,6 @@ export function withoutDispatcher(options: Dispatcher.DispatchOptions): Dispatch
   return rest as Dispatcher.DispatchOptions;
 }
 
-/** Adds a Host header, unless the caller has set one. Headers in a form that undici refuses stay unchanged. */
-export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
-  const headers = options.headers as unknown;
-  if (headers === undefined || headers === null) return { ...options, headers: { host } };
-  if (typeof headers !== 'object') return options;
-  if (Array.isArray(headers)) {
-    const names = headers.filter((_entry, index) => index % 2 === 0);
-    return names.some(isHost) ? options : { ...options, headers: ['host', host, ...headers] };
-  }
-  if (Symbol.iterator in headers) {
-    const pairs = [...(headers as Iterable<unknown>)];
-    // undici refuses these. The iterator may be used up.
-    if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
-      return { ...options, headers: new Set(pairs) } as never;
-    // undici reads an array as alternating names and values.
-    return withHost({ ...options, headers: (pairs as [string, string][]).flat() }, host);
-  }
-  return Object.keys(headers).some(isHost) ? options : ({ ...options, headers: { host, ...headers } } as never);
-}
-
-function isHost(name: unknown): boolean {
-  return String(name).toLowerCase() === 'host';
-}
-
 /** An interceptor that adds the origin to requests without one, so that caches and the like see where they go. */
 export function completedWith(origin: string): Dispatcher.DispatcherComposeInterceptor {
   return (dispatch) => (options, handler) => {
@@ -247,21 +225,51 @@ export function completedWith(origin: string): Dispatcher.DispatcherComposeInter
   };
 }
 
-/** A Client that never connects, and so never sends a request. */
-let judge: Client | undefined;
-/** undici's message for a handler without methods, which it checks last. */
-const ofHandler = /^invalid on\w+ method$/;
-
-/** The error undici would refuse a request with at `dispatch`. For requests that wait and so do not reach undici yet. */
-export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
-  judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
-  // undici would add listeners to a stream.
-  const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
-  try {
-    judge.dispatch(asked, {});
-  } catch (error) {
-    const refusal = asError(error);
-    return ofHandler.test(refusal.message) ? undefined : refusal;
+/**
+ * Checks the arguments of `dispatch` as undici's own dispatchers do, because they only see our handler, which has every method.
+ * Returns the error to pass to the handler; throws if there is no handler.
+ */
+export function faultOf(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): Error | undefined {
+  if (typeof handler !== 'object' || handler === null) {
+    throw new errors.InvalidArgumentError('handler must be an object');
   }
-  return undefined;
+  if (typeof options !== 'object' || options === null)
+    return new errors.InvalidArgumentError('opts must be an object.');
+  const upgrades = options.upgrade || options.method === 'CONNECT';
+  const missing =
+    typeof handler.onRequestStart === 'function' ? missingInV2(handler, upgrades) : missingInV1(handler, upgrades);
+  if (missing === undefined) return undefined;
+  // undici checks the options first.
+  return refusalOf(options) ?? new errors.InvalidArgumentError(`invalid ${missing} method`);
+}
+
+function missingInV2(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
+  // undici 7 checks none of them.
+  if (!coreTakesHandlerV1) {
+    if (typeof handler.onResponseError !== 'function') return 'onResponseError';
+    const missing = wrongOf(handler, 'onBodySent') ?? wrongOf(handler, 'onRequestSent');
+    if (missing !== undefined) return missing;
+  }
+  // A connection upgraded for a handler that does not accept it would have no owner, and stay open.
+  if (upgrades) return typeof handler.onRequestUpgrade === 'function' ? undefined : 'onRequestUpgrade';
+  if (coreTakesHandlerV1) return undefined;
+  if (typeof handler.onResponseStart !== 'function') return 'onResponseStart';
+  if (typeof handler.onResponseData !== 'function') return 'onResponseData';
+  return typeof handler.onResponseEnd === 'function' ? undefined : 'onResponseEnd';
+}
+
+function missingInV1(handler: Dispatcher.DispatchHandler, upgrades: unknown): string | undefined {
+  if (typeof handler.onConnect !== 'function') return coreTakesHandlerV1 ? 'onConnect' : 'onRequestStart';
+  if (typeof handler.onError !== 'function') return 'onError';
+  if (wrongOf(handler, 'onBodySent')) return 'onBodySent';
+  if (upgrades) return typeof handler.onUpgrade === 'function' ? undefined : 'onUpgrade';
+  if (typeof handler.onHeaders !== 'function') return 'onHeaders';
+  if (typeof handler.onData !== 'function') return 'onData';
+  return typeof handler.onComplete === 'function' ? undefined : 'onComplete';
+}
+
+/** `name`, if it is there and no function. */
+function wrongOf(handler: object, name: string): string | undefined {
+  const method: unknown = Reflect.get(handler, name);
+  return method === undefined || typeof method === 'function' ? undefined : name;
 }

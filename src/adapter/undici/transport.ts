@@ -1,60 +1,23 @@
-import { errors, type Pool } from 'undici';
-import type { Clock, Endpoint, Lease, Rng, Transport } from '../../index.js';
-import type { DialErrors, DialOptions } from '../http/dial.js';
-import type { PodConnection } from '../http/pod-connection.js';
+import type { Socket } from 'node:net';
+import { type buildConnector, errors, type Pool } from 'undici';
+import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Transport } from '../../index.js';
+import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
+import {
+  MOST_OF_ANSWER,
+  openPodConnection,
+  type PodConnection,
+  type PodConnectionParts,
+  type PodUse,
+  type PodUser,
+  type Question,
+} from '../http/pod-connection.js';
+import type { PodLink } from '../http/pod-link.js';
 import { explainSilentEnd } from '../http/silent-end.js';
-import type { TlsOption } from '../http/tls-options.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
-import { http2Defect } from './compatibility.js';
-import { PING_MS, SessionPool } from './http2.js';
-import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
-
-/** How the sockets to each pod are opened and used. */
-export interface UndiciConnectionOptions {
-  /** Maximum sockets per pod; each carries one request at a time (HTTP/1.1). @defaultValue 32 */
-  readonly connections?: number | undefined;
-  /**
-   * TLS settings for `https:` targets (`ca`, `cert`, `key`, …), as `tls.connect` takes them. The name that is sent and checked
-   * is the Service's unless `servername` says otherwise. Or a function, sync or async, called for each new connection, within
-   * its connect timeout: for certificates that are renewed. If it throws, the error is EVENKEEL_OPTION and does not count
-   * against the pod.
-   */
-  readonly tls?: TlsOption | undefined;
-  /**
-   * How often the function given as `tls` is also called while connections are open, in ms, ± 20 %. If it returns other
-   * certificates or keys (`cert`, `key`, `ca`, `pfx`) than a connection was opened with, the connection is replaced: a new one is
-   * opened first, and running requests finish on the old one. Infinity = never. @defaultValue 60000
-   */
-  readonly credentialsRefreshMs?: number | undefined;
-  /**
-   * Whether HTTP/2 is offered over TLS. Needs undici 8.10; with earlier versions it is refused (EVENKEEL_OPTION), because they lose
-   * requests when a pod sends GOAWAY, as in every rolling update, or resend them endlessly. @defaultValue false
-   */
-  readonly allowH2?: boolean | undefined;
-  /** Concurrent requests per HTTP/2 connection. @defaultValue 100 */
-  readonly maxConcurrentStreams?: number | undefined;
-  /**
-   * How long an idle socket is kept, in ms. If the pod announces `Keep-Alive: timeout=…`, until 2 s before that expires.
-   * @defaultValue 60000
-   */
-  readonly keepAliveTimeoutMs?: number | undefined;
-  /** Idle time after which TCP checks whether the peer is alive, in ms. @defaultValue 15000 */
-  readonly tcpKeepAliveMs?: number | undefined;
-  /** Time until the response headers, in ms; 0 = no limit. @defaultValue 300000, undici's own */
-  readonly headersTimeoutMs?: number | undefined;
-  /** Longest pause between two pieces of a body, in ms; 0 = no limit. @defaultValue 300000, undici's own */
-  readonly bodyTimeoutMs?: number | undefined;
-  /** Largest response headers, in bytes. @defaultValue Node's `--max-http-header-size` */
-  readonly maxHeaderSize?: number | undefined;
-  /** Largest response body, in bytes. @defaultValue no limit */
-  readonly maxResponseSize?: number | undefined;
-  /**
-   * Path that active health checks GET, such as `/healthz`; a status below 400 is healthy.
-   * @defaultValue nothing: a check then opens a connection
-   */
-  readonly healthPath?: string | undefined;
-}
+import { delayEnd, http2Defect, PING_MS, SessionPool } from './http2.js';
+import { type UndiciConnectionOptions, undiciConnectionOptionNames } from './options.js';
+import { isHttp2, PodClient, PodPool } from './pod-pool.js';
 
 /** Options of `undiciTransport`. */
 export interface UndiciTransportOptions extends UndiciConnectionOptions {
@@ -68,21 +31,13 @@ export interface UndiciTransportOptions extends UndiciConnectionOptions {
   readonly rng?: Rng | undefined;
 }
 
-/** Names of `UndiciConnectionOptions`. */
-export const undiciConnectionOptionNames: readonly (keyof UndiciConnectionOptions)[] = Object.freeze([
-  'connections',
-  'tls',
-  'credentialsRefreshMs',
-  'allowH2',
-  'maxConcurrentStreams',
-  'keepAliveTimeoutMs',
-  'tcpKeepAliveMs',
-  'headersTimeoutMs',
-  'bodyTimeoutMs',
-  'maxHeaderSize',
-  'maxResponseSize',
-  'healthPath',
-] as const);
+/** The parts of a pod's connection. */
+interface UndiciPodParts extends PodConnectionParts {
+  /** Options for undici's pool, passed on unchanged. */
+  readonly pool: Pool.Options;
+  /** Concurrent requests over HTTP/2, all on one socket. */
+  readonly maxConcurrentStreams: number;
+}
 
 /** undici's own errors, which its users know. */
 const dialErrors: DialErrors = {
@@ -107,7 +62,7 @@ export function undiciTransport(options: UndiciTransportOptions): Transport<Pool
 /** The same for the dispatcher, which needs more of its pools. */
 export class PodTransport implements Transport<Pool> {
   readonly protocol: Transport<unknown>['protocol'];
-  readonly #parts: Omit<PodConnectionParts, 'endpoint'>;
+  readonly #parts: Omit<UndiciPodParts, 'endpoint'>;
   readonly #opened: (pool: Pool) => void;
   /** The open pools. */
   readonly #connections = new Map<Pool, PodConnection<Pool>>();
@@ -125,7 +80,12 @@ export class PodTransport implements Transport<Pool> {
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<Pool>> {
-    const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
+    const parts = { ...this.#parts, endpoint };
+    const use: PodUse<Pool> = {
+      capacity: (first) => (isHttp2(first) ? parts.maxConcurrentStreams : parts.connections),
+      user: (link, first) => (isHttp2(first) ? http2User(parts, link) : http1User(parts, link)),
+    };
+    const connection = await openPodConnection(parts, use, signal);
     this.#connections.set(connection.handle, connection);
     void connection.closed.then(() => this.#connections.delete(connection.handle));
     for (const pool of poolsOf(connection.handle)) this.#opened(pool);
@@ -150,7 +110,7 @@ function poolsOf(handle: Pool): Pool[] {
   return handle instanceof SessionPool ? [handle, handle.http1] : [handle];
 }
 
-function connectionParts(options: UndiciTransportOptions): Omit<PodConnectionParts, 'endpoint'> {
+function connectionParts(options: UndiciTransportOptions): Omit<UndiciPodParts, 'endpoint'> {
   checkKeys('options', options, [...undiciConnectionOptionNames, 'origin', 'connectTimeoutMs', 'clock', 'rng']);
   const allowH2 = checkBoolean('allowH2', options.allowH2, false);
   const defect = allowH2 ? http2Defect() : undefined;
@@ -178,6 +138,113 @@ function poolOptions(options: UndiciTransportOptions): Pool.Options {
   if (maxHeaderSize !== undefined) pool.maxHeaderSize = checkNumber('maxHeaderSize', maxHeaderSize, 0, size);
   if (maxResponseSize !== undefined) pool.maxResponseSize = checkNumber('maxResponseSize', maxResponseSize, 0, size);
   return pool;
+}
+
+/** A pod for undici: a Pool whose origin is the Service, and whose sockets go to the pod's address. */
+function http1User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
+  const { connections, pool, dial } = parts;
+  const connect = connectorOf(link, (socket) => {
+    if (isHttp2(socket)) delayEnd(socket);
+  });
+  return poolUser(parts, link, [new PodPool(dial.origin, { ...pool, connect, connections })]);
+}
+
+/** The same over HTTP/2: one connection, and a Pool for requests that must not use HTTP/2. */
+function http2User(parts: UndiciPodParts, link: PodLink): PodUser<Pool> {
+  const { connections, pool, dial, endpoint } = parts;
+  const dialHttp1 = dialler(endpoint, { ...dial, allowH2: false });
+  const opened = (socket: Socket): void => {
+    if (isHttp2(socket)) sessions.addSession(socket);
+  };
+  const http1 = new PodPool(dial.origin, {
+    ...pool,
+    allowH2: false,
+    connections,
+    connect: (_options, supplied) => dialFor(link, opened, supplied, dialHttp1),
+  });
+  const factory = (origin: URL, own: Pool.Options): PodClient => new PodClient(origin, own);
+  const options = { ...pool, connect: connectorOf(link, opened), connections: 1, factory };
+  const sessions = new SessionPool(dial.origin, options, http1);
+  // undici's PINGs follow real time, whatever clock a test uses.
+  const stopWatch = sessions.watchSilence(systemClock, () => link.sockets.dropSpare());
+  return poolUser(parts, link, [sessions, http1], stopWatch);
+}
+
+/** @param pools The pod's pool, and the one it passes some requests on to. */
+function poolUser(
+  { dial: { origin } }: UndiciPodParts,
+  link: PodLink,
+  pools: readonly [Pool, ...Pool[]],
+  finished: () => void = () => {},
+): PodUser<Pool> {
+  const [handle] = pools;
+  let settleCut!: () => void;
+  const wasCut = new Promise<void>((resolve) => {
+    settleCut = resolve;
+  });
+  return {
+    handle,
+    async ask(path, signal) {
+      const { statusCode, body } = await handle.request({ origin, path, method: 'GET', signal });
+      await body.dump();
+      return statusCode;
+    },
+    get hasIdle() {
+      return handle.stats.free > 0 || link.sockets.hasSpare;
+    },
+    async put({ path, headers, wanted }: Question, signal) {
+      const answer = await handle.request({ origin, path, method: 'GET', headers, signal });
+      await answer.body.dump({ limit: MOST_OF_ANSWER, signal });
+      return { status: answer.statusCode, header: answer.headers[wanted] };
+    },
+    async finish() {
+      // undici never reports the end of a Pool that is destroyed while it closes and a request waits in its queue, as one does
+      // for a turn behind the last on the same socket. Seen in 7.30 and 8.12.
+      await Promise.race([Promise.all(pools.map((pool) => pool.close().catch(() => {}))), wasCut]);
+      // Upgraded connections no longer belong to the pool, but they still belong to us.
+      await link.finished();
+      finished();
+    },
+    cut() {
+      const error = new errors.ClientDestroyedError();
+      for (const pool of pools) void pool.destroy(error).catch(() => {});
+      link.sockets.destroyAll(error);
+      settleCut();
+    },
+  };
+}
+
+/** Gives a pool the spare socket, or a new one; `opened` gets it first. The callback must not run before the connector has returned. */
+function connectorOf(link: PodLink, opened: (socket: Socket) => void): buildConnector.connector {
+  return (_options, supplied) => {
+    if (!link.sockets.hasSpare) {
+      dialFor(link, opened, supplied);
+      return;
+    }
+    queueMicrotask(() => {
+      const socket = link.sockets.takeSpare();
+      if (socket === undefined) {
+        dialFor(link, opened, supplied);
+        return;
+      }
+      opened(socket);
+      supplied(null, socket);
+    });
+  };
+}
+
+function dialFor(
+  link: PodLink,
+  opened: (socket: Socket) => void,
+  supplied: buildConnector.Callback,
+  dial?: (dialled: Dialled) => Socket,
+): void {
+  link.dial((error, socket) => {
+    if (error === undefined) {
+      opened(socket);
+      supplied(null, socket);
+    } else supplied(error, null);
+  }, dial);
 }
 
 /** The connections and requests of a dispatcher, as undici counts those of a Pool. */

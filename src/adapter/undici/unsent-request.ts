@@ -1,7 +1,9 @@
 import { AsyncResource } from 'node:async_hooks';
 import { channel } from 'node:diagnostics_channel';
 import { stringify } from 'node:querystring';
-import type { Dispatcher } from 'undici';
+import { Client, type Dispatcher } from 'undici';
+import { asError } from '../kit/index.js';
+import { bodyOf } from './request-body.js';
 
 const created = channel('undici:request:create');
 const failed = channel('undici:request:error');
@@ -77,4 +79,33 @@ function published(origin: string, options: Dispatcher.DispatchOptions): Publish
     if (value !== undefined) request.addHeader(String(list[index]), value);
   }
   return request;
+}
+
+/**
+ * Calls back if the body of a waiting request fails; undici watches it only once it has the request. Call the result to stop
+ * watching.
+ */
+export function watchBody(options: Dispatcher.DispatchOptions, failed: (error: Error) => void): () => void {
+  const body = bodyOf(options);
+  body?.on('error', failed);
+  return () => body?.off('error', failed);
+}
+
+/** A Client that never connects, and so never sends a request. */
+let judge: Client | undefined;
+/** undici's message for a handler without methods, which it checks last. */
+const ofHandler = /^invalid on\w+ method$/;
+
+/** The error undici would refuse a request with at `dispatch`. For requests that wait and so do not reach undici yet. */
+export function refusalOf(options: Dispatcher.DispatchOptions): Error | undefined {
+  judge ??= new Client('http://nobody.invalid', { connect: (_options, dialled) => dialled(new Error('none'), null) });
+  // undici would add listeners to a stream.
+  const asked = bodyOf(options) === undefined ? options : { ...options, body: null };
+  try {
+    judge.dispatch(asked, {});
+  } catch (error) {
+    const refusal = asError(error);
+    return ofHandler.test(refusal.message) ? undefined : refusal;
+  }
+  return undefined;
 }

@@ -1,13 +1,19 @@
 import { describe, expect, it } from 'vitest';
 import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
 import { hedgeDefaults } from '../../../src/adapter/http/hedging.js';
-import { callOptionNames, callRules, webSocketDefaults, webSocketLimits } from '../../../src/adapter/undici/options.js';
-import { undiciConnectionOptionNames, undiciTransport } from '../../../src/adapter/undici/transport.js';
+import {
+  callOptionNames,
+  callRules,
+  undiciConnectionOptionNames,
+  webSocketDefaults,
+  webSocketLimits,
+} from '../../../src/adapter/undici/options.js';
+import { undiciTransport } from '../../../src/adapter/undici/transport.js';
 import { createEndpoint } from '../../../src/endpoint/endpoint.js';
 import { optionRows, sectionOf, textOf } from '../../support/docs-page.js';
 
 const page = (name: string): string => textOf(`docs/reference/${name}.md`);
-const source = textOf('src/adapter/undici/transport.ts');
+const source = textOf('src/adapter/undici/options.ts');
 const rows = optionRows(sectionOf(page('options-http'), '`createDispatcher` and `createFetch`'));
 
 describe('the options of requests in docs/reference/options-http.md', () => {

@@ -1,9 +1,8 @@
 import type { Timer } from '../../../index.js';
 import { resolverFrom } from '../../../index.js';
 import { resolverOf } from '../../http/target.js';
-import { createDispatcher } from '../dispatcher.js';
+import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
 import type { DispatcherOptions } from '../options.js';
-import type { ServiceDispatcher } from '../service-dispatcher.js';
 import type { ResolvedServiceOptions } from './service-options.js';
 
 /** One Service that is being balanced. */

@@ -1,8 +1,7 @@
 import { type Dispatcher, errors } from 'undici';
-import { Caller, type CallersRequest } from '../caller.js';
-import type { HandlerV2 } from '../handler.js';
-import { watchBody } from '../request-body.js';
-import { unsentTeller } from '../unsent-request.js';
+import { Caller } from '../caller.js';
+import type { CallersRequest, HandlerV2 } from '../handler.js';
+import { unsentTeller, watchBody } from '../unsent-request.js';
 
 /** Takes the request once it is known where it goes; a `dispatch`. */
 export type Onward = (options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler) => boolean;

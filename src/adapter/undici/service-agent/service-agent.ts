@@ -1,13 +1,11 @@
 import type { Dispatcher, Pool } from 'undici';
 import { type Balancer, EvenkeelError, poolDefaults } from '../../../index.js';
 import { checkKeys, pickNames } from '../../kit/index.js';
-import { checkRuntime } from '../compatibility.js';
+import { checkRuntime } from '../check-version.js';
 import { bindMethods, EndingDispatcher } from '../ending-dispatcher.js';
 import { checkFallback, type EventSourceOptions, Fallback } from '../fallback.js';
 import { refuse } from '../handler.js';
-import { asHandlerV2 } from '../handler-v1.js';
 import { type WebSocketLimits, webSocketLimits } from '../options.js';
-import { OpeningWebSockets, webSocketLimitsOf } from '../web-socket.js';
 import {
   type ResolvedServiceOptions,
   resolveServiceOptions,
@@ -101,27 +99,22 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   readonly #router: ServiceRouter;
   readonly #fallback: Fallback;
   readonly #onward: Fallback['dispatch'];
-  readonly #webSockets: OpeningWebSockets;
 
   constructor(options: ResolvedServiceOptions, fallbackDispatcher: Dispatcher | undefined, webSocket: WebSocketLimits) {
     super();
     bindMethods(this, ['snapshot']);
     this.#fallback = new Fallback({
       fallbackDispatcher,
+      webSocket,
       clock: options.clock,
       drainTimeoutMs: poolDefaults.drainTimeoutMs,
       opened: (agent) => this.forward(agent, forwardedEvents),
     });
-    this.#webSockets = new OpeningWebSockets(webSocket);
-    this.#onward = (own, handler) => {
-      const watched =
-        fallbackDispatcher !== undefined && own.upgrade ? this.#watched(handler, fallbackDispatcher) : handler;
-      return this.#fallback.dispatch(own, watched);
-    };
+    this.#onward = (own, handler) => this.#fallback.dispatch(own, handler);
     this.#router = new ServiceRouter(options, {
       opened: (dispatcher) => this.forward(dispatcher, forwardedEvents),
       drained: (origin) => void this.emit('drain' as 'connect', origin, [this]),
-      upgrading: (handler, dispatcher) => this.#watched(handler, dispatcher),
+      upgrading: (handler, dispatcher) => this.#fallback.watched(handler, dispatcher) as Dispatcher.DispatchHandler,
     });
   }
 
@@ -131,7 +124,7 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
 
   /** Used by undici's WebSocket. */
   get webSocketOptions(): WebSocketLimits {
-    return this.#webSockets.limits;
+    return this.#fallback.webSocketOptions;
   }
 
   /** Used by undici's EventSource. */
@@ -156,11 +149,6 @@ class RoutingAgent extends EndingDispatcher implements ServiceAgent {
   override dispatch(options: Dispatcher.DispatchOptions, handler: Dispatcher.DispatchHandler): boolean {
     if (this.ending === undefined) return this.#router.dispatch(options, handler, this.#onward);
     return refuse(handler, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
-  }
-
-  #watched(handler: Dispatcher.DispatchHandler, by: Dispatcher): Dispatcher.DispatchHandler {
-    const limits = (): WebSocketLimits => webSocketLimitsOf(by);
-    return this.#webSockets.watched(asHandlerV2(handler), limits) as Dispatcher.DispatchHandler;
   }
 
   protected override async finish(): Promise<void> {

@@ -17,10 +17,11 @@ import {
   callRules,
   type DispatcherOptions,
   dispatcherOptionNames,
+  undiciConnectionOptionNames,
   type WebSocketOptions,
   webSocketLimits,
 } from '../options.js';
-import { undiciConnectionOptionNames, undiciTransport } from '../transport.js';
+import { undiciTransport } from '../transport.js';
 
 /** How one Service is balanced. It never gets requests for other hosts, so it has no `fallbackDispatcher`. */
 export type ServiceOptions = Omit<DispatcherOptions, 'fallbackDispatcher'>;

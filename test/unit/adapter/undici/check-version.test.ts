@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { checkRuntime } from '../../../../src/adapter/undici/compatibility.js';
+import { checkRuntime } from '../../../../src/adapter/undici/check-version.js';
 
 it('refuses what sends requests past us, and says what works there', () => {
   const advice = /createFetch works on Node\.js only: .*\. evenkeel\/node-http works there/;

@@ -1,0 +1,122 @@
+import type { Duplex } from 'node:stream';
+import { loadReportHeader } from '../kit/index.js';
+import { type AttemptHandler, type CallersRequest, type HandlerV1, markCallersError } from './handler.js';
+import type { PodClient } from './pod-pool.js';
+
+/**
+ * The caller's side of a request if both the caller and undici (7) use the older form: nothing is translated, and headers are not
+ * parsed twice. `Caller` is the same for the newer form.
+ */
+export class CallerV1 implements HandlerV1, AttemptHandler {
+  readonly #handler: HandlerV1;
+  readonly #call: Required<CallersRequest>;
+  #abort: ((reason: Error) => void) | undefined = undefined;
+  /** Nobody wants the response to the attempt under way. */
+  #isDiscarding = false;
+
+  constructor(handler: HandlerV1, call: Required<CallersRequest>) {
+    this.#handler = handler;
+    this.#call = call;
+  }
+
+  announce(): void {
+    this.#handler.onConnect?.((reason) => this.#call.abort(reason));
+  }
+
+  fail(error: Error): void {
+    if (this.#handler.onError === undefined) throw error;
+    this.#handler.onError(error);
+  }
+
+  interrupt(reason: Error): void {
+    this.#abort?.(reason);
+  }
+
+  onConnect(abort: (reason?: Error) => void): void {
+    const call = this.#call;
+    if (call.done) {
+      abort(call.abortReason);
+      return;
+    }
+    call.began();
+    this.#isDiscarding = false;
+    this.#abort = abort;
+  }
+
+  onResponseStarted(): void {
+    this.#call.responded();
+    this.#handler.onResponseStarted?.();
+  }
+
+  onHeaders(status: number, headers: unknown, resume: () => void, statusText: string): boolean {
+    const call = this.#call;
+    call.responded(status);
+    if (status >= 500 || status === 429 || rawHeader(headers, loadReportHeader) !== undefined) {
+      this.#isDiscarding = call.judged(status, (name) => rawHeader(headers, name));
+      if (this.#isDiscarding) return true;
+    }
+    try {
+      return this.#handler.onHeaders!(status, headers, resume, statusText);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+  }
+
+  onData(chunk: Buffer): boolean {
+    if (this.#isDiscarding) return true;
+    try {
+      return this.#handler.onData!(chunk);
+    } catch (error) {
+      markCallersError(error);
+      throw error;
+    }
+  }
+
+  onComplete(trailers: unknown): void {
+    if (this.#isDiscarding) {
+      this.#move();
+      return;
+    }
+    this.#call.completed();
+    this.#handler.onComplete!(trailers);
+  }
+
+  onUpgrade(status: number, headers: unknown, socket: Duplex): void {
+    this.#call.upgraded(status, socket);
+    this.#handler.onUpgrade!(status, headers, socket);
+  }
+
+  onError(error: Error): void {
+    if (this.#isDiscarding) this.#move(error);
+    else this.#call.attemptFailed(error);
+  }
+
+  /** The next attempt may fail before undici tells that it begins. */
+  #move(error?: Error): void {
+    this.#isDiscarding = false;
+    this.#call.moved(error);
+  }
+
+  onBodySent(chunk: unknown): void {
+    this.#handler.onBodySent?.(chunk);
+  }
+
+  onRequestSent(): void {
+    this.#handler.onRequestSent?.();
+  }
+
+  onClient(client: PodClient): void {
+    this.#call.client = client;
+  }
+}
+
+/** The value of one header in undici's raw form, `[name, value, …]` of buffers or strings. */
+export function rawHeader(headers: unknown, wanted: string): string | undefined {
+  if (!Array.isArray(headers)) return undefined;
+  for (let index = 0; index + 1 < headers.length; index += 2) {
+    const name = headers[index] as Buffer | string;
+    if (name.length === wanted.length && name.toString().toLowerCase() === wanted) return String(headers[index + 1]);
+  }
+  return undefined;
+}

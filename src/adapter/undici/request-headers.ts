@@ -1,0 +1,117 @@
+import type { Dispatcher } from 'undici';
+import type { Priority } from '../../index.js';
+import type { RequestDeadline } from '../http/request-deadline.js';
+import { formatDeadline, loadReportFormatHeader, type Propagation, parseDeadline } from '../kit/index.js';
+import type { OwnOptions } from './request-options.js';
+
+/**
+ * Says how long the caller will wait, from now on: never longer than what a header of the caller's says. The headers are ours to
+ * change, and are changed again for each attempt.
+ */
+export function sayDeadline(own: OwnOptions, { deadlineHeader: name }: Propagation, deadline: RequestDeadline): void {
+  if (name === undefined || takesConnection(own)) return;
+  const { remainingMs } = deadline;
+  const present = headerOf(own, name);
+  const said = parseDeadline(present);
+  if (said === undefined || remainingMs < said) setHeader(own, name, formatDeadline(remainingMs));
+}
+
+/** Says a priority that is not `default`, unless the caller does. */
+export function sayPriority(own: OwnOptions, { priorityHeader }: Propagation, priority: Priority): void {
+  if (priority === 'default' || priorityHeader === undefined || takesConnection(own)) return;
+  if (headerOf(own, priorityHeader) === undefined) setHeader(own, priorityHeader, priority);
+}
+
+/** Makes a request ask its pod for a load report, unless its caller does. Returns the request's options. */
+export function askForReport(own: OwnOptions): OwnOptions {
+  if (takesConnection(own)) return own;
+  if (own.headers == null) {
+    // Not added to `own`: on Node 20, copies that got a property later make undici's reading of all options three times as slow.
+    const asking: OwnOptions = { headers: null, ...own };
+    asking.headers = { [loadReportFormatHeader]: 'TEXT' };
+    return asking;
+  }
+  if (headerOf(own, loadReportFormatHeader) === undefined) addHeader(own.headers, loadReportFormatHeader, 'TEXT');
+  return own;
+}
+
+/** What sets headers of a request for traces. Undefined for what is not HTTP for long. */
+export function headerSetter(own: OwnOptions): ((name: string, value: string) => void) | undefined {
+  if (takesConnection(own)) return undefined;
+  return (name, value) => setHeader(own, name.toLowerCase(), value);
+}
+
+/** Whether the connection becomes the caller's own. */
+function takesConnection({ upgrade, method }: OwnOptions): boolean {
+  return Boolean(upgrade) || method === 'CONNECT';
+}
+
+/** A header, by its name in lower case; a list as its first value. Not of headers that undici refuses. */
+function headerOf(own: OwnOptions, wanted: string): unknown {
+  const headers: unknown = own.headers;
+  let found: unknown;
+  if (Array.isArray(headers)) {
+    for (let index = 0; index + 1 < headers.length; index += 2) {
+      if (isName(headers[index], wanted)) found ??= headers[index + 1];
+    }
+  } else if (isRecord(headers)) {
+    for (const name in headers) if (isName(name, wanted)) found ??= headers[name];
+  }
+  if (Array.isArray(found)) [found] = found;
+  return Buffer.isBuffer(found) ? found.toString('latin1') : found;
+}
+
+/** Sets a header, by its name in lower case. */
+function setHeader(own: OwnOptions, wanted: string, value: string): void {
+  const headers: unknown = own.headers;
+  if (headers === undefined || headers === null) {
+    own.headers = { [wanted]: value };
+    return;
+  }
+  if (Array.isArray(headers) && headers.length % 2 === 0) {
+    for (let index = headers.length - 2; index >= 0; index -= 2) {
+      if (isName(headers[index], wanted)) headers.splice(index, 2);
+    }
+  } else if (isRecord(headers)) {
+    for (const name in headers) if (isName(name, wanted)) delete headers[name];
+  }
+  addHeader(headers, wanted, value);
+}
+
+/** Headers of a form that undici refuses are left as they are. */
+function addHeader(headers: unknown, name: string, value: string): void {
+  if (isRecord(headers)) headers[name] = value;
+  else if (Array.isArray(headers) && headers.length % 2 === 0) headers.push(name, value);
+}
+
+function isRecord(headers: unknown): headers is Record<string, unknown> {
+  return typeof headers === 'object' && headers !== null && !(Symbol.iterator in headers);
+}
+
+function isName(name: unknown, wanted: string): boolean {
+  if (typeof name !== 'string') return Buffer.isBuffer(name) && isName(name.toString('latin1'), wanted);
+  return name.length === wanted.length && name.toLowerCase() === wanted;
+}
+
+/** Adds a Host header, unless the caller has set one. Headers in a form that undici refuses stay unchanged. */
+export function withHost(options: Dispatcher.DispatchOptions, host: string): Dispatcher.DispatchOptions {
+  const headers = options.headers as unknown;
+  if (headers === undefined || headers === null) return { ...options, headers: { host } };
+  if (typeof headers !== 'object') return options;
+  if (Array.isArray(headers)) {
+    const names = headers.filter((_entry, index) => index % 2 === 0);
+    return names.some((name) => isName(String(name), 'host'))
+      ? options
+      : { ...options, headers: ['host', host, ...headers] };
+  }
+  if (Symbol.iterator in headers) {
+    const pairs = [...(headers as Iterable<unknown>)];
+    // undici refuses these. The iterator may be used up.
+    if (!pairs.every((pair) => Array.isArray(pair) && pair.length === 2))
+      return { ...options, headers: new Set(pairs) } as never;
+    // undici reads an array as alternating names and values.
+    return withHost({ ...options, headers: (pairs as [string, string][]).flat() }, host);
+  }
+  const isThere = Object.keys(headers).some((name) => isName(name, 'host'));
+  return isThere ? options : ({ ...options, headers: { host, ...headers } } as never);
+}
