@@ -1,4 +1,5 @@
 /** Functions of the application that run while mysql2 is at work: what they throw is no fault of a server or a connection. */
+import type { EventEmitter } from 'node:events';
 import type { Readable } from 'node:stream';
 
 /**
@@ -15,6 +16,17 @@ export function ownErrors<Given extends readonly unknown[]>(callback: (...given:
       });
     }
   };
+}
+
+/** Where events go: unset until the cluster has been made, when nobody can listen yet. */
+export interface Events {
+  emitter?: EventEmitter;
+}
+
+/** Emits an event. What a listener throws becomes an uncaught exception, later, not in the middle of our work. */
+export function tell(events: Events | undefined, event: string, value: unknown): void {
+  const emitter = events?.emitter;
+  if (emitter !== undefined && emitter.listenerCount(event) > 0) ownErrors(() => emitter.emit(event, value))();
 }
 
 /** Errors that came from a function of the application. True: mysql2 still read the server's answer to its end. */

@@ -28,7 +28,7 @@ describe('docs/reference/options-mysql.md: createPoolCluster', () => {
       ...declared('options', 'Mysql2ConnectionOptions'),
       ...declared('cluster/service', 'ServiceOptions'),
       ...declared('cluster/pool-cluster', 'PoolClusterOptions'),
-      ...declared('checks/replica-lag', 'ReplicaLagOptions').map((name) => `replicaLag.${name}`),
+      ...declared('checks/standby', 'ReplicaLagOptions').map((name) => `replicaLag.${name}`),
       // mysql2 declares these; what they do is ours.
       ...['enableKeepAlive', 'keepAliveInitialDelay', 'localAddress'],
     ];

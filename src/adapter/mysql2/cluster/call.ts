@@ -1,5 +1,5 @@
 import { AsyncResource } from 'node:async_hooks';
-import type { Pool, PoolConnection } from 'mysql2';
+import type { Pool } from 'mysql2';
 import {
   EvenkeelError,
   endpointAddress,
@@ -11,61 +11,48 @@ import {
 } from '../../../index.js';
 import { type AttemptedCall, Attempts, type CallFacts } from '../../kit/index.js';
 import { queryTimeout, readOnlyOutcome, type Verdict, verdictOf } from '../outcome.js';
-import type { Answer } from '../server/mysql2-objects.js';
+import type { Borrower, NotLent } from '../server/borrowers.js';
+import type { Answer } from '../server/connection-methods.js';
 import type { ServerConnection } from '../server/server-connection.js';
 import type { Session } from '../server/session.js';
-import type { Borrower, NotLent } from '../server/waiting-borrowers.js';
-import { AcquireTimeout } from './acquire-timeout.js';
 import type { Route } from './route.js';
-import type { RowReader } from './running-statement.js';
-import { isWhole, type Statement } from './statement.js';
-
-/** What a call is for: the answer to a statement, or a connection for a caller to keep for a while. */
-export type Task = StatementTask | CheckoutTask;
-
-interface StatementTask {
-  readonly kind: 'statement';
-  readonly statement: Statement;
-  readonly done: Answer;
-  readonly reader?: RowReader;
-}
-
-interface CheckoutTask {
-  readonly kind: 'checkout';
-  readonly key: string | undefined;
-  readonly done: (error: Error | null, connection?: PoolConnection) => void;
-}
+import { isWhole, type RunningStatement, type Statement } from './statement.js';
 
 /**
- * One call over all its attempts: each borrows a session of the server that was picked, and runs the statement on it or hands
- * out its connection. The task's `done` is called exactly once, never before `begin` has returned.
+ * One call over all its attempts: each borrows a session of the server that was picked, and runs the statement on it or, without a
+ * statement, hands out its connection for the caller to keep for a while. `done` is called exactly once, with the answer or the
+ * connection, never before `begin` has returned.
  */
 export class Call implements AttemptedCall<Pool>, Borrower {
   readonly #route: Route;
-  readonly #task: Task;
+  readonly #statement: Statement | undefined;
+  readonly #done: Answer;
   readonly #attempts: Attempts<Pool>;
   /** The caller's: who traces mysql2's statements finds their parent there. A session comes in any other. */
   readonly #context = new AsyncResource('evenkeel', { requireManualDestroy: true });
+  readonly #beganMs: number;
   /** For the whole statement, in ms; Infinity = no limit. */
   readonly #timeoutMs: number;
   #statementTimer: Timer | undefined;
-  /** Unset until the call has to wait, which most calls never do. */
-  #acquireTimeout: AcquireTimeout | undefined;
+  /** When it has waited long enough for a connection, on the clock. Unset until it has to wait, and again once it found one. */
+  #waitUntilMs: number | undefined;
+  /** Since when it has been waiting for the server that was picked, on the clock. Unset if that had a connection at hand. */
+  #waitsSinceMs: number | undefined;
+  #waitTimer: Timer | undefined;
   /** Set while the statement runs on it. */
   #session: Session | undefined;
-  readonly #beganMs: number;
   /** Rows of the answer have been handed out. */
   #isAnswering = false;
   #isDone = false;
 
-  constructor(route: Route, task: Task) {
+  /** @param key For hash pickers. */
+  constructor(route: Route, statement: Statement | undefined, key: string | undefined, done: Answer) {
     this.#route = route;
-    this.#task = task;
-    this.#attempts = new Attempts(route.source, this, task.kind === 'statement' ? task.statement.key : task.key);
+    this.#statement = statement;
+    this.#done = done;
+    this.#attempts = new Attempts(route.source, this, key);
     this.#timeoutMs =
-      task.kind === 'statement'
-        ? (task.statement.timeoutMs ?? route.first.settings.queryTimeoutMs)
-        : Number.POSITIVE_INFINITY;
+      statement === undefined ? Number.POSITIVE_INFINITY : (statement.timeoutMs ?? route.first.settings.queryTimeoutMs);
     this.#beganMs = Number.isFinite(this.#timeoutMs) ? route.first.clock.now() : 0;
   }
 
@@ -78,12 +65,11 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   }
 
   facts(): CallFacts {
-    const task = this.#task;
-    return { protocol: 'mysql', method: task.kind === 'statement' ? task.statement.method : 'getConnection' };
+    return { protocol: 'mysql', method: this.#statement?.method ?? 'getConnection' };
   }
 
   send(lease: Lease<Pool>): void {
-    this.#acquireTimeout?.picked();
+    this.#waitsSinceMs = undefined;
     const { connection } = lease.subchannel;
     // The transport of every service makes these. It may have lost the one that was picked, or have another by now.
     if (connection?.handle === lease.handle) {
@@ -100,11 +86,11 @@ export class Call implements AttemptedCall<Pool>, Borrower {
 
   /** How long a caller keeps a connection says nothing about its server, and nobody is sent away in the middle of a transaction. */
   get unlimited(): boolean {
-    return this.#task.kind === 'checkout';
+    return this.#statement === undefined;
   }
 
   get priority(): Priority | undefined {
-    return this.#task.kind === 'statement' ? this.#task.statement.priority : undefined;
+    return this.#statement?.priority;
   }
 
   /** What is left of the statement's timeout, in ms. */
@@ -113,8 +99,12 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     return this.#beganMs + this.#timeoutMs - this.#route.first.clock.now();
   }
 
+  /** What is left of the time it may wait for a connection, in ms: for a server to be picked, and for its handshake or ping. */
   get waitTimeoutMs(): number {
-    return this.#time.restMs;
+    const { clock, waitTimeoutMs } = this.#route.first;
+    const nowMs = clock.now();
+    this.#waitUntilMs ??= nowMs + waitTimeoutMs;
+    return Math.max(0, Math.ceil(this.#waitUntilMs - nowMs));
   }
 
   lent(session: Session): void {
@@ -123,19 +113,20 @@ export class Call implements AttemptedCall<Pool>, Borrower {
       session.release();
       return;
     }
-    this.#acquireTimeout?.answered(true);
-    const task = this.#task;
-    if (task.kind === 'checkout') this.#handOut(session, task);
-    else if (this.#attempts.isTraced) this.#attempts.resume(() => this.#run(session, task));
-    else this.#context.runInAsyncScope(this.#run, this, session, task);
+    this.#stopWaiting();
+    this.#waitUntilMs = undefined;
+    const statement = this.#statement;
+    if (statement === undefined) this.#handOut(session);
+    else if (this.#attempts.isTraced) this.#attempts.resume(() => this.#run(session, statement));
+    else this.#context.runInAsyncScope(this.#run, this, session, statement);
   }
 
   notLent(error: EvenkeelError, why: NotLent): void {
     // If the call is over, it took too long, and its lease has ended.
     if (this.#isDone) return;
-    this.#acquireTimeout?.answered(false);
+    this.#stopWaiting();
     // Waits for the next connection that is given back, here or at another server.
-    if (why === 'full' && this.#time.restMs > 0) this.#attempts.giveBack();
+    if (why === 'full' && this.waitTimeoutMs > 0) this.#attempts.giveBack();
     else if (why === 'left') this.#attemptFailed(outcomes.notStarted, outcomes.notStarted, error, true);
     else if (why === 'unresponsive') this.#attemptFailed(outcomes.timeout, outcomes.notStarted, error);
     else this.#attemptFailed(outcomes.notConnected, outcomes.notConnected, error);
@@ -143,18 +134,22 @@ export class Call implements AttemptedCall<Pool>, Borrower {
 
   /** The server needs time for a handshake or a ping: that counts as waiting. */
   waits(): void {
-    if (!this.#isDone) this.#time.waits(() => this.#waitedTooLong());
+    if (this.#isDone || this.#waitTimer !== undefined) return;
+    const { clock } = this.#route.first;
+    this.#waitsSinceMs = clock.now();
+    this.#waitTimer = clock.timer(() => this.#waitedTooLong(), this.waitTimeoutMs);
+    this.#waitTimer.ref();
   }
 
   fail(error: unknown): void {
     if (this.#isDone) return;
     this.#finish();
     this.#attempts.stop(undefined, error);
-    this.#task.done(error as Error);
+    this.#done(error as Error);
   }
 
   /** The caller keeps the connection: the lease lasts until it is released or gone. Nothing on it is ever retried. */
-  #handOut(session: Session, { done }: CheckoutTask): void {
+  #handOut(session: Session): void {
     this.#finish();
     const lease = this.#attempts.conclude(outcomes.success) as Lease<Pool>;
     session.checkOut((outcome) => {
@@ -162,15 +157,15 @@ export class Call implements AttemptedCall<Pool>, Borrower {
       lease.end(outcome, null);
       this.#attempts.report(lease, { outcome });
     });
-    done(null, session.connection);
+    this.#done(null, session.connection);
   }
 
-  #run(session: Session, { statement, reader }: StatementTask): void {
+  #run(session: Session, statement: Statement): void {
     this.#session = session;
     this.#attempts.noted('statement');
-    const { method, sql, values } = statement;
+    const { method, sql, values, running } = statement;
     try {
-      if (reader?.settle() === true) this.#read(session, statement, reader);
+      if (running?.settle() === true) this.#read(session, statement, running);
       else session.send(method, sql, values, (error, rows, fields) => this.#answered(session, error, rows, fields));
     } catch (error) {
       // The statement cannot be sent, so no other server could run it either.
@@ -181,20 +176,20 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   }
 
   /** Hands out the rows as they arrive. From now on the timeout limits the time without any. */
-  #read(session: Session, { method, sql, values }: Statement, reader: RowReader): void {
+  #read(session: Session, { method, sql, values }: Statement, running: RunningStatement<unknown>): void {
     this.#statementTimer?.cancel();
     const command = session.read(method, sql, values, this.#timeoutMs);
     const { connection } = session;
-    reader.began({ pause: () => connection.pause(), resume: () => connection.resume() });
+    running.began({ pause: () => connection.pause(), resume: () => connection.resume() });
     let failure: Error | null = null;
     command.on('fields', (fields: unknown) => {
       this.#isAnswering = true;
       this.#attempts.lease?.progressed();
-      reader.fields(fields);
+      running.fields(fields);
     });
     command.on('result', (row: unknown, index: unknown) => {
       this.#isAnswering = true;
-      reader.row(row, index);
+      running.row(row, index);
     });
     command.on('error', (error: Error) => {
       failure ??= error;
@@ -208,7 +203,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     if (!error) {
       this.#attemptEnded(session, outcomes.success);
       this.#finish();
-      (this.#task.done as Answer)(null, rows, fields);
+      this.#done(null, rows, fields);
       return;
     }
     const verdict = verdictOf(error);
@@ -231,7 +226,7 @@ export class Call implements AttemptedCall<Pool>, Borrower {
     const { writable, settings } = this.#route.serviceOf(lease);
     const { multipleStatements, flags } = settings.mysql;
     const isOne = multipleStatements !== true && !/MULTI_STATEMENTS/i.test(String(flags));
-    return writable && isOne && this.#task.kind === 'statement' && isWhole(this.#task.statement);
+    return writable && isOne && this.#statement !== undefined && isWhole(this.#statement);
   }
 
   /** The call is over, and the server is not to blame: the lease lasts until the session is free. */
@@ -249,27 +244,22 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   }
 
   #isIdempotent(lease: Lease<Pool>): boolean {
-    if (this.#task.kind === 'checkout') return false;
-    return this.#task.statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
-  }
-
-  get #time(): AcquireTimeout {
-    const { clock, waitTimeoutMs } = this.#route.first;
-    this.#acquireTimeout ??= new AcquireTimeout(clock, waitTimeoutMs);
-    return this.#acquireTimeout;
+    if (this.#statement === undefined) return false;
+    return this.#statement.idempotent ?? this.#route.serviceOf(lease).idempotent;
   }
 
   /** A server was picked, but lent no session in time. */
   #waitedTooLong(): void {
     const endpoint = endpointAddress((this.#attempts.lease as Lease<Pool>).endpoint);
-    const { limitMs } = this.#time;
-    const message = `no connection to ${endpoint} within ${limitMs} ms`;
-    this.#giveUp(limitMs, new EvenkeelError('EVENKEEL_NOT_READY', message, { endpoint }));
+    const { waitTimeoutMs } = this.#route.first;
+    const message = `no connection to ${endpoint} within ${waitTimeoutMs} ms`;
+    this.#giveUp(waitTimeoutMs, new EvenkeelError('EVENKEEL_NOT_READY', message, { endpoint }));
   }
 
   /** No session was lent within `limitMs`. The server is only blamed if it had at least half of that time. */
   #giveUp(limitMs: number, error: Error): void {
-    const outcome = this.#time.spentMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
+    const waitedMs = this.#route.first.clock.now() - (this.#waitsSinceMs ?? Number.POSITIVE_INFINITY);
+    const outcome = waitedMs >= limitMs / 2 ? outcomes.timeout : outcomes.cancelled;
     this.#attempts.end(outcome, { error });
     this.fail(error);
   }
@@ -293,6 +283,11 @@ export class Call implements AttemptedCall<Pool>, Borrower {
   #finish(): void {
     this.#isDone = true;
     this.#statementTimer?.cancel();
-    this.#acquireTimeout?.stop();
+    this.#stopWaiting();
+  }
+
+  #stopWaiting(): void {
+    this.#waitTimer?.cancel();
+    this.#waitTimer = undefined;
   }
 }

@@ -4,11 +4,16 @@ import type { FieldPacket, PoolConnection as MysqlPoolConnection, QueryError, Qu
 import type { PoolConnection as PromisePoolConnection } from 'mysql2/promise';
 import { EvenkeelError } from '../../../index.js';
 import { ownErrors } from '../own-functions.js';
-import type { Answer, ServerOfConnection } from '../server/mysql2-objects.js';
+import type { Answer, Method, ServerOfConnection } from '../server/connection-methods.js';
 import { Call } from './call.js';
 import type { Route } from './route.js';
-import { RunningStatement } from './running-statement.js';
-import { callbackOf, parseStatement, type StatementArguments, type StatementOptions } from './statement.js';
+import {
+  callbackOf,
+  parseStatement,
+  RunningStatement,
+  type StatementArguments,
+  type StatementOptions,
+} from './statement.js';
 
 /** A callback of `query` and `execute`. */
 export type QueryCallback<T extends QueryResult> = (error: QueryError | null, result: T, fields: FieldPacket[]) => void;
@@ -74,11 +79,7 @@ export class Namespace extends EventEmitter {
     }
     if (callback === undefined) return this.#checkOut(key);
     const told = AsyncResource.bind(ownErrors(callback));
-    new Call(this.#route, {
-      kind: 'checkout',
-      key,
-      done: (error, connection) => told(error, connection as MysqlPoolConnection & ServerOfConnection),
-    }).begin();
+    new Call(this.#route, undefined, key, told as Answer).begin();
   }
 
   /** Returns itself: without a callback every method returns a promise. For code that asks a pool of mysql2 for its promise form. */
@@ -91,7 +92,7 @@ export class Namespace extends EventEmitter {
     connection.release();
   }
 
-  #run(method: 'query' | 'execute', args: StatementArguments): unknown {
+  #run(method: Method, args: StatementArguments): unknown {
     const callback = callbackOf(args);
     if (callback === undefined) {
       const place: Place = {};
@@ -101,25 +102,22 @@ export class Namespace extends EventEmitter {
     }
     const statement = parseStatement(method, args);
     // The callback runs in the caller's async context, not in that of the connection.
-    const done = AsyncResource.bind(ownErrors(callback)) as Answer;
-    new Call(this.#route, { kind: 'statement', statement, done }).begin();
+    new Call(this.#route, statement, statement.key, AsyncResource.bind(ownErrors(callback)) as Answer).begin();
   }
 
-  #promised(method: 'query' | 'execute', args: StatementArguments, place: Place): RunningStatement<unknown> {
+  #promised(method: Method, args: StatementArguments, place: Place): RunningStatement<unknown> {
     return RunningStatement.start<unknown>((running) => {
-      const statement = parseStatement(method, args);
+      const statement = parseStatement(method, args, running);
       const done: Answer = (error, rows, fields) => running.answered(error && comingFrom(error, place), rows, fields);
-      new Call(this.#route, { kind: 'statement', statement, done, reader: running }).begin();
+      new Call(this.#route, statement, statement.key, done).begin();
     });
   }
 
   #checkOut(key: string | undefined): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      new Call(this.#route, {
-        kind: 'checkout',
-        key,
-        done: (error, connection) => (error ? reject(error) : resolve(releasedOnce(connection as MysqlPoolConnection))),
-      }).begin();
+      const done: Answer = (error, connection) =>
+        error ? reject(error) : resolve(releasedOnce(connection as MysqlPoolConnection));
+      new Call(this.#route, undefined, key, done).begin();
     });
   }
 }

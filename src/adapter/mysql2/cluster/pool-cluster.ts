@@ -1,18 +1,11 @@
 import { escapeId, escape as escapeValue, format, type Pool } from 'mysql2';
-import {
-  type Balancer,
-  combineObservers,
-  EvenkeelError,
-  endpointAddress,
-  type ObserverEvents,
-} from '../../../index.js';
+import { type Balancer, EvenkeelError, endpointAddress, type ObserverEvents } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, checkString, optionError } from '../../kit/index.js';
-import { ownErrors } from '../own-functions.js';
-import { matches } from './hosts.js';
+import { type Events, tell } from '../own-functions.js';
 import { type CheckedOutConnection, type CheckoutOptions, type ConnectionCallback, Namespace } from './namespace.js';
-import { openConnections } from './open-connections.js';
 import { noService, routeOver, routeTo, type ServiceSelector } from './route.js';
-import { createService, type Service, type ServiceOptions } from './service.js';
+import { matches } from './servers.js';
+import { createService, openConnections, type Service, type ServiceOptions } from './service.js';
 
 /** Options of `createPoolCluster`: of one Service, or shared by several. */
 export interface PoolClusterOptions extends ServiceOptions {
@@ -44,11 +37,6 @@ export type PoolClusterEvent =
   | 'remove'
   | 'warn';
 
-type Tell = (event: PoolClusterEvent, value: unknown) => void;
-
-/** Events of mysql2's pools that the cluster passes on. Callers wait in the cluster, so it tells of `enqueue` itself. */
-const POOL_EVENTS = ['acquire', 'connection', 'release'] as const;
-
 /**
  * A mysql2 PoolCluster that follows Services: one mysql2 Pool per server, the server picked for every statement and every
  * connection that is checked out. Made by `createPoolCluster`.
@@ -60,12 +48,11 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
 
   /** @internal */
   constructor(options: PoolClusterOptions) {
-    // Nobody can listen yet.
-    let tell: Tell = () => {};
-    const services = follow(options, (event, value) => tell(event, value));
+    const events: Events = {};
+    const services = follow(options, events);
     super(routeOver(services, 'RR'));
     this.#services = services;
-    tell = (event, value) => this.#tell(event, value);
+    events.emitter = this;
   }
 
   /** The balancer of the only service, or of the first: `ready()`, `snapshot()`. */
@@ -144,7 +131,9 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
     await Promise.all(
       this.#services.map(async (service) => {
         await service.balancer.ready(signal === undefined ? {} : { signal });
-        if (count > 0) await openConnections(service, new Namespace(routeTo(service)), count, signal);
+        if (count === 0) return;
+        const namespace = new Namespace(routeTo(service));
+        await openConnections(service, () => namespace.getConnection(), count, signal);
       }),
     );
   }
@@ -187,28 +176,14 @@ export class PoolCluster extends Namespace implements AsyncDisposable, Disposabl
       }),
     );
   }
-
-  /** What a listener throws becomes an uncaught exception, later, not in the middle of our work. */
-  #tell(event: PoolClusterEvent, value: unknown): void {
-    if (this.listenerCount(event) > 0) ownErrors(() => this.emit(event, value))();
-  }
 }
 
-/** Starts to follow the services of a cluster. `tell` hears the events of all of them. */
-function follow(options: PoolClusterOptions, tell: Tell): readonly Service[] {
+/** Starts to follow the services of a cluster. `events` gets the events of all of them. */
+function follow(options: PoolClusterOptions, events: Events): readonly Service[] {
   const services: Service[] = [];
   try {
     for (const [name, own] of Object.entries(servicesOf(options))) {
-      const told = { subchannelChanged: (event: ObserverEvents['subchannelChanged']) => tellChange(event, tell) };
-      const service = createService(name, own, {
-        warn: (error) => tell('warn', error),
-        opened: (pool) => {
-          for (const event of POOL_EVENTS) pool.on(event, (connection: unknown) => tell(event, connection));
-        },
-        enqueued: () => tell('enqueue', undefined),
-        observer: own.observer === undefined ? told : combineObservers([own.observer, told]),
-      });
-      services.push(service);
+      services.push(createService(name, own, events, { subchannelChanged: (event) => tellChange(event, events) }));
     }
   } catch (error) {
     for (const { balancer } of services) void balancer.close();
@@ -217,12 +192,12 @@ function follow(options: PoolClusterOptions, tell: Tell): readonly Service[] {
   return services;
 }
 
-function tellChange({ endpoint, from, to, error }: ObserverEvents['subchannelChanged'], tell: Tell): void {
+function tellChange({ endpoint, from, to, error }: ObserverEvents['subchannelChanged'], events: Events): void {
   const id = endpointAddress(endpoint);
-  if (to === 'ready') tell('online', id);
-  else if (from === 'ready' && (to === 'backoff' || to === 'connecting')) tell('offline', id);
-  else if (to === 'closed') tell('remove', id);
-  if (to === 'backoff' && error !== undefined) tell('warn', error);
+  if (to === 'ready') tell(events, 'online', id);
+  else if (from === 'ready' && (to === 'backoff' || to === 'connecting')) tell(events, 'offline', id);
+  else if (to === 'closed') tell(events, 'remove', id);
+  if (to === 'backoff' && error !== undefined) tell(events, 'warn', error);
 }
 
 /** The options of each service, by name; the only one is called ''. */

@@ -1,4 +1,5 @@
 import type { Pool } from 'mysql2';
+import type { PoolConnection } from 'mysql2/promise';
 import {
   type Balancer,
   type BalancingOptions,
@@ -13,15 +14,14 @@ import {
   systemClock,
   systemRng,
 } from '../../../index.js';
-import { balancingOptionNames, checkBalancingOptions, checkBoolean } from '../../kit/index.js';
+import { balancingOptionNames, checkBalancingOptions, checkBoolean, offAbort, onAbort } from '../../kit/index.js';
 import { Changes } from '../changes.js';
-import { type ReplicaLagOptions, replicaLag } from '../checks/replica-lag.js';
-import { type Ask, writable } from '../checks/writable.js';
+import { type Ask, type ReplicaLagOptions, replicaLag, writable } from '../checks/standby.js';
 import { checkNames, type Mysql2ConnectionOptions, renamedOptionNames, withOwnNames } from '../options.js';
+import { type Events, tell } from '../own-functions.js';
 import { resolveServerSettings, type ServerSettings } from '../server/settings.js';
 import { ServerTransport } from '../server/transport.js';
-import { type Hosts, only } from './hosts.js';
-import { whereabouts } from './whereabouts.js';
+import { type Hosts, only, whereabouts } from './servers.js';
 
 /** One Service of a cluster: where its servers are, with which credentials, and how they are chosen. */
 export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOptions {
@@ -48,15 +48,6 @@ export interface ServiceOptions extends BalancingOptions, Mysql2ConnectionOption
 
 const serviceOptionNames: readonly string[] = ['target', 'idempotent', 'writable', 'hosts', 'replicaLag'];
 
-/** What the cluster hears from a service. */
-export interface ServiceEvents {
-  readonly warn: (error: Error) => void;
-  readonly opened: (pool: Pool) => void;
-  /** A caller has to wait for a connection. */
-  readonly enqueued: () => void;
-  readonly observer: BalancingOptions['observer'];
-}
-
 /** A Service that is followed: its servers, with one mysql2 Pool each, and the balancer over them. */
 export interface Service {
   readonly name: string;
@@ -76,8 +67,11 @@ export interface Service {
   readonly draw: () => number;
 }
 
-/** Throws EVENKEEL_OPTION for invalid options. */
-export function createService(name: string, given: ServiceOptions, events: ServiceEvents): Service {
+/**
+ * Follows a Service. `events` emits what its servers' pools do, and `told` hears of its servers. Throws EVENKEEL_OPTION for invalid
+ * options.
+ */
+export function createService(name: string, given: ServiceOptions, events: Events, told: Observer): Service {
   checkNames(name === '' ? 'options' : `services.${name}`, given, [
     ...serviceOptionNames,
     ...renamedOptionNames,
@@ -87,8 +81,7 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   const { resolver, host } = whereabouts(options);
   const settings = resolveServerSettings(options, host);
   const { clock = systemClock, rng = systemRng } = options;
-  const { warn, opened, enqueued, observer } = events;
-  const transport = new ServerTransport({ settings, clock, rng, warn, opened });
+  const transport = new ServerTransport({ settings, clock, rng, events });
   const idempotent = checkBoolean('idempotent', options.idempotent, false);
   const mustWrite = checkBoolean('writable', options.writable, false);
   const ask: Ask = (endpoint, sql, signal) => transport.ask(endpoint, sql, signal);
@@ -102,16 +95,14 @@ export function createService(name: string, given: ServiceOptions, events: Servi
   }
   checkBalancingOptions(balancing);
   const changes = new Changes();
-  const watching: Observer = {
-    subchannelChanged: () => changes.happened(),
-  };
+  const watching: Observer = { subchannelChanged: () => changes.happened() };
   const balancer: Balancer<Pool> = createBalancer<Pool>({
     ...balancing,
     // What servers report about themselves comes first: ejection and panic are about those that remain.
     ...(own.length > 0 && { stages: [...own, ...(options.stages ?? standardStages())] }),
     resolver,
     transport,
-    observer: observer === undefined ? watching : combineObservers([watching, observer]),
+    observer: combineObservers([watching, ...(options.observer === undefined ? [] : [options.observer]), told]),
     pool: {
       // How long a transaction may take is up to the server.
       drainTimeoutMs: Number.POSITIVE_INFINITY,
@@ -134,8 +125,76 @@ export function createService(name: string, given: ServiceOptions, events: Servi
     waitTimeoutMs,
     idempotent,
     writable: mustWrite,
-    enqueued,
+    enqueued: () => tell(events, 'enqueue', undefined),
     endTimeoutMs,
     draw,
   };
+}
+
+/**
+ * Opens a number of connections of a service: checks them all out together, then releases them. Rejects as a checkout does, or with
+ * the signal's reason.
+ */
+export async function openConnections(
+  service: Service,
+  checkOut: () => Promise<PoolConnection>,
+  count: number,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  await firstAttempts(service, count, signal);
+  let isOver = false;
+  const held: PoolConnection[] = [];
+  const checkOutOne = async (): Promise<void> => {
+    const connection = await checkOut();
+    if (isOver) connection.release();
+    else held.push(connection);
+  };
+  try {
+    await orAborted(Promise.all(Array.from({ length: count }, checkOutOne)), signal);
+  } finally {
+    isOver = true;
+    for (const connection of held) connection.release();
+  }
+}
+
+/**
+ * Waits until enough servers are connected, or none is being connected to for the first time: otherwise the first would get all
+ * connections. Waits at most as long as a caller may wait.
+ */
+async function firstAttempts(service: Service, count: number, signal: AbortSignal | undefined): Promise<void> {
+  const { balancer, changes, clock, waitTimeoutMs } = service;
+  let isLate = false;
+  const isDone = (): boolean => {
+    const { endpoints } = balancer.snapshot();
+    const ready = endpoints.filter(({ state }) => state === 'ready').length;
+    return isLate || ready >= count || endpoints.every(({ state }) => state !== 'idle' && state !== 'connecting');
+  };
+  if (isDone()) return;
+  const timer = clock.timer(() => {
+    isLate = true;
+    changes.happened();
+  }, waitTimeoutMs);
+  // A caller waits.
+  timer.ref();
+  try {
+    while (!isDone()) await changes.next(signal);
+  } finally {
+    timer.cancel();
+  }
+}
+
+async function orAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise;
+  signal.throwIfAborted();
+  let cut = (): void => {};
+  const aborted = new Promise<never>((_, reject) => {
+    cut = () => reject(signal.reason);
+    onAbort(signal, cut);
+  });
+  try {
+    return await Promise.race([promise, aborted]);
+  } finally {
+    promise.catch(() => {});
+    offAbort(signal, cut);
+  }
 }

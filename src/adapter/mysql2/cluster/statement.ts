@@ -1,8 +1,12 @@
-import type { QueryOptions } from 'mysql2';
+/** A statement: what a caller gives, and the promise and events it gets. */
+import { AsyncResource } from 'node:async_hooks';
+import { EventEmitter } from 'node:events';
+import { Readable, type ReadableOptions } from 'node:stream';
+import type { FieldPacket, QueryOptions } from 'mysql2';
 import { EvenkeelError, type Priority } from '../../../index.js';
 import { checkBoolean, checkNumber, checkPriority } from '../../kit/index.js';
-import { withOwnFunctions } from '../own-functions.js';
-import type { Answer } from '../server/mysql2-objects.js';
+import { ownErrors, withOwnFunctions } from '../own-functions.js';
+import type { Answer, Method } from '../server/connection-methods.js';
 
 /** Options of `query` and `execute` in addition to mysql2's. */
 export interface StatementOptions extends QueryOptions {
@@ -22,7 +26,7 @@ export interface StatementOptions extends QueryOptions {
 
 /** A statement as a caller gave it, checked. */
 export interface Statement {
-  readonly method: 'query' | 'execute';
+  readonly method: Method;
   /** For mysql2, without our options. */
   readonly sql: unknown;
   readonly values: unknown;
@@ -31,6 +35,8 @@ export interface Statement {
   /** `undefined`: as the service says. */
   readonly idempotent: boolean | undefined;
   readonly timeoutMs: number | undefined;
+  /** The promise of the answer, whose rows may be read by events; undefined if there is a callback. */
+  readonly running: RunningStatement<unknown> | undefined;
 }
 
 /** A statement that changes something, after white space and comments, except those the server executes. */
@@ -55,7 +61,11 @@ export function callbackOf([, values, callback]: StatementArguments): Answer | u
 }
 
 /** Throws EVENKEEL_OPTION for anything that is not a statement. */
-export function parseStatement(method: 'query' | 'execute', [sql, values]: StatementArguments): Statement {
+export function parseStatement(
+  method: Method,
+  [sql, values]: StatementArguments,
+  running?: RunningStatement<unknown>,
+): Statement {
   const given = typeof values === 'function' ? undefined : values;
   if (typeof sql === 'string') {
     return {
@@ -66,6 +76,7 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
       priority: undefined,
       idempotent: undefined,
       timeoutMs: undefined,
+      running,
     };
   }
   if (typeof sql !== 'object' || sql === null || typeof (sql as { sql?: unknown }).sql !== 'string') {
@@ -90,5 +101,148 @@ export function parseStatement(method: 'query' | 'execute', [sql, values]: State
     idempotent: idempotent === undefined ? undefined : checkBoolean('idempotent', idempotent, false),
     // 0 means no limit, as in mysql2.
     timeoutMs: checkNumber('timeout', timeout, 0, { min: 0, max: 2 ** 31 - 1, infinite: true }) || undefined,
+    running,
   };
 }
+
+/** Pauses and resumes an answer. */
+interface Flow {
+  pause(): void;
+  resume(): void;
+}
+
+/** Events of a statement: those of mysql2's Query. */
+export type StatementEvent = 'fields' | 'result' | 'error' | 'end';
+
+/** A listener of one of these events. */
+// biome-ignore lint/suspicious/noExplicitAny: each event has values of its own.
+export type StatementListener = (...values: any[]) => void;
+
+/**
+ * A statement of a cluster: a promise of its answer. As with a pool of mysql2, its rows can also be read one by one, by events or as a
+ * stream. That must be started at once, before the statement is sent; the promise then resolves without rows at the end of the answer.
+ */
+export class RunningStatement<T> extends Promise<[T, FieldPacket[]]> {
+  #resolve!: (answer: [T, FieldPacket[]]) => void;
+  #reject!: (error: Error) => void;
+  #emit: ((event: StatementEvent, ...values: unknown[]) => void) | undefined;
+  #events: EventEmitter | undefined;
+  #isSettled = false;
+  #flow: Flow | undefined;
+  #fields: unknown;
+
+  /** @internal */
+  static start<T>(begin: (statement: RunningStatement<T>) => void): RunningStatement<T> {
+    let resolve!: (answer: [T, FieldPacket[]]) => void;
+    let reject!: (error: Error) => void;
+    const statement = new RunningStatement<T>((onAnswer, onError) => {
+      resolve = onAnswer;
+      reject = onError;
+    });
+    statement.#resolve = resolve;
+    statement.#reject = reject;
+    try {
+      begin(statement);
+    } catch (error) {
+      // Later, so that the caller can subscribe to its events first.
+      queueMicrotask(() => statement.answered(error as Error, undefined, undefined));
+    }
+    return statement;
+  }
+
+  /**
+   * `fields`: the columns. `result`: a row. `error`: it failed. `end`: always the last. Throws EVENKEEL_OPTION if the statement has
+   * already been sent.
+   */
+  on(event: StatementEvent, listener: StatementListener): this {
+    this.#emitter().on(event, listener);
+    this.#heard(event);
+    return this;
+  }
+
+  once(event: StatementEvent, listener: StatementListener): this {
+    this.#emitter().once(event, listener);
+    this.#heard(event);
+    return this;
+  }
+
+  off(event: StatementEvent, listener: StatementListener): this {
+    this.#events?.off(event, listener);
+    return this;
+  }
+
+  /** Its rows as a stream of objects, no faster than they are read. Throws EVENKEEL_OPTION if it has already been sent. */
+  stream(options: ReadableOptions = {}): Readable {
+    const stream = new Readable({ ...options, objectMode: true, read: () => this.#flow?.resume() });
+    // The remaining rows are still read: only then can the connection take the next statement.
+    stream.once('close', () => this.#flow?.resume());
+    this.on('fields', (fields) => stream.emit('fields', fields));
+    this.on('result', (row) => {
+      if (!stream.destroyed && !stream.push(row)) this.#flow?.pause();
+    });
+    this.on('error', (error: Error) => stream.destroy(error));
+    this.on('end', () => {
+      if (!stream.destroyed) stream.push(null);
+    });
+    return stream;
+  }
+
+  /** Whether its rows are read by events or a stream. From then on that can no longer change. @internal */
+  settle(): boolean {
+    this.#isSettled = true;
+    return this.#events !== undefined;
+  }
+
+  /** The statement was sent; `flow` pauses and resumes its answer. @internal */
+  began(flow: Flow): void {
+    this.#flow = flow;
+  }
+
+  /** @internal */
+  fields(fields: unknown): void {
+    this.#fields = fields;
+    this.#emit?.('fields', fields);
+  }
+
+  /** @internal */
+  row(row: unknown, index: unknown): void {
+    this.#emit?.('result', row, index);
+  }
+
+  /** @internal */
+  answered(error: Error | null, rows: unknown, fields: unknown): void {
+    this.#isSettled = true;
+    if (error) this.#reject(error);
+    else this.#resolve([(this.#emit === undefined ? rows : []) as T, (fields ?? this.#fields) as FieldPacket[]]);
+    if (this.#emit === undefined) return;
+    if (error && (this.#events?.listenerCount('error') ?? 0) > 0) this.#emit('error', error);
+    this.#emit('end');
+  }
+
+  #emitter(): EventEmitter {
+    if (this.#events !== undefined) return this.#events;
+    if (this.#isSettled) {
+      const what =
+        'the statement was sent, and its rows are being buffered: take its events or its stream synchronously';
+      throw new EvenkeelError('EVENKEEL_OPTION', what);
+    }
+    const events = new EventEmitter();
+    this.#events = events;
+    // Listeners run in the caller's async context, and what they throw does not reach mysql2, which would close the connection.
+    const emit = (event: StatementEvent, ...values: unknown[]): void => void events.emit(event, ...values);
+    this.#emit = AsyncResource.bind(ownErrors(emit));
+    return events;
+  }
+
+  /** A caller that listens for the error need not handle the promise's rejection. */
+  #heard(event: StatementEvent): void {
+    if (event === 'error') this.catch(() => {});
+  }
+}
+
+// To the language it is a plain promise: `await` takes no detour, and `then` creates plain promises.
+Object.defineProperty(RunningStatement.prototype, 'constructor', {
+  value: Promise,
+  writable: true,
+  configurable: true,
+});

@@ -1,8 +1,19 @@
+import { Socket } from 'node:net';
 import type { PoolOptions } from 'mysql2';
-import type { Clock, Connection, Endpoint, Timer } from '../../../index.js';
-import { type Disposal, exclusiveCheckout } from './exclusive-checkout.js';
-import { NodeSockets } from './node-sockets.js';
-import { checkOut, type UserCluster } from './user-cluster.js';
+import {
+  type Clock,
+  type Connection,
+  type Endpoint,
+  EvenkeelError,
+  endpointAddress,
+  type Timer,
+} from '../../../index.js';
+import { optionError } from '../../kit/index.js';
+import { dial } from '../server/opening.js';
+import { checkOut, type Disposal, exclusiveCheckout, type UserCluster } from './user-cluster.js';
+
+/** Opens the stream of one connection, as mysql2's option `stream` does. */
+type StreamFactory = (given: unknown) => Socket;
 
 /** How often the idle connections of a leaving node are ended, in ms: others may have been given back meanwhile. */
 const LOOK_AFTER_MS = 1_000;
@@ -33,8 +44,14 @@ export interface ClusterNodeOwner {
 export class ClusterNode {
   readonly id: string;
   readonly endpoint: Endpoint;
+  /** The user's options with ours added: mysql2 opens its connections with them. */
+  readonly options: PoolOptions;
   readonly #owner: ClusterNodeOwner;
-  readonly #sockets: NodeSockets;
+  readonly #open: StreamFactory;
+  /** Those not yet closed, refused ones included, with the bytes that had passed at the last check. */
+  readonly #sockets = new Map<Socket, number>();
+  /** Set while it opens no more connections: mysql2 counts that as failures of the node and tries another one. */
+  #refusal: Error | undefined;
   #state: 'new' | 'added' | 'leaving' | 'abandoned' | 'removed' = 'new';
   /** Set while all its connections are being checked out. */
   #stopCheckout: ((disposal: Disposal) => void) | undefined;
@@ -49,23 +66,25 @@ export class ClusterNode {
     this.id = id;
     this.endpoint = endpoint;
     this.#owner = owner;
-    // Not within a socket's event: mysql2 has yet to hear that the connection is gone.
-    this.#sockets = new NodeSockets(endpoint, options, () => owner.clock.defer(() => this.#removeIfEmpty()));
+    const { stream, enableKeepAlive = true, keepAliveInitialDelay = 0, localAddress } = options;
+    if (stream !== undefined && typeof stream !== 'function') {
+      throw optionError('node().stream', 'a function that opens a stream for each connection', stream);
+    }
+    // What mysql2 would set on a socket of its own.
+    const dialOptions = { keepAlive: enableKeepAlive, keepAliveDelayMs: keepAliveInitialDelay, localAddress };
+    this.#open = (stream as StreamFactory | undefined) ?? (() => dial(endpoint, dialOptions).ref());
+    const { address, port } = endpoint;
+    this.options = { ...options, host: options.host ?? address, port, stream: (given: unknown) => this.#stream(given) };
   }
 
   get isLeaving(): boolean {
     return this.#state === 'leaving';
   }
 
-  /** The options mysql2 opens its connections with. */
-  get options(): PoolOptions {
-    return this.#sockets.options;
-  }
-
   /** Adds it to the cluster, or stops it from leaving. It stays until `closed` settles. */
   stay(): Connection<ClusterNode> {
     if (this.#state === 'leaving') this.#stopLeaving();
-    else this.#owner.cluster.add(this.id, this.#sockets.options);
+    else this.#owner.cluster.add(this.id, this.options);
     this.#state = 'added';
     const closed = new Promise<undefined>((resolve) => {
       this.#endStay = () => resolve(undefined);
@@ -100,9 +119,9 @@ export class ClusterNode {
   /** Ends the connections of a leaving node immediately, even those in use. */
   cut(): void {
     if (this.#state !== 'leaving') return;
-    this.#sockets.refuse();
+    this.#refuse();
     this.#stopCheckout?.('destroy');
-    this.#sockets.cut();
+    this.#cutAll();
     this.#removeIfEmpty();
   }
 
@@ -118,11 +137,11 @@ export class ClusterNode {
 
   #checkOutAll(): void {
     const { cluster, clock } = this.#owner;
-    const { connectionLimit = 10 } = this.#sockets.options;
+    const { connectionLimit = 10 } = this.options;
     this.#stopCheckout = exclusiveCheckout({ cluster, clock, id: this.id, connectionLimit }, (all) => {
       this.#stopCheckout = undefined;
-      this.#sockets.refuse();
-      if (all) this.#sockets.cut();
+      this.#refuse();
+      if (all) this.#cutAll();
       // What was checked out is ended first, and nothing is opened in its place.
       else clock.defer(() => this.#endIdle());
     });
@@ -142,18 +161,18 @@ export class ClusterNode {
     this.#lookAfter?.cancel();
     this.#stopCheckout?.('release');
     this.#stopCheckout = undefined;
-    this.#sockets.accept();
+    this.#refusal = undefined;
   }
 
   /** Gives short queries time to end; transactions have had theirs. */
   #timeIsUp(round: number): void {
-    this.#sockets.refuse();
+    this.#refuse();
     this.#stopCheckout?.('destroy');
     if (round >= QUIET_ROUNDS) {
-      this.#sockets.cut();
+      this.#cutAll();
       return;
     }
-    this.#sockets.cutQuiet();
+    this.#cutQuiet();
     this.#limit = this.#owner.clock.timer(() => this.#timeIsUp(round + 1), QUIET_MS);
   }
 
@@ -184,7 +203,37 @@ export class ClusterNode {
       (await checkOut(this.#owner.cluster, this.id)).destroy();
       return 'ended';
     } catch (error) {
-      return this.#sockets.isRefusal(error) ? 'refused' : 'offline';
+      return this.#refusal !== undefined && error === this.#refusal ? 'refused' : 'offline';
+    }
+  }
+  /** A socket for another connection. */
+  #stream(given: unknown): Socket {
+    // A socket that is destroyed emits its error later in this turn, when mysql2 listens.
+    const socket = this.#refusal === undefined ? this.#open(given) : new Socket().destroy(this.#refusal);
+    this.#sockets.set(socket, -1);
+    socket.once('close', () => {
+      this.#sockets.delete(socket);
+      // Not within a socket's event: mysql2 has yet to hear that the connection is gone.
+      if (this.#sockets.size === 0) this.#owner.clock.defer(() => this.#removeIfEmpty());
+    });
+    return socket;
+  }
+
+  #refuse(): void {
+    const endpoint = endpointAddress(this.endpoint);
+    this.#refusal = new EvenkeelError('EVENKEEL_CONNECT', `${endpoint} is leaving the cluster`, { endpoint });
+  }
+
+  #cutAll(): void {
+    for (const socket of this.#sockets.keys()) socket.destroy();
+  }
+
+  /** Ends sockets without traffic since the last call: their users are not in the middle of a short query. */
+  #cutQuiet(): void {
+    for (const [socket, before] of this.#sockets) {
+      const passed = (socket.bytesRead ?? 0) + (socket.bytesWritten ?? 0);
+      if (passed === before) socket.destroy();
+      else this.#sockets.set(socket, passed);
     }
   }
 }

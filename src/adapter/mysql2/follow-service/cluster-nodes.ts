@@ -1,35 +1,65 @@
 import type { PoolOptions } from 'mysql2';
-import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Transport } from '../../../index.js';
-import { offAbort, onAbort, optionError } from '../../kit/index.js';
+import {
+  type Clock,
+  type Connection,
+  type Endpoint,
+  EvenkeelError,
+  endpointAddress,
+  type Rng,
+  type Timer,
+  type Transport,
+} from '../../../index.js';
+import { drawIndex, offAbort, onAbort, optionError } from '../../kit/index.js';
 import { Changes } from '../changes.js';
 import { ClusterNode, type ClusterNodeOwner } from './cluster-node.js';
-import { FirstNodes } from './first-nodes.js';
-import type { ResolvedFollowOptions } from './options.js';
 import { type AnyPoolCluster, checkRestores, type UserCluster } from './user-cluster.js';
+
+/** How long the first nodes wait for each other, in ms. */
+const COLLECT_MS = 200;
+/** The share of an attempt's time that may be spent waiting, so that the attempt does not time out. */
+const ATTEMPT_RATIO = 0.9;
+
+/** How nodes are made, and how long they stay. */
+export interface ClusterNodesOptions {
+  readonly node: (endpoint: Endpoint) => PoolOptions;
+  readonly id: (endpoint: Endpoint) => string;
+  readonly drainTimeoutMs: number;
+  readonly clock: Clock;
+  readonly rng: Rng;
+  /** Of one attempt, in ms. */
+  readonly connectTimeoutMs: number;
+}
 
 /** Logs in to a server and out again; rejects if that fails. After an abort nothing may stay open. */
 export type LogIn = (options: PoolOptions, signal: AbortSignal) => Promise<void>;
 
-/** The nodes of a user's cluster, one for each endpoint. To the balancer they are connections. */
+/**
+ * The nodes of a user's cluster, one for each endpoint. To the balancer they are connections.
+ *
+ * The first nodes are added together, in random order: mysql2 starts with the node that was added first, so the first query of every
+ * process would go to the server that answers log-ins fastest.
+ */
 export class ClusterNodes implements Transport<ClusterNode> {
-  readonly #options: ResolvedFollowOptions;
+  readonly #options: ClusterNodesOptions;
   readonly #logIn: LogIn;
   readonly #owner: ClusterNodeOwner;
-  readonly #first: FirstNodes;
   readonly #byId = new Map<string, ClusterNode>();
   /** Of the nodes in the cluster. */
   readonly #changes = new Changes();
   /** Whether the cluster takes failing nodes offline; checked once, before the first node is added. */
   #isFit: Promise<void> | undefined;
   #isAbandoned = false;
+  /** Log-ins under way. */
+  #logins = 0;
+  /** Nodes that wait to be added with the first ones, and how long they wait. */
+  #first: (() => void)[] = [];
+  #firstTimer: Timer | undefined;
   /** mysql2 gives out connections of a node again that was offline. */
   readonly #online = (id: string): void => this.#byId.get(id)?.online();
 
-  constructor(cluster: AnyPoolCluster, options: ResolvedFollowOptions, logIn: LogIn) {
+  constructor(cluster: AnyPoolCluster, options: ClusterNodesOptions, logIn: LogIn) {
     this.#options = options;
     this.#logIn = logIn;
-    const { clock, rng, connectTimeoutMs } = options;
-    this.#first = new FirstNodes(clock, rng, connectTimeoutMs);
     const users = cluster as unknown as UserCluster;
     this.#owner = {
       cluster: users,
@@ -60,8 +90,8 @@ export class ClusterNodes implements Transport<ClusterNode> {
     this.#isFit ??= checkRestores(this.#owner.cluster);
     await this.#isFit;
     const beganMs = this.#options.clock.now();
-    await this.#first.during(this.#probe(node, signal));
-    if (this.#byId.size === 0) await this.#first.turn(beganMs);
+    await this.#probe(node, signal);
+    if (this.#byId.size === 0) await this.#turn(beganMs);
     // Looked up again: a pod's successor may have the same id while the pod itself is leaving.
     await this.#idFree(id, endpoint, signal);
     signal.throwIfAborted();
@@ -119,15 +149,42 @@ export class ClusterNodes implements Transport<ClusterNode> {
   }
 
   async #probe(node: ClusterNode, signal: AbortSignal): Promise<void> {
+    this.#logins++;
     try {
       await this.#logIn(node.options, signal);
+      this.#logins--;
     } catch (error) {
+      this.#logins--;
+      if (this.#logins === 0) this.#releaseFirst();
       const endpoint = endpointAddress(node.endpoint);
       const reason = error instanceof Error ? error.message : String(error);
       throw new EvenkeelError('EVENKEEL_CONNECT', `cannot log in to ${endpoint}: ${reason}`, {
         cause: error,
         endpoint,
       });
+    }
+  }
+
+  /** Resolves when one of the first nodes may be added whose attempt began at `beganMs` and whose log-in is done. */
+  #turn(beganMs: number): Promise<void> {
+    const { clock, connectTimeoutMs } = this.#options;
+    return new Promise((resolve) => {
+      this.#first.push(resolve);
+      const leftMs = beganMs + connectTimeoutMs * ATTEMPT_RATIO - clock.now();
+      // Later in this turn, so that the last node takes part in the draw.
+      if (this.#logins === 0 || leftMs <= 0) clock.defer(() => this.#releaseFirst());
+      else this.#firstTimer ??= clock.timer(() => this.#releaseFirst(), Math.min(COLLECT_MS, leftMs));
+    });
+  }
+
+  #releaseFirst(): void {
+    this.#firstTimer?.cancel();
+    this.#firstTimer = undefined;
+    const first = this.#first;
+    this.#first = [];
+    while (first.length > 0) {
+      const [drawn] = first.splice(drawIndex(this.#options.rng, first.length), 1);
+      drawn?.();
     }
   }
 

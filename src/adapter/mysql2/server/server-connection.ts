@@ -1,83 +1,95 @@
-import type { Pool } from 'mysql2';
-import {
-  type Clock,
-  type Connection,
-  type Endpoint,
-  EvenkeelError,
-  endpointAddress,
-  type Rng,
-} from '../../../index.js';
+import { createPool, type Pool, type PoolConnection } from 'mysql2';
+import { type Clock, type Connection, type Endpoint, EvenkeelError, endpointAddress } from '../../../index.js';
 import { Closing } from '../../kit/index.js';
-import { meaningOf } from '../checks/refusal.js';
+import { meaningOf } from '../outcome.js';
+import { type Events, tell } from '../own-functions.js';
+import { type Borrower, ping, pingWithin, type Wait, WaitingBorrowers } from './borrowers.js';
 import { ConnectionCap } from './connection-cap.js';
-import { ping, pingWithin, rowsOf } from './out-of-band-query.js';
-import type { Session } from './session.js';
-import { SessionPool } from './session-pool.js';
-import type { ServerSettings } from './settings.js';
-import { type Borrower, type Wait, WaitingBorrowers } from './waiting-borrowers.js';
+import { hideSecrets } from './credentials.js';
+import { IdleSessions, type Taken } from './idle-sessions.js';
+import { Opening, type PendingConnection, type ServerParts } from './opening.js';
+import { Session, type SessionOwner } from './session.js';
+import { poolOptions } from './settings.js';
 
 /** What a `ServerConnection` needs. */
-export interface ServerConnectionParts {
-  readonly endpoint: Endpoint;
-  readonly settings: ServerSettings;
-  readonly clock: Clock;
-  readonly rng: Rng;
-  /** A problem that was dealt with. */
-  readonly warn: (error: Error) => void;
-  /** A pool was created: for those who want its events. */
-  readonly opened: (pool: Pool) => void;
+export interface ServerConnectionParts extends ServerParts {
+  /** Emits the events `acquire`, `connection`, `release` of mysql2's pools, and `warn`: a problem that was dealt with. */
+  readonly events: Events | undefined;
 }
 
 /**
- * One server: lends its sessions to calls, and judges by them whether it is gone, leaving, or takes no further connection. Its
- * first connection is opened ahead of the first query, and one is always kept.
+ * One server: its mysql2 pool and the sessions in it. Lends sessions to calls, and judges by them whether the server is gone,
+ * leaving, or takes no further connection. Its first connection is opened ahead of the first query, and one is always kept.
  */
-export class ServerConnection implements Connection<Pool> {
+export class ServerConnection implements Connection<Pool>, SessionOwner {
   readonly handle: Pool;
   readonly closed: Promise<Error | undefined>;
   readonly leaving: Promise<void>;
+  readonly clock: Clock;
+  readonly endpoint: Endpoint;
+  readonly address: string;
+  readonly queryTimeoutMs: number;
   readonly #parts: ServerConnectionParts;
-  readonly #address: string;
-  readonly #pool: SessionPool;
+  readonly #sessions = new Map<PoolConnection, Session>();
+  readonly #opening: Opening;
+  readonly #idle: IdleSessions;
   readonly #cap: ConnectionCap;
   readonly #borrowers: WaitingBorrowers;
-  /** The endpoint is not in the Service at the moment. */
-  #hasLeft = false;
+  /** When a session was last given back, on the clock. */
+  #heardAtMs = Number.NEGATIVE_INFINITY;
+  /** mysql2 had no connection for the last caller and opened none: the caller waits in mysql2's queue. */
+  #isQueued = false;
+  #isClosing = false;
   readonly #closing = new Closing(
     () => this.#finish(),
     () => this.#cut(),
   );
+  #allClosed: (() => void) | undefined;
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
   constructor(parts: ServerConnectionParts) {
-    const { endpoint, settings, clock, rng, warn } = parts;
+    const { endpoint, settings, clock, events } = parts;
     this.#parts = parts;
-    this.#address = endpointAddress(endpoint);
+    this.clock = clock;
+    this.endpoint = endpoint;
+    this.address = endpointAddress(endpoint);
+    this.queryTimeoutMs = settings.queryTimeoutMs;
     this.closed = new Promise((resolve) => {
       this.#settleClosed = resolve;
     });
     this.leaving = new Promise((resolve) => {
       this.#settleLeaving = resolve;
     });
+    this.#borrowers = new WaitingBorrowers(this.address);
+    const sessions = (): Iterable<Session> => this.#sessions.values();
     this.#cap = new ConnectionCap(clock, settings.connectionLimit);
-    this.#borrowers = new WaitingBorrowers(endpoint);
-    this.#pool = new SessionPool({
-      endpoint,
-      settings,
-      clock,
-      rng,
-      warn,
-      opened: (count) => this.#cap.opened(count),
-      refused: (cause) => this.#refused(cause),
-      emptied: (byApplication, error) => {
-        // If the server has a problem after all, opening another connection shows it.
-        if (byApplication) this.warm(() => {});
-        else this.#gone(error);
+    this.#idle = new IdleSessions({ clock, settings, sessions, take: (taken) => this.take(taken), warn: this.#warn });
+    this.#opening = new Opening({
+      ...parts,
+      sessions,
+      failed: () => {
+        if (this.#open === 0) this.#allClosed?.();
       },
+      outdated: (isOutdated) => this.#idle.expire(isOutdated),
     });
-    this.handle = this.#pool.handle;
-    parts.opened(this.handle);
+    this.handle = createPool(poolOptions(settings, endpoint, () => this.#opening.dial()));
+    hideSecrets(this.handle);
+    this.handle.on('connection', (connection: PoolConnection) => {
+      this.#established(connection);
+      if (events?.emitter?.listenerCount('connection')) tell(events, 'connection', connection);
+    });
+    this.handle.on('acquire', (connection: PoolConnection) => {
+      this.#sessions.get(connection)?.acquired();
+      if (events?.emitter?.listenerCount('acquire')) tell(events, 'acquire', connection);
+    });
+    this.handle.on('release', (connection: PoolConnection) => {
+      this.#sessions.get(connection)?.returned();
+      if (events?.emitter?.listenerCount('release')) tell(events, 'release', connection);
+    });
+    this.handle.on('enqueue', () => {
+      this.#isQueued = true;
+    });
   }
 
   get capacity(): number {
@@ -85,7 +97,7 @@ export class ServerConnection implements Connection<Pool> {
   }
 
   get sockets(): number {
-    return this.#pool.size;
+    return this.#sessions.size;
   }
 
   watchCapacity(changed: () => void): void {
@@ -94,36 +106,47 @@ export class ServerConnection implements Connection<Pool> {
 
   /** Lends a session that is fit for use. */
   borrow(borrower: Borrower): void {
-    if (this.#hasLeft && !this.#pool.hasIdle) {
-      this.#parts.clock.defer(() => this.#borrowers.sendAway(borrower));
+    if (this.#borrowers.hasLeft && this.#idle.count === 0) {
+      this.clock.defer(() => this.#borrowers.sendAway(borrower));
       return;
     }
     let wait: Wait | undefined;
-    const isAtHand = this.#pool.take((error, session) => {
+    const isAtHand = this.take((error, session) => {
       if (wait !== undefined && !this.#borrowers.end(wait)) session?.release();
       else if (session === undefined) {
-        borrower.notLent(error as EvenkeelError, this.#cap.isCapped && this.#pool.open > 0 ? 'full' : 'refused');
-      } else if (this.#parts.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) {
-        borrower.lent(session);
-      } else this.#validate(session, borrower);
+        borrower.notLent(error as EvenkeelError, this.#cap.isCapped && this.#open > 0 ? 'full' : 'refused');
+      } else if (this.clock.now() - session.idleSinceMs < this.#parts.settings.validateAfterMs) borrower.lent(session);
+      else this.#validate(session, borrower);
     });
     if (!isAtHand) wait = this.#borrowers.add(borrower);
   }
 
   /** The server left the Service: calls that wait here go to another one at once. */
   left(): void {
-    this.#hasLeft = true;
-    this.#borrowers.sendAllAway();
+    this.#borrowers.left();
   }
 
   /** The server is back in the Service. */
   returned(): void {
-    this.#hasLeft = false;
+    this.#borrowers.hasLeft = false;
+  }
+
+  /** Takes an idle session, or opens one. `taken` is called once, later. True if an idle session was there, false if one has to be opened. */
+  take(taken: Taken): boolean {
+    if (this.#isClosing) this.clock.defer(() => taken(this.#refused(new Error('it is being closed')), undefined));
+    else if (!this.#opening.isAsked || this.#idle.count > 0) return this.#takeNow(taken);
+    else {
+      this.#opening.ask(this.handle, (error) => {
+        if (error === undefined) this.#takeNow(taken);
+        else taken(this.#refused(error), undefined);
+      });
+    }
+    return false;
   }
 
   /** Opens a connection if there is none. */
   warm(done: (error: EvenkeelError | undefined) => void): void {
-    this.#pool.take((error, session) => {
+    this.take((error, session) => {
       session?.release();
       done(error);
     });
@@ -131,28 +154,80 @@ export class ServerConnection implements Connection<Pool> {
 
   /** MySQL's ping, on an idle connection or a new one. */
   ping(signal: AbortSignal): Promise<void> {
-    return ping(this.#pool, signal);
-  }
-
-  /** The rows the server answers to a statement of ours, which is no call. */
-  rowsOf(sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
-    return rowsOf(this.#pool, sql, signal);
+    return ping((taken) => this.take(taken), signal);
   }
 
   close(signal?: AbortSignal): Promise<void> {
     return this.#closing.close(signal);
   }
 
+  isSuperfluous(session: Session): boolean {
+    const { connectionLimit, maxIdle } = this.#parts.settings;
+    // A question beside the calls may have opened one more than the limit.
+    if (this.#isClosing || this.#sessions.size > connectionLimit) return true;
+    if (session.expiresAtMs <= this.clock.now()) return this.#idle.hasMoreThanOne;
+    return maxIdle < connectionLimit && this.#idle.count >= Math.max(1, maxIdle);
+  }
+
+  becameIdle(session: Session): void {
+    this.#heardAtMs = session.idleSinceMs;
+    if (!this.#idle.isWatching) this.#idle.watch(session);
+  }
+
+  ended(session: Session, error: Error | undefined): void {
+    this.#sessions.delete(session.connection);
+    if (this.#open > 0) return;
+    this.#allClosed?.();
+    if (this.#isClosing) return;
+    // If the server has a problem after all, opening another connection shows it.
+    if (session.endedByApplication) this.warm(() => {});
+    else this.#gone(error);
+  }
+
+  /** Open connections and those that are being opened. */
+  get #open(): number {
+    return this.#sessions.size + this.#opening.size;
+  }
+
+  #takeNow(taken: Taken): boolean {
+    this.#opening.last = undefined;
+    this.#isQueued = false;
+    let dialled: PendingConnection | undefined;
+    this.handle.getConnection((error, connection) => {
+      if (error) {
+        // Without an error: mysql2 would report that once more, to nobody.
+        dialled?.socket.destroy();
+        if (dialled !== undefined) this.#opening.forget(dialled);
+        taken(this.#refused(error), undefined);
+        return;
+      }
+      const session = this.#sessions.get(connection);
+      session?.acquired();
+      if (session?.isAlive) taken(undefined, session);
+      else taken(this.#refused(new Error('the connection was lost')), undefined);
+    });
+    dialled = this.#opening.last;
+    return dialled === undefined && !this.#isQueued;
+  }
+
+  /** A handshake is done. */
+  #established(connection: PoolConnection): void {
+    const pending = this.#opening.done(connection);
+    if (pending === undefined) return;
+    this.#sessions.set(connection, new Session(connection, pending, this.#idle.expiry(this.#parts), this));
+    this.#cap.opened(this.#sessions.size);
+  }
+
   /** A connection that was idle for long may be dead without anybody knowing. */
   #validate(session: Session, borrower: Borrower): void {
-    if (this.#hasLeft) {
+    if (this.#borrowers.hasLeft) {
       session.release();
       this.#borrowers.sendAway(borrower);
       return;
     }
     const { validateAfterMs, validateTimeoutMs } = this.#parts.settings;
     const wait = this.#borrowers.add(borrower);
-    pingWithin(validateTimeoutMs, session, this.#parts, (error, late) => {
+    pingWithin(validateTimeoutMs, session, this, (error, late) => {
       const stillWaits = this.#borrowers.end(wait);
       if (error === undefined && session.isAlive) {
         if (stillWaits) borrower.lent(session);
@@ -161,7 +236,7 @@ export class ServerConnection implements Connection<Pool> {
       }
       session.kill(error ?? new Error('the connection was lost'));
       // A server that does not respond on one idle connection will not respond on the others.
-      if (late) this.#pool.killIdle(validateAfterMs);
+      if (late) this.#idle.kill(validateAfterMs);
       if (!stillWaits) return;
       if (late) borrower.notLent(error as EvenkeelError, 'unresponsive');
       else this.borrow(borrower);
@@ -173,20 +248,19 @@ export class ServerConnection implements Connection<Pool> {
    * while. Otherwise it is shutting down (its listener is closed, but it finishes its work), or it hangs.
    */
   #refused(cause: Error | undefined): EvenkeelError {
-    const what = `no connection to ${this.#address}: ${cause?.message ?? 'it was lost'}`;
-    const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.#address });
-    if (this.#closing.hasBegun) return error;
+    const what = `no connection to ${this.address}: ${cause?.message ?? 'it was lost'}`;
+    const error = new EvenkeelError('EVENKEEL_CONNECT', what, { cause, endpoint: this.address });
+    if (this.#isClosing) return error;
     const meaning = meaningOf(cause);
-    if (this.#pool.size === 0 && (meaning !== 'full' || this.#pool.open === 0)) {
+    if (this.sockets === 0 && (meaning !== 'full' || this.#open === 0)) {
       // Those being opened now would hardly do better, and callers with nowhere else to go would open more forever.
       this.#gone(error);
       return error;
     }
-    const { clock, settings, warn } = this.#parts;
-    const stillAnswers = clock.now() - this.#pool.heardAtMs < settings.connectTimeoutMs;
+    const stillAnswers = this.clock.now() - this.#heardAtMs < this.#parts.settings.connectTimeoutMs;
     if (meaning === 'full' || (meaning === 'silent' && stillAnswers)) {
-      this.#cap.refused(this.#pool.size);
-      warn(error);
+      this.#cap.refused(this.sockets);
+      this.#warn(error);
     } else if (meaning !== 'unknown') this.#settleLeaving();
     return error;
   }
@@ -197,16 +271,27 @@ export class ServerConnection implements Connection<Pool> {
     void this.close();
   }
 
+  /** Opens nothing more. Resolves once every session has been given back and ended. */
   async #finish(): Promise<void> {
+    this.#isClosing = true;
     this.#cap.close();
-    await this.#pool.close();
+    this.#opening.close();
+    this.#idle.close();
+    if (this.#open > 0) {
+      await new Promise<void>((resolve) => {
+        this.#allClosed = resolve;
+      });
+    }
+    this.handle.end(() => {});
     this.#settleClosed(undefined);
   }
 
   #cut(): void {
-    const endpoint = this.#address;
-    this.#pool.killAll(
-      () => new EvenkeelError('EVENKEEL_CLOSED', `the connection to ${endpoint} was cut`, { endpoint }),
-    );
+    const endpoint = this.address;
+    for (const session of [...this.#sessions.values()]) {
+      session.kill(new EvenkeelError('EVENKEEL_CLOSED', `the connection to ${endpoint} was cut`, { endpoint }));
+    }
   }
+
+  readonly #warn = (error: Error): void => tell(this.#parts.events, 'warn', error);
 }

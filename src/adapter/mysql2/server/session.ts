@@ -3,17 +3,17 @@ import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
 import { connectionLost, isFarewell, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
-import { ConnectionStatements } from './connection-statements.js';
-import type { Credentials } from './credentials.js';
 import {
   type Answer,
   type Command,
   type ConnectionMethods,
+  ConnectionStatements,
   type Method,
   nameServer,
   replaceMethods,
-} from './mysql2-objects.js';
-import type { PendingConnection } from './pending-connection.js';
+} from './connection-methods.js';
+import type { Credentials } from './credentials.js';
+import type { PendingConnection } from './opening.js';
 
 /** Called once, when a session is free again or gone. `outcome`: of the statements its user ran on the connection itself. */
 export type Freed = (outcome: Outcome) => void;

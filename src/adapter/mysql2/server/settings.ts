@@ -1,13 +1,22 @@
 import { isIP } from 'node:net';
+import type { Duplex } from 'node:stream';
 import * as mysql2 from 'mysql2';
 import { Connection, type PoolOptions as MysqlPoolOptions } from 'mysql2';
 import { type BalancingOptions, type Endpoint, EvenkeelError, poolDefaults } from '../../../index.js';
 import { checkBoolean, checkNumber, optionError } from '../../kit/index.js';
 import { type Mysql2ConnectionOptions, mysql2Defaults, passedOn } from '../options.js';
 import { withOwnFunctions } from '../own-functions.js';
-import { type AskCredentials, askCredentialsOf, type Credentials } from './credentials.js';
-import type { DialOptions } from './dial.js';
-import { resolveTls } from './tls.js';
+import { type AskCredentials, askCredentialsOf, type Credentials, resolveTls } from './credentials.js';
+
+/** How sockets to the servers of one Service are opened. */
+export interface DialOptions {
+  /** Whether TCP probes an idle peer. */
+  readonly keepAlive: boolean;
+  /** Idle time before the first probe, in ms. */
+  readonly keepAliveDelayMs: number;
+  /** The address to dial from. */
+  readonly localAddress: string | undefined;
+}
 
 /** `Mysql2ConnectionOptions`, complete and checked: how the connections to each server are opened and used. */
 export interface ServerSettings {
@@ -103,6 +112,29 @@ function mysqlOptions(options: Mysql2ConnectionOptions, host: string | undefined
   if (ssl !== undefined) mysql.ssl = ssl;
   if (host !== undefined) mysql.host = host;
   return withOwnFunctions(mysql) as MysqlPoolOptions;
+}
+
+/**
+ * Options of mysql2's pool for one server, whose sockets come from `open`. mysql2's own limits are out of the way: leases are what
+ * is counted, and a connection just lost must not block one.
+ */
+export function poolOptions(settings: ServerSettings, endpoint: Endpoint, open: () => Duplex): Record<string, unknown> {
+  const { mysql, connectionLimit } = settings;
+  const limit = 2 * connectionLimit + 2;
+  return {
+    // For traces. With a name, that of the Service, for TLS.
+    host: endpoint.address,
+    port: endpoint.port,
+    ...mysql,
+    // A cache of TLS sessions hangs on this object: a new pod behind an old address must never see them (U7).
+    ...(typeof mysql.ssl === 'object' && { ssl: { ...mysql.ssl } }),
+    stream: open,
+    connectTimeout: 0,
+    waitForConnections: true,
+    connectionLimit: limit,
+    maxIdle: limit,
+    queueLimit: 0,
+  };
 }
 
 const mayBeAsked = (name: string): boolean => name === 'user' || name === 'password';

@@ -10,8 +10,10 @@ import {
   type Transport,
 } from '../../../index.js';
 import { checkNumber, checkString, markLasting } from '../../kit/index.js';
-import { isRefusedLogIn } from '../checks/refusal.js';
 import { checkNames, type Mysql2ConnectionOptions } from '../options.js';
+import { isRefusedLogIn } from '../outcome.js';
+import type { Events } from '../own-functions.js';
+import { rowsOf } from './borrowers.js';
 import { ServerConnection, type ServerConnectionParts } from './server-connection.js';
 import { resolveServerSettings, type ServerSettings } from './settings.js';
 
@@ -70,10 +72,8 @@ export interface ServerTransportParts {
   readonly settings: ServerSettings;
   readonly clock: Clock;
   readonly rng: Rng;
-  /** A problem that was dealt with. */
-  readonly warn?: (error: Error) => void;
-  /** A pool was created. */
-  readonly opened?: (pool: Pool) => void;
+  /** Emits the events of the pools, and `warn`: a problem that was dealt with. */
+  readonly events?: Events;
 }
 
 /** The same for the cluster, which needs more of a server than its Pool. */
@@ -98,9 +98,8 @@ export class ServerTransport implements Transport<Pool> {
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<ServerConnection> {
-    const { settings, clock, rng, warn = () => {}, opened = () => {} } = this.#parts;
-    const parts = { endpoint, settings, clock, rng, warn, opened };
-    const server = await openServer(parts, signal).catch((error: Error) => {
+    const { settings, clock, rng, events } = this.#parts;
+    const server = await openServer({ endpoint, settings, clock, rng, events }, signal).catch((error: Error) => {
       throw isRefusedLogIn(error) ? markLasting(error) : error;
     });
     this.#servers.set(server.handle, server);
@@ -120,7 +119,7 @@ export class ServerTransport implements Transport<Pool> {
   async ask(endpoint: Endpoint, sql: string, signal: AbortSignal): Promise<readonly Record<string, unknown>[]> {
     const server = this.#byKey.get(endpoint.key);
     if (server === undefined) throw new EvenkeelError('EVENKEEL_CONNECT', `${endpoint.key} is not connected to`);
-    return server.rowsOf(sql, signal);
+    return rowsOf((taken) => server.take(taken), sql, signal);
   }
 }
 

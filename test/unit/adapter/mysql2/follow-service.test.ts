@@ -4,12 +4,12 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type { PoolOptions } from 'mysql2';
 import { describe, expect, it } from 'vitest';
 import { ClusterNodes, type LogIn } from '../../../../src/adapter/mysql2/follow-service/cluster-nodes.js';
-import { followService } from '../../../../src/adapter/mysql2/follow-service/follow-service.js';
 import {
   type FollowServiceOptions,
   followDefaults,
+  followService,
   resolveFollowOptions,
-} from '../../../../src/adapter/mysql2/follow-service/options.js';
+} from '../../../../src/adapter/mysql2/follow-service/follow-service.js';
 import type { AnyPoolCluster } from '../../../../src/adapter/mysql2/follow-service/user-cluster.js';
 import { balancerDefaults } from '../../../../src/balancer/balancer-options.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/cluster/whereabouts.js';
+import { hostOfTarget, targetOfHost } from '../../../../src/adapter/mysql2/cluster/servers.js';
 import {
   createPoolCluster,
   type Mysql2TransportOptions,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isRefusedLogIn } from '../../../../src/adapter/mysql2/checks/refusal.js';
+import { isRefusedLogIn } from '../../../../src/adapter/mysql2/outcome.js';
 
 const handshake = (message: string, code = 'HANDSHAKE_SSL_ERROR'): Error => Object.assign(new Error(message), { code });
 

@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { replicaLag } from '../../../../src/adapter/mysql2/checks/replica-lag.js';
-import { type Ask, writable } from '../../../../src/adapter/mysql2/checks/writable.js';
+import { type Ask, replicaLag, writable } from '../../../../src/adapter/mysql2/checks/standby.js';
 import { readOnlyOutcome } from '../../../../src/adapter/mysql2/outcome.js';
 import {
   createEndpoint,

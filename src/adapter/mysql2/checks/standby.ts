@@ -1,7 +1,39 @@
+/** What a server reports about itself that puts it on standby: it takes no writes, or it is too far behind. */
 import { type Endpoint, EvenkeelError, type StageFactory } from '../../../index.js';
 import { checkFunction, checkKeys, checkNumber, optionError } from '../../kit/index.js';
+import { readOnlyOutcome } from '../outcome.js';
 import { serverProbe } from './server-probe.js';
-import type { Ask } from './writable.js';
+
+/** Asks one server. */
+export type Ask = (endpoint: Endpoint, sql: string, signal: AbortSignal) => Promise<readonly Record<string, unknown>[]>;
+
+const WRITABLE_QUESTION = 'SELECT @@global.read_only AS read_only, @@global.innodb_read_only AS innodb_read_only';
+/** How often a server on standby is asked, in ms. */
+const WRITABLE_INTERVAL_MS = 1_000;
+const WRITABLE_TIMEOUT_MS = 1_000;
+
+/**
+ * Servers that take no writes are on standby: they are asked when they connect and once they refused a statement because of it, then
+ * every second until they take writes. While none does, callers wait.
+ */
+export function writable(ask: Ask): StageFactory {
+  return serverProbe({
+    ask: async (endpoint, signal) => {
+      const [row] = await ask(endpoint, WRITABLE_QUESTION, signal);
+      return isOn(row?.read_only) || isOn(row?.innodb_read_only) ? 'it is read-only' : undefined;
+    },
+    objection: (outcome) => (outcome === readOnlyOutcome ? 'it refused a statement since it is read-only' : undefined),
+    intervalMs: WRITABLE_INTERVAL_MS,
+    timeoutMs: WRITABLE_TIMEOUT_MS,
+    keepsAsking: false,
+    isFinal: true,
+  });
+}
+
+/** MySQL and older MariaDB answer 0 and 1, newer MariaDB answers words (ON, NO_LOCK …). */
+function isOn(value: unknown): boolean {
+  return value !== undefined && value !== null && !['0', 'OFF', ''].includes(String(value).toUpperCase());
+}
 
 /** Runs a statement on the server that is being checked. */
 export type AskServer = (sql: string) => Promise<readonly Record<string, unknown>[]>;

@@ -1,9 +1,60 @@
+/** The methods of mysql2's connections that evenkeel replaces, and the statements it watches on them. */
 import type { Socket } from 'node:net';
 import type { PoolConnection } from 'mysql2';
-import type { Clock, Timer } from '../../../index.js';
+import type { Clock, Endpoint, Timer } from '../../../index.js';
 import { queryTimeout } from '../outcome.js';
 import { ownErrors, withOwnFunctions } from '../own-functions.js';
-import type { Answer, Command, ConnectionMethods, Method, Send } from './mysql2-objects.js';
+
+/** A connection of a cluster: it tells which server it leads to. */
+export interface ServerOfConnection {
+  /** The server's endpoint: its address and port, its pod's name, its zone. */
+  readonly endpoint: Endpoint;
+}
+
+/**
+ * Sets on a connection which server it leads to. Traces (mysql2's channels, OpenTelemetry) read it from the connection's
+ * `config`; until the handshake that contains the Service's name, for TLS.
+ */
+export function nameServer(connection: PoolConnection, endpoint: Endpoint): void {
+  const { config } = connection as unknown as { readonly config: object };
+  // Older versions of mysql2 have one config for all connections of a pool.
+  const own: object = Object.create(Object.getPrototypeOf(config), Object.getOwnPropertyDescriptors(config));
+  Object.assign(own, { host: endpoint.address, port: endpoint.port });
+  Object.assign(connection, { config: own, endpoint });
+}
+
+/** How a statement ended. */
+export type Answer = (error: Error | null, rows?: unknown, fields?: unknown) => void;
+
+/** The two ways to run a statement. */
+export type Method = 'query' | 'execute';
+
+/** What mysql2 returns for a statement: an emitter of `fields`, `result` for each row, `error` and `end`. */
+export interface Command {
+  on(event: string, listener: (...given: never[]) => void): unknown;
+  once(event: string, listener: (...given: never[]) => void): unknown;
+  emit(event: string, ...given: unknown[]): boolean;
+}
+
+/** A connection's `query` or `execute`, as mysql2 has it. */
+export type Send = (this: PoolConnection, sql: unknown, values: unknown, answer?: Answer) => Command;
+
+/** Methods of a pool's connection that we replace. */
+export interface ConnectionMethods {
+  readonly release: (this: PoolConnection) => void;
+  readonly destroy: (this: PoolConnection) => void;
+  readonly query: Send;
+  readonly execute: Send;
+  readonly end: (this: PoolConnection, ended?: (error?: Error) => void) => void;
+}
+
+/** Puts ours in the place of a connection's methods. Returns mysql2's. */
+export function replaceMethods(connection: PoolConnection, ours: object): ConnectionMethods {
+  const { release, destroy, query, execute, end } = connection as unknown as ConnectionMethods;
+  // Older versions of mysql2 have no `Symbol.dispose`.
+  Object.assign(connection, ours, { [Symbol.dispose]: () => connection.release() });
+  return { release, destroy, query, execute, end };
+}
 
 /** What `ConnectionStatements` needs. */
 export interface ConnectionStatementsParts {
