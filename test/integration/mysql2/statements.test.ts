@@ -264,6 +264,35 @@ describe('a time-out', () => {
     expect(first().connections.every(({ id }) => id > 1)).toBe(true);
   });
 
+  it('on the only connection to a server, just opened, leads to another one without a pause', async () => {
+    const states: string[] = [];
+    await create({ observer: { subchannelChanged: ({ to }) => states.push(to) } }, 1);
+    holdAll();
+    await expect(cluster.query({ sql: 'SELECT id', timeout: 20 })).rejects.toMatchObject({
+      code: 'PROTOCOL_SEQUENCE_TIMEOUT',
+    });
+    first().reaction = () => 'id';
+    await cluster.query('SELECT id');
+    expect(first().accepted).toBe(2);
+    expect(states).not.toContain('backoff');
+  });
+
+  it('on the only connection keeps statements away from the server until it has opened another', async () => {
+    await create({});
+    holdAll();
+    first().greeting = 'late';
+    await Promise.allSettled([1, 2].map(() => cluster.query({ sql: 'SELECT id', timeout: 20 })));
+    for (const server of servers) server.reaction = () => 'id';
+    await until('it is asked for another connection', () => first().accepted === 2);
+    for (let count = 0; count < 6; count++) await cluster.query({ sql: 'SELECT id', timeout: 500 });
+    expect(first().connections.length).toBe(1);
+    first().greet();
+    await until('it gets statements again', async () => {
+      await cluster.query('SELECT id');
+      return statements(first()) > 1;
+    });
+  });
+
   it('of all statements may be set once, for those of a checked-out connection, too', async () => {
     await create({ queryTimeoutMs: 50 }, 1);
     holdAll();

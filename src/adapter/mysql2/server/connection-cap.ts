@@ -18,6 +18,7 @@ export class ConnectionCap {
   /** Runs until one more connection is tried. Unset while none has been refused, or while more are being tried. */
   #timer: Timer | undefined;
   #isCapped = false;
+  #isHeld = false;
 
   constructor(clock: Clock, limit: number) {
     this.#capacity = limit;
@@ -26,7 +27,19 @@ export class ConnectionCap {
   }
 
   get capacity(): number {
-    return this.#capacity;
+    return this.#isHeld ? 0 : this.#capacity;
+  }
+
+  /** Takes no calls until `resume`: it may not be able to open the connection it needs. */
+  hold(): void {
+    this.#isHeld = true;
+    this.#changed?.();
+  }
+
+  resume(): void {
+    if (!this.#isHeld) return;
+    this.#isHeld = false;
+    this.#changed?.();
   }
 
   /** `changed` is called whenever `capacity` has changed. */

@@ -179,9 +179,10 @@ export class ServerConnection implements Connection<Pool>, SessionOwner {
     if (this.#open > 0) return;
     this.#allClosed?.();
     if (this.#isClosing) return;
+    if (session.endedBy === 'limit') this.#cap.hold();
     // If the server has a problem after all, opening another connection shows it.
-    if (session.endedByApplication) this.warm(() => {});
-    else this.#gone(error);
+    if (session.endedBy === 'server') this.#gone(error);
+    else this.warm(() => this.#cap.resume());
   }
 
   /** Open connections and those that are being opened. */

@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { Connection as BaseConnection, type PoolConnection } from 'mysql2';
 import { type Clock, type Endpoint, EvenkeelError, type Outcome, outcomes, type Timer } from '../../../index.js';
-import { connectionLost, isFarewell, verdictOf } from '../outcome.js';
+import { connectionLost, isFarewell, isQueryTimeout, verdictOf } from '../outcome.js';
 import { isOwnFault } from '../own-functions.js';
 import {
   type Answer,
@@ -46,8 +46,8 @@ export class Session {
   /** When it is to be replaced, on the clock. */
   expiresAtMs: number;
   idleSinceMs: number;
-  /** The application ended it, or stopped reading from it: that says nothing about the server. */
-  endedByApplication = false;
+  /** `application`: it ended it, or stopped reading from it, which says nothing about the server. `limit`: a statement took too long. */
+  endedBy: 'server' | 'application' | 'limit' = 'server';
   readonly #socket: Socket;
   readonly #owner: SessionOwner;
   /** mysql2's own methods. */
@@ -161,7 +161,7 @@ export class Session {
   /** Has it closed rather than kept when it is given back. Nothing is wrong with its server. */
   discard(): void {
     this.#isDiscarded = true;
-    this.endedByApplication = true;
+    this.endedBy = 'application';
   }
 
   /** Ends it in an orderly way, so that the server does not log an aborted client. Only while no statement is running. */
@@ -183,7 +183,7 @@ export class Session {
   /** Ends it at once; what is running on it fails with `error`. */
   kill(error: Error): void {
     if (this.#state === 'dead') return;
-    this.endedByApplication = isOwnFault(error);
+    this.endedBy = isOwnFault(error) ? 'application' : isQueryTimeout(error) ? 'limit' : 'server';
     this.#killedFor = error;
     // With an error, mysql2 fails the statements that are running; after its `destroy` it would tell them nothing.
     if (this.#state === 'busy') this.#socket.destroy(error);
@@ -214,7 +214,7 @@ export class Session {
     const { config } = this.connection as { readonly config: { readonly gracefulEnd?: boolean } };
     if (config.gracefulEnd === true && this.#state === 'busy') {
       this.#state = 'leaving';
-      this.endedByApplication = true;
+      this.endedBy = 'application';
     }
     this.#methods.end.call(this.connection, ended);
   }
@@ -223,7 +223,7 @@ export class Session {
   #destroyedByUser(): void {
     if (this.#state !== 'busy') return;
     this.#state = 'leaving';
-    this.endedByApplication = true;
+    this.endedBy = 'application';
     if (this.#statements?.areRunning) {
       this.#killedFor = this.#error('EVENKEEL_CLOSED', ': the connection was destroyed by its user');
       this.#socket.destroy(this.#killedFor);
