@@ -2,7 +2,8 @@ import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
 setFlagsFromString('--expose-gc');
-const collect = runInNewContext('gc') as () => void;
+/** Collects what nothing refers to. */
+export const collect = runInNewContext('gc') as () => void;
 
 /**
  * Bytes allocated per call of `work`, once it is compiled. The young generation is emptied first and never fills while measuring, so

@@ -86,7 +86,7 @@ export async function openPodConnection<C>(
     throw error;
   }
   const gone = (): void => void connection.close();
-  const link = new PodLink({ endpoint: parts.endpoint, dial, first, capacity: use.capacity(first), clock, rng, gone });
+  const link = new PodLink(first, { endpoint: parts.endpoint, dial, capacity: use.capacity(first), clock, rng, gone });
   const connection = new PodConnection(link, use.user(link, first), healthPath, watch);
   return connection;
 }

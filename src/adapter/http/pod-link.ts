@@ -9,8 +9,6 @@ import { PodSockets } from './pod-sockets.js';
 export interface PodLinkParts {
   readonly endpoint: Endpoint;
   readonly dial: (dialled: Dialled) => Socket;
-  /** The open socket for the first request. */
-  readonly first: Socket;
   /** Concurrent requests while the pod works. */
   readonly capacity: number;
   readonly clock: Clock;
@@ -83,7 +81,8 @@ export class PodLink {
   #settleClosed!: (error: Error | undefined) => void;
   #settleLeaving!: () => void;
 
-  constructor(parts: PodLinkParts) {
+  /** @param first The open socket for the first request. Not kept: Node leaves the last request on a socket that was destroyed. */
+  constructor(first: Socket, parts: PodLinkParts) {
     this.#parts = parts;
     this.closed = new Promise((resolve) => {
       this.#settleClosed = resolve;
@@ -94,8 +93,8 @@ export class PodLink {
     this.#capacity = parts.capacity;
     this.#reopenedAtMs = parts.clock.now();
     this.sockets = new PodSockets(parts.dial, (failure) => this.#emptied(failure));
-    this.sockets.add(parts.first);
-    this.sockets.setAside(parts.first);
+    this.sockets.add(first);
+    this.sockets.setAside(first);
   }
 
   get capacity(): number {

@@ -21,7 +21,7 @@ import {
 } from '../kit/index.js';
 import { Call } from './call.js';
 import { Fallback } from './fallback.js';
-import { endWithoutSocket, type RequestOptions } from './node-agent.js';
+import { checkHost, endWithoutSocket, type RequestOptions } from './node-agent.js';
 import type { PodAgent } from './pod-agent.js';
 import { RepeatedCall, type RepeatedCallOwner } from './repeated-call.js';
 import type { PodTransport } from './transport.js';
@@ -116,7 +116,10 @@ export class AgentCore implements RepeatedCallOwner {
     else if (this.#closing !== undefined)
       endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
     else if (socketsAreMocked()) this.#mocked.addRequest(request, options);
-    else this.#begin(request);
+    else {
+      checkHost(request, options);
+      this.#begin(request);
+    }
   }
 
   /**

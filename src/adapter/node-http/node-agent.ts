@@ -1,5 +1,6 @@
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
+import { inspect } from 'node:util';
 import { afterPendingIo } from '../kit/index.js';
 
 // Undocumented parts of Node's Agent and ClientRequest, all in one place. Agents of other libraries have relied on them for ten years;
@@ -38,6 +39,15 @@ export function takesRequests(value: unknown): value is RequestTaker {
   return typeof (value as Partial<RequestTaker> | null | undefined)?.addRequest === 'function';
 }
 
+/** Throws for a Host header that is no text, as Node's own Agents do: a list would be sent as several headers. */
+export function checkHost(request: ClientRequest, { servername }: RequestOptions & { servername?: string }): void {
+  const host: unknown = request.getHeader('host');
+  // They read it for the name of TLS only.
+  if (!host || typeof host === 'string' || servername || servername === '') return;
+  const message = `The "options.headers.host" property must be of type string. Received ${inspect(host)}`;
+  throw Object.assign(new TypeError(message), { code: 'ERR_INVALID_ARG_TYPE' });
+}
+
 /** What Node's own Agent does with a request, regardless of overrides in `agent`. */
 export function addRequest(agent: Agent, request: SocketTaker, options: RequestOptions): void {
   (Agent.prototype as unknown as RequestTaker).addRequest.call(agent, request as ClientRequest, options);
@@ -65,10 +75,47 @@ export function responseOf(request: ClientRequest): IncomingMessage | undefined 
   return (request as { res?: IncomingMessage | null }).res ?? undefined;
 }
 
+interface Limited {
+  /** The `timeout` option the request was made with, in ms. Node applies it to the socket the request gets. */
+  timeout?: number | undefined;
+  /** What Node has added to a socket; if it is set, it adds nothing more. */
+  timeoutCb?: (() => void) | null;
+}
+
 /** The `timeout` option a request was made with, in ms. */
 export function timeoutOf(request: ClientRequest): number | undefined {
-  return (request as { timeout?: number }).timeout;
+  return (request as Limited).timeout;
 }
+
+/** Node's `setTimeout` for a request without a socket: what it checks and keeps, but it does not listen on the socket to come. */
+export function keepTimeout(
+  request: ClientRequest,
+  setTimeout: ClientRequest['setTimeout'],
+  timeoutMs: number,
+  callback?: () => void,
+): void {
+  const limited = request as Limited;
+  const before = limited.timeoutCb ?? null;
+  limited.timeoutCb = noTimeout;
+  try {
+    setTimeout.call(request, timeoutMs, callback);
+  } finally {
+    limited.timeoutCb = before;
+  }
+}
+
+/**
+ * The time limit of a request once it has a socket, in ms; 0 = none. Undefined if its caller has been told that it timed out: Node tells
+ * that once.
+ */
+export function limitOnSocket(request: ClientRequest, timeoutMs: number | undefined): void {
+  const limited = request as Limited;
+  if (timeoutMs === undefined) limited.timeoutCb = noTimeout;
+  else if (timeoutMs > 0) limited.timeout = timeoutMs;
+  else if (limited.timeout !== undefined) limited.timeout = undefined;
+}
+
+const noTimeout = (): void => {};
 
 /** A part of a request, as Node holds it back while there is no socket. */
 interface Held {

@@ -1,9 +1,10 @@
-import { type Agent, type ClientRequest, get, type IncomingMessage, request } from 'node:http';
+import { Agent, type ClientRequest, get, type IncomingMessage, type OutgoingHttpHeaders, request } from 'node:http';
 import { createServer, type Server, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { type ObserverEvents, staticEndpoints } from 'evenkeel';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { collect } from '../../support/allocation.js';
 import { connected } from '../../support/connected.js';
 import { Pod } from '../../support/pods.js';
 import { until } from '../../support/until.js';
@@ -129,6 +130,54 @@ describe('what the answer says about the pod', () => {
     expect(outcomesOf()).toEqual([{ kind: 'success' }]);
     await opened.destroyAll();
     await new Promise((resolve) => server.close(resolve));
+  });
+});
+
+describe('a server that responds twice', () => {
+  const answer = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok';
+
+  it('does not keep the request in memory', async () => {
+    const { server, endpoint } = await rawServer(answer + answer);
+    const agent = await open({}, endpoint);
+    // In a function of its own: nothing here refers to the request.
+    const kept = await (async () => {
+      const outgoing = get(`${origin}/`, { agent });
+      await closed(outgoing);
+      return new WeakRef(outgoing);
+    })();
+    // A WeakRef holds its target until the end of the turn.
+    await until(
+      'the request is forgotten',
+      async () => {
+        await new Promise((resolve) => setImmediate(resolve));
+        collect();
+        return kept.deref() === undefined;
+      },
+      5_000,
+    );
+    await opened.destroyAll();
+    await new Promise((resolve) => server.close(resolve));
+  });
+});
+
+describe('headers Node refuses', () => {
+  it.each([[['orders.shop', 'carts.shop']], [42]])('Host: %j is refused as by Node', async (host) => {
+    const agent = await open();
+    const headers = { host } as unknown as OutgoingHttpHeaders;
+    const told = (used: Agent): unknown => {
+      try {
+        get(`${origin}/`, { agent: used, headers });
+        return undefined;
+      } catch (error) {
+        const { name, code, message } = error as NodeJS.ErrnoException;
+        return { name, code, message: message.replace(/ Received.*/, '') };
+      }
+    };
+    const byNode = told(new Agent());
+    expect(byNode).toMatchObject({ code: 'ERR_INVALID_ARG_TYPE' });
+    expect(told(agent)).toEqual(byNode);
+    expect(running(agent)).toBe(0);
+    expect((await pod.stats()).requests).toBe(0);
   });
 });
 

@@ -1,5 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { type ClientRequest, get, request } from 'node:http';
+import type { Socket } from 'node:net';
 import axios from 'axios';
 import { type ObserverEvents, type Resolver, roundRobin, staticEndpoints } from 'evenkeel';
 import { type AgentOptions, createAgent, type HttpServiceAgent } from 'evenkeel/node-http';
@@ -125,20 +126,55 @@ describe('a request no pod can take', () => {
     expect(running(agent)).toBe(0);
   });
 
-  it('keeps its time-out once it is sent', async () => {
+  it.each<[string, (agent: HttpServiceAgent) => ClientRequest]>([
+    ['the timeout option', (agent) => get(`${origin}/hang`, { agent, timeout: 1_000 })],
+    ['setTimeout', (agent) => get(`${origin}/hang`, { agent }).setTimeout(1_000)],
+    ['the last of several', (agent) => get(`${origin}/hang`, { agent, timeout: 3_600_000 }).setTimeout(1_000)],
+  ])('keeps its time-out by %s once it is sent', async (_how, begin) => {
     await using pods = await Pods.start(1);
     const resolver = new FakeResolver();
     const agent = open({ resolver, waitTimeoutMs: 60_000 });
-    const outgoing = get(`${origin}/hang`, { agent, timeout: 300 }).on('error', () => {});
-    // One of the waiting may come, too, where this takes long.
-    let sentOnes = 0;
-    outgoing.on('timeout', () => {
-      if (outgoing.socket !== null) sentOnes++;
-    });
+    const outgoing = begin(agent).on('error', () => {});
+    const sockets: unknown[] = [];
+    outgoing.on('timeout', () => sockets.push(outgoing.socket));
     await until('it waits', () => running(agent) === 1);
     resolver.update(...pods.endpoints);
     await until('the pod has it', async () => (await pods.total('requests')) === 1);
-    await until('its time is over', () => sentOnes > 0);
+    await until('its time is over', () => sockets.length > 0);
+    expect(sockets).toEqual([expect.objectContaining({ timeout: 1_000 })]);
+    outgoing.destroy();
+  });
+
+  it.each<[string, AgentOptions, string, (agent: HttpServiceAgent, url: string) => ClientRequest]>([
+    ['the timeout option', {}, '/hang', (agent, url) => get(url, { agent, timeout: 50 })],
+    ['setTimeout', {}, '/hang', (agent, url) => get(url, { agent }).setTimeout(50)],
+    ['both', {}, '/hang', (agent, url) => get(url, { agent, timeout: 3_600_000 }).setTimeout(50)],
+    [
+      'the timeout option',
+      { retry: { statuses: [503] } },
+      '/hang-body',
+      (agent, url) => get(url, { agent, timeout: 50 }),
+    ],
+    ['setTimeout', { retry: { statuses: [503] } }, '/hang-body', (agent, url) => get(url, { agent }).setTimeout(50)],
+  ])('hears of its time-out by %s once, with %j for %s', async (_how, options, path, begin) => {
+    await using pods = await Pods.start(1);
+    const resolver = new FakeResolver();
+    const agent = open({ resolver, waitTimeoutMs: 60_000, ...options });
+    const outgoing = begin(agent, `${origin}${path}`).on('error', () => {});
+    let times = 0;
+    outgoing.on('timeout', () => {
+      times++;
+    });
+    await until('its time is over', () => times === 1);
+    const answered = new Promise((resolve) => outgoing.once('response', resolve));
+    const sent = new Promise<Socket>((resolve) => outgoing.once('socket', resolve));
+    resolver.update(...pods.endpoints);
+    const socket = await sent;
+    if (path === '/hang-body') await answered;
+    await new Promise<void>((resolve) => socket.setTimeout(100, resolve));
+    outgoing.setTimeout(1);
+    await new Promise<void>((resolve) => socket.once('timeout', resolve));
+    expect(times).toBe(1);
     outgoing.destroy();
   });
 

@@ -12,14 +12,13 @@ it('a pod without a socket that refuses one is gone, though callers with nowhere
   const dials: { readonly socket: Socket; readonly dialled: Dialled }[] = [];
   const first = new Socket();
   let gone = 0;
-  const link = new PodLink({
+  const link = new PodLink(first, {
     endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
     dial: (dialled) => {
       const socket = new Socket();
       dials.push({ socket, dialled });
       return socket;
     },
-    first,
     capacity: 4,
     clock: new FakeClock(),
     rng: { next: () => 0.5 },
@@ -46,7 +45,7 @@ describe('a pod that left the Service', () => {
   const opened = () => {
     const dials: { readonly socket: Socket; readonly dialled: Dialled }[] = [];
     let gone = 0;
-    const link = new PodLink({
+    const link = new PodLink(new Socket(), {
       endpoint: createEndpoint({ address: '10.0.0.1', port: 80 }),
       dial: (dialled) => {
         const socket = new Socket();
@@ -54,7 +53,6 @@ describe('a pod that left the Service', () => {
         dials.push({ socket, dialled });
         return socket;
       },
-      first: new Socket(),
       capacity: 4,
       clock: new FakeClock(),
       rng: { next: () => 0.5 },
