@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
-import { createServer } from 'node:http';
+import { createServer, get } from 'node:http';
 import { Session } from 'node:inspector/promises';
 import { createServer as createTcpServer } from 'node:net';
 import { join, relative } from 'node:path';
@@ -43,6 +43,16 @@ const entryPoints = {
     const { createDispatcher } = await load('adapter/undici/index');
     const dispatcher = createDispatcher('http://orders.shop:8080', { resolver: resolverOf(port) });
     return async () => (await dispatcher.request({ path: '/', method: 'GET' })).body.dump();
+  },
+  'HTTP (node:http)': async () => {
+    const port = await listening(createServer((_request, answer) => answer.end('ok')));
+    const { createAgent } = await load('adapter/node-http/index');
+    const agent = createAgent('http://orders.shop:8080', { resolver: resolverOf(port) });
+    return () =>
+      new Promise((resolve, reject) => {
+        const request = get('http://orders.shop:8080/', { agent }, (response) => response.resume());
+        request.once('error', reject).once('close', () => resolve(undefined));
+      });
   },
   gRPC: async () => {
     const server = new grpc.Server();

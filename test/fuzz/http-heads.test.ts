@@ -2,7 +2,7 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { outcomeOf } from '../../src/adapter/grpc-js/outcome.js';
 import { outcomeOfAnswer, parseRetryAfter, reportOf } from '../../src/adapter/http/answer.js';
-import { keepAliveMs } from '../../src/adapter/node-http/keep-alive.js';
+import { keepAliveMs } from '../../src/adapter/node-http/idle-sockets.js';
 import { rawHeader } from '../../src/adapter/undici/caller-v1.js';
 import { cookieKey, headerKey } from '../../src/adapter/undici/options.js';
 import type { Outcome } from '../../src/endpoint/outcome.js';

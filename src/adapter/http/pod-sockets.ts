@@ -4,6 +4,8 @@ import type { Dialled } from './dial.js';
 
 /** Every socket to one pod, whatever uses it, so that none can leak. */
 export class PodSockets {
+  /** How many are open, connecting ones not counted. A field, because requests read it. */
+  open = 0;
   readonly #dial: (dialled: Dialled) => Socket;
   /** The last socket ended, with the system error that ended it, if any. */
   readonly #emptied: (failure: Error | undefined) => void;
@@ -20,11 +22,6 @@ export class PodSockets {
   constructor(dial: (dialled: Dialled) => Socket, emptied: (failure: Error | undefined) => void) {
     this.#dial = dial;
     this.#emptied = emptied;
-  }
-
-  /** How many are open, connecting ones not counted. */
-  get open(): number {
-    return this.#sockets.size - this.#connecting.size;
   }
 
   get connecting(): number {
@@ -52,6 +49,7 @@ export class PodSockets {
       this.#connecting.delete(socket);
       // TLS wraps the dialed socket and takes its place.
       if (error !== undefined || opened !== socket) this.#sockets.delete(socket);
+      this.#count();
       if (error === undefined && opened !== socket) this.add(opened);
       dialled(error, opened);
     });
@@ -77,6 +75,7 @@ export class PodSockets {
   /** Counts in a socket opened by other code. */
   add(socket: Socket): void {
     this.#sockets.add(socket);
+    this.#count();
     let failure: Error | undefined;
     socket.on('error', (error) => {
       // Only errors of the system: a reset, a dead peer. HTTP clients destroy sockets with errors of their own for many reasons.
@@ -86,11 +85,16 @@ export class PodSockets {
       this.#receivedBefore += socket.bytesRead;
       const wasOpen = !this.#connecting.delete(socket) && this.#sockets.delete(socket);
       this.#sockets.delete(socket);
+      this.#count();
       if (this.#spare === socket) this.#spare = undefined;
       if (this.#sockets.size > 0) return;
       this.#allClosed?.();
       if (wasOpen) this.#emptied(failure);
     });
+  }
+
+  #count(): void {
+    this.open = this.#sockets.size - this.#connecting.size;
   }
 
   /** Keeps an open socket for later. */

@@ -115,7 +115,8 @@ export class AgentCore implements RepeatedCallOwner {
     else if (!this.#isOurs(request, options)) this.#parts.fallback.addRequest(request, options);
     else if (this.#closing !== undefined)
       endWithoutSocket(request, new EvenkeelError('EVENKEEL_CLOSED', 'the agent is closed'));
-    else if (socketsAreMocked()) this.#mocked.addRequest(request, options);
+    else if (mocking.__MSW_INTERCEPTORS_REGISTRY !== undefined && socketsAreMocked())
+      this.#mocked.addRequest(request, options);
     else {
       checkHost(request, options);
       this.#begin(request);
@@ -221,6 +222,9 @@ export class AgentCore implements RepeatedCallOwner {
 }
 
 const SLASH = 47;
+
+/** Where libraries that mock sockets say so: a field, because every request looks. */
+const mocking = globalThis as { readonly __MSW_INTERCEPTORS_REGISTRY?: unknown };
 
 /** Makes a request ask its pod for a load report, unless its caller does, or Node has already built its headers. */
 function askForReport(request: ClientRequest): void {

@@ -11,8 +11,9 @@ import {
 } from '../../index.js';
 import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { type HedgeOptions, hedgingOf } from '../http/hedging.js';
+import { keyOfCookie, keyOfHeader } from '../http/key.js';
 import { serviceOrigin } from '../http/origin.js';
-import { pickerOf } from '../http/prompt.js';
+import { type PrefixKey, pickerOf, prefixKeyOf } from '../http/prompt.js';
 import { originMatcher, resolverOf } from '../http/target.js';
 import {
   balancingOptionNames,
@@ -41,7 +42,7 @@ export interface AgentOptions extends BalancingOptions, NodeHttpConnectionOption
    * The key for hash pickers: requests with the same key go to the same pod. Called for every request. `prefixKey()` also brings
    * the picker it is meant for. @defaultValue none
    */
-  readonly key?: ((request: ClientRequest) => string | null | undefined) | undefined;
+  readonly key?: RequestKey | undefined;
   /**
    * Which requests go first where they wait for a pod, and with a `limit` which are turned away first. Called for every request.
    * @defaultValue that of the request being served (`propagate.context`), else 'default'
@@ -189,4 +190,34 @@ function agentOf(protocol: string, core: AgentCore): HttpServiceAgent {
     requests: { get: () => core.requests },
   });
   return agent as HttpServiceAgent;
+}
+
+/** What `key` takes. */
+export type RequestKey = (request: ClientRequest) => string | null | undefined;
+
+/**
+ * Requests with the same value of a header go to one pod: `key: headerKey('x-user')`, with `picker: hash()`. Requests
+ * without it go where `hash`'s `withoutKey` says. Throws EVENKEEL_OPTION for an invalid name.
+ */
+export const headerKey = (name: string): RequestKey => keyOfHeader(name, headerOf);
+
+/** The same with a cookie: `key: cookieKey('session')`. */
+export const cookieKey = (name: string): RequestKey => keyOfCookie(name, headerOf);
+
+/**
+ * Requests of one conversation go to one pod, which still has what it computed for them: for servers of language models and their
+ * prefix caches. The conversation is named by a header, because node:http asks for a connection before there is a body;
+ * `promptKey(body)` makes its value from a JSON body. A pod with more than 1.25 times its share of the calls in flight (of all
+ * clients, where servers report them) passes calls on to the next one: with it the default picker is
+ * `hash({ maxLoadRatio: 1.25, minInFlight: 8 })`. Throws EVENKEEL_OPTION.
+ */
+export const prefixKey = (options: { readonly header: string }): PrefixKey<ClientRequest> => {
+  if (options?.header === undefined) {
+    throw optionError('prefixKey.header', 'the name of a header: node:http knows no body yet', options?.header);
+  }
+  return prefixKeyOf({ header: options.header }, headerOf, () => undefined);
+};
+
+function headerOf(request: ClientRequest, name: string): unknown {
+  return request.getHeader(name);
 }

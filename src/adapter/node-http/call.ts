@@ -2,15 +2,23 @@ import { errorMonitor } from 'node:events';
 import type { ClientRequest, IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
-import type { Balancer, Clock, Endpoint, Lease, LoadReport, Outcome, Priority } from '../../index.js';
+import {
+  type Balancer,
+  type Clock,
+  type Endpoint,
+  type Lease,
+  type LoadReport,
+  type Outcome,
+  outcomes,
+  type Priority,
+} from '../../index.js';
 import { outcomeOfAnswer, reportOf } from '../http/answer.js';
 import { deadlineError } from '../http/deadline-error.js';
 import type { RequestDeadline } from '../http/request-deadline.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import { type AttemptedCall, Attempts, type CallFacts, loadReportHeader, type Timed } from '../kit/index.js';
-import { endWithoutSocket, responseOf } from './node-agent.js';
+import { endWithoutSocket, PendingRequest, responseOf } from './node-agent.js';
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';
-import { PendingRequest } from './pending-request.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
 
 /** What the calls of one agent share. */
@@ -165,13 +173,19 @@ export class Call implements AttemptedCall<PodAgent>, SocketSeeker, Timed {
   }
 
   #reportOf({ headers }: IncomingMessage): LoadReport | undefined {
-    if (this.#report === null) this.#report = reportOf(headers[loadReportHeader]);
+    if (this.#report === null) {
+      const report = headers[loadReportHeader];
+      this.#report = report === undefined ? undefined : reportOf(report);
+    }
     return this.#report;
   }
 
   #outcomeOf(response: IncomingMessage): Outcome {
     const { statusCode = 0, headers } = response;
-    return outcomeOfAnswer(statusCode, (name) => headers[name], this.#reportOf(response), this.#endpoint);
+    const report = this.#reportOf(response);
+    // Nothing else of an ordinary answer is read.
+    if (statusCode < 400 && report === undefined) return outcomes.success;
+    return outcomeOfAnswer(statusCode, (name) => headers[name], report, this.#endpoint);
   }
 
   refused(error: Error): void {

@@ -6,10 +6,18 @@ import type { Answer, ConcurrentAttempt, ConcurrentAttempts } from '../http/conc
 import { DISCARDED_BYTES, DISCARDED_MS } from '../http/discarded.js';
 import { explainSilentEnd } from '../http/silent-end.js';
 import { type AttemptedCall, Attempts, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
-import { giveBack, hangUpError, type RequestBytes, type SocketTaker, writeBytes } from './node-agent.js';
+import type { SocketTaker } from './node-agent.js';
 import { outcomeOfBroken, refusedAttempt } from './outcome.js';
 import type { PodAgent, SocketSeeker } from './pod-agent.js';
-import { bytesLeft, type ResponseHead, responseHead } from './response-head.js';
+import {
+  bytesLeft,
+  giveBack,
+  hangUpError,
+  type RequestBytes,
+  type ResponseHead,
+  responseHead,
+  writeBytes,
+} from './wire.js';
 
 /** The request an attempt belongs to. */
 export interface ExchangeOwner {

@@ -7,9 +7,12 @@ export {
 export {
   type AgentOptions,
   type BalancedAgent,
+  cookieKey,
   createAgent,
   type HttpServiceAgent,
   type HttpsServiceAgent,
+  headerKey,
+  prefixKey,
+  type RequestKey,
 } from './agent.js';
-export { cookieKey, headerKey, prefixKey, type RequestKey } from './key.js';
 export { type NodeHttpConnectionOptions, type NodeHttpTransportOptions, nodeHttpTransport } from './transport.js';

@@ -1,10 +1,11 @@
+import { AsyncResource } from 'node:async_hooks';
 import { Agent, type ClientRequest, type IncomingMessage, type RequestOptions } from 'node:http';
 import type { Socket } from 'node:net';
 import { inspect } from 'node:util';
-import { afterPendingIo } from '../kit/index.js';
+import type { Clock, Timer } from '../../index.js';
 
-// Undocumented parts of Node's Agent and ClientRequest, all in one place. Agents of other libraries have relied on them for ten years;
-// the tests use them on every supported Node.
+// Undocumented parts of Node's Agent and ClientRequest. Agents of other libraries have relied on them for ten years; the tests use them
+// on every supported Node. Those that only requests need that may be sent twice are in `wire.ts`.
 
 /** An Agent as `http.request` uses it. */
 export interface RequestTaker {
@@ -75,167 +76,87 @@ export function responseOf(request: ClientRequest): IncomingMessage | undefined 
   return (request as { res?: IncomingMessage | null }).res ?? undefined;
 }
 
+/** What Node keeps of a request's time limit. */
 interface Limited {
-  /** The `timeout` option the request was made with, in ms. Node applies it to the socket the request gets. */
+  /** In ms; it applies to the socket the request gets. */
   timeout?: number | undefined;
-  /** What Node has added to a socket; if it is set, it adds nothing more. */
+  /** What Node has added to that socket, or will; if it is set, it adds nothing more. */
   timeoutCb?: (() => void) | null;
 }
 
-/** The `timeout` option a request was made with, in ms. */
-export function timeoutOf(request: ClientRequest): number | undefined {
-  return (request as Limited).timeout;
-}
-
-/** Node's `setTimeout` for a request without a socket: what it checks and keeps, but it does not listen on the socket to come. */
-export function keepTimeout(
-  request: ClientRequest,
-  setTimeout: ClientRequest['setTimeout'],
-  timeoutMs: number,
-  callback?: () => void,
-): void {
-  const limited = request as Limited;
-  const before = limited.timeoutCb ?? null;
-  limited.timeoutCb = noTimeout;
-  try {
-    setTimeout.call(request, timeoutMs, callback);
-  } finally {
-    limited.timeoutCb = before;
-  }
-}
-
-/**
- * The time limit of a request once it has a socket, in ms; 0 = none. Undefined if its caller has been told that it timed out: Node tells
- * that once.
- */
-export function limitOnSocket(request: ClientRequest, timeoutMs: number | undefined): void {
-  const limited = request as Limited;
-  if (timeoutMs === undefined) limited.timeoutCb = noTimeout;
-  else if (timeoutMs > 0) limited.timeout = timeoutMs;
-  else if (limited.timeout !== undefined) limited.timeout = undefined;
-}
-
+/** The longest time of a timer, in ms; Node shortens longer ones to this. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 const noTimeout = (): void => {};
 
-/** A part of a request, as Node holds it back while there is no socket. */
-interface Held {
-  data: string | Uint8Array;
-  encoding?: BufferEncoding | null;
-  callback?: ((error?: Error | null) => void) | null;
-}
-
-interface Holding {
-  readonly outputData?: Held[];
-  outputSize: number;
-  socket: Socket | null;
-}
-
-/** A request as bytes. */
-export type RequestBytes = readonly Readonly<Held>[];
-
-/** A request that is complete and has no socket; undefined for any other, or if Node does not show it. */
-export function bytesOf(request: ClientRequest): RequestBytes | undefined {
-  const { outputData } = request as unknown as Holding;
-  if (!request.writableEnded || request.socket != null || !Array.isArray(outputData)) return undefined;
-  const [first] = outputData;
-  if (typeof first?.data !== 'string' || !first.data.startsWith(`${request.method} `)) return undefined;
-  return outputData.map(({ data, encoding }) => ({ data, encoding: encoding ?? null }));
-}
-
-/** Writes a request to a socket as Node would. */
-export function writeBytes(socket: Socket, bytes: RequestBytes): void {
-  socket.cork();
-  for (const { data, encoding, callback } of bytes) {
-    socket.write(data, encoding ?? undefined, (error) => callback?.(error));
-  }
-  socket.uncork();
-}
-
-/** What Node would call when it has written the request; the first to write it calls it. */
-export function takeCallbacks(request: ClientRequest, bytes: RequestBytes): RequestBytes {
-  const held = (request as unknown as Holding).outputData ?? [];
-  return bytes.map((part, index) => {
-    const { callback = null } = held[index] ?? {};
-    if (held[index] !== undefined) held[index].callback = null;
-    return { ...part, callback };
-  });
-}
-
-/** The request is written to this socket, as its caller sees it: that is when `socket` comes, and what it tells about itself. */
-export function showSocket(request: ClientRequest, socket: Socket, { reusedSocket }: SocketTaker): void {
-  request.reusedSocket = reusedSocket;
-  (request as unknown as Holding).socket = socket;
-  (request as unknown as Holding).outputSize = 0;
-  request.emit('socket', socket);
-}
-
-/** It is no longer on this socket, which may soon be another request's. */
-export function hideSocket(request: ClientRequest, socket: Socket): void {
-  if (request.socket === socket) (request as unknown as Holding).socket = null;
-}
-
-/** The same request, whose header says that its caller waits this much longer, in ms, unless it says less. */
-export function withDeadline(bytes: RequestBytes, header: string, remainingMs: number): RequestBytes {
-  const [first, ...rest] = bytes;
-  if (typeof first?.data !== 'string') return bytes;
-  const end = first.data.indexOf('\r\n\r\n');
-  const named = new RegExp(`(\\r\\n${header.replace(/[^\w-]/g, '\\$&')}: *)(\\d+)(?=\\r\\n)`, 'gi');
-  const leftMs = Math.max(1, Math.floor(remainingMs));
-  const head = first.data.slice(0, end + 2);
-  const said = head.replace(named, (_line, name: string, ms: string) => name + Math.min(Number(ms), leftMs));
-  return [{ ...first, data: said + first.data.slice(end + 2) }, ...rest];
-}
-
 /**
- * Gives a request a socket on which it was sent already, and on which its response waits: it writes nothing, and reads that.
- * The socket must be paused.
- *
- * @param isShown Whether the request has told of this very socket. @param timeoutMs The request's time limit; 0 = none.
+ * Watches a request that has no socket yet. Node does not track those: it neither reports that the caller destroyed the request nor runs
+ * its timeout. So the two methods concerned are replaced while it waits.
  */
-export function handOver(
-  request: ClientRequest,
-  socket: Socket,
-  {
-    isShown,
-    reusedSocket,
-    timeoutMs,
-  }: { readonly isShown: boolean; readonly reusedSocket: boolean; readonly timeoutMs: number },
-): void {
-  const held = (request as unknown as Holding).outputData ?? [];
-  for (const part of held) Object.assign(part, { data: '', encoding: 'latin1' });
-  // Node keeps the socket once the request is written. It has told its caller so before, on the socket of another pod.
-  const last = held.at(-1);
-  if (!isShown && last !== undefined && socket.writableLength > 0) last.callback = () => void request.emit('finish');
-  request.reusedSocket = reusedSocket;
-  if (timeoutMs > 0) socket.setTimeout(timeoutMs);
-  const flow = (): void => afterPendingIo(() => socket.resume());
-  if (isShown) {
-    const emit = (event: string, ...rest: unknown[]): boolean => {
-      restore();
-      if (event !== 'socket') return request.emit(event, ...rest);
-      flow();
-      return true;
-    };
-    const restore = replace(request, 'emit', emit as ClientRequest['emit']);
-  } else request.once('socket', flow);
-  // Node keeps the socket of a request that was given up meanwhile, for the next one, which would get this response.
-  process.nextTick(() => {
-    if (request.destroyed) socket.destroy();
-  });
-  request.onSocket(socket);
-}
+export class PendingRequest {
+  readonly #request: ClientRequest;
+  readonly #clock: Clock;
+  #timer: Timer | undefined;
+  #timeoutMs = 0;
+  /** The caller has been told so. */
+  #timedOut = false;
+  #restore: (() => void)[];
 
-/** A socket is idle again after a response with these headers. */
-export function giveBack(
-  socket: Socket,
-  { reusedSocket }: SocketTaker,
-  headers: Readonly<Record<string, string>>,
-): void {
-  Object.assign(socket, { _httpMessage: { shouldKeepAlive: true, reusedSocket, res: { headers } } });
-  // Of a caller that was told of it.
-  socket.removeAllListeners('timeout');
-  socket.emit('free');
-}
+  /** `destroyed`: the caller gave up, also by `abort()` or its signal. */
+  constructor(request: ClientRequest, clock: Clock, destroyed: () => void) {
+    this.#request = request;
+    this.#clock = clock;
+    const { destroy, setTimeout: setLimit } = request;
+    this.#restore = [
+      replace(request, 'destroy', (error) => {
+        destroy.call(request, error);
+        destroyed();
+        return request;
+      }),
+      replace(request, 'setTimeout', (timeoutMs, callback) => {
+        const limited = request as Limited;
+        const before = limited.timeoutCb ?? null;
+        // Node checks and keeps what it is given, but does not listen on the socket to come: `release` decides that.
+        limited.timeoutCb = noTimeout;
+        try {
+          setLimit.call(request, timeoutMs, callback);
+        } finally {
+          limited.timeoutCb = before;
+        }
+        this.#limit(timeoutMs);
+        return request;
+      }),
+    ];
+    this.#limit((request as Limited).timeout ?? 0);
+  }
 
-/** Node's error for a connection that ended without a response. */
-export const hangUpError = (): Error => Object.assign(new Error('socket hang up'), { code: 'ECONNRESET' });
+  /** The request's time limit from now on, in ms; 0 = none. */
+  get timeoutMs(): number {
+    return this.#timedOut ? 0 : this.#timeoutMs;
+  }
+
+  /** It has a socket, or no longer needs one. */
+  release(): void {
+    this.#timer?.cancel();
+    // In reverse order: objects stay fast if the last property is deleted first.
+    for (const restore of this.#restore.reverse()) restore();
+    this.#restore = [];
+    const limited = this.#request as Limited;
+    // Node tells a caller once.
+    if (this.#timedOut) limited.timeoutCb = noTimeout;
+    else if (this.#timeoutMs > 0) limited.timeout = this.#timeoutMs;
+    else if (limited.timeout !== undefined) limited.timeout = undefined;
+  }
+
+  #limit(timeoutMs: number): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    this.#timeoutMs = Math.min(timeoutMs, MAX_TIMEOUT_MS);
+    if (timeoutMs <= 0 || this.#timedOut) return;
+    // In the caller's async context; the caller decides what to do.
+    const timedOut = AsyncResource.bind(() => {
+      this.#timedOut = true;
+      this.#request.emit('timeout');
+    });
+    this.#timer = this.#clock.timer(timedOut, this.#timeoutMs);
+  }
+}

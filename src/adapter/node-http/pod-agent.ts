@@ -5,10 +5,8 @@ import type { Duplex } from 'node:stream';
 import { type Clock, type Endpoint, endpointAddress, systemClock } from '../../index.js';
 import type { PodLink } from '../http/pod-link.js';
 import { afterPendingIo } from '../kit/index.js';
-import { IdleSockets } from './idle-sockets.js';
-import { keepAliveMs } from './keep-alive.js';
+import { IdleSockets, keepAliveMs } from './idle-sockets.js';
 import { addRequest, endWithoutSocket, inheritOptions, type SocketTaker } from './node-agent.js';
-import { ReuseTrial } from './reuse-trial.js';
 
 /** A request that needs a socket. Exactly one of `served` and `refused` is called, unless it stops needing one before. */
 export interface SocketSeeker {
@@ -55,7 +53,6 @@ export class PodAgent extends Agent {
   readonly #detached = new WeakSet<Socket>();
   /** The open socket for the request that is being served. */
   #fresh: Socket | undefined;
-  readonly #trial: ReuseTrial;
   #closing = false;
   #cut = false;
 
@@ -64,8 +61,7 @@ export class PodAgent extends Agent {
     super({ keepAlive: true, maxFreeSockets: parts.connections });
     const { endpoint, origin, clock } = parts;
     this.#parts = parts;
-    this.#trial = new ReuseTrial(systemClock);
-    this.#idle = new IdleSockets(clock, systemClock, (restedMs) => this.#trial.ended(restedMs));
+    this.#idle = new IdleSockets(clock, systemClock);
     this.#options = { host: endpoint.address, port: endpoint.port, servername: '' };
     this.#name = endpointAddress(endpoint);
     Object.assign(this, { protocol: origin.protocol, defaultPort: origin.protocol === 'https:' ? 443 : 80 });
@@ -79,7 +75,7 @@ export class PodAgent extends Agent {
 
   /** Whether a socket is open on which nothing runs. */
   get hasIdle(): boolean {
-    return (this.freeSockets[this.#name]?.length ?? 0) > 0;
+    return (this.#free?.length ?? 0) > 0;
   }
 
   /** Whether the socket belongs to its caller since an upgrade. */
@@ -89,7 +85,7 @@ export class PodAgent extends Agent {
 
   /** A request died with its socket. @param unanswered On a reused connection, before any byte of a response. */
   lost(error: Error, unanswered: boolean): void {
-    if (unanswered) this.#trial.lost();
+    if (unanswered) this.#idle.trial.lost();
     this.#parts.link.lost(error);
   }
 
@@ -108,9 +104,9 @@ export class PodAgent extends Agent {
   /** Finds a socket for a request: an idle one, the one opened ahead, or a new one. May call back at once. */
   serve(seeker: SocketSeeker): void {
     if (this.#refuses(seeker)) return;
-    const idleMs = this.#newestIdle();
+    const idleMs = this.#idle.newestMs(this.#free);
     if (idleMs === undefined && !this.#parts.link.sockets.hasSpare) this.#dial(seeker);
-    else if (!this.#trial.isPassed && idleMs !== undefined) this.#rest(seeker, this.#trial.deadlineMs);
+    else if (!this.#idle.trial.isPassed && idleMs !== undefined) this.#rest(seeker, this.#idle.trial.deadlineMs);
     else if (idleMs !== undefined && idleMs <= LOOK_AFTER_MS) this.#hand(seeker, undefined);
     else afterPendingIo(() => this.#serveNow(seeker, Number.NEGATIVE_INFINITY));
   }
@@ -167,7 +163,7 @@ export class PodAgent extends Agent {
     if (this.#closing || link.sockets.open > connections) return false;
     const limitMs = keepAliveMs(keepAliveTimeoutMs, socket._httpMessage?.res?.headers['keep-alive']);
     if (limitMs === 0) return false;
-    if (socket._httpMessage?.reusedSocket) this.#trial.passed();
+    if (socket._httpMessage?.reusedSocket) this.#idle.trial.passed();
     this.#idle.add(socket, limitMs);
     socket.unref();
     // A request's timeout must not affect the next one: some clients leave listeners for it on their sockets.
@@ -183,12 +179,16 @@ export class PodAgent extends Agent {
 
   /** The pod may not keep its connections open: the request uses one that has rested, waits for one, or gets a new one. */
   #rest(seeker: SocketSeeker, untilMs: number): void {
-    const idle = this.freeSockets[this.#name] as Socket[];
-    const what = this.#trial.decide(this.#idle.restedMs(idle[0] as Socket) ?? 0, untilMs, this.#isFull);
+    const what = this.#idle.decide(this.#free as Socket[], untilMs, this.#isFull);
     if (what === 'use') afterPendingIo(() => this.#serveNow(seeker, untilMs));
     else if (what === 'dial') this.#dial(seeker);
     // Our timers have no async context, but the request's events need the caller's.
-    else this.#trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
+    else this.#idle.trial.wait(AsyncResource.bind(() => afterPendingIo(() => this.#serveNow(seeker, untilMs))));
+  }
+
+  /** Node's list of idle sockets, oldest first. */
+  get #free(): Socket[] | undefined {
+    return this.freeSockets[this.#name] as Socket[] | undefined;
   }
 
   get #isFull(): boolean {
@@ -199,14 +199,20 @@ export class PodAgent extends Agent {
   /** @param untilMs How long it may wait for a connection that has rested, as a time. */
   #serveNow(seeker: SocketSeeker, untilMs: number): void {
     if (!seeker.wanted || this.#refuses(seeker)) return;
-    if (this.#putForward(seeker, untilMs)) {
+    const { trial } = this.#idle;
+    const hasIdle = this.#idle.newestMs(this.#free) !== undefined;
+    if (hasIdle && (trial.isPassed || this.#putForward(seeker, untilMs))) {
       this.#hand(seeker, undefined);
       return;
     }
     const spare = this.#parts.link.sockets.takeSpare();
     if (spare !== undefined) this.#hand(seeker, spare);
-    else if (this.#newestIdle() === undefined) this.#dial(seeker);
-    else this.#rest(seeker, untilMs);
+    else if (hasIdle) this.#rest(seeker, untilMs);
+    else this.#dial(seeker);
+  }
+
+  #putForward({ request }: SocketSeeker, untilMs: number): boolean {
+    return this.#idle.putForward(this.#free as Socket[], request, untilMs, this.#isFull);
   }
 
   #dial(seeker: SocketSeeker): void {
@@ -234,7 +240,7 @@ export class PodAgent extends Agent {
     seeker.served();
     // Node's Agent does not see sockets that have not rested.
     const all = this.freeSockets as Record<string, Socket[]>;
-    const hidden = fresh !== undefined && !this.#trial.isPassed ? all[this.#name] : undefined;
+    const hidden = fresh !== undefined && !this.#idle.trial.isPassed ? all[this.#name] : undefined;
     if (hidden !== undefined) delete all[this.#name];
     addRequest(this, seeker.request, this.#options);
     if (hidden !== undefined) all[this.#name] = hidden;
@@ -252,40 +258,4 @@ export class PodAgent extends Agent {
       sockets.setAside(socket);
     }
   }
-
-  /** How long the socket Node's Agent would take next has been idle, in ms. Removes unusable ones first. */
-  #newestIdle(): number | undefined {
-    const idle = this.freeSockets[this.#name] as Socket[] | undefined;
-    for (let socket = idle?.at(-1); socket !== undefined; socket = idle?.at(-1)) {
-      // Timers are late when the event loop is busy.
-      const idleMs = this.#idle.idleMs(socket);
-      if (idleMs !== undefined && isOpen(socket)) return idleMs;
-      idle?.pop();
-      socket.destroy();
-    }
-    return undefined;
-  }
-
-  /** Puts the socket to use where Node's Agent takes it next. False if there is none. */
-  #putForward({ request }: SocketSeeker, untilMs: number): boolean {
-    if (this.#newestIdle() === undefined) return false;
-    if (this.#trial.isPassed) return true;
-    if (!this.#trial.mayTry(untilMs, this.#isFull)) return false;
-    const idle = this.freeSockets[this.#name] as Socket[];
-    for (let index = idle.length - 1; index >= 0; index--) {
-      const socket = idle[index] as Socket;
-      // Unusable ones are closed when it is their turn.
-      if (!isOpen(socket) || !this.#trial.hasRested(this.#idle.restedMs(socket) ?? 0)) continue;
-      idle.splice(index, 1);
-      idle.push(socket);
-      this.#trial.tries(request);
-      return true;
-    }
-    return false;
-  }
-}
-
-/** Whether neither side has closed it. */
-function isOpen(socket: Socket): boolean {
-  return !socket.destroyed && socket.writable && !socket.readableEnded;
 }

@@ -9,9 +9,11 @@ import type { RequestDeadline } from '../http/request-deadline.js';
 import { afterPendingIo, type SharedTimers, type Timed } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Exchange, type ExchangeOwner } from './exchange.js';
+import { endWithoutSocket, PendingRequest } from './node-agent.js';
+import { outcomeOfAbort } from './outcome.js';
+import type { PodAgent } from './pod-agent.js';
 import {
   bytesOf,
-  endWithoutSocket,
   handOver,
   hangUpError,
   hideSocket,
@@ -19,10 +21,7 @@ import {
   showSocket,
   takeCallbacks,
   withDeadline,
-} from './node-agent.js';
-import { outcomeOfAbort } from './outcome.js';
-import { PendingRequest } from './pending-request.js';
-import type { PodAgent } from './pod-agent.js';
+} from './wire.js';
 
 /** What the calls of one agent share if requests may be sent twice. */
 export interface RepeatedCallOwner extends CallOwner, ConcurrentAttemptsOwner<PodAgent> {

@@ -1,12 +1,13 @@
-import type { Agent } from 'node:http';
+import { type Agent, get, type IncomingMessage } from 'node:http';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions } from '../http/dial.js';
-import type { PodConnection } from '../http/pod-connection.js';
+import type { PodConnectionParts as CommonParts, PodUser, Question } from '../http/pod-connection.js';
+import { MOST_OF_ANSWER, openPodConnection, type PodConnection } from '../http/pod-connection.js';
+import type { PodLink } from '../http/pod-link.js';
 import type { TlsOption } from '../http/tls-options.js';
 import { MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkKeys, checkNumber } from '../kit/index.js';
-import type { PodAgent } from './pod-agent.js';
-import { openPodConnection, type PodConnectionParts } from './pod-connection.js';
+import { PodAgent } from './pod-agent.js';
 
 /** How the sockets to each pod are opened and used. */
 export interface NodeHttpConnectionOptions {
@@ -77,6 +78,11 @@ export function nodeHttpTransport(options: NodeHttpTransportOptions): Transport<
   return new PodTransport(options);
 }
 
+/** The parts of a pod's connection. */
+interface PodConnectionParts extends CommonParts {
+  readonly keepAliveTimeoutMs: number;
+}
+
 /** The same for `createAgent`, which needs more of the Agents and tracks all of them. */
 export class PodTransport implements Transport<PodAgent> {
   readonly protocol: Transport<unknown>['protocol'];
@@ -99,7 +105,9 @@ export class PodTransport implements Transport<PodAgent> {
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PodConnection<PodAgent>> {
-    const connection = await openPodConnection({ ...this.#parts, endpoint }, signal);
+    const parts = { ...this.#parts, endpoint };
+    const capacity = (): number => parts.connections;
+    const connection = await openPodConnection(parts, { capacity, user: (link) => new AgentUser(parts, link) }, signal);
     const { handle } = connection;
     this.#open.add(handle);
     void connection.closed.then(() => this.#open.delete(handle));
@@ -117,4 +125,63 @@ function connectionParts(options: NodeHttpTransportOptions): Omit<PodConnectionP
       integer: true,
     }),
   };
+}
+
+/** One pod for `node:http`: a keep-alive Agent whose sockets go to its address. */
+class AgentUser implements PodUser<PodAgent> {
+  readonly handle: PodAgent;
+  readonly #origin: URL;
+  readonly #link: PodLink;
+
+  constructor({ endpoint, dial, connections, keepAliveTimeoutMs, clock }: PodConnectionParts, link: PodLink) {
+    this.#origin = dial.origin;
+    this.#link = link;
+    this.handle = new PodAgent({ endpoint, origin: dial.origin, link, connections, keepAliveTimeoutMs, clock });
+  }
+
+  async ask(path: string, signal: AbortSignal): Promise<number | undefined> {
+    return (await this.#get(path, {}, signal)).statusCode;
+  }
+
+  get hasIdle(): boolean {
+    return this.handle.hasIdle || this.#link.sockets.hasSpare;
+  }
+
+  async put(
+    { path, headers: own, wanted }: Question,
+    signal: AbortSignal,
+  ): Promise<{ readonly status: number | undefined; readonly header: unknown }> {
+    const { statusCode, headers } = await this.#get(path, own, signal, MOST_OF_ANSWER);
+    return { status: statusCode, header: headers[wanted] };
+  }
+
+  /** Resolves with the answer once it is complete; what its body says is of no interest. */
+  #get(
+    path: string,
+    own: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+    mostBytes = Number.POSITIVE_INFINITY,
+  ): Promise<IncomingMessage> {
+    const { protocol, host } = this.#origin;
+    return new Promise((resolve, reject) => {
+      const request = get({ agent: this.handle, protocol, path, headers: { host, ...own }, signal }, (response) => {
+        let left = mostBytes;
+        response.on('data', (chunk: Buffer) => {
+          left -= chunk.length;
+          if (left < 0) response.destroy(new Error('the answer is too long'));
+        });
+        response.once('end', () => resolve(response)).once('error', reject);
+      });
+      request.once('error', (error) => reject(signal.aborted ? signal.reason : error));
+    });
+  }
+
+  finish(): Promise<void> {
+    this.handle.stop();
+    return this.#link.finished();
+  }
+
+  cut(): void {
+    this.handle.cut();
+  }
 }

@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net';
 import { PassThrough } from 'node:stream';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 import { IdleSockets } from '../../../../src/adapter/node-http/idle-sockets.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
@@ -22,7 +22,8 @@ beforeEach(() => {
   clock = new FakeClock();
   ended = [];
   network = new FakeClock();
-  idle = new IdleSockets(clock, network, (idleMs) => ended.push(idleMs));
+  idle = new IdleSockets(clock, network);
+  vi.spyOn(idle.trial, 'ended').mockImplementation((idleMs) => void ended.push(idleMs));
 });
 
 describe('sockets that are idle', () => {

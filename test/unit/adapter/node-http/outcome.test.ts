@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { keepAliveMs } from '../../../../src/adapter/node-http/keep-alive.js';
+import { keepAliveMs } from '../../../../src/adapter/node-http/idle-sockets.js';
 import { outcomeOfBroken } from '../../../../src/adapter/node-http/outcome.js';
 
 const error = (code: string, syscall?: string): Error => Object.assign(new Error(code), { code, syscall });

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import type { ClientRequest } from 'node:http';
 import { beforeEach, describe, expect, it } from 'vitest';
-import { ReuseTrial } from '../../../../src/adapter/node-http/reuse-trial.js';
+import { ReuseTrial } from '../../../../src/adapter/node-http/idle-sockets.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
 let clock: FakeClock;

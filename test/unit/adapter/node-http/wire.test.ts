@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { withDeadline } from '../../../../src/adapter/node-http/node-agent.js';
-import { bytesLeft, responseHead } from '../../../../src/adapter/node-http/response-head.js';
+import { bytesLeft, responseHead, withDeadline } from '../../../../src/adapter/node-http/wire.js';
 
 const head = (text: string, method = 'GET') => responseHead(Buffer.from(text, 'latin1'), method);
 
