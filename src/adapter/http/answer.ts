@@ -1,8 +1,12 @@
-import { type Endpoint, type LoadReport, type Outcome, outcomes } from '../../index.js';
+import { type Endpoint, endpointAddress, type LoadReport, type Outcome, outcomes } from '../../index.js';
 import { addressMark, notBegunHeader, parseLoadReport } from '../kit/index.js';
 
 /** The longest Retry-After that is honored, in ms. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
+
+/** How much of a discarded response is read, and for how long, so that its connection can be reused; in bytes and ms. */
+export const DISCARDED_BYTES = 65_536;
+export const DISCARDED_MS = 1_000;
 
 /** Reads a response header by its lower-case name. */
 export type HeaderOf = (name: string) => unknown;
@@ -55,4 +59,17 @@ export function parseRetryAfter(retryAfter: unknown, date: unknown): number | un
   const text = retryAfter.trim();
   const ms = /^\d{1,9}$/.test(text) ? Number(text) * 1_000 : Date.parse(text) - Date.parse(String(date));
   return Number.isFinite(ms) && ms >= 0 ? Math.min(ms, MAX_RETRY_AFTER_MS) : undefined;
+}
+
+/** The messages of HTTP clients for a connection the pod closed. */
+const ended: ReadonlySet<string> = new Set(['other side closed', 'socket hang up']);
+
+/**
+ * Adds a likely reason if a pod closed a plain connection without ever having sent a byte: TLS servers do that when they get plain
+ * HTTP. The code stays.
+ */
+export function explainSilentEnd(error: Error, endpoint: Endpoint, bytesRead: number | undefined): void {
+  if (bytesRead !== 0 || !ended.has(error.message)) return;
+  const hint = `${endpointAddress(endpoint)} closed it without a byte; if it speaks TLS, use https://`;
+  error.message = `${error.message} (${hint})`;
 }

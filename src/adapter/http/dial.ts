@@ -1,9 +1,10 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net';
 import { type ConnectionOptions, checkServerIdentity, connect as connectTls } from 'node:tls';
 import { type Clock, type Endpoint, endpointAddress, type Timer } from '../../index.js';
-import { asError, ask, askedError, isAskedError, isPromise } from '../kit/index.js';
-import { isPodLeftError } from './pod-left.js';
-import { checkAskedTls, type TlsOption } from './tls-options.js';
+import { type Asked, asError, ask, askedError, isAskedError, isPromise, optionError } from '../kit/index.js';
+
+/** The `tls` option: settings, or a function called for each new connection. */
+export type TlsOption = Asked<ConnectionOptions>;
 
 /** How sockets to the endpoints of one Service are opened. */
 export interface DialOptions {
@@ -220,4 +221,52 @@ function explain(error: Error & { readonly code?: unknown }, endpoint: Endpoint,
   }
   if (!NO_TLS.has(error.code)) return;
   error.message = `${address} does not speak TLS, most likely plain HTTP; use http:// (${error.message.trim()})`;
+}
+
+const podLeftErrors = new WeakSet<Error>();
+
+/** Marks an error: the pod left the Service before anything of the request was sent. */
+export function asPodLeftError<E extends Error>(error: E): E {
+  podLeftErrors.add(error);
+  return error;
+}
+
+/** Whether `error` is marked so: nothing of the request was sent. */
+export function isPodLeftError(error: Error): boolean {
+  return podLeftErrors.has(error);
+}
+
+export function podLeftMessage(endpoint: Endpoint): string {
+  return `${endpointAddress(endpoint)} left the Service before the request was sent`;
+}
+
+/** The error of a dial that was canceled because its pod has left. */
+export function dialLeftError(endpoint: Endpoint): Error {
+  // A system error code: after an error of its own kind undici would dial again.
+  return asPodLeftError(Object.assign(new Error(podLeftMessage(endpoint)), { code: 'ECONNABORTED' }));
+}
+
+/** Settings that the transport decides, and a `tls` option must not contain. */
+const DIALLED: readonly string[] = ['host', 'port', 'path', 'socket', 'ALPNProtocols', 'session', 'lookup'];
+
+/** Checks a `tls` option. Throws EVENKEEL_OPTION. */
+export function checkTls(origin: URL, tls: unknown): void {
+  if (tls === undefined) return;
+  const fits = typeof tls === 'function' || (typeof tls === 'object' && tls !== null);
+  if (!fits) throw optionError('tls', 'an object as for tls.connect, or a function that returns one', tls);
+  if (origin.protocol === 'http:') throw optionError('tls', 'left out for http: targets', tls);
+  if (typeof tls !== 'function') checkSettings(tls as object);
+}
+
+/** Checks the result of a `tls` function. Throws EVENKEEL_OPTION without the value, which may be a key. */
+export function checkAskedTls(tls: ConnectionOptions): ConnectionOptions {
+  if (typeof tls !== 'object' || tls === null) throw new TypeError('it returned no object as for tls.connect');
+  checkSettings(tls);
+  return tls;
+}
+
+function checkSettings(tls: object): void {
+  for (const name of DIALLED) {
+    if (name in tls) throw optionError(`tls.${name}`, 'left out, the transport sets it', (tls as never)[name]);
+  }
 }

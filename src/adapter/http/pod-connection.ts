@@ -1,19 +1,21 @@
 import type { Socket } from 'node:net';
-import type { ConnectionOptions } from 'node:tls';
-import type { Clock, Connection, Endpoint, LoadReport, Rng } from '../../index.js';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { type Clock, type Connection, type Endpoint, type LoadReport, type Rng, systemClock } from '../../index.js';
 import {
   AskedWatch,
+  afterPendingIo,
   Closing,
   isSameIdentity,
   loadReportFormatHeader,
   loadReportHeader,
   loadReportPath,
+  offAbort,
+  onAbort,
 } from '../kit/index.js';
 import { reportOf } from './answer.js';
 import { type DialOptions, dialler } from './dial.js';
 import { socketsAreMocked } from './mocked-sockets.js';
 import { dialFirst, PodLink } from './pod-link.js';
-import { shownCertificate } from './shown-certificate.js';
 
 /** The parts of an HTTP adapter's connection. */
 export interface PodConnectionParts {
@@ -193,4 +195,46 @@ export class PodConnection<C> implements Connection<C> {
   close(signal?: AbortSignal): Promise<void> {
     return this.#closing.close(signal);
   }
+}
+
+/** How long a pod without session tickets may take to reject our certificate, in ms. */
+const REFUSAL_MS = 250;
+/** … but at most this share of the connect timeout, which may be short. */
+const REFUSAL_RATIO = 0.2;
+
+/**
+ * With TLS 1.3 a connection is open before the other side has checked our certificate. Resolves when it has accepted it: it then sends
+ * a session ticket, or, if it sends none, would have closed the connection by the time this resolves. Rejects if it closes the
+ * connection. So if a renewed certificate is rejected, connections opened with the previous one can stay in use.
+ */
+function shownCertificate(socket: Socket, connectTimeoutMs: number, signal: AbortSignal): Promise<void> {
+  const secure = socket as TLSSocket;
+  if (secure.getProtocol?.() !== 'TLSv1.3' || !hasCertificate(secure)) return Promise.resolve();
+  return new Promise((resolve, reject) => {
+    const over = (settle: () => void): void => {
+      timer.cancel();
+      offAbort(signal, aborted);
+      secure.off('session', taken).off('error', failed).off('close', closed);
+      settle();
+    };
+    // Not within the ticket's event: data written during a read of OpenSSL is not sent.
+    const taken = (): void => over(() => afterPendingIo(resolve));
+    const failed = (error: Error): void => over(() => reject(error));
+    const closed = (): void => failed(new Error('it hung up when it was shown the certificate'));
+    const aborted = (): void => {
+      socket.destroy();
+      failed(signal.reason);
+    };
+    // Network time, whatever clock a test uses.
+    const timer = systemClock.timer(taken, Math.min(REFUSAL_MS, REFUSAL_RATIO * connectTimeoutMs));
+    secure.on('session', taken).on('error', failed).on('close', closed);
+    onAbort(signal, aborted);
+    if (signal.aborted) aborted();
+    else if (socket.destroyed) closed();
+  });
+}
+
+function hasCertificate(socket: TLSSocket): boolean {
+  const own = socket.getCertificate();
+  return own !== null && Object.keys(own).length > 0;
 }

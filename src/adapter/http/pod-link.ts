@@ -1,8 +1,7 @@
 import type { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Timer } from '../../index.js';
 import { isAskedError } from '../kit/index.js';
-import { type Dialled, isProtocolError } from './dial.js';
-import { dialLeftError, isPodLeftError } from './pod-left.js';
+import { type Dialled, dialLeftError, isPodLeftError, isProtocolError } from './dial.js';
 import { PodSockets } from './pod-sockets.js';
 
 /** The parts of a `PodLink`. */

@@ -1,5 +1,35 @@
-import type { Clock } from '../../index.js';
-import { type SharedTimer, type SharedTimers, shorter, type Timed } from '../kit/index.js';
+import { type Clock, EvenkeelError, endpointAddress, isEvenkeelError, type Lease } from '../../index.js';
+import {
+  checkNumber,
+  optionError,
+  type SharedTimer,
+  type SharedTimers,
+  shorter,
+  type Timed,
+  type TriedEndpoints,
+} from '../kit/index.js';
+
+/** How long a request may take, in ms; undefined = no limit. */
+export type DeadlineOf<R> = (request: R) => number | undefined;
+
+/** Longest deadline, in ms. */
+const MAX_DEADLINE_MS = 86_400_000;
+
+/** The deadline of each request. Throws EVENKEEL_OPTION, and so does the rule if a function returns an invalid value. */
+export function deadlineRule<R>(deadlineMs: unknown): DeadlineOf<R> {
+  if (typeof deadlineMs === 'function') {
+    return (request) => {
+      const limitMs: unknown = deadlineMs(request);
+      if (limitMs === undefined || limitMs === Number.POSITIVE_INFINITY) return undefined;
+      // Nothing may be left of a caller's own deadline. Then the request ends immediately; it must not be without a limit.
+      if (typeof limitMs === 'number' && limitMs <= 0) return 1;
+      return checkNumber('deadlineMs()', limitMs, 0, { above: 0, max: MAX_DEADLINE_MS });
+    };
+  }
+  if (typeof deadlineMs !== 'number') throw optionError('deadlineMs', 'a number or a function', deadlineMs);
+  const limitMs = checkNumber('deadlineMs', deadlineMs, 0, { min: 1, max: MAX_DEADLINE_MS });
+  return () => limitMs;
+}
 
 /** When a request has to be over. */
 export class RequestDeadline {
@@ -34,4 +64,45 @@ export class RequestDeadline {
   cancel(): void {
     this.#timer.cancel();
   }
+}
+
+/** A call, or one of its attempts, at its deadline. */
+interface Running {
+  readonly lease: Lease<unknown> | undefined;
+  readonly stage: 'waiting' | 'connecting' | 'sent' | 'answered';
+}
+
+export interface MissedDeadline {
+  readonly origin: string;
+  readonly method: string;
+  readonly limitMs: number;
+  readonly running: readonly Running[];
+  readonly tried: TriedEndpoints<unknown> | undefined;
+}
+
+/** The error at a deadline: the endpoint it waited for, how far the request got, and where it was tried before. */
+export function deadlineError({ origin, method, limitMs, running, tried }: MissedDeadline): EvenkeelError {
+  const now = running.map(describe).join(' and ');
+  const present = new Set(running.map(({ lease }) => lease?.subchannel));
+  const before = [...(tried?.avoid ?? [])].filter((subchannel) => !present.has(subchannel));
+  const earlier =
+    before.length === 0 ? '' : `; before that ${before.map(({ endpoint }) => endpointAddress(endpoint)).join(', ')}`;
+  const message = `${origin}: ${method} did not finish within ${limitMs} ms: ${now}${earlier}`;
+  const endpoint = running.find(({ lease }) => lease !== undefined)?.lease?.endpoint;
+  return new EvenkeelError(
+    'EVENKEEL_DEADLINE',
+    message,
+    endpoint === undefined ? {} : { endpoint: endpointAddress(endpoint) },
+  );
+}
+
+export function isDeadlineError(error: unknown): boolean {
+  return isEvenkeelError(error, 'EVENKEEL_DEADLINE');
+}
+
+function describe({ lease, stage }: Running): string {
+  if (lease === undefined) return 'it waited for an endpoint';
+  const address = endpointAddress(lease.endpoint);
+  if (stage === 'connecting') return `it waited for a connection to ${address}`;
+  return stage === 'sent' ? `no answer from ${address}` : `${address} was still answering`;
 }

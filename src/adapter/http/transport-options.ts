@@ -1,9 +1,9 @@
 import { type Clock, poolDefaults, type Rng, systemClock, systemRng, type Transport } from '../../index.js';
 import { checkNumber, optionError } from '../kit/index.js';
 import type { DialErrors } from './dial.js';
+import { checkTls, type TlsOption } from './dial.js';
 import { serviceOrigin } from './origin.js';
 import type { PodConnectionParts } from './pod-connection.js';
-import { checkTls, type TlsOption } from './tls-options.js';
 
 /** Options both HTTP transports share; each documents them with its own. */
 export interface HttpTransportOptions {

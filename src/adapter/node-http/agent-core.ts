@@ -2,11 +2,10 @@ import { AsyncResource } from 'node:async_hooks';
 import type { Agent, ClientRequest } from 'node:http';
 import type { Socket } from 'node:net';
 import { type Balancer, type Clock, EvenkeelError, type Priority } from '../../index.js';
-import type { DeadlineOf } from '../http/deadline-rule.js';
 import type { Hedging } from '../http/hedging.js';
 import { MockedDial, socketsAreMocked } from '../http/mocked-sockets.js';
 import type { OriginMatcher } from '../http/origin.js';
-import { RequestDeadline } from '../http/request-deadline.js';
+import { type DeadlineOf, RequestDeadline } from '../http/request-deadline.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   checkPriority,

@@ -9,12 +9,10 @@ import {
   type RetryOptions,
   systemClock,
 } from '../../index.js';
-import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
 import { type HedgeOptions, hedgingOf } from '../http/hedging.js';
-import { keyOfCookie, keyOfHeader } from '../http/key.js';
-import { serviceOrigin } from '../http/origin.js';
-import { type PrefixKey, pickerOf, prefixKeyOf } from '../http/prompt.js';
-import { originMatcher, resolverOf } from '../http/target.js';
+import { keyOfCookie, keyOfHeader, type PrefixKey, pickerOf, prefixKeyOf } from '../http/key.js';
+import { originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
+import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {
   balancingOptionNames,
   checkBoolean,

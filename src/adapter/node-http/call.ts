@@ -12,10 +12,8 @@ import {
   outcomes,
   type Priority,
 } from '../../index.js';
-import { outcomeOfAnswer, reportOf } from '../http/answer.js';
-import { deadlineError } from '../http/deadline-error.js';
-import type { RequestDeadline } from '../http/request-deadline.js';
-import { explainSilentEnd } from '../http/silent-end.js';
+import { explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import { type AttemptedCall, Attempts, type CallFacts, loadReportHeader, type Timed } from '../kit/index.js';
 import { endWithoutSocket, PendingRequest, responseOf } from './node-agent.js';
 import { outcomeOfAbort, outcomeOfBroken, refusedAttempt } from './outcome.js';

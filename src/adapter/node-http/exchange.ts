@@ -1,10 +1,8 @@
 import type { Socket } from 'node:net';
 import { TLSSocket } from 'node:tls';
 import { type Balancer, type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
-import { outcomeOfAnswer, reportOf } from '../http/answer.js';
+import { DISCARDED_BYTES, DISCARDED_MS, explainSilentEnd, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import type { Answer, ConcurrentAttempt, ConcurrentAttempts } from '../http/concurrent-attempts.js';
-import { DISCARDED_BYTES, DISCARDED_MS } from '../http/discarded.js';
-import { explainSilentEnd } from '../http/silent-end.js';
 import { type AttemptedCall, Attempts, loadReportHeader, type SharedTimer, type SharedTimers } from '../kit/index.js';
 import type { SocketTaker } from './node-agent.js';
 import { outcomeOfBroken, refusedAttempt } from './outcome.js';

@@ -3,7 +3,7 @@ export {
   type PromptKeyOptions,
   promptDefaults,
   promptKey,
-} from '../http/prompt.js';
+} from '../http/key.js';
 export {
   type AgentOptions,
   type BalancedAgent,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { deadlineError } from '../../../src/adapter/http/deadline-error.js';
 import { hedgeDefaults } from '../../../src/adapter/http/hedging.js';
+import { deadlineError } from '../../../src/adapter/http/request-deadline.js';
 import {
   callOptionNames,
   callRules,
