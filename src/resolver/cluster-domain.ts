@@ -88,6 +88,16 @@ export function parseServiceHost(host: string): ServiceHost | undefined {
   return labels.length <= 2 && !absolute ? { service, namespace, domain: undefined } : undefined;
 }
 
+/** The Service of this cluster that a host names; undefined if it names none. */
+export function serviceOf(
+  host: string,
+  names: ClusterNames,
+): { readonly service: string; readonly namespace: string | undefined } | undefined {
+  const parsed = parseServiceHost(host);
+  if (parsed === undefined || (parsed.domain !== undefined && parsed.domain !== names.domain)) return undefined;
+  return { service: parsed.service, namespace: parsed.namespace ?? names.namespace };
+}
+
 /**
  * The absolute name to query, with a trailing dot (D1). A name of one or two labels, or one that ends in `.svc`, is a Service's. All
  * others, names with a trailing dot, and a single label without a known namespace are used as they are.

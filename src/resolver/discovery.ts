@@ -1,7 +1,7 @@
 import type { Endpoint } from '../endpoint/endpoint.js';
 import { asError, isEvenkeelError, ResolveError } from '../errors.js';
 import type { Timer } from '../runtime/clock.js';
-import { type ClusterNames, clusterNames, parseServiceHost } from './cluster-domain.js';
+import { type ClusterNames, clusterNames, serviceOf } from './cluster-domain.js';
 import { type DiscoveryMode, type Finding, outsideError, withoutAnyError } from './discovery-advice.js';
 import { DiscoveryNews } from './discovery-news.js';
 import { type DnsModeOptions, dnsMode } from './dns-mode.js';
@@ -109,12 +109,9 @@ class DiscoveryWatch implements Resolution {
     try {
       this.#names = await clusterNames(dns);
       if (this.#closed) return;
-      const parsed = parseServiceHost(host);
-      const foreign = parsed?.domain !== undefined && parsed.domain !== this.#names.domain;
-      if (parsed === undefined || foreign) return this.#descend({ kind: 'no-service' });
-      const { service, namespace } = parsed;
-      const asked = { service, namespace: namespace ?? this.#names.namespace, port };
-      const resolver = await slices(asked, (count) => this.#sliceCount(count));
+      const service = serviceOf(host, this.#names);
+      if (service === undefined) return this.#descend({ kind: 'no-service' });
+      const resolver = await slices({ ...service, port }, (count) => this.#sliceCount(count));
       if (typeof resolver === 'string') return this.#descend({ kind: 'unavailable', reason: resolver });
       if (this.#closed) return;
       this.#grace = this.#context.clock.timer(() => this.#descend(this.#finding), sliceGraceMs);
@@ -131,9 +128,7 @@ class DiscoveryWatch implements Resolution {
       // A wrong option is a mistake that a lower mode would only hide.
       if (isEvenkeelError(error, 'EVENKEEL_OPTION')) {
         this.#fail(new ResolveError(`${this.#options.target}: ${error.message}`, { permanent: true, cause: error }));
-      } else {
-        this.#descend({ kind: 'failed', error: asError(error) });
-      }
+      } else this.#descend({ kind: 'failed', error: asError(error) });
     }
   }
 
@@ -145,9 +140,7 @@ class DiscoveryWatch implements Resolution {
       // A set that counted as "none" for lack of slices may still be right, and is then not published again.
       const said = this.#sliceEndpoints;
       if (said !== undefined) this.#emptyTimer = this.#context.clock.timer(() => this.#climb(said), FIRST_SLICE_MS);
-    } else if (!this.#seenSlice) {
-      this.#descend({ kind: 'absent' });
-    }
+    } else if (!this.#seenSlice) this.#descend({ kind: 'absent' });
   }
 
   #sliceUpdate(endpoints: readonly Endpoint[]): void {
@@ -157,14 +150,11 @@ class DiscoveryWatch implements Resolution {
 
   #sliceFresh(): void {
     if (this.#sliceEndpoints === undefined || !this.#seenSlice) return;
-    // The watch is allowed again and its set is unchanged.
-    if (this.#mode !== 'slices') {
-      this.#climb(this.#sliceEndpoints);
-      return;
-    }
     this.#cancelTimers();
     this.#stopDns();
-    this.#fresh();
+    // Otherwise the watch is allowed again and its set is unchanged.
+    if (this.#mode === 'slices') this.#fresh();
+    else this.#publish('slices', this.#sliceEndpoints);
   }
 
   #sliceFail(error: ResolveError): void {
@@ -234,7 +224,8 @@ class DiscoveryWatch implements Resolution {
     this.#grace?.cancel();
     if (this.#closed) return;
     if (this.#dns !== undefined) {
-      if (this.#mode !== 'slices') this.#say(this.#count);
+      const mode = this.#mode;
+      if (mode !== undefined && mode !== 'slices') this.#news.tell(mode, finding, this.#count, this.#names);
       return;
     }
     this.#dns = dnsMode(this.#options, this.#names, () => this.#podPorts).watch(
@@ -252,7 +243,7 @@ class DiscoveryWatch implements Resolution {
     // "No such name" from DNS does not outweigh what the slices said before they were lost.
     if (this.#mode === 'slices' && endpoints.length === 0) return;
     // Already known, with the reason.
-    if (endpoints.length === 0 && this.#hopeless !== undefined && this.#told === this.#hopeless) return;
+    if (endpoints.length === 0 && this.#saysHopeless) return;
     // Nor do pods at a port that not all of them have.
     const guessed = typeof this.#options.port === 'number' && this.#podPorts.size > 1 && !isSlots(endpoints);
     if (this.#mode === 'slices' && guessed) return;
@@ -268,25 +259,25 @@ class DiscoveryWatch implements Resolution {
       this.#giveUp();
     }
     if (this.#mode === undefined) this.#failWithoutAny();
-    else if (this.#told !== undefined && this.#told === this.#hopeless) return;
-    else if (this.#mode !== 'slices') this.#fail(error);
+    else if (this.#mode !== 'slices' && !this.#saysHopeless) this.#fail(error);
   }
 
   #dnsFresh(): void {
     this.#dnsError = undefined;
-    if (this.#mode !== 'slices' && this.#told !== this.#hopeless) this.#fresh();
+    if (this.#mode !== 'slices' && !this.#saysHopeless) this.#fresh();
+  }
+
+  /** Whether what was reported last is that there is nothing to find. */
+  get #saysHopeless(): boolean {
+    return this.#hopeless !== undefined && this.#told === this.#hopeless;
   }
 
   #publish(mode: DiscoveryMode, endpoints: readonly Endpoint[]): void {
     this.#mode = mode;
-    this.#say(endpoints.length);
+    this.#count = endpoints.length;
+    this.#news.tell(mode, this.#finding, this.#count, this.#names);
     this.#told = undefined;
     this.#listener.update(endpoints);
-  }
-
-  #say(count: number): void {
-    this.#count = count;
-    if (this.#mode !== undefined) this.#news.tell(this.#mode, this.#finding, count, this.#names);
   }
 
   #fail(error: ResolveError): void {
