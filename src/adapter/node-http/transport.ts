@@ -1,8 +1,14 @@
 import { type Agent, get, type IncomingMessage } from 'node:http';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
 import type { DialErrors, DialOptions, TlsOption } from '../http/dial.js';
-import type { PodConnectionParts as CommonParts, PodUser, Question } from '../http/pod-connection.js';
-import { MOST_OF_ANSWER, openPodConnection, type PodConnection } from '../http/pod-connection.js';
+import {
+  type PodConnectionParts as CommonParts,
+  MOST_OF_ANSWER,
+  openPodConnection,
+  type PodConnection,
+  type PodUser,
+  type Question,
+} from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
 import { MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkKeys, checkNumber } from '../kit/index.js';

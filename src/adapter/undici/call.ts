@@ -3,8 +3,7 @@ import { type Dispatcher, errors, type Pool } from 'undici';
 import { type Lease, type Outcome, outcomes, type Priority } from '../../index.js';
 import { type HeaderOf, outcomeOfAnswer, reportOf } from '../http/answer.js';
 import type { ConcurrentAttemptsOwner } from '../http/concurrent-attempts.js';
-import { deadlineError } from '../http/deadline-error.js';
-import type { RequestDeadline } from '../http/request-deadline.js';
+import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import {
   type AttemptedCall,
   Attempts,

@@ -10,11 +10,10 @@ import {
 } from '../../index.js';
 import { tlsName } from '../http/dial.js';
 import type { Hedging } from '../http/hedging.js';
+import { pickerOf } from '../http/key.js';
 import { mocking, socketsAreMocked } from '../http/mocked-sockets.js';
-import { type OriginMatcher, serviceOrigin } from '../http/origin.js';
-import { pickerOf } from '../http/prompt.js';
+import { type OriginMatcher, originMatcher, resolverOf, serviceOrigin } from '../http/origin.js';
 import { RequestDeadline } from '../http/request-deadline.js';
-import { originMatcher, resolverOf } from '../http/target.js';
 import { closeWhenServed, WaitingRequests } from '../http/waiting.js';
 import {
   asError,

@@ -1,10 +1,9 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, errors, type Pool } from 'undici';
 import type { Lease, Priority } from '../../index.js';
+import { DISCARDED_BYTES, DISCARDED_MS } from '../http/answer.js';
 import { type Answer, type ConcurrentAttempt, ConcurrentAttempts } from '../http/concurrent-attempts.js';
-import { deadlineError } from '../http/deadline-error.js';
-import { DISCARDED_BYTES, DISCARDED_MS } from '../http/discarded.js';
-import type { RequestDeadline } from '../http/request-deadline.js';
+import { deadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import type { SharedTimer, Timed } from '../kit/index.js';
 import { Call, type CallOwner } from './call.js';
 import { Caller } from './caller.js';

@@ -8,7 +8,7 @@ export {
   type PromptKeyOptions,
   promptDefaults,
   promptKey,
-} from '../http/prompt.js';
+} from '../http/key.js';
 export { createDispatcher, type ServiceDispatcher } from './dispatcher.js';
 export { createFetch, type ServiceFetch } from './fetch.js';
 export {

@@ -1,11 +1,10 @@
 import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { BalancingOptions, Priority } from '../../index.js';
-import { type DeadlineOf, deadlineRule } from '../http/deadline-rule.js';
+import type { TlsOption } from '../http/dial.js';
 import { type HedgeOptions, type Hedging, hedgingOf } from '../http/hedging.js';
-import { keyOfCookie, keyOfHeader } from '../http/key.js';
-import { type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/prompt.js';
-import type { TlsOption } from '../http/tls-options.js';
+import { keyOfCookie, keyOfHeader, type PrefixKey, type PrefixKeyOptions, prefixKeyOf } from '../http/key.js';
+import { type DeadlineOf, deadlineRule } from '../http/request-deadline.js';
 import {
   balancingOptionNames,
   type Complete,

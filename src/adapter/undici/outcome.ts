@@ -1,9 +1,7 @@
 import { errors } from 'undici';
 import { type Endpoint, type Outcome, outcomes } from '../../index.js';
-import { isDeadlineError } from '../http/deadline-error.js';
-import { isDialError } from '../http/dial.js';
-import { asPodLeftError, isPodLeftError, podLeftMessage } from '../http/pod-left.js';
-import type { RequestDeadline } from '../http/request-deadline.js';
+import { asPodLeftError, isDialError, isPodLeftError, podLeftMessage } from '../http/dial.js';
+import { isDeadlineError, type RequestDeadline } from '../http/request-deadline.js';
 import { outcomeAtDeadline, outcomeOfSystemError } from '../kit/index.js';
 import { isRefusedError } from './http2.js';
 

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { type buildConnector, errors, type Pool } from 'undici';
 import { type Clock, type Endpoint, type Lease, type Rng, systemClock, type Transport } from '../../index.js';
+import { explainSilentEnd } from '../http/answer.js';
 import { type DialErrors, type Dialled, type DialOptions, dialler } from '../http/dial.js';
 import {
   MOST_OF_ANSWER,
@@ -12,7 +13,6 @@ import {
   type Question,
 } from '../http/pod-connection.js';
 import type { PodLink } from '../http/pod-link.js';
-import { explainSilentEnd } from '../http/silent-end.js';
 import { MAX_COUNT, MAX_TIME_MS, protocolOf, resolveHttpTransport } from '../http/transport-options.js';
 import { checkBoolean, checkKeys, checkNumber, optionError } from '../kit/index.js';
 import { delayEnd, http2Defect, PING_MS, SessionPool } from './http2.js';

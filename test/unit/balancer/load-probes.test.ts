@@ -1,8 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import { type Balancer, createBalancer } from '../../../src/balancer/balancer.js';
 import type { BalancerOptions } from '../../../src/balancer/balancer-options.js';
-import type { LoadReport } from '../../../src/endpoint/outcome.js';
-import { outcomes } from '../../../src/endpoint/outcome.js';
+import { type LoadReport, outcomes } from '../../../src/endpoint/outcome.js';
 import { inFlight } from '../../../src/load/in-flight.js';
 import { hash } from '../../../src/picker/hash.js';
 import { roundRobin } from '../../../src/picker/round-robin.js';

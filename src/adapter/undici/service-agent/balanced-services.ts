@@ -1,6 +1,5 @@
-import type { Timer } from '../../../index.js';
-import { resolverFrom } from '../../../index.js';
-import { resolverOf } from '../../http/target.js';
+import { resolverFrom, type Timer } from '../../../index.js';
+import { resolverOf } from '../../http/origin.js';
 import { createDispatcher, type ServiceDispatcher } from '../dispatcher.js';
 import type { DispatcherOptions } from '../options.js';
 import type { ResolvedServiceOptions } from './service-options.js';

@@ -1,6 +1,6 @@
 import type { Dispatcher } from 'undici';
 import { type Clock, resolverFrom, systemClock, type TargetOptions } from '../../../index.js';
-import { checkClusterDomain } from '../../http/target.js';
+import { checkClusterDomain } from '../../http/origin.js';
 import {
   balancingOptionNames,
   checkBalancingOptions,

@@ -1,7 +1,6 @@
 import { Socket } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import type { Dialled } from '../../../../src/adapter/http/dial.js';
-import { isPodLeftError } from '../../../../src/adapter/http/dial.js';
+import { type Dialled, isPodLeftError } from '../../../../src/adapter/http/dial.js';
 import { PodLink } from '../../../../src/adapter/http/pod-link.js';
 import { createEndpoint } from '../../../../src/endpoint/endpoint.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';

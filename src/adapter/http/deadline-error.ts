@@ -1,1 +1,0 @@
-export { deadlineError, isDeadlineError, type MissedDeadline } from './request-deadline.js';

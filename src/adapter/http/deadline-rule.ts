@@ -1,1 +1,0 @@
-export { type DeadlineOf, deadlineRule } from './request-deadline.js';

@@ -1,1 +1,0 @@
-export { DISCARDED_BYTES, DISCARDED_MS } from './answer.js';

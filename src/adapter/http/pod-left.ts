@@ -1,1 +1,0 @@
-export { asPodLeftError, dialLeftError, isPodLeftError, podLeftMessage } from './dial.js';

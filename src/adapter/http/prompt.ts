@@ -1,9 +1,0 @@
-export {
-  type PrefixKey,
-  type PrefixKeyOptions,
-  type PromptKeyOptions,
-  pickerOf,
-  prefixKeyOf,
-  promptDefaults,
-  promptKey,
-} from './key.js';

@@ -1,1 +1,0 @@
-export { explainSilentEnd } from './answer.js';

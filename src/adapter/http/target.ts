@@ -1,1 +1,0 @@
-export { checkClusterDomain, originMatcher, resolverOf } from './origin.js';

@@ -1,1 +1,0 @@
-export { checkAskedTls, checkTls, type TlsOption } from './dial.js';
