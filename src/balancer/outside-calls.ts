@@ -3,11 +3,16 @@ import type { CallMeter, ProtocolMeter } from '../observe/live-balancers.js';
 import { notify, type Observer } from '../observe/observer.js';
 import type { Clock } from '../runtime/clock.js';
 
-interface OutsideCallsOwner {
+/** Of a balancer; both are undefined while nobody wants metrics. */
+export interface CallMeters {
+  readonly meter: CallMeter | undefined;
+  /** For metrics with the names of the protocol. */
+  readonly protocolMeter: ProtocolMeter | undefined;
+}
+
+interface OutsideCallsOwner extends CallMeters {
   readonly clock: Clock;
   readonly observer: Observer;
-  readonly meter: CallMeter | undefined;
-  readonly protocolMeter: ProtocolMeter | undefined;
 }
 
 /**
@@ -15,12 +20,15 @@ interface OutsideCallsOwner {
  * and metrics have them nevertheless. For adapters of such libraries.
  */
 export class OutsideCalls {
+  /** The balancer's own, whose fields change: calls look at them on their way. */
+  readonly meters: CallMeters;
   readonly #owner: OutsideCallsOwner;
   #waiting = 0;
   #refused = 0;
 
   constructor(owner: OutsideCallsOwner) {
     this.#owner = owner;
+    this.meters = owner;
   }
 
   /** How many wait now. */
@@ -44,11 +52,6 @@ export class OutsideCalls {
     this.#waiting--;
     const { clock, meter } = this.#owner;
     if (served !== undefined) meter?.waited(clock.now() - sinceMs, served);
-  }
-
-  /** Undefined unless metrics with the names of the protocol are wanted. */
-  get protocolMeter(): ProtocolMeter | undefined {
-    return this.#owner.protocolMeter;
   }
 
   /** A call fails because there is no endpoint for it, whether it waited or not. */

@@ -1,6 +1,6 @@
 import { Metadata } from '@grpc/grpc-js';
 import { describe, it } from 'vitest';
-import { decodeLoadReport, loadReportOf } from '../../src/adapter/grpc-js/load-report.js';
+import { decodeLoadReport, loadReportOf } from '../../src/adapter/grpc-js/server-reports.js';
 import type { LoadReport } from '../../src/endpoint/outcome.js';
 import { parseLoadReport } from '../../src/load/orca.js';
 import { reported } from '../../src/load/reported.js';
@@ -122,7 +122,7 @@ describe('load reports', () => {
       check(report);
       const metadata = new Metadata();
       metadata.set('endpoint-load-metrics-bin', bytes);
-      check(loadReportOf(metadata));
+      check(loadReportOf(metadata.getMap()));
       if (report === undefined) return;
       read++;
       checkLoad(rng, [report]);

@@ -1,4 +1,4 @@
-import { connectivityState, status } from '@grpc/grpc-js';
+import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
 import {
   balancerDefaults,
   type Clock,
@@ -8,24 +8,52 @@ import {
   type Timer,
 } from '../../index.js';
 import type { PodConnection } from './pod-connection.js';
-import { Refusal } from './refusal.js';
+
+/** Why calls fail. The code is in their message, and in their metadata as `evenkeel-code`. */
+export class Refusal {
+  readonly error: EvenkeelError;
+  /** Whether calls that wait for ready fail too. */
+  readonly final: boolean;
+  readonly code: status;
+  readonly details: string;
+
+  constructor(error: EvenkeelError, code: status = status.UNAVAILABLE, final = false) {
+    this.error = error;
+    this.final = final;
+    this.code = code;
+    this.details = `${error.message} (${error.code})`;
+  }
+
+  /** The result for one call. Its metadata is a copy, because grpc-js writes to it. */
+  result(): experimental.PickResult {
+    const { TRANSIENT_FAILURE, DROP } = experimental.PickResultType;
+    const metadata = new Metadata();
+    metadata.set('evenkeel-code', this.error.code);
+    return {
+      pickResultType: this.final ? DROP : TRANSIENT_FAILURE,
+      subchannel: null,
+      status: { code: this.code, details: this.details, metadata },
+      onCallStarted: null,
+      onCallEnded: null,
+    };
+  }
+}
+
+/** Why a channel that was closed, or whose balancer was, takes no calls. */
+export function closedError(service: string): EvenkeelError {
+  return new EvenkeelError('EVENKEEL_CLOSED', `${service}: the channel is closed`);
+}
 
 /** What determines whether a call waits or fails. */
 export interface AdmissionOptions {
-  /** Named in every message. */
-  readonly service: string;
+  /** The Service by name, for every message, and whether no call is placed any more. */
+  readonly channel: { readonly service: string; readonly closed: boolean };
   readonly clock: Clock;
   readonly waitTimeoutMs?: number | undefined;
   readonly maxWaiting?: number | undefined;
   readonly waitForEndpoints?: boolean | undefined;
   /** Whether the Service is known to have no usable endpoint, as opposed to none with weight just now. */
   readonly isEmpty: () => boolean;
-}
-
-/** A call that waits. */
-export interface WaitingCall {
-  /** Since when, on the clock; undefined before. */
-  waitingSinceMs: number | undefined;
 }
 
 /** How often waiting calls are recounted while their number is at its limit, in ms. */
@@ -37,7 +65,7 @@ const RECOUNT_MS = 100;
  * call that has waited for `waitTimeoutMs` fails when it is tried again.
  */
 export class Admission {
-  readonly #service: string;
+  readonly #channel: AdmissionOptions['channel'];
   readonly #clock: Clock;
   readonly #waitTimeoutMs: number;
   readonly #maxWaiting: number;
@@ -49,13 +77,14 @@ export class Admission {
   waiting = 0;
   /** A call was told to wait, and none was placed since: the next to be placed has to say so. */
   isWaited = false;
+  /** A call need not wait any longer, whatever the state of the channel: all are to be tried again. */
+  isSettled = false;
   /** The set to pick from, once a first set is known. */
   #set: PickSet<PodConnection> | undefined;
   /** How many endpoints the resolver listed. */
   #listed = 0;
   /** Why there is no first set. */
   #resolveError: ResolveError | undefined;
-  #closed: Refusal | undefined;
   #refusal: Refusal | undefined;
   /** Runs from the first call told to wait until a call is placed. */
   #patience: Timer | undefined;
@@ -64,14 +93,14 @@ export class Admission {
 
   /** @param changed Called when `assess` may have another result, or waiting calls should be tried again. */
   constructor(options: AdmissionOptions, changed: () => void) {
-    this.#service = options.service;
+    this.#channel = options.channel;
     this.#clock = options.clock;
     this.#waitTimeoutMs = options.waitTimeoutMs ?? balancerDefaults.waitTimeoutMs;
     this.#maxWaiting = options.maxWaiting ?? balancerDefaults.maxWaiting;
     this.#waitForEndpoints = options.waitForEndpoints ?? balancerDefaults.waitForEndpoints;
     this.#isEmpty = options.isEmpty;
     this.#changed = changed;
-    const full = `${this.#service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
+    const full = `${options.channel.service}: ${this.#maxWaiting} calls wait for an endpoint already (maxWaiting)`;
     this.#full = new Refusal(new EvenkeelError('EVENKEEL_QUEUE_FULL', full), status.RESOURCE_EXHAUSTED);
   }
 
@@ -97,11 +126,21 @@ export class Admission {
     this.#changed();
   }
 
-  /** No call is placed from now on. */
-  close(error: EvenkeelError): void {
-    this.#closed = new Refusal(error, status.UNAVAILABLE, true);
+  /** The channel is closed. */
+  closed(): void {
     this.stop();
     this.#changed();
+  }
+
+  /** A call that waited for the limit, or for the retry budget, has its turn or is turned away. */
+  settled(): void {
+    this.isSettled = true;
+    this.#changed();
+  }
+
+  /** A call ended, or a pod can take more: a waiting call may start. */
+  capacityFreed(): void {
+    if (this.waiting > 0) this.#changed();
   }
 
   /** Stops its timers. */
@@ -124,11 +163,11 @@ export class Admission {
   }
 
   /** A call cannot be placed now. Returns why it fails, or undefined if it should wait. */
-  wait(call: WaitingCall): Refusal | undefined {
+  wait(call: { sinceMs: number | undefined }): Refusal | undefined {
     const nowMs = this.#clock.now();
-    call.waitingSinceMs ??= nowMs;
+    call.sinceMs ??= nowMs;
     // Others were placed meanwhile.
-    if (nowMs - call.waitingSinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
+    if (nowMs - call.sinceMs >= this.#waitTimeoutMs) return this.#waitedTooLong();
     if (this.waiting >= this.#maxWaiting) {
       this.#recount ??= this.#clock.timer(() => {
         this.#recount = undefined;
@@ -149,13 +188,18 @@ export class Admission {
   /** Waiting calls are about to be tried again, one after the other. */
   retrying(): void {
     this.waiting = 0;
+    this.isSettled = false;
   }
 
   /** Reassesses everything: sets `refusal`, returns the channel's state. */
   assess(): connectivityState {
     const set = this.#set;
-    this.#refusal = this.#closed ?? this.#why(set);
-    if (this.#closed !== undefined) return connectivityState.TRANSIENT_FAILURE;
+    const { service, closed } = this.#channel;
+    if (closed) {
+      this.#refusal = new Refusal(closedError(service), status.UNAVAILABLE, true);
+      return connectivityState.TRANSIENT_FAILURE;
+    }
+    this.#refusal = this.#why(set);
     if (set !== undefined && set.subchannels.length > 0) return connectivityState.READY;
     return this.#refusal === undefined ? connectivityState.CONNECTING : connectivityState.TRANSIENT_FAILURE;
   }
@@ -192,7 +236,8 @@ export class Admission {
   }
 
   #because(code: EvenkeelError['code'], why: string): Refusal {
-    const named = why.startsWith(`${this.#service}:`) ? why : `${this.#service}: ${why}`;
+    const { service } = this.#channel;
+    const named = why.startsWith(`${service}:`) ? why : `${service}: ${why}`;
     return new Refusal(new EvenkeelError(code, named));
   }
 }

@@ -1,90 +1,78 @@
 import { experimental, type Metadata, status as statusCode } from '@grpc/grpc-js';
-import { type Balancer, type Clock, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
+import { type Balancer, type Lease, type Outcome, outcomes, type Subchannel } from '../../index.js';
 import {
   type AttemptReason,
   type AttemptTrace,
   type CallNote,
   type CallTrace,
+  loadReportHeader,
   observes,
+  type ReportAsking,
   reportAttempt,
 } from '../kit/index.js';
-import type { AttemptOwner } from './call-owner.js';
+import type { Admission } from './admission.js';
 import type { Leaf } from './leaf.js';
-import type { LimitPlace } from './limit-place.js';
-import { loadReportOf } from './load-report.js';
-import type { MethodHistory } from './method-history.js';
 import { outcomeOf } from './outcome.js';
 import type { PodConnection } from './pod-connection.js';
+import { loadReportOf, reportTrailer } from './server-reports.js';
+import type { Method } from './service-config.js';
 import { endTrace } from './traced-call.js';
-
-type Outside = Balancer<PodConnection>['outside'];
+import type { WaitingCall } from './waiting-call.js';
 
 /** Read once, because it is a getter in grpc-js. */
 const { COMPLETE } = experimental.PickResultType;
+const { OK } = statusCode;
+
+/** What the attempts of a policy share. */
+export interface AttemptOwner {
+  readonly admission: Admission;
+  /** Undefined if no reports are requested. */
+  readonly asking: ReportAsking | undefined;
+}
+
+/** How an attempt ended, as its caller is told. */
+export interface CallStatus {
+  readonly code: statusCode;
+  readonly details: string;
+  readonly metadata: Metadata;
+}
 
 /**
  * One call through all its attempts (retries, hedges, repeated picks). grpc-js uses it as two things: the pick information of every
  * attempt, and a filter that sees the response begin and the call end.
  */
 export class BalancedCall implements experimental.Filter, experimental.FilterFactory<experimental.Filter> {
-  readonly history: MethodHistory;
-  readonly clock: Clock;
+  readonly method: Method;
+  /** The one that was first asked for an endpoint. */
+  balancer: Balancer<PodConnection> | undefined;
   /** The latest attempt, which refers to the one before it: nearly all calls have only one. */
   last: Attempt | undefined;
-  /** When the response began, on the balancer's clock. */
-  answeredMs: number | undefined;
   messages = 0;
   /** Attempts that were paid for, the first included. */
   paid = 0;
-  /** Since when it has waited for an endpoint, on the balancer's clock. */
-  waitingSinceMs: number | undefined;
   /** How its last attempt failed. */
   lastStatus: CallStatus | undefined;
   /** An attempt waits until the retry budget covers it, or no other runs. */
   isOverBudget = false;
   /** No attempt follows: the call ends as its last attempt did. */
   isGivenUp = false;
-  /** While it waits for the limit on running calls, and until it is placed. */
-  place: LimitPlace | undefined;
+  /** While it waits for an endpoint. */
+  waiting: WaitingCall | undefined;
   /** Undefined unless somebody traces calls. */
   trace: CallTrace | undefined;
-  /** Whether its attempts may run side by side. */
-  isHedged = false;
-  /** Of the balancer that was first asked for an endpoint. */
-  outside: Outside | undefined;
-  /** While it waits in grpc-js for an endpoint. */
-  #waits: Outside | undefined;
-  #waitsSinceMs = 0;
   /** When it was first to be placed, if that is measured. */
   #begunMs: number | undefined;
 
-  constructor(history: MethodHistory, clock: Clock) {
-    this.history = history;
-    this.clock = clock;
+  constructor(method: Method) {
+    this.method = method;
   }
 
-  /** A balancer is asked for an endpoint. */
-  picking({ retries, outside }: Balancer<PodConnection>): void {
-    if (this.outside !== undefined) return;
-    this.outside = outside;
-    if (outside.protocolMeter !== undefined) this.#begunMs = this.clock.now();
-    retries.budget.deposit();
-  }
-
-  /** grpc-js keeps it until there may be an endpoint for it. */
-  waits({ outside }: Balancer<PodConnection>): void {
-    if (this.#waits === outside) return;
-    this.waited(undefined);
-    this.#waits = outside;
-    this.#waitsSinceMs = outside.began();
-  }
-
-  /** It no longer waits there. @param served As for `OutsideCalls.ended`. */
-  waited(served: boolean | undefined): void {
-    const waits = this.#waits;
-    if (waits === undefined) return;
-    this.#waits = undefined;
-    waits.ended(this.#waitsSinceMs, served);
+  /** The first balancer is asked for an endpoint. */
+  begins(balancer: Balancer<PodConnection>): void {
+    this.balancer = balancer;
+    this.paid = 1;
+    if (balancer.outside.meters.protocolMeter !== undefined) this.#begunMs = balancer.clock.now();
+    balancer.retries.budget.deposit();
   }
 
   /** Subchannels this call was tried on before. */
@@ -119,7 +107,7 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 
   receiveMetadata(metadata: Metadata): Metadata {
-    this.#answered();
+    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.answered();
     return metadata;
   }
 
@@ -128,41 +116,27 @@ export class BalancedCall implements experimental.Filter, experimental.FilterFac
   }
 
   receiveMessage<T>(message: T): T {
-    if (++this.messages === 2) this.history.streaming = true;
+    if (++this.messages === 2) this.method.streaming = true;
     return message;
   }
 
   /** The call is over. */
   receiveTrailers<T extends { readonly code: statusCode; readonly details?: string }>(status: T): T {
-    if (status.code === statusCode.OK) {
-      if (this.messages === 1) this.history.single = true;
-      else this.history.streaming = true;
+    if (status.code === OK) {
+      if (this.messages === 1) this.method.single = true;
+      else this.method.streaming = true;
     }
     for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.callEnded();
-    // One that succeeded was waiting for a further attempt.
-    this.waited(status.code === statusCode.OK ? undefined : false);
-    this.place?.leave();
+    if (this.waiting !== undefined) this.waiting.callEnded(status.code);
     // grpc-js allows a picker only some codes.
     const told = this.isGivenUp ? { ...status, ...this.lastStatus } : status;
-    if (this.#begunMs !== undefined) {
-      this.outside?.protocolMeter?.callEnded(this.history.path, told.code, this.clock.now() - this.#begunMs);
+    if (this.#begunMs !== undefined && this.balancer !== undefined) {
+      const { clock, outside } = this.balancer;
+      outside.meters.protocolMeter?.callEnded(this.method.path, told.code, clock.now() - this.#begunMs);
     }
     if (this.trace !== undefined) endTrace(this.trace, told);
     return told;
   }
-
-  #answered(): void {
-    if (this.answeredMs !== undefined) return;
-    this.answeredMs = this.clock.now();
-    for (let attempt = this.last; attempt !== undefined; attempt = attempt.previous) attempt.answered();
-  }
-}
-
-/** How an attempt ended, as its caller is told. */
-export interface CallStatus {
-  readonly code: statusCode;
-  readonly details: string;
-  readonly metadata: Metadata;
 }
 
 /** One pick, in the form grpc-js needs. Its lease begins with the pick and ends with the attempt. */
@@ -174,8 +148,6 @@ export class Attempt implements experimental.PickResult {
   readonly lease: Lease<PodConnection>;
   /** The attempt before it. */
   readonly previous: Attempt | undefined;
-  /** From 1. */
-  readonly #number: number;
   readonly #call: BalancedCall;
   readonly #leaf: Leaf;
   readonly #owner: AttemptOwner;
@@ -183,9 +155,9 @@ export class Attempt implements experimental.PickResult {
   #begun = false;
   /** Another attempt was made; grpc-js may start it before it reports the end of this one. */
   #followed = false;
+  #reported = false;
   #error: object | undefined;
   #note: CallNote | undefined;
-  #reported = false;
   #trace: AttemptTrace | undefined;
 
   constructor(call: BalancedCall, lease: Lease<PodConnection>, leaf: Leaf, owner: AttemptOwner) {
@@ -196,10 +168,8 @@ export class Attempt implements experimental.PickResult {
     this.subchannel = leaf.subchannel;
     this.onCallEnded = (code, details, metadata) => this.#finished(code, details, metadata);
     this.previous = call.last;
-    this.#number = call.last === undefined ? 1 : call.last.#number + 1;
     call.last = this;
-    const isHedge = call.isHedged && this.previous !== undefined && this.previous.lease.outcome?.kind !== 'not-started';
-    if (isHedge) lease.retries.followed('hedge');
+    if (this.#isHedge && this.previous?.lease.outcome?.kind !== 'not-started') lease.retries.followed('hedge');
     lease.handle.callStarted(leaf);
   }
 
@@ -213,17 +183,17 @@ export class Attempt implements experimental.PickResult {
   /** grpc-js sent the call. Between pick and this it waits for call credentials. */
   onCallStarted(): void {
     this.#begun = true;
-    const { outside, history } = this.#call;
-    const protocolMeter = outside?.protocolMeter;
+    const { balancer, method } = this.#call;
+    const protocolMeter = balancer?.outside.meters.protocolMeter;
     if (protocolMeter === undefined) return;
-    protocolMeter.attemptStarted(history.path);
-    this.#note = { operation: history.path, status: undefined };
+    protocolMeter.attemptStarted(method.path);
+    this.#note = { operation: method.path, status: undefined };
   }
 
   /** The response has begun: with a limit, another call may start. */
   answered(): void {
     this.lease.progressed();
-    this.#owner.capacityFreed();
+    this.#freed();
   }
 
   /** Another pick for the same call follows. It replaces this one if this never started because its connection was lost. */
@@ -240,32 +210,36 @@ export class Attempt implements experimental.PickResult {
   }
 
   #finished(code: statusCode, details: string, metadata: Metadata): void {
-    const { answeredMs, history, messages } = this.#call;
-    const answered = answeredMs !== undefined;
+    const call = this.#call;
+    const { lease } = this;
+    const { method, messages } = call;
+    const { answeredMs } = lease;
     if (this.#note !== undefined) this.#note.status = code;
-    // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
-    const quiet = answered || history.streaming;
-    if (code === statusCode.OK && this.#call.isHedged && this.previous !== undefined) this.lease.retries.hedgeWon();
-    const report = loadReportOf(metadata);
-    if (report !== undefined) this.#owner.heardReport();
-    const outcome =
-      code === statusCode.OK && report === undefined
-        ? outcomes.success
-        : outcomeOf({ code, details, metadata, quiet, endpoint: this.lease.endpoint }, report);
-    if (this.#trace !== undefined) this.#trace.status = statusCode[code];
-    // Not an Error: its stack would be grpc-js's, and an outage causes thousands a second.
-    if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
-    else if (outcome.kind === 'cancelled' && (quiet || !history.single)) this.lease.progressed();
+    if (code === OK && this.#isHedge) lease.retries.hedgeWon();
+    let outcome: Outcome = outcomes.success;
     let latencyMs: number | undefined;
     // A single response arrives at the end of the call. A stream lasts as long as it is needed, so only its start counts, if known.
-    if (answered && messages !== 1) latencyMs = answeredMs - this.lease.startedMs;
-    else if (outcome.kind === 'cancelled' && quiet) latencyMs = 0;
+    if (answeredMs !== undefined && messages !== 1) latencyMs = answeredMs - lease.startedMs;
+    const trailers = metadata.getMap();
+    const report = reportTrailer in trailers || loadReportHeader in trailers ? loadReportOf(trailers) : undefined;
+    if (report !== undefined) this.#owner.asking?.heard();
+    if (code !== OK || report !== undefined) {
+      // A stream that was quiet until its caller or its deadline ended it says nothing about the pod.
+      const quiet = answeredMs !== undefined || method.streaming;
+      outcome = outcomeOf({ code, details, metadata, quiet, endpoint: lease.endpoint }, report);
+      if (outcome.kind === 'cancelled') {
+        if (quiet || !method.single) lease.progressed();
+        if (quiet) latencyMs ??= 0;
+      }
+      // Not an Error: its stack would be grpc-js's, and an outage causes thousands a second.
+      else if (outcome.kind === 'failure') this.#error = { code: statusCode[code], details };
+    }
+    if (this.#trace !== undefined) this.#trace.status = statusCode[code];
     this.#end(outcome, latencyMs);
     if (this.#followed) this.#report();
-    if (code === statusCode.OK) return;
-    const call = this.#call;
+    if (code === OK) return;
     call.lastStatus = { code, details, metadata };
-    if (call.isOverBudget) this.#owner.placed();
+    if (call.isOverBudget) this.#owner.admission.settled();
   }
 
   #end(outcome: Outcome, latencyMs?: number): void {
@@ -274,14 +248,30 @@ export class Attempt implements experimental.PickResult {
     const { lease } = this;
     lease.handle.callEnded(this.#leaf);
     lease.end(outcome, latencyMs, this.#note);
-    this.#trace?.end(outcome, this.#error);
-    this.#owner.capacityFreed();
+    if (this.#trace !== undefined) this.#trace.end(outcome, this.#error);
+    this.#freed();
+  }
+
+  #freed(): void {
+    const { admission } = this.#owner;
+    if (admission.waiting > 0) admission.capacityFreed();
+  }
+
+  /** From 1. */
+  get #number(): number {
+    let number = 1;
+    for (let attempt = this.previous; attempt !== undefined; attempt = attempt.previous) number++;
+    return number;
+  }
+
+  get #isHedge(): boolean {
+    return this.previous !== undefined && this.#call.method.isHedged;
   }
 
   get #reason(): AttemptReason {
     if (this.previous === undefined) return 'first';
     if (!this.previous.#begun) return 'move';
-    return this.#call.isHedged ? 'hedge' : 'retry';
+    return this.#isHedge ? 'hedge' : 'retry';
   }
 
   /** Whether another attempt follows is known only when it starts, or when the call is over. */
@@ -292,7 +282,7 @@ export class Attempt implements experimental.PickResult {
     if (this.#followed) {
       const { outcome, retries } = lease;
       if (outcome?.kind === 'not-started') retries.followed('not-started');
-      else if (outcome?.kind === 'failure' && !this.#call.isHedged) retries.followed(outcome.cause ?? 'status');
+      else if (outcome?.kind === 'failure' && !this.#call.method.isHedged) retries.followed(outcome.cause ?? 'status');
     }
     if (!observes(lease.observer, 'attemptEnded')) return;
     reportAttempt(lease, { attempt: this.#number, retrying: this.#followed, error: this.#error });

@@ -1,87 +1,113 @@
-import { Channel, ChannelCredentials, type ClientOptions, type Deadline } from '@grpc/grpc-js';
-import { EvenkeelError, type Priority } from '../../index.js';
-import { dateIn, inheritedPriority, isTraced, remainingOf } from '../kit/index.js';
-import { type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
-import { registeredName } from './register.js';
-import { HiddenOptions } from './resolver.js';
-import { checkService } from './target.js';
-import { type TracedChannel, tracedChannel, traceFromStart } from './traced-call.js';
+import {
+  Channel,
+  type ChannelCredentials,
+  type ChannelOptions,
+  type Deadline,
+  experimental,
+  type Metadata,
+  status,
+} from '@grpc/grpc-js';
+import type { Balancer, BalancerSnapshot, Priority } from '../../index.js';
+import {
+  checkBalancingOptions,
+  checkKeys,
+  dateIn,
+  inheritedPriority,
+  isTraced,
+  noCounts,
+  offAbort,
+  onAbort,
+  remainingOf,
+} from '../kit/index.js';
+import { closedError } from './admission.js';
+import { BalancedCall } from './balanced-call.js';
+import {
+  authorityOf,
+  type ChannelBalancer,
+  type ResolvedGrpcOptions,
+  resolveGrpcOptions,
+  subchannelArgs,
+} from './options.js';
+import type { PodConnection } from './pod-connection.js';
+import { Method, mergeServiceConfig, type ServiceConfig } from './service-config.js';
+import { type TracedChannel, tracedChannel, traceFromStart, traceOfCall } from './traced-call.js';
 
-/**
- * The target string of a Service, for the address of any client or channel of grpc-js.
- *
- * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS checks,
- * regardless of the pod.
- * @throws EVENKEEL_OPTION for anything that cannot name a Service.
- * @example new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
- */
-export function target(service: string): string {
-  return `${registeredName()}:${checkService(service)}`;
+type ChannelCall = ReturnType<Channel['createCall']>;
+type CallConfig = ReturnType<experimental.ConfigSelector['invoke']>;
+
+/** Where a policy finds the state of its channel; the prefix as with `HiddenOptions`. */
+export const stateKey: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.state`;
+
+/** How many methods of a channel are remembered. */
+const MAX_METHODS = 1_000;
+
+/** What `channelOptions` adds to the options of grpc-js. */
+export class HiddenOptions {
+  /** The prefix keeps them out of the arguments of subchannels. */
+  static readonly key: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel`;
+  readonly options: ResolvedGrpcOptions;
+  /** Whether any number of channels may have them. */
+  readonly isShared: boolean;
+  /** Of the one channel that has them, if its target is ours. */
+  state: ChannelState | undefined;
+
+  constructor(options: ResolvedGrpcOptions, isShared: boolean) {
+    this.options = options;
+    this.isShared = isShared;
+  }
+
+  /** grpc-js prints channel options as JSON when it traces. */
+  toJSON(): string {
+    return 'evenkeel';
+  }
 }
 
-/**
- * The options of a client or channel for such a target: how to choose among pods, together with any of grpc-js's own
- * (`grpc.…`). One result may serve several channels; each has its own balancer.
- *
- * @throws EVENKEEL_OPTION for invalid options, and when a client is created from a copy of grpc-js other than the one evenkeel
- * uses.
- * @example const options = channelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
- */
-export function channelOptions(options: GrpcOptions = {}): ClientOptions {
-  registeredName();
-  const resolved = resolveGrpcOptions(options);
-  const own = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
-  return {
-    // With a proxy in the environment grpc-js would replace the target by the proxy; pods are reached directly.
-    'grpc.enable_http_proxy': 0,
-    ...own,
-    [HiddenOptions.key]: new HiddenOptions(resolved),
-    channelFactoryOverride: (address, credentials, given) => {
-      if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
-      const hidden = new HiddenOptions(resolved);
-      return new BalancedChannel(address, credentials, { ...given, [HiddenOptions.key]: hidden }, hidden);
-    },
-  };
-}
-
-/** A channel that remembers that it was closed: grpc-js forgets that as soon as the channel is waited for again. */
-class BalancedChannel extends Channel {
-  readonly #hidden: HiddenOptions;
-
+/** A channel that evenkeel creates: it adds to each call what goes along with it. */
+export class BalancedChannel extends Channel {
+  readonly #options: ResolvedGrpcOptions;
   readonly #traced: TracedChannel;
+  readonly #state: ChannelState | undefined;
 
-  constructor(address: string, credentials: ChannelCredentials, options: ClientOptions, hidden: HiddenOptions) {
-    super(address, credentials, options);
-    this.#hidden = hidden;
-    this.#traced = tracedChannel(address.slice(address.indexOf(':') + 1), hidden.options);
-    hidden.channel = this;
+  constructor(address: string, credentials: ChannelCredentials, given: ChannelOptions, options: ResolvedGrpcOptions) {
+    const hidden = new HiddenOptions(options, false);
+    super(address, credentials, { ...given, [HiddenOptions.key]: hidden });
+    this.#options = options;
+    this.#traced = tracedChannel(address.slice(address.indexOf(':') + 1), options);
+    this.#state = hidden.state;
+    if (this.#state !== undefined) this.#state.channel = this;
   }
 
   /** Calls made while a request is served get no more time than is left of it. grpc-js says so to the server. */
   override createCall(
-    ...[method, deadline, host, parentCall, propagateFlags]: Parameters<Channel['createCall']>
-  ): ReturnType<Channel['createCall']> {
-    const { propagation } = this.#hidden.options;
-    const served = propagation.context?.current() ?? undefined;
+    method: string,
+    deadline: Deadline,
+    host: string | null | undefined,
+    parentCall: Parameters<Channel['createCall']>[3],
+    propagateFlags: number | null | undefined,
+  ): ChannelCall {
+    const { context, priorityHeader } = this.#options.propagation;
+    const served = context === undefined ? undefined : (context.current() ?? undefined);
     const remainingMs = served && remainingOf(served);
-    const own = remainingMs === undefined ? deadline : sooner(deadline, dateIn(remainingMs));
-    const call = super.createCall(method, own, host, parentCall, propagateFlags);
-    const priority = served && inheritedPriority(served);
-    if (priority !== undefined && propagation.priorityHeader !== undefined) {
-      sayPriority(call, propagation.priorityHeader, priority);
+    let sooner = deadline;
+    if (remainingMs !== undefined) {
+      const date = dateIn(remainingMs);
+      if (!(Number(deadline) <= date)) sooner = date;
     }
+    const call = super.createCall(method, sooner, host, parentCall, propagateFlags);
+    const priority = served && inheritedPriority(served);
+    if (priority !== undefined && priorityHeader !== undefined) sayPriority(call, priorityHeader, priority);
     if (isTraced()) traceFromStart(call, this.#traced, method);
     return call;
   }
 
   override close(): void {
-    this.#hidden.closed = true;
+    if (this.#state !== undefined) this.#state.closed = true;
     super.close();
   }
 }
 
 /** Has a call say a priority, unless its caller does. Where it is placed, nothing is left of the request that is being served. */
-function sayPriority(call: ReturnType<Channel['createCall']>, name: string, priority: Priority): void {
+function sayPriority(call: ChannelCall, name: string, priority: Priority): void {
   const { start } = call;
   call.start = (metadata, listener) => {
     const own = metadata.clone();
@@ -90,15 +116,185 @@ function sayPriority(call: ReturnType<Channel['createCall']>, name: string, prio
   };
 }
 
-/** The sooner of two dates. */
-function sooner(deadline: Deadline, date: number): Deadline {
-  return Number(deadline) <= date ? deadline : date;
+/** The balancing of a channel that is not idle. */
+export interface RunningPolicy {
+  readonly balancer: Balancer<PodConnection>;
+  /** Calls fail from now on. */
+  channelClosed(): void;
 }
 
-function twoCopies(): EvenkeelError {
-  return new EvenkeelError(
-    'EVENKEEL_OPTION',
-    'this client comes from another copy of @grpc/grpc-js than the one evenkeel/grpc-js imports, where its target scheme ' +
-      'is registered; "npm ls @grpc/grpc-js" shows both: make them one with "npm dedupe", or with an override of one version',
-  );
+/**
+ * The state of a channel, idle or not. For grpc-js it is the channel's resolver, but it resolves nothing: it gives the channel its policy,
+ * whose balancer looks for endpoints from the first call on, and it gives each call its method's configuration and a `BalancedCall`,
+ * the one object that follows it through its attempts.
+ */
+export class ChannelState implements experimental.Resolver, experimental.ConfigSelector {
+  /** The Service's name as the user wrote it. */
+  readonly service: string;
+  readonly options: ResolvedGrpcOptions;
+  /** Arguments of the channel's subchannels. */
+  readonly args: ChannelOptions;
+  /** If evenkeel created it. */
+  channel: Channel | undefined;
+  /** For good, as the channel was, or its balancing. grpc-js forgets it as soon as the channel is waited for again. */
+  closed = false;
+  readonly #listener: experimental.ResolverListener;
+  readonly #serviceConfig: ServiceConfig;
+  readonly #traced: TracedChannel;
+  readonly #methods = new Map<string, Method>();
+  #phase: 'new' | 'awake' | 'asleep' = 'new';
+  #policy: RunningPolicy | undefined;
+  /** A first set was known before the channel went idle. */
+  #wasReady = false;
+  /** Why the balancer could not be created. */
+  #broken: unknown;
+  readonly #waiters = new Set<() => void>();
+
+  constructor(target: experimental.GrpcUri, listener: experimental.ResolverListener, channelOptions: ChannelOptions) {
+    const hidden = channelOptions[HiddenOptions.key] as HiddenOptions | undefined;
+    const options = hidden?.options ?? resolveGrpcOptions();
+    // An invalid target string fails here, in the constructor of the client.
+    if (options.balancing.resolver === undefined) checkBalancingOptions({ resolver: target.path });
+    this.service = target.path;
+    this.options = options;
+    this.args = subchannelArgs(channelOptions);
+    this.#listener = listener;
+    this.#traced = tracedChannel(target.path, options);
+    this.#serviceConfig = mergeServiceConfig(channelOptions['grpc.service_config'], target.scheme as string);
+    if (hidden?.isShared === false) hidden.state = this;
+    options.onBalancer?.(this.#inspected());
+  }
+
+  static getDefaultAuthority(target: experimental.GrpcUri): string {
+    return authorityOf(target.path);
+  }
+
+  /** The channel stops being idle, or its policy has a problem, which the policy handles itself. */
+  updateResolution(): void {
+    if (this.#phase === 'awake') return;
+    this.#phase = 'awake';
+    // Never synchronously (the contract of gRPC's resolvers).
+    queueMicrotask(() => {
+      if (this.#phase !== 'awake') return;
+      const { statusOrFromValue, CHANNEL_ARGS_CONFIG_SELECTOR_KEY } = experimental;
+      const parts = { [stateKey]: this, [CHANNEL_ARGS_CONFIG_SELECTOR_KEY]: this };
+      this.#listener(statusOrFromValue([]), parts, statusOrFromValue(this.#serviceConfig), '');
+    });
+  }
+
+  /** The channel goes idle or closes. */
+  destroy(): void {
+    this.#phase = 'asleep';
+    this.#resume();
+  }
+
+  invoke(path: string, metadata?: Metadata): CallConfig {
+    let method = this.#methods.get(path);
+    if (method === undefined) {
+      method = new Method(path, this.#serviceConfig);
+      if (this.#methods.size < MAX_METHODS) this.#methods.set(path, method);
+    }
+    const call = new BalancedCall(method);
+    if (isTraced()) call.trace = traceOfCall(metadata, this.#traced, path);
+    return {
+      methodConfig: method.config,
+      // grpc-js passes it to the picker unchanged, for every attempt of this call.
+      pickInformation: call as unknown as CallConfig['pickInformation'],
+      status: status.OK,
+      dynamicFilterFactories: [call],
+    };
+  }
+
+  unref(): void {
+    this.#methods.clear();
+  }
+
+  /** It looks for endpoints from now on. */
+  awoke(policy: RunningPolicy): void {
+    this.#policy = policy;
+    this.#resume();
+  }
+
+  /** It cannot look for endpoints. */
+  broke(error: unknown): void {
+    this.#broken = error;
+    this.#resume();
+  }
+
+  /** It went idle or was closed. */
+  sleeps(policy: RunningPolicy): void {
+    if (this.#policy !== policy) return;
+    if (policy.balancer.snapshot().state !== 'starting') this.#wasReady = true;
+    this.#policy = undefined;
+  }
+
+  async ready(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    checkKeys('ready', options, ['signal']);
+    const { signal } = options;
+    signal?.throwIfAborted();
+    if (this.closed) throw closedError(this.service);
+    if (this.#policy === undefined && this.#wasReady) return;
+    if (this.#policy === undefined) await this.#awake(signal);
+    const policy = this.#policy;
+    if (policy === undefined) throw this.#broken ?? closedError(this.service);
+    await policy.balancer.ready(options);
+  }
+
+  snapshot(): BalancerSnapshot {
+    if (this.#policy !== undefined) return this.#policy.balancer.snapshot();
+    return {
+      resolver: this.service,
+      state: this.closed ? 'closed' : 'idle',
+      version: 0,
+      staleForMs: 0,
+      panicking: false,
+      waiting: 0,
+      retryBudget: 0,
+      endpoints: [],
+      counts: noCounts,
+    };
+  }
+
+  async close(options: { readonly signal?: AbortSignal } = {}): Promise<void> {
+    checkKeys('close', options, ['signal']);
+    this.closed = true;
+    this.#policy?.channelClosed();
+    this.#resume();
+    await this.#policy?.balancer.close(options);
+  }
+
+  #resume(): void {
+    for (const resume of this.#waiters) resume();
+    this.#waiters.clear();
+  }
+
+  /** Has the channel look for endpoints, as a first call would. */
+  #awake(signal: AbortSignal | undefined): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const resume = (): void => {
+        offAbort(signal, aborted);
+        resolve();
+      };
+      const aborted = (): void => {
+        this.#waiters.delete(resume);
+        reject(signal?.reason);
+      };
+      onAbort(signal, aborted);
+      this.#waiters.add(resume);
+      if (this.channel !== undefined) this.channel.getConnectivityState(true);
+      // A channel created by other code is only known not to be closed before it first stopped.
+      else if (this.#phase === 'asleep') this.#resume();
+      else this.updateResolution();
+    });
+  }
+
+  /** What the application gets: without what is grpc-js's. */
+  #inspected(): ChannelBalancer {
+    return {
+      ready: (options) => this.ready(options),
+      snapshot: () => this.snapshot(),
+      close: (options) => this.close(options),
+      [Symbol.asyncDispose]: () => this.close(),
+    };
+  }
 }

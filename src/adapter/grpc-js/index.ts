@@ -1,3 +1,2 @@
-export { channelOptions, target } from './channel.js';
-export type { ChannelBalancer } from './channel-balancer.js';
-export type { CallKey, GrpcOptions } from './options.js';
+export type { CallKey, ChannelBalancer, GrpcOptions } from './options.js';
+export { channelOptions, target } from './target.js';

@@ -1,17 +1,25 @@
-import { type ChannelInterface, type ChannelOptions, connectivityState, type experimental } from '@grpc/grpc-js';
+import {
+  type ChannelInterface,
+  type ChannelOptions,
+  Client,
+  connectivityState,
+  credentials,
+  type experimental,
+  Metadata,
+  type ServiceError,
+} from '@grpc/grpc-js';
 import { type Endpoint, EvenkeelError, endpointAddress } from '../../index.js';
-import type { ConnectionNumbers } from './connection-numbers.js';
 
 /** What the leaves of a channel share. */
 export interface LeafContext {
   readonly helper: experimental.ChannelControlHelper;
   /** The channel's own options, as arguments of its subchannels. */
   readonly args: ChannelOptions;
-  readonly numbers: ConnectionNumbers;
   /** What became of connections, for metrics. */
   readonly attempts: { succeeded: number; failed: number; disconnections: number };
-  /** A ready pod got another connection: it can take more calls. */
-  readonly grew: () => void;
+  /** The lowest number that no connection to the endpoint with this key has; taken until it is freed. */
+  takeNumber(key: string): number;
+  freeNumber(key: string, number: number): void;
 }
 
 /** Events of a leaf; never called before the constructor has returned. */
@@ -21,6 +29,18 @@ export interface LeafListener {
   /** It could not be opened, or takes no further call; it is useless from now on. */
   lost(error: Error | undefined): void;
 }
+
+/** A unary method of evenkeel's own and its serialization. */
+export interface Question<Request, Answer> {
+  readonly method: string;
+  readonly encode: (request: Request) => Buffer;
+  readonly decode: (message: Buffer) => Answer;
+}
+
+/** The result. */
+export type Answered<Answer> =
+  | { readonly error: ServiceError; readonly answer?: undefined }
+  | { readonly error?: undefined; readonly answer: Answer };
 
 /**
  * One HTTP/2 connection to one pod: a subchannel of grpc-js that is used for only one connection, opened immediately. GOAWAY and a lost
@@ -32,29 +52,29 @@ export class Leaf {
   streams = 0;
   /** When it became ready, in ms; written by its user. */
   readyAtMs: number = Number.POSITIVE_INFINITY;
-  /** Over which its server is asked, once it was. */
-  ownChannel: ChannelInterface | undefined;
   readonly #endpoint: Endpoint;
   readonly #context: LeafContext;
   readonly #number: number;
   #listener: LeafListener | undefined;
+  /** Over which its server is asked, once it was. */
+  #ownChannel: ChannelInterface | undefined;
   #opened = false;
   #released = false;
 
   constructor(endpoint: Endpoint, context: LeafContext, listener: LeafListener) {
     const { address, port, key, uid } = endpoint;
-    const { helper, args, numbers } = context;
+    const { helper, args } = context;
     this.#endpoint = endpoint;
     this.#context = context;
     this.#listener = listener;
-    this.#number = numbers.take(key);
+    this.#number = context.takeNumber(key);
     // The uid is part of a pod's identity: another pod at this address never gets this connection (U7).
     const identity = { 'evenkeel.connection': this.#number, ...(uid !== undefined && { 'evenkeel.uid': uid }) };
     try {
       this.subchannel = helper.createSubchannel({ host: address, port }, { ...args, ...identity });
     } catch (error) {
       // Credentials may refuse.
-      numbers.free(key, this.#number);
+      context.freeNumber(key, this.#number);
       throw error;
     }
     this.subchannel.ref();
@@ -72,11 +92,11 @@ export class Leaf {
     if (this.#released) return;
     this.#released = true;
     this.#listener = undefined;
-    const { helper, numbers, attempts } = this.#context;
+    const { helper, attempts } = this.#context;
     if (this.#opened) attempts.disconnections++;
     helper.removeChannelzChild(this.subchannel.getChannelzRef());
     // Otherwise it stays listed in channelz forever.
-    this.ownChannel?.close();
+    this.#ownChannel?.close();
     if (this.subchannel.getConnectivityState() === connectivityState.CONNECTING) {
       // A dial cannot be canceled. Its number stays taken, so that the next attempt dials again instead of waiting for it.
       this.subchannel.unref();
@@ -84,7 +104,35 @@ export class Leaf {
     }
     this.subchannel.removeConnectivityStateListener(this.#stateChanged);
     this.subchannel.unref();
-    numbers.free(this.#endpoint.key, this.#number);
+    this.#context.freeNumber(this.#endpoint.key, this.#number);
+  }
+
+  /**
+   * A call of evenkeel's own over this connection: it is not balanced and contains nothing of any caller's. Rejects with the signal's
+   * reason; any answer of the server, including errors, is the result.
+   */
+  ask<Request, Answer>(
+    { method, encode, decode }: Question<Request, Answer>,
+    request: Request,
+    signal: AbortSignal,
+  ): Promise<Answered<Answer>> {
+    return new Promise((resolve, reject) => {
+      signal.throwIfAborted();
+      this.#ownChannel ??= this.subchannel.getChannel();
+      // The address is unused: the channel exists already, with its credentials.
+      const client = new Client('unused', credentials.createInsecure(), { channelOverride: this.#ownChannel });
+      const onAbort = (): void => {
+        reject(signal.reason);
+        call.cancel();
+      };
+      const done = (error: ServiceError | null, answer?: Answer): void => {
+        signal.removeEventListener('abort', onAbort);
+        resolve(error === null ? { answer: answer as Answer } : { error });
+      };
+      // No grpc-js deadline: on such a channel its timer would outlive the call. The signal ends it.
+      const call = client.makeUnaryRequest(method, encode, decode, request, new Metadata(), {}, done);
+      signal.addEventListener('abort', onAbort, { once: true });
+    });
   }
 
   #open(): void {
@@ -111,7 +159,7 @@ export class Leaf {
   ) => {
     if (this.#released) {
       this.subchannel.removeConnectivityStateListener(this.#stateChanged);
-      this.#context.numbers.free(this.#endpoint.key, this.#number);
+      this.#context.freeNumber(this.#endpoint.key, this.#number);
       return;
     }
     switch (state) {
@@ -119,7 +167,11 @@ export class Leaf {
         this.#isReady();
         break;
       case connectivityState.TRANSIENT_FAILURE:
-        this.#isLost(new EvenkeelError('EVENKEEL_CONNECT', error ?? 'the connection failed', this.#where()));
+        this.#isLost(
+          new EvenkeelError('EVENKEEL_CONNECT', error ?? 'the connection failed', {
+            endpoint: endpointAddress(this.#endpoint),
+          }),
+        );
         break;
       case connectivityState.IDLE:
         if (this.#opened) this.#isLost(undefined);
@@ -140,9 +192,5 @@ export class Leaf {
     if (!this.#opened) this.#context.attempts.failed++;
     this.release();
     listener?.lost(error);
-  }
-
-  #where(): { readonly endpoint: string } {
-    return { endpoint: endpointAddress(this.#endpoint) };
   }
 }

@@ -1,5 +1,6 @@
-import type { ChannelOptions, Metadata } from '@grpc/grpc-js';
+import { type ChannelOptions, experimental, type Metadata } from '@grpc/grpc-js';
 import {
+  type BalancerSnapshot,
   type BalancingOptions,
   type Clock,
   EvenkeelError,
@@ -21,7 +22,22 @@ import {
   Propagation,
   unknownOption,
 } from '../kit/index.js';
-import type { ChannelBalancer } from './channel-balancer.js';
+
+/** Inspects and closes the balancing of one channel; `channelOptions({ onBalancer })` provides it. */
+export interface ChannelBalancer extends AsyncDisposable {
+  /**
+   * Resolves once the first set is known, an empty one included; an idle channel starts looking for endpoints.
+   * Rejects as `Balancer.ready` does, and with EVENKEEL_CLOSED when the channel is closed.
+   */
+  ready(options?: { readonly signal?: AbortSignal }): Promise<void>;
+  /** The current state. An idle channel has no endpoint and no connection. */
+  snapshot(): BalancerSnapshot;
+  /**
+   * Ends the balancing permanently: new calls fail, running ones finish. Closing the client does the same.
+   * Resolves when every call has ended, after `pool.drainTimeoutMs` or when `signal` aborts; calls are never cut.
+   */
+  close(options?: { readonly signal?: AbortSignal }): Promise<void>;
+}
 
 /** Reads the key of hash pickers from a call's metadata; undefined = no affinity. */
 export type CallKey = (metadata: Metadata) => string | null | undefined;
@@ -115,6 +131,14 @@ export function isGrpcOption(name: string): boolean {
   return name.startsWith('grpc.') || name.startsWith('grpc-node.');
 }
 
+/** The options grpc-js's transport and credentials read; the same for equal channels, so that these share connections. */
+export function subchannelArgs(channelOptions: ChannelOptions): ChannelOptions {
+  const { SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX: hidden } = experimental;
+  return Object.fromEntries(
+    Object.entries(channelOptions).filter(([name]) => isGrpcOption(name) && !name.startsWith(hidden)),
+  );
+}
+
 /** Fills in defaults and checks everything but grpc-js's own options. Throws EVENKEEL_OPTION. */
 export function resolveGrpcOptions(options: GrpcOptions = {}): ResolvedGrpcOptions {
   if (typeof options !== 'object' || options === null) throw optionError('options', 'an object', options);
@@ -190,4 +214,27 @@ function resolveKey(key: string | CallKey | undefined): CallKey | undefined {
     const [value] = metadata.get(key);
     return value === undefined ? undefined : value.toString();
   };
+}
+
+/** Schemes of target strings; anything else before the first colon is a host. */
+const SCHEMES = ['kubernetes', 'dns', 'static'];
+
+/** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
+export function checkService(service: unknown): string {
+  if (typeof service !== 'string' || !/^[^\s/?#@]+$/.test(service)) {
+    throw optionError('service', 'a Service such as orders.shop:50051', service);
+  }
+  return service;
+}
+
+/**
+ * `:authority` and the name for TLS: the Service's own host and port, whatever the pod. A named port is left out, because an authority
+ * cannot contain one; for a static list it is the first address.
+ */
+export function authorityOf(service: string): string {
+  const [scheme = '', ...rest] = service.split(':');
+  const plain = SCHEMES.includes(scheme) && rest.length > 0 ? rest.join(':') : service;
+  const [first = plain] = plain.split(',');
+  const named = /^(.*):([^\]:]*)$/.exec(first);
+  return named !== null && !/^\d+$/.test(named[2] as string) ? (named[1] as string) : first;
 }

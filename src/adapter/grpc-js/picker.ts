@@ -1,14 +1,12 @@
 import { experimental, Metadata, status as statusCode } from '@grpc/grpc-js';
 import { type Balancer, type Lease, outcomes, type PickOptions, type Priority } from '../../index.js';
-import { checkPriority, loadReportFormatHeader, notify, type ReportAsking } from '../kit/index.js';
+import { checkPriority, loadReportFormatHeader, notify, ReportAsking } from '../kit/index.js';
 import type { Admission } from './admission.js';
-import { Attempt, BalancedCall, type CallStatus } from './balanced-call.js';
-import type { AttemptOwner } from './call-owner.js';
-import { LimitPlace } from './limit-place.js';
-import { MethodHistory } from './method-history.js';
+import { Attempt, type AttemptOwner, BalancedCall, type CallStatus } from './balanced-call.js';
 import type { CallKey, ResolvedGrpcOptions } from './options.js';
 import type { PodConnection } from './pod-connection.js';
-import type { Refusal } from './refusal.js';
+import { Method } from './service-config.js';
+import { LimitPlace, WaitingCall } from './waiting-call.js';
 
 /** The metadata entry in which grpc-js counts the attempts before this one; those that no server has seen do not count. */
 const PREVIOUS_ATTEMPTS = 'grpc-previous-rpc-attempts';
@@ -22,62 +20,63 @@ const queued: experimental.PickResult = Object.freeze({
 });
 
 /** Converts the balancer's picks to the form grpc-js needs. One per policy, because the balancer swaps its own picker inside. */
-export class BalancerPicker implements experimental.Picker {
+export class BalancerPicker implements experimental.Picker, AttemptOwner {
+  readonly admission: Admission;
+  readonly asking: ReportAsking | undefined;
   readonly #balancer: Balancer<PodConnection>;
-  readonly #admission: Admission;
-  readonly #owner: AttemptOwner;
   readonly #options: ResolvedGrpcOptions;
-  readonly #key: CallKey | undefined;
-  readonly #asking: ReportAsking | undefined;
 
-  constructor(
-    balancer: Balancer<PodConnection>,
-    admission: Admission,
-    owner: AttemptOwner,
-    options: ResolvedGrpcOptions,
-    asking: ReportAsking | undefined,
-  ) {
+  constructor(balancer: Balancer<PodConnection>, admission: Admission, options: ResolvedGrpcOptions) {
     this.#balancer = balancer;
-    this.#admission = admission;
-    this.#owner = owner;
+    this.admission = admission;
     this.#options = options;
-    this.#key = options.key;
-    this.#asking = asking;
+    this.asking = options.askForReports ? new ReportAsking() : undefined;
   }
 
   pick({ metadata, extraPickInfo }: experimental.PickArgs): experimental.PickResult {
     const info: unknown = extraPickInfo;
-    const call = info instanceof BalancedCall ? info : new BalancedCall(new MethodHistory(), this.#options.clock);
-    call.picking(this.#balancer);
-    const unpaid = this.#unpaid(call, metadata);
-    if (unpaid !== undefined) return unpaid;
-    call.another();
-    const refusal = call.place?.refusal;
-    if (refusal !== undefined) {
-      call.place = undefined;
-      // The balancer has told its observer.
-      return refusal.result();
+    // A user's own config selector may come with other information.
+    const call = info instanceof BalancedCall ? info : new BalancedCall(new Method());
+    if (call.balancer === undefined) call.begins(this.#balancer);
+    else {
+      const settled = this.#again(call, metadata);
+      if (settled !== undefined) return settled;
     }
-    if (call.place?.isWaiting) return queued;
-    const options = this.#pickOptions(call, metadata);
-    const lease = call.place?.take() ?? this.#balancer.pick(options);
-    call.place = undefined;
+    const { key, hasPriority } = this.#options;
+    const options = key === undefined && call.last === undefined ? undefined : this.#pickOptions(call, key, metadata);
+    const lease = this.#granted(call) ?? this.#balancer.pick(options);
     const leaf = lease?.handle.leastBusy();
     if (lease === undefined || leaf === undefined) {
       lease?.end(outcomes.notStarted);
       return this.#notNow(call, metadata, options);
     }
-    call.waited(true);
-    if (this.#admission.isWaited) this.#admission.placed();
-    call.waitingSinceMs = undefined;
-    this.#sayPriority(metadata);
+    if (call.waiting !== undefined) {
+      call.waiting.waited(true);
+      call.waiting = undefined;
+    }
+    if (this.admission.isWaited) this.admission.placed();
+    if (hasPriority) this.#sayPriority(metadata);
     // The attempt's own copy of the metadata.
-    if (this.#asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
+    if (this.asking?.next() === true && metadata.get(loadReportFormatHeader).length === 0) {
       metadata.set(loadReportFormatHeader, 'BIN');
     }
-    const attempt = new Attempt(call, lease, leaf, this.#owner);
+    const attempt = new Attempt(call, lease, leaf, this);
     if (call.trace !== undefined) attempt.trace(call.trace, metadata);
     return attempt;
+  }
+
+  /** A call is to be placed that was before, or that waits. Returns the result if that is certain. */
+  #again(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
+    const unpaid = this.#unpaid(call, metadata);
+    if (unpaid !== undefined) return unpaid;
+    call.another();
+    const limit = call.waiting?.limit;
+    if (limit === undefined) return undefined;
+    if (limit.isWaiting) return queued;
+    if (limit.refusal === undefined) return undefined;
+    (call.waiting as WaitingCall).limit = undefined;
+    // The balancer has told its observer.
+    return limit.refusal.result();
   }
 
   /**
@@ -86,10 +85,6 @@ export class BalancerPicker implements experimental.Picker {
    */
   #unpaid(call: BalancedCall, metadata: Metadata): experimental.PickResult | undefined {
     const { retries } = this.#balancer;
-    if (call.paid === 0) {
-      call.paid = 1;
-      return undefined;
-    }
     const number = 1 + Number(metadata.get(PREVIOUS_ATTEMPTS)[0] ?? 0);
     if (number <= call.paid) return undefined;
     const { isRunning } = call;
@@ -104,10 +99,16 @@ export class BalancerPicker implements experimental.Picker {
     return dropped(call.lastStatus);
   }
 
-  #pickOptions(call: BalancedCall, metadata: Metadata): PickOptions<PodConnection> | undefined {
+  #pickOptions(call: BalancedCall, key: CallKey | undefined, metadata: Metadata): PickOptions<PodConnection> {
     const { tried } = call;
-    if (this.#key === undefined) return tried === undefined ? undefined : { avoid: tried };
-    return { key: this.#keyOf(this.#key, metadata), avoid: tried };
+    return key === undefined ? { avoid: tried } : { key: this.#keyOf(key, metadata), avoid: tried };
+  }
+
+  /** The lease for which a call has waited. */
+  #granted({ waiting }: BalancedCall): Lease<PodConnection> | undefined {
+    const lease = waiting?.limit?.take();
+    if (waiting !== undefined) waiting.limit = undefined;
+    return lease;
   }
 
   #keyOf(key: CallKey, metadata: Metadata): string | undefined {
@@ -132,7 +133,7 @@ export class BalancerPicker implements experimental.Picker {
 
   #sayPriority(metadata: Metadata): void {
     const { priorityHeader } = this.#options.propagation;
-    if (!this.#options.hasPriority || priorityHeader === undefined || metadata.get(priorityHeader).length > 0) return;
+    if (priorityHeader === undefined || metadata.get(priorityHeader).length > 0) return;
     const priority = this.#priorityOf(metadata);
     if (priority !== undefined && priority !== 'default') metadata.set(priorityHeader, priority);
   }
@@ -142,32 +143,32 @@ export class BalancerPicker implements experimental.Picker {
     metadata: Metadata,
     options: PickOptions<PodConnection> | undefined,
   ): experimental.PickResult {
-    const { limit } = this.#balancer;
-    const refusal = this.#admission.refusal;
+    const { limit, outside } = this.#balancer;
+    const { admission } = this;
+    const refusal = admission.refusal;
+    const waiting = call.waiting ?? new WaitingCall();
+    call.waiting = waiting;
     if (refusal === undefined && limit !== undefined && limit.running >= limit.max) {
       const acquired = (signal: AbortSignal): Promise<Lease<PodConnection>> =>
         this.#balancer.acquire({ ...options, signal, priority: this.#priorityOf(metadata) });
-      call.waited(undefined);
-      call.place = new LimitPlace(acquired, () => this.#owner.placed());
+      waiting.waited(undefined);
+      waiting.limit = new LimitPlace(acquired, () => admission.settled());
       call.trace?.waits();
       return queued;
     }
-    const turnedAway = refusal ?? this.#admission.wait(call);
-    if (turnedAway !== undefined) return this.#refused(call, turnedAway, metadata);
-    call.trace?.waits();
-    call.waits(this.#balancer);
-    return queued;
-  }
-
-  #refused(call: BalancedCall, refusal: Refusal, metadata: Metadata): experimental.PickResult {
-    const waits = metadata.getOptions().waitForReady === true && !refusal.final;
-    if (waits) {
-      call.waits(this.#balancer);
-    } else {
-      call.waited(false);
-      this.#balancer.outside.refuse(refusal.error);
+    const turnedAway = refusal ?? admission.wait(waiting);
+    if (turnedAway === undefined) {
+      call.trace?.waits();
+      waiting.waits(this.#balancer);
+      return queued;
     }
-    return refusal.result();
+    // grpc-js keeps those that wait for ready.
+    if (metadata.getOptions().waitForReady === true && !turnedAway.final) waiting.waits(this.#balancer);
+    else {
+      waiting.waited(false);
+      outside.refuse(turnedAway.error);
+    }
+    return turnedAway.result();
   }
 }
 

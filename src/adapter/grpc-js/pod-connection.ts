@@ -1,26 +1,14 @@
-import {
-  type Clock,
-  type Connection,
-  type Endpoint,
-  EvenkeelError,
-  type LoadReport,
-  type Rng,
-  type Timer,
-} from '../../index.js';
+import { type Connection, type Endpoint, EvenkeelError, type LoadReport, type Timer } from '../../index.js';
 import { jittered } from '../kit/index.js';
-import { checkHealth } from './health.js';
 import { Leaf, type LeafContext } from './leaf.js';
-import { askForReport } from './load-report.js';
+import type { ResolvedGrpcOptions } from './options.js';
+import { askForReport, checkHealth } from './server-reports.js';
 
-/** The parts of a `PodConnection`. */
-export interface PodConnectionParts {
-  readonly endpoint: Endpoint;
-  readonly context: LeafContext;
-  readonly connections: number;
-  readonly maxStreams: number;
-  readonly healthService: string;
-  readonly clock: Clock;
-  readonly rng: Rng;
+/** What the pods of a channel share. */
+export interface PodContext extends LeafContext {
+  readonly options: ResolvedGrpcOptions;
+  /** A ready pod got another connection: it can take more calls. */
+  grew(): void;
 }
 
 /** A connection that was open for longer than this is reopened immediately when lost: its server has a maximum age. In ms. */
@@ -39,7 +27,8 @@ export class PodConnection implements Connection<PodConnection> {
   readonly opened: Promise<PodConnection>;
   readonly leaving: Promise<void>;
   readonly closed: Promise<undefined>;
-  readonly #parts: PodConnectionParts;
+  readonly #endpoint: Endpoint;
+  readonly #context: PodContext;
   /** Connections that can carry calls. */
   readonly #ready: Leaf[] = [];
   /** Connections being opened. */
@@ -57,8 +46,9 @@ export class PodConnection implements Connection<PodConnection> {
   #settleLeaving!: () => void;
   #settleClosed!: () => void;
 
-  constructor(parts: PodConnectionParts) {
-    this.#parts = parts;
+  constructor(endpoint: Endpoint, context: PodContext) {
+    this.#endpoint = endpoint;
+    this.#context = context;
     this.opened = new Promise((resolve, reject) => {
       this.#settleOpened = () => resolve(this);
       this.#rejectOpened = reject;
@@ -77,7 +67,7 @@ export class PodConnection implements Connection<PodConnection> {
   }
 
   get capacity(): number {
-    return this.#ready.length === 0 ? 0 : this.#ready.length * this.#parts.maxStreams;
+    return this.#ready.length === 0 ? 0 : this.#ready.length * this.#context.options.maxConcurrentStreams;
   }
 
   get sockets(): number {
@@ -114,13 +104,13 @@ export class PodConnection implements Connection<PodConnection> {
   async ping(signal: AbortSignal): Promise<void> {
     const leaf = this.leastBusy();
     if (leaf === undefined) throw new Error('the connection was just lost');
-    await checkHealth(leaf, this.#parts.healthService, signal);
+    await checkHealth(leaf, this.#context.options.healthService, signal);
   }
 
   /** Asks over a connection calls use. */
   async askForReport(signal: AbortSignal): Promise<LoadReport | 'busy' | undefined> {
     const leaf = this.leastBusy();
-    if (leaf === undefined || leaf.streams >= this.#parts.maxStreams) return 'busy';
+    if (leaf === undefined || leaf.streams >= this.#context.options.maxConcurrentStreams) return 'busy';
     return askForReport(leaf, signal);
   }
 
@@ -153,7 +143,7 @@ export class PodConnection implements Connection<PodConnection> {
   }
 
   #openOne(): void {
-    const leaf: Leaf = new Leaf(this.#parts.endpoint, this.#parts.context, {
+    const leaf: Leaf = new Leaf(this.#endpoint, this.#context, {
       ready: () => this.#leafReady(leaf),
       lost: (error) => this.#leafLost(leaf, error),
     });
@@ -163,16 +153,16 @@ export class PodConnection implements Connection<PodConnection> {
   #leafReady(leaf: Leaf): void {
     this.#opening.delete(leaf);
     this.#ready.push(leaf);
-    leaf.readyAtMs = this.#parts.clock.now();
+    leaf.readyAtMs = this.#context.options.clock.now();
     this.#capacityChanged?.();
     this.#reopenMs = REOPEN_INITIAL_MS;
     if (this.#wasReady) {
-      this.#parts.context.grew();
+      this.#context.grew();
       return;
     }
     this.#wasReady = true;
     this.#settleOpened();
-    while (this.#opening.size + 1 < this.#parts.connections) this.#openOne();
+    while (this.#opening.size + 1 < this.#context.options.connections) this.#openOne();
   }
 
   #leafLost(leaf: Leaf, error: Error | undefined): void {
@@ -189,13 +179,13 @@ export class PodConnection implements Connection<PodConnection> {
       // The pool opens the next one, with its own pauses.
       this.release('the connection was lost');
       this.#settleLeaving();
-    } else if (this.#parts.clock.now() - leaf.readyAtMs >= USEFUL_LIFE_MS) this.#openOne();
+    } else if (this.#context.options.clock.now() - leaf.readyAtMs >= USEFUL_LIFE_MS) this.#openOne();
     else this.#reopenLater();
   }
 
   #reopenLater(): void {
     if (this.#reopenTimer !== undefined) return;
-    const { clock, rng, connections } = this.#parts;
+    const { clock, rng, connections } = this.#context.options;
     const pauseMs = jittered(rng, this.#reopenMs, REOPEN_JITTER_RATIO);
     this.#reopenMs = Math.min(REOPEN_MAX_MS, this.#reopenMs * 1.6);
     this.#reopenTimer = clock.timer(() => {

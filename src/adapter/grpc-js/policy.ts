@@ -1,4 +1,4 @@
-import { type ChannelOptions, connectivityState, experimental } from '@grpc/grpc-js';
+import { type ChannelOptions, connectivityState, experimental, status } from '@grpc/grpc-js';
 import {
   type Balancer,
   createBalancer,
@@ -7,25 +7,12 @@ import {
   type PickerFactory,
   p2c,
 } from '../../index.js';
-import { notify, ReportAsking } from '../kit/index.js';
-import { Admission } from './admission.js';
-import type { AttemptOwner } from './call-owner.js';
-import type { ChannelPresence, RunningPolicy } from './channel-balancer.js';
-import type { ResolvedGrpcOptions } from './options.js';
+import { notify } from '../kit/index.js';
+import { Admission, closedError, Refusal } from './admission.js';
+import { type ChannelState, type RunningPolicy, stateKey } from './channel.js';
 import { BalancerPicker } from './picker.js';
 import type { PodConnection } from './pod-connection.js';
 import { GrpcTransport } from './transport.js';
-
-/** What a channel's resolver passes to its policy. */
-export interface PolicyParts {
-  readonly presence: ChannelPresence;
-  readonly options: ResolvedGrpcOptions;
-  /** Arguments of the channel's subchannels. */
-  readonly args: ChannelOptions;
-}
-
-/** The channel option for that; its prefix keeps it out of the arguments of subchannels. */
-export const partsKey: string = `${experimental.SUBCHANNEL_ARGS_EXCLUDE_KEY_PREFIX}.evenkeel.parts`;
 
 /**
  * The load balancing policy. It owns one balancer from the first call, or the first one after an idle time, until the next idle time.
@@ -45,15 +32,21 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     options: ChannelOptions,
   ): boolean {
     if (this.#running !== undefined) return true;
-    const parts = options[partsKey] as PolicyParts | undefined;
-    if (parts === undefined)
+    const channel = options[stateKey] as ChannelState | undefined;
+    if (channel === undefined) {
       return this.#cannot('the policy of evenkeel/grpc-js serves targets made by its target() only');
+    }
+    const { service, closed } = channel;
+    if (closed) {
+      const refusal = new Refusal(closedError(service), status.UNAVAILABLE, true);
+      return this.#cannot(refusal.details, { pick: () => refusal.result() });
+    }
     try {
-      this.#running = new Running(this.#helper, parts);
+      this.#running = new Running(this.#helper, channel);
       return true;
     } catch (error) {
-      parts.presence.broke(error);
-      return this.#cannot(`${parts.presence.service}: ${error instanceof Error ? error.message : String(error)}`);
+      channel.broke(error);
+      return this.#cannot(`${service}: ${error instanceof Error ? error.message : String(error)}`);
     }
   }
 
@@ -69,8 +62,7 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
     return 'evenkeel';
   }
 
-  #cannot(details: string): boolean {
-    const picker = new experimental.UnavailablePicker({ details });
+  #cannot(details: string, picker: experimental.Picker = new experimental.UnavailablePicker({ details })): boolean {
     this.#helper.updateState(connectivityState.TRANSIENT_FAILURE, picker, details);
     // True: the channel accepts the method configuration, so that calls get this far and learn why they fail.
     return true;
@@ -78,41 +70,32 @@ export class EvenkeelPolicy implements experimental.LoadBalancer {
 }
 
 /** One balancer and the channel it serves. */
-class Running implements RunningPolicy, AttemptOwner {
+class Running implements RunningPolicy {
   readonly balancer: Balancer<PodConnection>;
   readonly #helper: experimental.ChannelControlHelper;
-  readonly #parts: PolicyParts;
+  readonly #channel: ChannelState;
   readonly #admission: Admission;
   readonly #transport: GrpcTransport;
   readonly #picker: BalancerPicker;
-  /** Undefined if no reports are requested. */
-  readonly #asking: ReportAsking | undefined;
   #state: connectivityState = connectivityState.CONNECTING;
   #publishing = false;
-  /** Calls that waited for the limit are to be tried again. */
-  #hasPlaced = false;
   #stopped = false;
 
-  constructor(helper: experimental.ChannelControlHelper, parts: PolicyParts) {
-    const { presence, options, args } = parts;
+  constructor(helper: experimental.ChannelControlHelper, channel: ChannelState) {
+    const { options, service, args } = channel;
     const { balancing, clock } = options;
     this.#helper = helper;
-    this.#parts = parts;
-    this.#asking = options.askForReports ? new ReportAsking() : undefined;
-    this.#admission = new Admission(
-      {
-        ...balancing,
-        service: presence.service,
-        clock,
-        isEmpty: () => this.balancer.snapshot().state === 'empty',
-      },
+    this.#channel = channel;
+    const admission = new Admission(
+      { ...balancing, channel, clock, isEmpty: () => this.balancer.snapshot().state === 'empty' },
       () => this.#schedule(),
     );
-    this.#transport = new GrpcTransport(helper, args, options, () => this.capacityFreed(), presence.service);
+    this.#admission = admission;
+    this.#transport = new GrpcTransport(helper, args, options, () => admission.capacityFreed(), service);
     try {
       this.balancer = createBalancer({
         ...balancing,
-        resolver: balancing.resolver ?? presence.service,
+        resolver: balancing.resolver ?? service,
         picker: this.#watched(balancing.picker ?? p2c()),
         observer: this.#overheard(balancing.observer ?? {}),
         transport: this.#transport,
@@ -122,35 +105,19 @@ class Running implements RunningPolicy, AttemptOwner {
       this.#stopped = true;
       throw error;
     }
-    this.#picker = new BalancerPicker(this.balancer, this.#admission, this, options, this.#asking);
+    this.#picker = new BalancerPicker(this.balancer, admission, options);
     helper.updateState(this.#state, this.#picker, null);
-    presence.awoke(this);
-    if (!presence.closed) return;
-    this.turnAway();
-    void this.balancer.close({ signal: AbortSignal.abort() });
+    channel.awoke(this);
   }
 
-  heardReport(): void {
-    this.#asking?.heard();
-  }
-
-  capacityFreed(): void {
-    if (this.#admission.waiting > 0) this.#schedule();
-  }
-
-  placed(): void {
-    this.#hasPlaced = true;
-    this.#schedule();
-  }
-
-  turnAway(): void {
-    this.#admission.close(this.#parts.presence.closedError());
+  channelClosed(): void {
+    this.#admission.closed();
   }
 
   /** The channel goes idle or closes. Its connections are released before this returns. */
   stop(): void {
     this.#stopped = true;
-    this.#parts.presence.sleeps(this);
+    this.#channel.sleeps(this);
     this.#admission.stop();
     this.#transport.release();
     // Running calls are not affected: they end as gRPC decides.
@@ -195,7 +162,7 @@ class Running implements RunningPolicy, AttemptOwner {
   #schedule(): void {
     if (this.#publishing || this.#stopped) return;
     this.#publishing = true;
-    this.#parts.options.clock.defer(() => {
+    this.#channel.options.clock.defer(() => {
       this.#publishing = false;
       if (!this.#stopped) this.#publish();
     });
@@ -204,14 +171,13 @@ class Running implements RunningPolicy, AttemptOwner {
   #publish(): void {
     const admission = this.#admission;
     const state = admission.assess();
-    const { refusal, waiting } = admission;
+    const { refusal, waiting, isSettled } = admission;
     const again =
-      this.#hasPlaced ||
+      isSettled ||
       refusal?.final === true ||
       (waiting > 0 && (state === connectivityState.READY || refusal !== undefined));
     if (state === this.#state && !again) return;
     this.#state = state;
-    this.#hasPlaced = false;
     admission.retrying();
     this.#helper.updateState(state, this.#picker, refusal?.error.message ?? null);
   }

@@ -1,24 +1,78 @@
-import { optionError } from '../kit/index.js';
+import { ChannelCredentials, type ClientOptions, experimental } from '@grpc/grpc-js';
+import { EvenkeelError } from '../../index.js';
+import { BalancedChannel, ChannelState, HiddenOptions } from './channel.js';
+import { checkService, type GrpcOptions, isGrpcOption, resolveGrpcOptions } from './options.js';
+import { EvenkeelPolicy } from './policy.js';
 
-/** Schemes of target strings; anything else before the first colon is a host. */
-const SCHEMES = ['kubernetes', 'dns', 'static'];
-
-/** Checks the user's name of the Service. Throws EVENKEEL_OPTION. */
-export function checkService(service: unknown): string {
-  if (typeof service !== 'string' || !/^[^\s/?#@]+$/.test(service)) {
-    throw optionError('service', 'a Service such as orders.shop:50051', service);
-  }
-  return service;
+/**
+ * The target string of a Service, for the address of any client or channel of grpc-js.
+ *
+ * @param service `name.namespace:port`, or another target string of evenkeel. It stays `:authority` and the name TLS checks,
+ * regardless of the pod.
+ * @throws EVENKEEL_OPTION for anything that cannot name a Service.
+ * @example new OrdersClient(target('orders.shop:50051'), credentials.createInsecure(), channelOptions());
+ */
+export function target(service: string): string {
+  return `${registeredName()}:${checkService(service)}`;
 }
 
 /**
- * `:authority` and the name for TLS: the Service's own host and port, whatever the pod. A named port is left out, because an authority
- * cannot contain one; for a static list it is the first address.
+ * The options of a client or channel for such a target: how to choose among pods, together with any of grpc-js's own
+ * (`grpc.…`). One result may serve several channels; each has its own balancer.
+ *
+ * @throws EVENKEEL_OPTION for invalid options, and when a client is created from a copy of grpc-js other than the one evenkeel
+ * uses.
+ * @example const options = channelOptions({ picker: leastLoaded(), 'grpc.keepalive_time_ms': 30_000 });
  */
-export function authorityOf(service: string): string {
-  const [scheme = '', ...rest] = service.split(':');
-  const plain = SCHEMES.includes(scheme) && rest.length > 0 ? rest.join(':') : service;
-  const [first = plain] = plain.split(',');
-  const named = /^(.*):([^\]:]*)$/.exec(first);
-  return named !== null && !/^\d+$/.test(named[2] as string) ? (named[1] as string) : first;
+export function channelOptions(options: GrpcOptions = {}): ClientOptions {
+  registeredName();
+  const resolved = resolveGrpcOptions(options);
+  const own = Object.fromEntries(Object.entries(options).filter(([name]) => isGrpcOption(name)));
+  return {
+    // With a proxy in the environment grpc-js would replace the target by the proxy; pods are reached directly.
+    'grpc.enable_http_proxy': 0,
+    ...own,
+    [HiddenOptions.key]: new HiddenOptions(resolved, true),
+    channelFactoryOverride: (address, credentials, given) => {
+      if (!(credentials instanceof ChannelCredentials)) throw twoCopies();
+      return new BalancedChannel(address, credentials, given, resolved);
+    },
+  };
+}
+
+function twoCopies(): EvenkeelError {
+  return new EvenkeelError(
+    'EVENKEEL_OPTION',
+    'this client comes from another copy of @grpc/grpc-js than the one evenkeel/grpc-js imports, where its target scheme ' +
+      'is registered; "npm ls @grpc/grpc-js" shows both: make them one with "npm dedupe", or with an override of one version',
+  );
+}
+
+let name: string | undefined;
+
+/**
+ * The name of our target scheme and policy in grpc-js's registries, entered on first use. A second copy of evenkeel over
+ * the same grpc-js takes a name of its own.
+ */
+export function registeredName(): string {
+  if (name !== undefined) return name;
+  name = 'evenkeel';
+  for (let copy = 2; experimental.isLoadBalancerNameRegistered(name); copy++) name = `evenkeel${copy}`;
+  const own = name;
+  class Config implements experimental.TypedLoadBalancingConfig {
+    static createFromJson(): Config {
+      return new Config();
+    }
+
+    getLoadBalancerName(): string {
+      return own;
+    }
+
+    toJsonObject(): object {
+      return { [own]: {} };
+    }
+  }
+  experimental.registerLoadBalancerType(own, EvenkeelPolicy, Config);
+  experimental.registerResolver(own, ChannelState);
+  return own;
 }

@@ -1,21 +1,20 @@
 import { type Channel, type Metadata, status as statusCode } from '@grpc/grpc-js';
 import { outcomes } from '../../index.js';
 import { CallTrace, type TracedSource } from '../kit/index.js';
-import type { ResolvedGrpcOptions } from './options.js';
-import { authorityOf } from './target.js';
+import { authorityOf, type ResolvedGrpcOptions } from './options.js';
 
 type ChannelCall = ReturnType<Channel['createCall']>;
 
 /** A channel, for traces of its calls. */
 export interface TracedChannel extends TracedSource {
-  /** The Service's name as the user wrote it. */
-  readonly service: string;
+  /** Its Service, by host and port. */
+  readonly authority: string;
 }
 
 /** The channel of a Service, with these options. */
 export function tracedChannel(service: string, { balancing, clock }: ResolvedGrpcOptions): TracedChannel {
   const { resolver = service } = balancing;
-  return { name: typeof resolver === 'string' ? resolver : resolver.name, clock, service };
+  return { name: typeof resolver === 'string' ? resolver : resolver.name, clock, authority: authorityOf(service) };
 }
 
 /**
@@ -28,7 +27,7 @@ const begun = new WeakMap<object, CallTrace>();
 export function traceFromStart(call: ChannelCall, channel: TracedChannel, path: string): void {
   const { start } = call;
   call.start = (metadata, listener) => {
-    const trace = new CallTrace(channel, factsOf(channel, path));
+    const trace = newTrace(channel, path);
     const own = metadata.clone();
     const options = { ...own.getOptions() };
     own.setOptions(options);
@@ -50,7 +49,7 @@ export function traceOfCall(metadata: Metadata | undefined, channel: TracedChann
   const options = metadata?.getOptions();
   const trace = options === undefined ? undefined : begun.get(options);
   if (trace !== undefined) return trace;
-  const late = new CallTrace(channel, factsOf(channel, path));
+  const late = newTrace(channel, path);
   late.start(() => {});
   return late;
 }
@@ -58,19 +57,14 @@ export function traceOfCall(metadata: Metadata | undefined, channel: TracedChann
 /** The call ended with this status. */
 export function endTrace(
   trace: CallTrace,
-  { code, details }: { readonly code: statusCode; readonly details?: string },
+  { code, details = '' }: { readonly code: statusCode; readonly details?: string },
 ): void {
   const name = statusCode[code];
   if (code === statusCode.OK) trace.end(outcomes.success, undefined, name);
   // Not an Error: its stack would be grpc-js's.
-  else
-    trace.end(
-      code === statusCode.CANCELLED ? outcomes.cancelled : undefined,
-      { code: name, details: details ?? '' },
-      name,
-    );
+  else trace.end(code === statusCode.CANCELLED ? outcomes.cancelled : undefined, { code: name, details }, name);
 }
 
-function factsOf({ service }: TracedChannel, method: string): { protocol: string; method: string; service: string } {
-  return { protocol: 'grpc', method, service: authorityOf(service) };
+function newTrace(channel: TracedChannel, method: string): CallTrace {
+  return new CallTrace(channel, { protocol: 'grpc', method, service: channel.authority });
 }

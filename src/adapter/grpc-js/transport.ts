@@ -1,16 +1,22 @@
 import type { ChannelOptions, experimental } from '@grpc/grpc-js';
 import type { Connection, Endpoint, Transport } from '../../index.js';
-import { ConnectionNumbers } from './connection-numbers.js';
-import type { LeafContext } from './leaf.js';
 import type { ResolvedGrpcOptions } from './options.js';
-import { PodConnection } from './pod-connection.js';
+import { PodConnection, type PodContext } from './pod-connection.js';
 
 /** Opens connections to pods with the subchannels of one channel. */
-export class GrpcTransport implements Transport<PodConnection> {
+export class GrpcTransport implements Transport<PodConnection>, PodContext {
   readonly protocol: Transport<unknown>['protocol'];
-  readonly #context: LeafContext;
-  readonly #options: ResolvedGrpcOptions;
+  readonly helper: experimental.ChannelControlHelper;
+  readonly args: ChannelOptions;
+  readonly options: ResolvedGrpcOptions;
+  readonly attempts: PodContext['attempts'] = { succeeded: 0, failed: 0, disconnections: 0 };
+  readonly grew: () => void;
   readonly #connections = new Set<PodConnection>();
+  /**
+   * grpc-js shares a subchannel between all users with the same address and arguments. The number is one of these arguments: a
+   * replacement or second connection to a pod gets another one, and the first connections of two clients of one Service are shared.
+   */
+  readonly #numbers = new Map<string, Set<number>>();
   #released = false;
 
   /**
@@ -24,29 +30,21 @@ export class GrpcTransport implements Transport<PodConnection> {
     grew: () => void,
     target = '',
   ) {
-    const attempts = { succeeded: 0, failed: 0, disconnections: 0 };
+    this.helper = helper;
+    this.args = args;
+    this.options = options;
+    this.grew = grew;
     this.protocol = Object.freeze({
       conventions: 'grpc',
       attributes: Object.freeze({ 'grpc.target': target }),
-      connections: attempts,
+      connections: this.attempts,
     });
-    this.#context = { helper, args, numbers: new ConnectionNumbers(), attempts, grew };
-    this.#options = options;
   }
 
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<Connection<PodConnection>> {
     signal.throwIfAborted();
     if (this.#released) throw new Error('the channel is idle or closed');
-    const { connections, maxConcurrentStreams, healthService, clock, rng } = this.#options;
-    const connection = new PodConnection({
-      endpoint,
-      context: this.#context,
-      connections,
-      maxStreams: maxConcurrentStreams,
-      healthService,
-      clock,
-      rng,
-    });
+    const connection = new PodConnection(endpoint, this);
     this.#connections.add(connection);
     void connection.closed.then(() => this.#connections.delete(connection));
     const onAbort = (): void => connection.release('connecting was called off');
@@ -65,5 +63,22 @@ export class GrpcTransport implements Transport<PodConnection> {
   release(): void {
     this.#released = true;
     for (const connection of this.#connections) connection.release('the channel is idle or closed');
+  }
+
+  takeNumber(key: string): number {
+    let taken = this.#numbers.get(key);
+    if (taken === undefined) {
+      taken = new Set();
+      this.#numbers.set(key, taken);
+    }
+    let number = 0;
+    while (taken.has(number)) number++;
+    taken.add(number);
+    return number;
+  }
+
+  freeNumber(key: string, number: number): void {
+    const taken = this.#numbers.get(key);
+    if (taken?.delete(number) && taken.size === 0) this.#numbers.delete(key);
   }
 }

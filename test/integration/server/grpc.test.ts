@@ -14,7 +14,7 @@ import { staticEndpoints } from 'evenkeel';
 import { channelOptions, target } from 'evenkeel/grpc-js';
 import { createPod, type Pod } from 'evenkeel/server';
 import { afterEach, describe, expect, it } from 'vitest';
-import { decodeLoadReport } from '../../../src/adapter/grpc-js/load-report.js';
+import { decodeLoadReport } from '../../../src/adapter/grpc-js/server-reports.js';
 import { asIs, bytesMethod } from '../../support/grpc-method.js';
 import { until } from '../../support/until.js';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { decodeLoadReport } from '../../../src/adapter/grpc-js/load-report.js';
+import { decodeLoadReport } from '../../../src/adapter/grpc-js/server-reports.js';
 import { parseLoadReport } from '../../../src/load/orca.js';
 import { LoadReporter } from '../../../src/server/load-reporter.js';
 import type { ReportedLoad } from '../../../src/server/reported-load.js';

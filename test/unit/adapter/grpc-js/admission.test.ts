@@ -2,12 +2,12 @@ import { connectivityState, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { Admission, type AdmissionOptions } from '../../../../src/adapter/grpc-js/admission.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
-import { EvenkeelError, ResolveError } from '../../../../src/errors.js';
+import { ResolveError } from '../../../../src/errors.js';
 import type { SubchannelState } from '../../../../src/observe/observer.js';
 import type { PickSet } from '../../../../src/picker/picker.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 
-const anybody = (): { waitingSinceMs: number | undefined } => ({ waitingSinceMs: undefined });
+const anybody = (): { sinceMs: number | undefined } => ({ sinceMs: undefined });
 
 interface FakeMember {
   readonly state: SubchannelState;
@@ -22,14 +22,15 @@ function setOf(...members: readonly FakeMember[]): PickSet<PodConnection> {
 
 function admission(options: Partial<AdmissionOptions> = {}) {
   const clock = new FakeClock();
+  const channel = { service: 'orders.shop:50051', closed: false };
   let changes = 0;
-  const made = new Admission({ service: 'orders.shop:50051', clock, isEmpty: () => true, ...options }, () => changes++);
+  const made = new Admission({ channel, clock, isEmpty: () => true, ...options }, () => changes++);
   const assessed = () => {
     const state = connectivityState[made.assess()];
     const { details, code } = made.refusal ?? {};
     return made.refusal === undefined ? state : `${state}: ${status[code as status]} ${details}`;
   };
-  return { admission: made, clock, assessed, changes: () => changes };
+  return { admission: made, channel, clock, assessed, changes: () => changes };
 }
 
 const refused = new Error('no connection to 10.0.0.1:80: connect ECONNREFUSED');
@@ -86,9 +87,10 @@ describe('the state of a channel', () => {
   });
 
   it('is final when the balancer is closed', () => {
-    const { admission: subject, assessed } = admission();
+    const { admission: subject, channel, assessed } = admission();
     subject.setChanged(setOf({ state: 'ready' }));
-    subject.close(new EvenkeelError('EVENKEEL_CLOSED', 'orders.shop:50051: the channel is closed'));
+    channel.closed = true;
+    subject.closed();
     expect(assessed()).toContain('TRANSIENT_FAILURE: UNAVAILABLE orders.shop:50051: the channel is closed');
     expect(subject.refusal?.final).toBe(true);
   });

@@ -1,8 +1,9 @@
 import { connectivityState, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
+import type { Admission } from '../../../../src/adapter/grpc-js/admission.js';
 import { Attempt, BalancedCall } from '../../../../src/adapter/grpc-js/balanced-call.js';
-import { MethodHistory } from '../../../../src/adapter/grpc-js/method-history.js';
 import type { PodConnection } from '../../../../src/adapter/grpc-js/pod-connection.js';
+import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
 import type { Lease } from '../../../../src/balancer/lease.js';
 import type { Outcome } from '../../../../src/endpoint/outcome.js';
 import type { ObserverEvents } from '../../../../src/observe/observer.js';
@@ -15,14 +16,15 @@ interface Ended {
 }
 
 /** One pod, calls on it, and what its leases heard. */
-function world() {
+function world({ isHedged = false } = {}) {
   const clock = new FakeClock();
-  const history = new MethodHistory();
+  const hedgingPolicy = { maxAttempts: 2, hedgingDelay: '1s', nonFatalStatusCodes: [] };
+  const method = new Method('/a/b', { methodConfig: isHedged ? [{ name: [{}], hedgingPolicy }] : [] });
   const told: Partial<ObserverEvents['attemptEnded']>[] = [];
   const observer = {
     attemptEnded: ({ endpoint: _endpoint, error: _error, ...rest }: ObserverEvents['attemptEnded']) => told.push(rest),
   };
-  const owner = { readsReports: true, heardReport: () => {}, capacityFreed: () => {}, placed: () => {} };
+  const owner = { admission: { waiting: 0 } as Admission, asking: undefined };
   const counted: string[] = [];
   const retries = { followed: (what: string) => counted.push(what), hedgeWon: () => counted.push('won') };
   let ready = true;
@@ -39,7 +41,7 @@ function world() {
   } as unknown as PodConnection;
   const attempt = (call: BalancedCall) => {
     let ended: Ended | undefined;
-    let answered = false;
+    let answeredMs: number | undefined;
     const lease = {
       handle: connection,
       subchannel: {},
@@ -50,11 +52,14 @@ function world() {
         return ended?.outcome;
       },
       startedMs: clock.now(),
+      get answeredMs() {
+        return answeredMs;
+      },
       progressed: () => {
-        answered = true;
+        answeredMs ??= clock.now();
       },
       end: (outcome: Outcome, latencyMs?: number) => {
-        ended = { outcome, latencyMs, answered };
+        ended = { outcome, latencyMs, answered: answeredMs !== undefined };
       },
     } as unknown as Lease<PodConnection>;
     const made = new Attempt(call, lease, leaf as never, owner);
@@ -69,7 +74,7 @@ function world() {
       },
     };
   };
-  const call = () => new BalancedCall(history, clock);
+  const call = () => new BalancedCall(method);
   /** A call that answered with so many messages. */
   const answered = (messages: number) => {
     const made = call();
@@ -80,7 +85,6 @@ function world() {
   };
   return {
     clock,
-    history,
     told,
     counted,
     leaf,
@@ -254,9 +258,8 @@ describe('the counts of a channel', () => {
   });
 
   it('have hedges, and those that won', () => {
-    const { call, attempt, counted } = world();
+    const { call, attempt, counted } = world({ isHedged: true });
     const made = call();
-    made.isHedged = true;
     const first = attempt(made);
     first.attempt.onCallStarted();
     made.another();

@@ -1,8 +1,7 @@
 import { Metadata } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { channelOptions, target } from '../../../../src/adapter/grpc-js/channel.js';
-import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
-import { authorityOf, checkService } from '../../../../src/adapter/grpc-js/target.js';
+import { authorityOf, type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
+import { channelOptions, target } from '../../../../src/adapter/grpc-js/target.js';
 
 describe('options', () => {
   it('have defaults', () => {
@@ -64,7 +63,7 @@ describe('target', () => {
   });
 
   it.each(['', 'orders shop', 'http://orders', 'orders/v1', undefined])('%j cannot name a Service', (service) => {
-    expect(() => checkService(service)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
+    expect(() => target(service as string)).toThrow(expect.objectContaining({ code: 'EVENKEEL_OPTION' }));
   });
 
   it.each([

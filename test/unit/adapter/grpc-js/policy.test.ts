@@ -1,10 +1,10 @@
 import { connectivityState, experimental, Metadata, status } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
 import { BalancedCall } from '../../../../src/adapter/grpc-js/balanced-call.js';
-import { ChannelPresence } from '../../../../src/adapter/grpc-js/channel-balancer.js';
-import { MethodHistory } from '../../../../src/adapter/grpc-js/method-history.js';
+import { ChannelState, HiddenOptions, stateKey } from '../../../../src/adapter/grpc-js/channel.js';
 import { type GrpcOptions, resolveGrpcOptions } from '../../../../src/adapter/grpc-js/options.js';
-import { EvenkeelPolicy, type PolicyParts, partsKey } from '../../../../src/adapter/grpc-js/policy.js';
+import { EvenkeelPolicy } from '../../../../src/adapter/grpc-js/policy.js';
+import { Method } from '../../../../src/adapter/grpc-js/service-config.js';
 import { liveBalancers } from '../../../../src/balancer/live-balancers.js';
 import { FakeClock } from '../../../../src/testing/fake-clock.js';
 import { FakeResolver } from '../../../../src/testing/fake-resolver.js';
@@ -28,19 +28,20 @@ function world(options: GrpcOptions = {}) {
     },
   };
   let woken = 0;
-  const presence = new ChannelPresence('orders.shop:50051', {
-    isClosed: () => false,
-    wake: () => {
+  const hidden = new HiddenOptions(resolveGrpcOptions({ resolver, clock, ...options }), true);
+  const presence = new ChannelState(
+    { scheme: 'evenkeel', path: 'orders.shop:50051' },
+    () => {
       woken++;
       return true;
     },
-  });
-  const parts: PolicyParts = { presence, options: resolveGrpcOptions({ resolver, clock, ...options }), args: {} };
+    { [HiddenOptions.key]: hidden },
+  );
   const policy = new EvenkeelPolicy(helper);
-  const update = (channelOptions: object = { [partsKey]: parts }) =>
+  const update = (channelOptions: object = { [stateKey]: presence }) =>
     policy.updateAddressList(experimental.statusOrFromValue([]), undefined as never, channelOptions);
   const pick = () => picker?.pick({ metadata: new Metadata(), extraPickInfo: {} }) as experimental.PickResult;
-  const call = () => new BalancedCall(new MethodHistory(), clock);
+  const call = () => new BalancedCall(new Method());
   const pickFor = (one: BalancedCall, metadata = new Metadata()) =>
     picker?.pick({ metadata, extraPickInfo: one as never }) as experimental.PickResult;
   return { fake, resolver, clock, states, presence, policy, update, pick, call, pickFor, woken: () => woken };
@@ -168,6 +169,7 @@ describe('a policy', () => {
     };
     const { states, presence, update, pick, woken } = world({ resolver: broken });
     const ready = presence.ready();
+    await turn();
     expect(woken()).toBe(1);
     expect(update()).toBe(true);
     expect(states).toEqual(['TRANSIENT_FAILURE']);

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { CallConfigs, mergeServiceConfig } from '../../../../src/adapter/grpc-js/service-config.js';
-import { FakeClock } from '../../../../src/testing/fake-clock.js';
+import { Method, mergeServiceConfig } from '../../../../src/adapter/grpc-js/service-config.js';
 
 const merge = (config?: object) => mergeServiceConfig(config && JSON.stringify(config), 'evenkeel');
 
@@ -30,39 +29,26 @@ describe('a service config of the user', () => {
   });
 });
 
-const channel = { name: 'orders.shop:50051', service: 'orders.shop:50051', clock: new FakeClock() };
-
 describe('the configuration of a method', () => {
   const timeout = (seconds: number) => ({ timeout: { seconds, nanos: 0 } });
-  const configs = new CallConfigs(
-    merge({
-      methodConfig: [
-        { name: [{}], ...timeout(1) },
-        { name: [{ service: 'shop.Orders' }], ...timeout(2) },
-        { name: [{ service: 'shop.Other' }, { service: 'shop.Orders', method: 'Get' }], ...timeout(3) },
-      ],
-    }),
-    channel,
-  );
-  const secondsOf = (path: string) => configs.invoke(path).methodConfig.timeout?.seconds;
+  const config = merge({
+    methodConfig: [
+      { name: [{}], ...timeout(1) },
+      { name: [{ service: 'shop.Orders' }], ...timeout(2) },
+      { name: [{ service: 'shop.Other' }, { service: 'shop.Orders', method: 'Get' }], ...timeout(3) },
+    ],
+  });
 
-  it('is the most specific one', () => {
-    expect(secondsOf('/shop.Orders/Get')).toBe(3);
-    expect(secondsOf('/shop.Orders/List')).toBe(2);
-    expect(secondsOf('/shop.Other/List')).toBe(3);
-    expect(secondsOf('/shop.Third/Get')).toBe(1);
+  it.each([
+    ['/shop.Orders/Get', 3],
+    ['/shop.Orders/List', 2],
+    ['/shop.Other/List', 3],
+    ['/shop.Third/Get', 1],
+  ])('of %s is the most specific one', (path, seconds) => {
+    expect(new Method(path, config).config.timeout?.seconds).toBe(seconds);
   });
 
   it('is empty where nothing fits', () => {
-    expect(new CallConfigs(merge(), channel).invoke('/a/b').methodConfig).toEqual({ name: [] });
-  });
-
-  it('comes with one object per call, which every attempt shows to the picker', () => {
-    const first = configs.invoke('/shop.Orders/Get');
-    const second = configs.invoke('/shop.Orders/Get');
-    expect(first.pickInformation).toBe(first.dynamicFilterFactories[0]);
-    expect(first.pickInformation).not.toBe(second.pickInformation);
-    configs.unref();
-    expect(secondsOf('/shop.Orders/Get')).toBe(3);
+    expect(new Method('/a/b', merge()).config).toEqual({ name: [] });
   });
 });

@@ -1,7 +1,44 @@
 import { status } from '@grpc/grpc-js';
-import { isEvenkeelError, type Lease, outcomes } from '../../index.js';
+import { type Balancer, isEvenkeelError, type Lease, outcomes } from '../../index.js';
+import { Refusal } from './admission.js';
 import type { PodConnection } from './pod-connection.js';
-import { Refusal } from './refusal.js';
+
+type Outside = Balancer<PodConnection>['outside'];
+
+/** What waiting longer does not help against. */
+const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);
+
+/** A call that could not be placed at once: in grpc-js, which tries it again, or for the limit on running calls. */
+export class WaitingCall {
+  /** Since when it has waited for an endpoint, on the balancer's clock. */
+  sinceMs: number | undefined;
+  /** While it waits for the limit, and until it is placed. */
+  limit: LimitPlace | undefined;
+  /** While it waits in grpc-js. */
+  #outside: Outside | undefined;
+  #outsideSinceMs = 0;
+
+  /** grpc-js keeps it until there may be an endpoint for it. */
+  waits({ outside }: Balancer<PodConnection>): void {
+    if (this.#outside === outside) return;
+    this.waited(undefined);
+    this.#outside = outside;
+    this.#outsideSinceMs = outside.began();
+  }
+
+  /** It no longer waits there. @param served As for `OutsideCalls.ended`. */
+  waited(served: boolean | undefined): void {
+    const outside = this.#outside;
+    this.#outside = undefined;
+    outside?.ended(this.#outsideSinceMs, served);
+  }
+
+  /** The call is over. One that succeeded was waiting for a further attempt. */
+  callEnded(code: status): void {
+    this.waited(code === status.OK ? undefined : false);
+    this.limit?.leave();
+  }
+}
 
 /**
  * The place of a call that waits for the limit on running calls, in the balancer's own waiting room: by priority, and shed when it
@@ -51,6 +88,3 @@ export class LimitPlace {
     if (this.refusal === undefined) this.#leaving.abort();
   }
 }
-
-/** What waiting longer does not help against. */
-const fullCodes: ReadonlySet<string> = new Set(['EVENKEEL_OVERLOAD', 'EVENKEEL_TOO_LATE', 'EVENKEEL_QUEUE_FULL']);

@@ -1,8 +1,12 @@
 import { Metadata } from '@grpc/grpc-js';
 import { describe, expect, it } from 'vitest';
-import { decodeResponse, encodeRequest } from '../../../../src/adapter/grpc-js/health.js';
-import { decodeLoadReport, loadReportOf } from '../../../../src/adapter/grpc-js/load-report.js';
-import { readFields } from '../../../../src/adapter/grpc-js/wire.js';
+import {
+  decodeHealthResponse,
+  decodeLoadReport,
+  encodeHealthRequest,
+  loadReportOf,
+  readFields,
+} from '../../../../src/adapter/grpc-js/server-reports.js';
 
 const hex = (text: string): Buffer => Buffer.from(text.replaceAll(' ', ''), 'hex');
 
@@ -29,17 +33,17 @@ describe('wire format', () => {
 
 describe('health messages', () => {
   it('ask for a service by name', () => {
-    expect(encodeRequest('')).toEqual(Buffer.alloc(0));
-    expect(encodeRequest('a.B')).toEqual(hex('0a 03 612e42'));
-    const long = encodeRequest('x'.repeat(300));
+    expect(encodeHealthRequest('')).toEqual(Buffer.alloc(0));
+    expect(encodeHealthRequest('a.B')).toEqual(hex('0a 03 612e42'));
+    const long = encodeHealthRequest('x'.repeat(300));
     expect(long.subarray(0, 3)).toEqual(hex('0a ac 02'));
     expect(long.length).toBe(303);
   });
 
   it('answer with a status; none is UNKNOWN', () => {
-    expect(decodeResponse(hex('08 01'))).toBe(1);
-    expect(decodeResponse(hex(''))).toBe(0);
-    expect(decodeResponse(hex('08 02 08 01'))).toBe(1);
+    expect(decodeHealthResponse(hex('08 01'))).toBe(1);
+    expect(decodeHealthResponse(hex(''))).toBe(0);
+    expect(decodeHealthResponse(hex('08 02 08 01'))).toBe(1);
   });
 });
 
@@ -61,14 +65,14 @@ describe('load reports', () => {
   it('are read from the binary trailer of gRPC', () => {
     const metadata = new Metadata();
     metadata.set('endpoint-load-metrics-bin', message);
-    expect(loadReportOf(metadata)).toEqual(report);
+    expect(loadReportOf(metadata.getMap())).toEqual(report);
   });
 
   it('are read from the text HTTP servers send', () => {
     const metadata = new Metadata();
     metadata.set('endpoint-load-metrics', 'TEXT cpu_utilization=0.5');
-    expect(loadReportOf(metadata)).toEqual({ cpuUtilization: 0.5 });
-    expect(loadReportOf(new Metadata())).toBeUndefined();
+    expect(loadReportOf(metadata.getMap())).toEqual({ cpuUtilization: 0.5 });
+    expect(loadReportOf({})).toBeUndefined();
   });
 
   it('leave out what is no measure, and are nothing when nothing is left', () => {

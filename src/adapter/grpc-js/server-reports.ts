@@ -1,0 +1,171 @@
+import { status } from '@grpc/grpc-js';
+import type { LoadReport } from '../../index.js';
+import { loadReportHeader, loadReportMethod, parseLoadReport } from '../kit/index.js';
+import type { Leaf, Question } from './leaf.js';
+
+/**
+ * What a server says about itself: its load, in the trailers of calls or when asked (ORCA, gRFC A51), and its health. The few small,
+ * stable messages are encoded and read by hand, without a dependency.
+ */
+
+/** The trailer with a server's load report in gRPC's binary form. */
+export const reportTrailer: string = `${loadReportHeader}-bin`;
+/** Reports longer than this are not read; no server sends any. */
+const MAX_LENGTH = 4_096;
+
+/** Fields of `xds.data.orca.v3.OrcaLoadReport`, by number. */
+const scalars: ReadonlyMap<number, Exclude<keyof LoadReport, 'namedMetrics'>> = new Map([
+  [1, 'cpuUtilization'],
+  [2, 'memUtilization'],
+  [6, 'rpsFractional'],
+  [7, 'eps'],
+  [9, 'applicationUtilization'],
+]);
+const NAMED_METRICS = 8;
+
+/**
+ * The load report in the trailers of a call, in gRPC's binary form or as the text HTTP servers send; undefined if there is none, or it
+ * is invalid. Never throws.
+ */
+export function loadReportOf(trailers: Readonly<Record<string, string | Buffer>>): LoadReport | undefined {
+  const binary = trailers[reportTrailer];
+  if (typeof binary === 'object') return decodeLoadReport(binary);
+  const text = trailers[loadReportHeader];
+  return typeof text === 'string' ? parseLoadReport(text) : undefined;
+}
+
+const nothing = Buffer.alloc(0);
+const reportQuestion: Question<undefined, LoadReport | undefined> = {
+  method: loadReportMethod,
+  encode: () => nothing,
+  decode: decodeLoadReport,
+};
+
+/** Asks the server behind this connection for a report. Resolves with undefined if it knows none; rejects if it did not answer. */
+export async function askForReport(connection: Leaf, signal: AbortSignal): Promise<LoadReport | undefined> {
+  const { error, answer } = await connection.ask(reportQuestion, undefined, signal);
+  if (error === undefined) return answer;
+  if (error.code === status.UNAVAILABLE) throw error;
+  return undefined;
+}
+
+/** `HealthCheckResponse.ServingStatus` of grpc.health.v1. */
+const SERVING_STATUS = ['UNKNOWN', 'SERVING', 'NOT_SERVING', 'SERVICE_UNKNOWN'];
+const SERVING = 1;
+const healthQuestion: Question<string, number> = {
+  method: '/grpc.health.v1.Health/Check',
+  encode: encodeHealthRequest,
+  decode: decodeHealthResponse,
+};
+
+/**
+ * Checks `service` by grpc.health.v1, over this very connection. Resolves if it serves, or if the server does not have the health
+ * service; otherwise rejects with its answer, or with the signal's reason.
+ */
+export async function checkHealth(connection: Leaf, service: string, signal: AbortSignal): Promise<void> {
+  const { error, answer } = await connection.ask(healthQuestion, service, signal);
+  if (error === undefined) {
+    if (answer === SERVING) return;
+    throw new Error(`its health service answered ${SERVING_STATUS[answer] ?? answer}`);
+  }
+  if (error.code === status.UNIMPLEMENTED) return;
+  if (error.code === status.NOT_FOUND) throw new Error(`its health service knows no service "${service}"`);
+  throw new Error(`its health service failed: ${error.message}`, { cause: error });
+}
+
+/** Reads an `OrcaLoadReport`; negative values and values that are not numbers are left out. */
+export function decodeLoadReport(message: Buffer): LoadReport | undefined {
+  if (message.length > MAX_LENGTH) return undefined;
+  const report: { -readonly [Field in keyof LoadReport]: LoadReport[Field] } = {};
+  const named: Record<string, number> = Object.create(null);
+  try {
+    readFields(message, (field, value) => {
+      if (typeof value === 'number') {
+        const name = scalars.get(field);
+        if (name !== undefined && isMeasure(value)) report[name] = value;
+      } else if (field === NAMED_METRICS) readEntry(value, named);
+    });
+  } catch {
+    return undefined;
+  }
+  if (Object.keys(named).length > 0) report.namedMetrics = named;
+  return Object.keys(report).length > 0 ? report : undefined;
+}
+
+/** An entry of `map<string, double>`: key = 1, value = 2, either left out when empty or 0. */
+function readEntry(entry: Buffer, into: Record<string, number>): void {
+  let key = '';
+  let measure = 0;
+  readFields(entry, (field, value) => {
+    if (field === 1 && typeof value !== 'number') key = value.toString('utf8');
+    if (field === 2 && typeof value === 'number') measure = value;
+  });
+  if (isMeasure(measure)) into[key] = measure;
+}
+
+function isMeasure(value: number): boolean {
+  return Number.isFinite(value) && value >= 0;
+}
+
+/** `HealthCheckRequest { string service = 1 }`. */
+export function encodeHealthRequest(service: string): Buffer {
+  const text = Buffer.from(service, 'utf8');
+  if (text.length === 0) return text;
+  const length: number[] = [];
+  let rest = text.length;
+  for (; rest > 0x7f; rest >>>= 7) length.push((rest & 0x7f) | 0x80);
+  return Buffer.concat([Buffer.from([0x0a, ...length, rest]), text]);
+}
+
+/** `HealthCheckResponse { ServingStatus status = 1 }`; a status left out is 0, UNKNOWN. */
+export function decodeHealthResponse(message: Buffer): number {
+  let found = 0;
+  readFields(message, (field, value) => {
+    if (field === 1 && typeof value === 'number') found = value;
+  });
+  return found;
+}
+
+/** One field: a number for varint and fixed64 (read as a double), bytes for length-delimited fields; fixed32 is skipped. */
+type FieldVisitor = (field: number, value: number | Buffer) => void;
+
+/** Calls `visit` for each field of a protobuf message, in order. Throws a RangeError for an invalid one. */
+export function readFields(message: Buffer, visit: FieldVisitor): void {
+  let at = 0;
+  const varint = (): number => {
+    // Numbers beyond 2^53 lose precision; no field we read is that large.
+    let value = 0;
+    for (let factor = 1; ; factor *= 128) {
+      const byte = message.readUInt8(at++);
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value;
+      if (factor >= 128 ** 9) throw new RangeError('a number of more than 10 bytes');
+    }
+  };
+  while (at < message.length) {
+    const tag = varint();
+    const field = Math.floor(tag / 8);
+    switch (tag % 8) {
+      case 0:
+        visit(field, varint());
+        break;
+      case 1:
+        visit(field, message.readDoubleLE(at));
+        at += 8;
+        break;
+      case 2: {
+        const end = varint() + at;
+        if (end > message.length) throw new RangeError('a field beyond the end');
+        visit(field, message.subarray(at, end));
+        at = end;
+        break;
+      }
+      case 5:
+        if (at + 4 > message.length) throw new RangeError('a field beyond the end');
+        at += 4;
+        break;
+      default:
+        throw new RangeError(`wire type ${tag % 8}`);
+    }
+  }
+}
