@@ -11,11 +11,11 @@ import {
   type Timer,
 } from '../../index.js';
 import { type AttemptedCall, Attempts, asError, type CallFacts } from '../kit/index.js';
-import type { Borrower, NotLent, PgServer } from './connection.js';
+import type { PgServer } from './connection.js';
 import type { PoolSettings } from './options.js';
 import { isReplayConflict, isWholeChange, READ_ONLY, sqlState, verdictOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
-import type { Answer, Session } from './session.js';
+import type { Answer, Borrower, NotLent, Session } from './session.js';
 
 /** What calls share: their pool. */
 export interface CallOwner {

@@ -1,48 +1,15 @@
-import type { PoolClient } from 'pg';
-import {
-  type Clock,
-  type Connection,
-  type Endpoint,
-  EvenkeelError,
-  endpointAddress,
-  type Rng,
-  type Timer,
-} from '../../index.js';
-import { asError, jittered, OpenConnection } from '../kit/index.js';
-import type { ServerSettings } from './options.js';
-import { isHangUp, refusalOf, sqlState } from './outcome.js';
-import { openSession, type Session, type SessionOwner } from './session.js';
-
-/** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
-export interface Borrower {
-  lent(session: Session): void;
-  /** It has to wait: a handshake is running, or all sessions are in use. */
-  waits(): void;
-  /** Nothing was sent. */
-  notLent(error: EvenkeelError, why: NotLent): void;
-}
-
-/** `full`: the server accepts no further connections but serves those it has. `left`: it is no longer in the Service. */
-export type NotLent = 'refused' | 'full' | 'left';
-
-/** Events of clients, for listeners on the pool. */
-export interface ClientEvents {
-  connected(client: PoolClient): void;
-  removed(client: PoolClient): void;
-  /** An idle client failed. */
-  failed(error: Error, client: PoolClient): void;
-  warned(error: Error): void;
-}
+import { type Connection, type Endpoint, EvenkeelError, endpointAddress, type Timer } from '../../index.js';
+import { OpenConnection } from '../kit/index.js';
+import { isHangUp, refusalOf } from './outcome.js';
+import { type Borrower, OwnQuery, type Session, type SessionOwner, type SessionParts } from './session.js';
 
 /** The parts of a `PgServer`. */
-export interface PgServerParts {
-  readonly endpoint: Endpoint;
-  readonly settings: ServerSettings;
-  readonly clock: Clock;
-  readonly rng: Rng;
-  readonly events: ClientEvents;
-  /** Its role may have changed: query it again. */
-  readonly recheckRole: () => void;
+export interface PgServerParts extends SessionParts {
+  /** Opens a connection, and logs in. `done` is called once, later. Returns how it is called off. */
+  readonly open: (
+    owner: SessionOwner,
+    done: (error: Error | undefined, session: Session | undefined) => void,
+  ) => () => void;
 }
 
 /** How long a server that refused a connection is limited to those it has, in ms. */
@@ -57,9 +24,7 @@ const LOOK_MS = 1_000;
 export class PgServer implements Connection<PgServer>, SessionOwner {
   readonly handle: PgServer = this;
   readonly endpoint: Endpoint;
-  readonly settings: ServerSettings;
-  readonly clock: Clock;
-  readonly #parts: PgServerParts;
+  readonly parts: PgServerParts;
   readonly #open: OpenConnection<PgServer>;
   readonly #sessions = new Set<Session>();
   /** The most recently used one is last, and lent first. */
@@ -73,14 +38,11 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   #look: Timer | undefined;
 
   constructor(parts: PgServerParts) {
-    const { endpoint, settings, clock } = parts;
-    this.#parts = parts;
-    this.endpoint = endpoint;
-    this.settings = settings;
-    this.clock = clock;
+    this.parts = parts;
+    this.endpoint = parts.endpoint;
     this.#open = new OpenConnection<PgServer>({
       handle: this,
-      capacity: settings.max,
+      capacity: parts.settings.max,
       finish: () => this.#finish(),
       cut: () => this.#cut(),
     });
@@ -130,7 +92,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       session.ref();
       borrower.lent(session);
     } else if (this.#hasLeft || this.#isClosing) {
-      this.clock.defer(() => borrower.notLent(this.#gone(), 'left'));
+      this.parts.clock.defer(() => borrower.notLent(this.#gone(), 'left'));
     } else {
       this.#waiting.push(borrower);
       borrower.waits();
@@ -149,11 +111,6 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     if (index !== -1) this.#waiting.splice(index, 1);
   }
 
-  /** Opens the first connection. */
-  warm(done: (error: Error | undefined) => void): () => void {
-    return this.#openOne(done);
-  }
-
   /** The endpoint left the set: calls waiting here go to other servers at once. */
   left(): void {
     this.#hasLeft = true;
@@ -166,37 +123,14 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
 
   /** Runs a query of our own, which is not a call. Prefers the session that has been idle longest, so that all are tested in turn. */
   ask(query: object, signal: AbortSignal): Promise<unknown> {
-    return new Promise((resolve, reject) => {
-      let session: Session | undefined;
-      const aborted = (): void => {
-        this.forget(asking);
-        reject(asError(signal.reason));
-        // Late answers would belong to this query, and a session that hangs is no use to anyone.
-        session?.kill(asError(signal.reason));
-      };
-      const asking: Borrower = {
-        waits: () => {},
-        notLent: (error) => reject(error),
-        lent: (lent) => {
-          session = lent;
-          lent.run(query, undefined, (error, result) => {
-            signal.removeEventListener('abort', aborted);
-            session = undefined;
-            // A refusal to answer says nothing about the connection.
-            lent.release(() => {}, sqlState(error) === undefined ? error : undefined);
-            if (error) reject(error);
-            else resolve(result);
-          });
-        },
-      };
-      signal.addEventListener('abort', aborted, { once: true });
-      const idle = this.#idle.shift();
-      if (idle === undefined) this.#waiting.unshift(asking);
-      else {
-        idle.isIdle = false;
-        asking.lent(idle);
-      }
-    });
+    const own = new OwnQuery(query, signal, (late) => this.forget(late));
+    const idle = this.#idle.shift();
+    if (idle === undefined) this.#waiting.unshift(own);
+    else {
+      idle.isIdle = false;
+      own.lent(idle);
+    }
+    return own.answer;
   }
 
   async ping(signal: AbortSignal): Promise<void> {
@@ -211,7 +145,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   // For its sessions.
 
   freed(session: Session): void {
-    const { maxUses } = this.settings;
+    const { maxUses } = this.parts.settings;
     const isDone = this.#isClosing && this.#open.running === 0;
     if (isDone || session.uses >= maxUses || this.#sessions.size > this.capacity) {
       session.quit();
@@ -222,7 +156,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       next.lent(session);
       return;
     }
-    session.idleSinceMs = this.clock.now();
+    session.idleSinceMs = this.parts.clock.now();
     session.isIdle = true;
     session.unref();
     this.#idle.push(session);
@@ -235,50 +169,34 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       session.isIdle = false;
       const index = this.#idle.indexOf(session);
       if (index !== -1) this.#idle.splice(index, 1);
-      if (error !== undefined) this.#parts.events.failed(error, session.client);
+      if (error !== undefined) this.parts.events.failed(error, session.client);
     }
     if (this.#isClosing) {
       this.#endIfEmpty(undefined);
       return;
     }
     // If the server does have a problem, opening another connection reveals it.
-    if (byApplication && this.size === 0) this.#openOne(() => {});
+    if (byApplication && this.size === 0) this.open(() => {});
     else if (this.size === 0) this.#die(error, isIdle && isHangUp(error));
     else this.#demand();
   }
 
-  removed({ client }: Session): void {
-    this.#parts.events.removed(client);
-  }
-
-  recheckRole(): void {
-    this.#parts.recheckRole();
-  }
-
   /** Opens as many connections as callers wait for, up to the limit. */
   #demand(): void {
-    while (this.#opening.size < this.#waiting.length && this.size < this.capacity) this.#openOne(() => {});
+    while (this.#opening.size < this.#waiting.length && this.size < this.capacity) this.open(() => {});
   }
 
-  #openOne(done: (error: Error | undefined) => void): () => void {
-    const callOff = openSession(
-      this,
-      (client) => this.#parts.events.connected(client),
-      (error, session) => {
-        this.#opening.delete(callOff);
-        if (session === undefined) {
-          this.#refused(error as Error);
-          done(error);
-          return;
-        }
-        const { maxAgeMs } = this.settings;
-        if (Number.isFinite(maxAgeMs))
-          session.expiresAtMs = this.clock.now() + jittered(this.#parts.rng, maxAgeMs, 0.5);
+  /** Opens a connection. Returns how that is called off. */
+  open(done: (error: Error | undefined) => void): () => void {
+    const callOff = this.parts.open(this, (error, session) => {
+      this.#opening.delete(callOff);
+      if (session === undefined) this.#refused(error as Error);
+      else {
         this.#sessions.add(session);
         this.freed(session);
-        done(undefined);
-      },
-    );
+      }
+      done(error);
+    });
     this.#opening.add(callOff);
     return callOff;
   }
@@ -296,12 +214,12 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     if (this.#sessions.size === 0) return; // another one is being opened
     const refusal = refusalOf(cause);
     const error = this.#connectError(cause);
-    this.#parts.events.warned(error);
+    this.parts.events.warned(error);
     if (refusal === 'stopping') this.#open.leaves();
     this.#open.carries(this.#sessions.size);
-    this.#capped ??= this.clock.timer(() => {
+    this.#capped ??= this.parts.clock.timer(() => {
       this.#capped = undefined;
-      this.#open.carries(this.settings.max);
+      this.#open.carries(this.parts.settings.max);
     }, CAPPED_MS);
     const busy = this.#sessions.size - this.#idle.length;
     while (this.#waiting.length > 0 && busy + this.#waiting.length > this.capacity) {
@@ -341,7 +259,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   }
 
   #lookLater(): void {
-    this.#look = this.clock.timer(() => {
+    this.#look = this.parts.clock.timer(() => {
       this.#lookLater();
       this.#retire();
     }, LOOK_MS);
@@ -349,15 +267,15 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
 
   /** Ends connections that have been idle too long, and replaces old ones. */
   #retire(): void {
-    const nowMs = this.clock.now();
-    const { idleTimeoutMs, min } = this.settings;
+    const nowMs = this.parts.clock.now();
+    const { idleTimeoutMs, min } = this.parts.settings;
     for (const session of [...this.#idle]) {
       const isSpare = this.#sessions.size > min;
       const isOld = nowMs >= session.expiresAtMs;
       if (isSpare && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) session.quit();
       else if (isOld && this.#opening.size === 0) {
         // The next check ends it, when there is one more.
-        this.#openOne(() => {});
+        this.open(() => {});
       }
     }
   }

@@ -1,25 +1,49 @@
-import { AsyncResource } from 'node:async_hooks';
-import { Socket } from 'node:net';
+import type { Socket } from 'node:net';
 import type { PoolClient } from 'pg';
-import { type Clock, type Endpoint, type Outcome, outcomes } from '../../index.js';
-import { asError, markLasting } from '../kit/index.js';
+import { type Clock, type Endpoint, type EvenkeelError, type Outcome, outcomes } from '../../index.js';
+import { asError } from '../kit/index.js';
 import type { ServerSettings } from './options.js';
-import { READ_ONLY } from './outcome.js';
+import { READ_ONLY, sqlState } from './outcome.js';
 
-/** What a session tells its server. */
-export interface SessionOwner {
+/** What sessions need to know. */
+export interface SessionParts {
   readonly endpoint: Endpoint;
   readonly settings: ServerSettings;
   readonly clock: Clock;
+  readonly events: ClientEvents;
+  /** The server's answer suggests that its role has changed. */
+  readonly recheckRole: () => void;
+}
+
+/** What sessions tell their server. */
+export interface SessionOwner {
+  readonly parts: SessionParts;
   /** It can be lent again. */
   freed(session: Session): void;
   /** It is gone. Called once. @param byApplication That says nothing about the server. */
   lost(session: Session, error: Error | undefined, byApplication: boolean): void;
-  /** Its connection is closed. */
-  removed(session: Session): void;
-  /** The server's answer suggests that its role has changed. */
-  recheckRole(): void;
 }
+
+/** Events of clients, for listeners on the pool. */
+export interface ClientEvents {
+  connected(client: PoolClient): void;
+  removed(client: PoolClient): void;
+  /** An idle client failed. */
+  failed(error: Error, client: PoolClient): void;
+  warned(error: Error): void;
+}
+
+/** A call that borrows a session from a server. Either `lent` or `notLent` is called, once. */
+export interface Borrower {
+  lent(session: Session): void;
+  /** It has to wait: a handshake is running, or all sessions are in use. */
+  waits(): void;
+  /** Nothing was sent. */
+  notLent(error: EvenkeelError, why: NotLent): void;
+}
+
+/** `full`: the server accepts no further connections but serves those it has. `left`: it is no longer in the Service. */
+export type NotLent = 'refused' | 'full' | 'left';
 
 /** What pg keeps of a client, beyond its types. */
 interface ClientInternals {
@@ -42,10 +66,7 @@ interface ClientInternals {
 /** The answer to a statement, as pg gives it to callbacks. */
 export type Answer = (error: Error | null | undefined, result?: unknown) => void;
 
-const internalsOf = (client: PoolClient): ClientInternals => client as unknown as ClientInternals;
-
-/** Connections outlive the call they were opened for: they must not keep its AsyncLocalStorage. */
-const background = new AsyncResource('evenkeel.pg');
+export const internalsOf = (client: PoolClient): ClientInternals => client as unknown as ClientInternals;
 
 /** One connection to a server: a client of pg's. Lent to one call at a time. */
 export class Session {
@@ -67,22 +88,23 @@ export class Session {
   constructor(client: PoolClient, owner: SessionOwner) {
     this.client = client;
     this.#owner = owner;
+    const { clock, events, recheckRole } = owner.parts;
     const { connection } = internalsOf(client);
     client.on('error', (error: Error) => this.#ended(error));
     client.once('end', () => {
       this.#ended(undefined);
-      owner.removed(this);
+      events.removed(client);
     });
     // Before pg's own listener, which tells the caller.
     connection.prependListener('readyForQuery', ({ status }: { readonly status: string }) => {
       this.#transaction = status;
-      if (this.#settled !== undefined) owner.clock.defer(() => this.#settle());
+      if (this.#settled !== undefined) clock.defer(() => this.#settle());
     });
     connection.on('errorMessage', ({ code }: { readonly code?: unknown }) => {
-      if (code === READ_ONLY) owner.recheckRole();
+      if (code === READ_ONLY) recheckRole();
     });
     connection.on('parameterStatus', ({ parameterName: name }: { readonly parameterName: string }) => {
-      if (name === 'in_hot_standby' || name === 'default_transaction_read_only') owner.recheckRole();
+      if (name === 'in_hot_standby' || name === 'default_transaction_read_only') recheckRole();
     });
   }
 
@@ -207,88 +229,50 @@ export class Session {
   }
 }
 
-/**
- * Opens a connection to the pod's address, whatever the Service is called, and logs in. `done` is called once, later. Returns how
- * it is called off.
- */
-export function openSession(
-  owner: SessionOwner,
-  connected: (client: PoolClient) => void,
-  done: (error: Error | undefined, session: Session | undefined) => void,
-): () => void {
-  const { endpoint, settings, clock } = owner;
-  const { Client, config, host, port, connectTimeoutMs } = settings;
-  return background.runInAsyncScope(() => {
-    const socket = dialTo(endpoint);
-    const client = new Client({ ...config, stream: socket });
-    // The connection string may have told pg something else. TLS and functions for the password get the Service's name.
-    Object.assign(client, { host, port });
-    Object.assign(internalsOf(client).connectionParameters, { host, port });
-    let session: Session | undefined;
-    let isOver = false;
-    const over = (error: Error | undefined): void => {
-      if (isOver) return;
-      isOver = true;
-      timer.cancel();
-      if (error === undefined) done(undefined, session);
-      else {
-        internalsOf(client).connection.stream.destroy();
-        socket.destroy();
-        done(error, undefined);
-      }
-    };
-    const late = (): void => callOff(new Error(`no session within ${connectTimeoutMs} ms`));
-    const callOff = (error: Error): void => {
-      socket.destroy(error);
-      // pg reports nothing if it was waiting for a function of the application.
-      over(error);
-    };
-    const timer = clock.timer(late, connectTimeoutMs);
-    client.on('error', over);
-    client.connect((error: Error | null) => {
-      if (error || isOver) {
-        over(error ?? new Error('called off'));
-        return;
-      }
-      const opened = new Session(client, owner);
-      client.on('end', () => over(new Error('Connection terminated unexpectedly')));
-      greet(opened, settings, connected).then(
-        () => {
-          session = opened;
-          over(opened.isAlive ? undefined : new Error('Connection terminated unexpectedly'));
-        },
-        (refusal) => {
-          opened.kill(asError(refusal), true);
-          // The application refused it, and would refuse the next.
-          over(markLasting(asError(refusal)));
-        },
-      );
+/** A query of our own, which is not a call. */
+export class OwnQuery implements Borrower {
+  readonly answer: Promise<unknown>;
+  readonly #query: object;
+  readonly #signal: AbortSignal;
+  readonly #aborted: () => void;
+  #resolve!: (result: unknown) => void;
+  #reject!: (error: unknown) => void;
+  #session: Session | undefined;
+
+  /** @param forget The signal aborted while it waited. */
+  constructor(query: object, signal: AbortSignal, forget: (own: OwnQuery) => void) {
+    this.#query = query;
+    this.#signal = signal;
+    this.answer = new Promise((resolve, reject) => {
+      this.#resolve = resolve;
+      this.#reject = reject;
     });
-    return () => callOff(new Error('called off'));
-  });
-}
+    this.#aborted = () => {
+      const reason = asError(signal.reason);
+      this.#reject(reason);
+      // Late answers would belong to this query, and a session that hangs is no use to anyone.
+      if (this.#session === undefined) forget(this);
+      else this.#session.kill(reason);
+    };
+    signal.addEventListener('abort', this.#aborted, { once: true });
+  }
 
-/** What users do with every new client before it is used. */
-async function greet(
-  { client }: Session,
-  { onConnect, verify }: ServerSettings,
-  connected: (client: PoolClient) => void,
-): Promise<void> {
-  if (onConnect !== undefined) await onConnect(client);
-  connected(client);
-  if (verify === undefined) return;
-  await new Promise<void>((resolve, reject) => {
-    verify(client, (error) => (error ? reject(error) : resolve()));
-  });
-}
+  waits(): void {}
 
-/** A socket that connects to the pod, no matter which host it is told to connect to. It does not keep the process alive. */
-function dialTo({ address: host, port }: Endpoint): Socket {
-  const socket = new Socket();
-  const connect = socket.connect.bind(socket);
-  socket.connect = (() => {
-    connect({ host, port });
-    return socket.unref();
-  }) as unknown as Socket['connect'];
-  return socket;
+  notLent(error: EvenkeelError): void {
+    this.#signal.removeEventListener('abort', this.#aborted);
+    this.#reject(error);
+  }
+
+  lent(session: Session): void {
+    this.#session = session;
+    session.run(this.#query, undefined, (error, result) => {
+      this.#signal.removeEventListener('abort', this.#aborted);
+      this.#session = undefined;
+      // A refusal to answer says nothing about the connection.
+      session.release(() => {}, sqlState(error) === undefined ? error : undefined);
+      if (error) this.#reject(error);
+      else this.#resolve(result);
+    });
+  }
 }

@@ -1,9 +1,12 @@
+import { AsyncResource } from 'node:async_hooks';
+import { Socket } from 'node:net';
 import type { Clock, Endpoint, Rng, Transport } from '../../index.js';
-import { markLasting } from '../kit/index.js';
-import { type ClientEvents, PgServer } from './connection.js';
+import { asError, jittered, markLasting } from '../kit/index.js';
+import { PgServer } from './connection.js';
 import type { ServerSettings } from './options.js';
 import { refusalOf } from './outcome.js';
 import type { ServerRoles } from './roles.js';
+import { type ClientEvents, internalsOf, Session, type SessionOwner } from './session.js';
 
 interface PgTransportParts {
   readonly settings: ServerSettings;
@@ -32,8 +35,14 @@ export class PgTransport implements Transport<PgServer> {
   async connect(endpoint: Endpoint, signal: AbortSignal): Promise<PgServer> {
     signal.throwIfAborted();
     const { settings, clock, rng, events, roles } = this.#parts;
-    const recheckRole = (): void => roles?.hint(endpoint);
-    const server = new PgServer({ endpoint, settings, clock, rng, events, recheckRole });
+    const server = new PgServer({
+      endpoint,
+      settings,
+      clock,
+      events,
+      open: (owner, done) => openSession(owner, rng, done),
+      recheckRole: () => roles?.hint(endpoint),
+    });
     const cut = (): void => void server.close(AbortSignal.abort());
     let aborted = cut;
     try {
@@ -43,7 +52,7 @@ export class PgTransport implements Transport<PgServer> {
           reject(signal.reason);
         };
         signal.addEventListener('abort', aborted);
-        server.warm((error) => (error === undefined ? resolve() : reject(error)));
+        server.open((error) => (error === undefined ? resolve() : reject(error)));
       });
       await roles?.connected(server, signal);
     } catch (error) {
@@ -56,4 +65,91 @@ export class PgTransport implements Transport<PgServer> {
     void server.closed.then(() => this.servers.delete(server));
     return server;
   }
+}
+
+/** Connections outlive the call they were opened for: they must not keep its AsyncLocalStorage. */
+const background = new AsyncResource('evenkeel.pg');
+
+/**
+ * Opens a connection to the pod's address, whatever the Service is called, and logs in. `done` is called once, later. Returns how
+ * it is called off.
+ */
+function openSession(
+  owner: SessionOwner,
+  rng: Rng,
+  done: (error: Error | undefined, session: Session | undefined) => void,
+): () => void {
+  const { endpoint, settings, clock } = owner.parts;
+  const { Client, config, host, port, connectTimeoutMs, maxAgeMs } = settings;
+  return background.runInAsyncScope(() => {
+    const socket = dialTo(endpoint);
+    const client = new Client({ ...config, stream: socket });
+    // The connection string may have told pg something else. TLS and functions for the password get the Service's name.
+    Object.assign(client, { host, port });
+    Object.assign(internalsOf(client).connectionParameters, { host, port });
+    let session: Session | undefined;
+    let isOver = false;
+    const over = (error: Error | undefined): void => {
+      if (isOver) return;
+      isOver = true;
+      timer.cancel();
+      if (error === undefined) done(undefined, session);
+      else {
+        internalsOf(client).connection.stream.destroy();
+        socket.destroy();
+        done(error, undefined);
+      }
+    };
+    const late = (): void => callOff(new Error(`no session within ${connectTimeoutMs} ms`));
+    const callOff = (error: Error): void => {
+      socket.destroy(error);
+      // pg reports nothing if it was waiting for a function of the application.
+      over(error);
+    };
+    const timer = clock.timer(late, connectTimeoutMs);
+    client.on('error', over);
+    client.connect((error: Error | null) => {
+      if (error || isOver) {
+        over(error ?? new Error('called off'));
+        return;
+      }
+      const opened = new Session(client, owner);
+      client.on('end', () => over(new Error('Connection terminated unexpectedly')));
+      greet(opened, owner).then(
+        () => {
+          session = opened;
+          if (Number.isFinite(maxAgeMs)) opened.expiresAtMs = clock.now() + jittered(rng, maxAgeMs, 0.5);
+          over(opened.isAlive ? undefined : new Error('Connection terminated unexpectedly'));
+        },
+        (refusal) => {
+          opened.kill(asError(refusal), true);
+          // The application refused it, and would refuse the next.
+          over(markLasting(asError(refusal)));
+        },
+      );
+    });
+    return () => callOff(new Error('called off'));
+  });
+}
+
+/** What users do with every new client before it is used. */
+async function greet({ client }: Session, { parts: { settings, events } }: SessionOwner): Promise<void> {
+  const { onConnect, verify } = settings;
+  if (onConnect !== undefined) await onConnect(client);
+  events.connected(client);
+  if (verify === undefined) return;
+  await new Promise<void>((resolve, reject) => {
+    verify(client, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** A socket that connects to the pod, no matter which host it is told to connect to. It does not keep the process alive. */
+function dialTo({ address: host, port }: Endpoint): Socket {
+  const socket = new Socket();
+  const connect = socket.connect.bind(socket);
+  socket.connect = (() => {
+    connect({ host, port });
+    return socket.unref();
+  }) as unknown as Socket['connect'];
+  return socket;
 }

@@ -1,6 +1,7 @@
 import { createServer, type Socket } from 'node:net';
-import type { Borrower, PgServer } from '../../../src/adapter/pg/connection.js';
+import type { PgServer } from '../../../src/adapter/pg/connection.js';
 import { poolSettings } from '../../../src/adapter/pg/options.js';
+import type { Borrower } from '../../../src/adapter/pg/session.js';
 import { PgTransport } from '../../../src/adapter/pg/transport.js';
 import { createEndpoint, systemClock, systemRng } from '../../../src/index.js';
 import { transportContract } from '../../contract/transport.js';
