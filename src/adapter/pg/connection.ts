@@ -145,9 +145,14 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
   // For its sessions.
 
   freed(session: Session): void {
-    const { maxUses } = this.parts.settings;
+    const { settings, clock } = this.parts;
+    const nowMs = clock.now();
     const isDone = this.#isClosing && this.#open.running === 0;
-    if (isDone || session.uses >= maxUses || this.#sessions.size > this.capacity) {
+    const isOld = nowMs >= session.expiresAtMs && this.#capped === undefined;
+    // If it is not waited for and there is room, another one is opened first.
+    const mayGo = this.#sessions.size > settings.min || this.#waiting.length > 0 || this.size >= settings.max;
+    const isSpent = session.uses >= settings.maxUses || (isOld && mayGo);
+    if (isDone || isSpent || this.#sessions.size > this.capacity) {
       session.quit();
       return;
     }
@@ -156,7 +161,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       next.lent(session);
       return;
     }
-    session.idleSinceMs = this.parts.clock.now();
+    session.idleSinceMs = nowMs;
     session.isIdle = true;
     session.unref();
     this.#idle.push(session);
@@ -212,10 +217,9 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
       return;
     }
     if (this.#sessions.size === 0) return; // another one is being opened
-    const refusal = refusalOf(cause);
     const error = this.#connectError(cause);
     this.parts.events.warned(error);
-    if (refusal === 'stopping') this.#open.leaves();
+    if (refusalOf(cause) === 'stopping') this.#open.leaves();
     this.#open.carries(this.#sessions.size);
     this.#capped ??= this.parts.clock.timer(() => {
       this.#capped = undefined;
@@ -227,7 +231,7 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }
   }
 
-  /** All connections are gone. @param isClean The server ended the last one in order. */
+  /** @param isClean The server ended the last one in order. */
   #die(cause: Error | undefined, isClean = false): void {
     this.#isClosing = true;
     const error = this.#connectError(cause);
@@ -251,10 +255,10 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
 
   #cut(): void {
     const endpoint = endpointAddress(this.endpoint);
-    const error = (): Error =>
-      new EvenkeelError('EVENKEEL_CLOSED', `the connection to ${endpoint} was cut`, { endpoint });
+    const message = `the connection to ${endpoint} was cut`;
     for (const callOff of [...this.#opening]) callOff();
-    for (const session of [...this.#sessions]) session.kill(error(), true);
+    for (const session of [...this.#sessions])
+      session.kill(new EvenkeelError('EVENKEEL_CLOSED', message, { endpoint }), true);
     this.#endIfEmpty(undefined);
   }
 
@@ -265,17 +269,21 @@ export class PgServer implements Connection<PgServer>, SessionOwner {
     }, LOOK_MS);
   }
 
-  /** Ends connections that have been idle too long, and replaces old ones. */
+  /** Ends connections that have been idle too long, and replaces old ones. Those in use end when they are given back. */
   #retire(): void {
     const nowMs = this.parts.clock.now();
-    const { idleTimeoutMs, min } = this.parts.settings;
-    for (const session of [...this.#idle]) {
+    const { idleTimeoutMs, min, max } = this.parts.settings;
+    for (const session of [...this.#sessions]) {
+      const { isIdle } = session;
       const isSpare = this.#sessions.size > min;
       const isOld = nowMs >= session.expiresAtMs;
-      if (isSpare && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) session.quit();
-      else if (isOld && this.#opening.size === 0) {
-        // The next check ends it, when there is one more.
-        this.open(() => {});
+      if (isSpare) {
+        if (isIdle && (isOld || nowMs - session.idleSinceMs >= idleTimeoutMs)) session.quit();
+      } else if (isOld && this.#opening.size === 0 && this.#capped === undefined) {
+        const isFull = this.size >= max;
+        if (isFull && isIdle) session.quit();
+        // Otherwise the old one ends once there is another.
+        if ((isIdle || !isFull) && this.#opening.size === 0) this.open(() => {});
       }
     }
   }

@@ -278,6 +278,29 @@ describe.skipIf(noPostgres)(titled('createPool in the form of pg.Pool'), () => {
     expect(() => createPool({ host: '/var/run/postgresql' })).toThrow('Unix socket');
   });
 
+  it('replaces connections past their age, also where the limit has no room for one more', async () => {
+    const small = open({ max: 1, maxLifetimeSeconds: 1 });
+    let opened = 0;
+    small.on('connect', () => opened++);
+    const pid = async (): Promise<number> => (await small.query('SELECT pg_backend_pid() AS pid')).rows[0].pid;
+    const first = await pid();
+    await until('another connection is used', async () => (await pid()) !== first);
+    expect(opened).toBe(2);
+  });
+
+  it('replaces connections past their age that are never idle', async () => {
+    const busy = open({ max: 2, maxLifetimeSeconds: 1 });
+    const pids = new Set<number>();
+    let isOver = false;
+    const callers = [1, 2, 3, 4, 5].map(async () => {
+      while (!isOver) pids.add((await busy.query('SELECT pg_backend_pid() AS pid, pg_sleep(0.01)')).rows[0].pid);
+    });
+    await until('both connections were replaced', () => pids.size >= 4).finally(() => {
+      isOver = true;
+    });
+    await Promise.all(callers);
+  });
+
   it('says at once that the server refuses the log-in', async () => {
     const wrong = open({ password: 'wrong' });
     await expect(wrong.query('SELECT 1')).rejects.toMatchObject({ code: expect.stringMatching(/^EVENKEEL_/) });
