@@ -17,11 +17,10 @@ import {
   OpenConnection,
   outcomeOfSystemError,
 } from '../kit/index.js';
-import type { Read } from './options.js';
 
 /** A client of the application's own library, for one server. It never connects again, and keeps nothing for later. */
 export interface ServerClient {
-  /** What reads are sent on. */
+  /** The library's own. */
   readonly client: unknown;
   /** Resolves when it is ready for commands. */
   connect(): Promise<void>;
@@ -128,8 +127,9 @@ export class Server implements Connection<Server> {
     if (this.objection?.includes(' NOAUTH ')) throw markLasting(new Error(this.objection));
   }
 
-  send(read: Read): Promise<unknown> {
-    return read.send(this.#client.client);
+  /** What reads are sent on. */
+  get client(): unknown {
+    return this.#client.client;
   }
 
   callBegins(): void {

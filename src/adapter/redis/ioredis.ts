@@ -1,126 +1,6 @@
-import type { EventEmitter } from 'node:events';
-import type { Socket } from 'node:net';
-import { asError, serviceTls } from '../kit/index.js';
-import { type OpenClient, type ServerClient, verdictOf } from './connection.js';
-import { Hold, type Method, type Read, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
-
-/** The part of an ioredis command that evenkeel uses. */
-interface Command {
-  readonly name: string;
-  readonly promise: Promise<unknown>;
-  /** Takes what the server sent, which it decodes and transforms. */
-  resolve(raw: unknown): void;
-  reject(error: Error): void;
-  initPromise(): void;
-  transformReply(raw: unknown): unknown;
-  /** ioredis 6: how the server sent it. */
-  setReplyContext?(context: unknown): void;
-}
-
-/** The part of an ioredis pipeline, or transaction, that evenkeel uses. */
-interface Pipeline {
-  redis: unknown;
-  readonly _queue: readonly Command[];
-  exec(...given: unknown[]): Promise<unknown>;
-}
-
-/** The part of an ioredis client that evenkeel uses. */
-interface Ioredis extends EventEmitter {
-  readonly options: Record<string, unknown>;
-  readonly stream?: Socket;
-  readonly condition?: { readonly select?: number };
-  sendCommand(command: Command, stream?: unknown): Promise<unknown>;
-  connect(): Promise<void>;
-  disconnect(reconnect?: boolean): void;
-  duplicate(override: object): Ioredis;
-  pipeline(...given: unknown[]): Pipeline;
-  multi(...given: unknown[]): Pipeline | Promise<unknown>;
-  quit(...given: unknown[]): Promise<unknown>;
-  info(section: string): Promise<string>;
-}
-
-/** Whether this is a client of ioredis for one server. A Cluster has replicas of its own: `scaleReads`. */
-export function isIoredis(client: unknown): boolean {
-  const { duplicate, sendCommand, pipeline, options, isCluster } = Object(client) as Record<string, unknown>;
-  const isMethod = (one: unknown): boolean => typeof one === 'function';
-  return [duplicate, sendCommand, pipeline].every(isMethod) && !!options && isCluster !== true;
-}
-
-/** Makes clients as the primary's client makes duplicates of itself. */
-export function openIoredis(given: unknown, { service }: ReplicasSettings, own: { tls?: unknown }): OpenClient {
-  const primary = given as Ioredis;
-  return (endpoint, ended) => {
-    const tls = own.tls ?? primary.options.tls;
-    const replica = endpoint && {
-      ...own,
-      host: endpoint.address,
-      port: endpoint.port ?? service.port ?? 6379,
-      ...(tls ? { tls: serviceTls(service.host, typeof tls === 'object' ? tls : {}) } : {}),
-      path: undefined,
-      sentinels: null,
-      Connector: undefined,
-    };
-    const client = primary.duplicate({
-      ...replica,
-      db: primary.options.db,
-      monitor: false,
-      lazyConnect: true,
-      // The balancer connects again, and decides what is sent again.
-      retryStrategy: null,
-      reconnectOnError: null,
-      autoResendUnfulfilledCommands: false,
-      maxRetriesPerRequest: 0,
-      enableOfflineQueue: false,
-      enableAutoPipelining: false,
-      // A replica that loads its data is not ready. ioredis asks again after this, in ms.
-      maxLoadingRetryTime: 500,
-    });
-    return new IoredisClient(client, ended);
-  };
-}
-
-class IoredisClient implements ServerClient {
-  readonly client: Ioredis;
-  #failure: Error | undefined;
-  #isClosing = false;
-
-  constructor(client: Ioredis, ended: (error: Error | undefined) => void) {
-    this.client = client;
-    // Without a listener ioredis writes to the console.
-    client.on('error', (error: Error) => {
-      this.#failure ??= error;
-    });
-    client.once('end', () => ended(this.#isClosing ? undefined : this.#failure));
-  }
-
-  connect(): Promise<void> {
-    return this.client.connect().catch((error) => {
-      throw this.#failure ?? error;
-    });
-  }
-
-  info(section: string): Promise<string> {
-    return this.client.info(section);
-  }
-
-  get received(): number {
-    return this.client.stream?.bytesRead ?? 0;
-  }
-
-  busy(isBusy: boolean): void {
-    this.client.stream?.[isBusy ? 'ref' : 'unref']();
-  }
-
-  finish(): void {
-    this.#isClosing = true;
-    this.client.disconnect();
-  }
-
-  cut(): void {
-    this.client.disconnect();
-    this.client.stream?.destroy();
-  }
-}
+import { verdictOf } from './connection.js';
+import type { Command, Ioredis, Pipeline } from './ioredis-client.js';
+import { Hold, type Method, type Read, type ReadAttempt, type ViewParts, viewOf } from './options.js';
 
 /** A view of the primary's client whose reads go to replicas. */
 export function readIoredis<C extends object>(primary: C, parts: ViewParts): C {
@@ -176,24 +56,26 @@ class Reads {
   }
 
   #route(command: Command, stream: unknown): Promise<unknown> {
-    this.#hold.note(command.name.toLowerCase());
-    if (stream !== undefined || !this.#mayRead(command)) return this.#primary.sendCommand(command, stream);
+    const name = command.name.toLowerCase();
+    this.#hold.note(name);
+    if (stream !== undefined || !this.#mayRead(name)) return this.#primary.sendCommand(command, stream);
     this.#parts.read(new CommandRead(command, this.#primary));
     return command.promise;
   }
 
-  #mayRead({ name }: Command): boolean {
+  /** @param name In lower case. */
+  #mayRead(name: string): boolean {
     const { condition, options } = this.#primary;
     // The primary was told SELECT: replicas still have the database they were opened with.
     const isMoved = condition?.select !== undefined && condition.select !== (options.db ?? 0);
-    return !this.#hold.isHeld && !isMoved && this.#parts.settings.reads.has(name.toLowerCase());
+    return !this.#hold.isHeld && !isMoved && this.#parts.settings.reads.has(name);
   }
 
   #pipeline(pipeline: Pipeline): Pipeline {
     const exec = pipeline.exec;
     pipeline.exec = (...args) => {
       const queue = pipeline._queue;
-      const isRead = queue.length > 0 && queue.every((command) => this.#mayRead(command));
+      const isRead = queue.length > 0 && queue.every(({ name }) => this.#mayRead(name.toLowerCase()));
       pipeline.redis = isRead ? this.#collector([...queue]) : this.#primary;
       const result = exec.apply(pipeline, args);
       for (const { name } of queue) this.#hold.note(name.toLowerCase());
@@ -223,45 +105,81 @@ class Reads {
   }
 }
 
-/** A copy that may be lost: the command itself is answered once, whatever becomes of its copies. */
-function copyOf(command: Command): Command {
-  // An object that is somebody's prototype is slow: the copy has properties of its own.
-  const blank = Object.create(Object.getPrototypeOf(command)) as Command & { callback?: unknown; errorStack?: unknown };
-  const copy = Object.assign(blank, command);
-  copy.callback = undefined;
-  copy.errorStack = undefined;
-  copy.transformReply = (raw) => raw;
-  copy.initPromise();
-  return copy;
-}
+/** How an attempt of a command ended: with what the server sent to `sent`, unless there is an error. */
+type Ended = (error: Error | undefined, raw: unknown, sent: Command) => void;
 
 class CommandRead implements Read {
   readonly #command: Command;
   readonly #primary: Ioredis;
-  #copy: Command | undefined;
+  /** ioredis's own functions: they answer the caller. */
+  readonly #resolve: Command['resolve'];
+  readonly #reject: Command['reject'];
+  #isSent = false;
 
   constructor(command: Command, primary: Ioredis) {
     this.#command = command;
     this.#primary = primary;
+    this.#resolve = command.resolve;
+    this.#reject = command.reject;
   }
 
-  send(client: unknown): Promise<unknown> {
-    this.#copy = copyOf(this.#command);
-    return (client as Ioredis).sendCommand(this.#copy);
+  send(client: unknown, attempt: ReadAttempt): void {
+    this.sendOn(client as Ioredis, (error, raw, sent) => {
+      if (error !== undefined) {
+        attempt.failed(error);
+        return;
+      }
+      attempt.answered();
+      this.answered(raw, sent);
+    });
   }
 
-  answered(raw: unknown): void {
-    this.#command.setReplyContext?.(this.#copy);
-    this.#command.resolve(raw);
+  /** Sends the command itself the first time, then copies: whatever becomes of an attempt that was given up, it answers nobody. */
+  sendOn(client: Ioredis, ended: Ended): void {
+    const sent = this.#isSent ? copyOf(this.#command) : this.#command;
+    this.#isSent = true;
+    let isOver = false;
+    const end = (error: Error | undefined, raw: unknown): void => {
+      if (isOver) return;
+      isOver = true;
+      if (sent._commandTimeoutTimer !== undefined) {
+        clearTimeout(sent._commandTimeoutTimer);
+        sent._commandTimeoutTimer = undefined;
+      }
+      ended(error, raw, sent);
+    };
+    sent.resolve = (raw) => end(undefined, raw);
+    sent.reject = (error) => end(error, undefined);
+    const promise = client.sendCommand(sent);
+    // That of a subscriber to ioredis's tracing channel.
+    if (promise !== sent.promise) promise.catch(() => {});
+  }
+
+  answered(raw: unknown, sent: Command): void {
+    const command = this.#command;
+    if (sent !== command) command.setReplyContext?.(sent);
+    this.#resolve(raw);
   }
 
   failed(error: Error): void {
-    this.#command.reject(error);
+    this.#reject(error);
   }
 
   sendToPrimary(): void {
-    void this.#primary.sendCommand(this.#command).catch(() => {});
+    if (this.#isSent) {
+      this.sendOn(this.#primary, (error, raw, sent) => {
+        if (error === undefined) this.answered(raw, sent);
+        else this.failed(error);
+      });
+    } else void this.#primary.sendCommand(this.#command).catch(() => {});
   }
+}
+
+function copyOf(command: Command): Command {
+  // An object that is somebody's prototype is slow: the copy has properties of its own.
+  const copy: Command = Object.assign(Object.create(Object.getPrototypeOf(command)), command);
+  copy.isTraced = false;
+  return copy;
 }
 
 /** A pipeline goes to one replica as a whole, also the second time. */
@@ -272,20 +190,30 @@ class PipelineRead implements Read {
     this.#reads = commands.map((command) => new CommandRead(command, primary));
   }
 
-  async send(client: unknown): Promise<readonly PromiseSettledResult<unknown>[]> {
+  send(client: unknown, attempt: ReadAttempt): void {
     const { stream } = client as Ioredis;
+    const answers: Parameters<Ended>[] = [];
+    let left = this.#reads.length;
     stream?.cork();
-    const sent = this.#reads.map((read) => read.send(client));
+    this.#reads.forEach((read, index) => {
+      read.sendOn(client as Ioredis, (...answer) => {
+        answers[index] = answer;
+        if (--left === 0) this.#ended(answers, attempt);
+      });
+    });
     stream?.uncork();
-    const answers = await Promise.allSettled(sent);
-    for (const { reason } of answers as { reason?: unknown }[]) if (verdictOf(reason) !== undefined) throw reason;
-    return answers;
   }
 
-  answered(answers: unknown): void {
-    (answers as readonly PromiseSettledResult<unknown>[]).forEach((answer, index) => {
-      if (answer.status === 'fulfilled') this.#reads[index]?.answered(answer.value);
-      else this.#reads[index]?.failed(asError(answer.reason));
+  #ended(answers: readonly Parameters<Ended>[], attempt: ReadAttempt): void {
+    for (const [error] of answers) {
+      if (verdictOf(error) === undefined) continue;
+      attempt.failed(error);
+      return;
+    }
+    attempt.answered();
+    answers.forEach(([error, raw, sent], index) => {
+      if (error === undefined) this.#reads[index]?.answered(raw, sent);
+      else this.#reads[index]?.failed(error);
     });
   }
 

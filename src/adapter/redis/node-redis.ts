@@ -2,7 +2,15 @@ import type { EventEmitter } from 'node:events';
 import type { ConnectionOptions } from 'node:tls';
 import { optionError, serviceTls } from '../kit/index.js';
 import type { OpenClient, ServerClient } from './connection.js';
-import { Hold, type Method, type Read, type ReplicasSettings, type ViewParts, viewOf } from './options.js';
+import {
+  Hold,
+  type Method,
+  type Read,
+  type ReadAttempt,
+  type ReplicasSettings,
+  type ViewParts,
+  viewOf,
+} from './options.js';
 
 /** The part of a node-redis client that evenkeel uses. */
 interface NodeRedis extends EventEmitter {
@@ -144,26 +152,53 @@ class DatabaseHold extends Hold {
     return this.isHeld || Number(this.#database) !== this.#own;
   }
 
-  noteAll([name, first]: readonly unknown[]): void {
-    const lower = String(name).toLowerCase();
-    if (lower === 'select') this.#database = first;
-    else this.note(lower);
+  /** @returns The name of the command, in lower case. */
+  noteAll(args: readonly unknown[]): string {
+    const name = String(args[0]).toLowerCase();
+    if (name === 'select') this.#database = args[1];
+    else this.note(name);
+    return name;
+  }
+}
+
+class CommandRead implements Read {
+  readonly #primary: NodeRedis;
+  readonly #send: (client: NodeRedis) => Promise<unknown>;
+  readonly #resolve: (answer: unknown) => void;
+  readonly failed: (error: Error) => void;
+
+  constructor(
+    primary: NodeRedis,
+    send: (client: NodeRedis) => Promise<unknown>,
+    resolve: (answer: unknown) => void,
+    reject: (error: Error) => void,
+  ) {
+    this.#primary = primary;
+    this.#send = send;
+    this.#resolve = resolve;
+    this.failed = reject;
+  }
+
+  send(client: unknown, attempt: ReadAttempt): void {
+    this.#send(client as NodeRedis).then(
+      (answer) => {
+        attempt.answered();
+        this.#resolve(answer);
+      },
+      (error) => attempt.failed(error),
+    );
+  }
+
+  sendToPrimary(): void {
+    this.#send(this.#primary).then(this.#resolve, this.failed);
   }
 }
 
 function readsOf(primary: NodeRedis, hold: DatabaseHold, { settings, read, close }: ViewParts): NodeRedis {
   const route = (args: readonly unknown[], send: (client: NodeRedis) => Promise<unknown>): Promise<unknown> => {
-    hold.noteAll(args);
-    if (hold.holds || !settings.reads.has(String(args[0]).toLowerCase())) return send(primary);
-    return new Promise((resolve, reject) => {
-      const what: Read = {
-        send: (client) => send(client as NodeRedis),
-        answered: resolve,
-        failed: reject,
-        sendToPrimary: () => send(primary).then(resolve, reject),
-      };
-      read(what);
-    });
+    const name = hold.noteAll(args);
+    if (hold.holds || !settings.reads.has(name)) return send(primary);
+    return new Promise((resolve, reject) => read(new CommandRead(primary, send, resolve, reject)));
   };
   // What node-redis's own methods need of a client. They make the command, and hand it to `_self`.
   const commander: object = Object.create(primary, {

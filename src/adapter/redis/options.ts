@@ -1,10 +1,12 @@
-import type { Balancer, BalancingOptions } from '../../index.js';
+import type { Balancer, BalancingOptions, Endpoint } from '../../index.js';
 import {
   type Asked,
+  asError,
   balancingOptionNames,
   checkBalancingOptions,
   checkKeys,
   checkNumber,
+  markLasting,
   optionError,
   type ServiceName,
   serviceName,
@@ -65,13 +67,19 @@ export interface ReplicasSettings {
 
 /** A read, as its library has it: one command, or a pipeline. */
 export interface Read {
-  /** Sends a copy to a replica. Rejects if there is no answer that is the caller's. */
-  send(client: unknown): Promise<unknown>;
-  /** The copy was answered, with an error of the application's if `error` says so. */
-  answered(answer: unknown): void;
+  /** Sends it to a replica. */
+  send(client: unknown, attempt: ReadAttempt): void;
   failed(error: Error): void;
   /** Sends it to the primary, which then answers it. */
   sendToPrimary(): void;
+}
+
+/** An attempt of a read on a replica. It is told once how it ends. */
+export interface ReadAttempt {
+  /** The replica answered; the read tells its caller next. */
+  answered(): void;
+  /** Its answer is an error, or there is none. The read may be sent again. */
+  failed(error: unknown): void;
 }
 
 /** What the view of a library's client needs. */
@@ -163,6 +171,29 @@ export function replicasSettings(target: unknown, options: ReplicasOptions): Rep
     maxLagMs: checkNumber('maxLagMs', maxLagMs, Number.POSITIVE_INFINITY, { min: 0, max: 86_400_000, infinite: true }),
     probeIntervalMs: checkNumber('probeIntervalMs', probeIntervalMs, 1_000, { min: 10, max: 3_600_000 }),
   };
+}
+
+/** What the client of one replica does differently. */
+export async function optionsAt(
+  endpoint: Endpoint,
+  { clientOptions }: ReplicasSettings,
+  signal: AbortSignal,
+): Promise<object> {
+  if (typeof clientOptions !== 'function') return clientOptions;
+  const asked = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
+  let aborted = (): void => {};
+  const late = new Promise<never>((_, reject) => {
+    aborted = () => reject(signal.reason);
+  });
+  signal.addEventListener('abort', aborted, { once: true });
+  try {
+    return await Promise.race([late, asked(endpoint)]);
+  } catch (error) {
+    // Callers do not wait for a password that cannot be had, as they do not for one that is refused.
+    throw signal.aborted ? error : markLasting(asError(error));
+  } finally {
+    signal.removeEventListener('abort', aborted);
+  }
 }
 
 function checkReads(names: unknown): string[] {

@@ -20,17 +20,19 @@ import {
   balancingOptionNames,
   type CallFacts,
   type LogPosition,
-  markLasting,
   notify,
   optionError,
   pickNames,
   ReplicationLag,
 } from '../kit/index.js';
 import { type OpenClient, Server, type ServerParts, verdictOf } from './connection.js';
-import { isIoredis, openIoredis, readIoredis } from './ioredis.js';
+import { readIoredis } from './ioredis.js';
+import { isIoredis, openIoredis } from './ioredis-client.js';
 import { isNodeRedis, openNodeRedis, readNodeRedis } from './node-redis.js';
 import {
+  optionsAt,
   type Read,
+  type ReadAttempt,
   type RedisClient,
   type Replicas,
   type ReplicasOptions,
@@ -120,7 +122,7 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
     return {
       connect: async (endpoint: Endpoint, signal: AbortSignal) => {
         signal.throwIfAborted();
-        const open = this.#open(await this.#ownOptions(endpoint, signal));
+        const open = this.#open(await optionsAt(endpoint, this.#settings, signal));
         const server = new Server({ ...this.#parts, endpoint, open });
         await server.connect(signal);
         this.#connected.add(server);
@@ -129,25 +131,6 @@ class ServiceReplicas<C extends RedisClient> implements Replicas<C> {
         return server;
       },
     };
-  }
-
-  async #ownOptions(endpoint: Endpoint, signal: AbortSignal): Promise<object> {
-    const { clientOptions } = this.#settings;
-    if (typeof clientOptions !== 'function') return clientOptions;
-    const wanted = clientOptions as (endpoint: Endpoint) => object | Promise<object>;
-    let aborted = (): void => {};
-    const late = new Promise<never>((_, reject) => {
-      aborted = () => reject(signal.reason);
-    });
-    signal.addEventListener('abort', aborted, { once: true });
-    try {
-      return await Promise.race([late, wanted(endpoint)]);
-    } catch (error) {
-      // Callers do not wait for a password that cannot be had, as they do not for one that is refused.
-      throw signal.aborted ? error : markLasting(asError(error));
-    } finally {
-      signal.removeEventListener('abort', aborted);
-    }
   }
 
   #learned(position: LogPosition, server: Server): void {
@@ -233,7 +216,7 @@ function libraryOf(primary: unknown): Library {
 }
 
 /** One read over all its attempts. */
-class ReplicaRead implements AttemptedCall<Server> {
+class ReplicaRead implements AttemptedCall<Server>, ReadAttempt {
   /** Undefined: as long as the balancer lets calls wait. */
   readonly waitTimeoutMs: number | undefined;
   readonly #read: Read;
@@ -261,20 +244,19 @@ class ReplicaRead implements AttemptedCall<Server> {
     return { protocol: 'redis', method: 'read' };
   }
 
-  send(lease: Lease<Server>): void {
-    const server = lease.handle;
+  send({ handle: server }: Lease<Server>): void {
     server.callBegins();
-    server.send(this.#read).then(
-      (answer) => {
-        server.callEnds();
-        this.#attempts.end(outcomes.success);
-        this.#read.answered(answer);
-      },
-      (cause) => {
-        server.callEnds();
-        this.#failed(server, asError(cause));
-      },
-    );
+    try {
+      this.#read.send(server.client, this);
+    } catch (error) {
+      server.callEnds();
+      throw error;
+    }
+  }
+
+  answered(): void {
+    this.#attempts.lease?.handle.callEnds();
+    this.#attempts.end(outcomes.success);
   }
 
   /** It may be sent once more, and has been paid for, but no replica can take it now. */
@@ -287,12 +269,19 @@ class ReplicaRead implements AttemptedCall<Server> {
     else this.#read.failed(asError(error));
   }
 
-  #failed(server: Server, error: Error): void {
+  failed(cause: unknown): void {
+    // A library may know at once, while the attempt is still being sent.
+    queueMicrotask(() => this.#failed(asError(cause)));
+  }
+
+  #failed(error: Error): void {
+    const server = this.#attempts.lease?.handle;
+    server?.callEnds();
     const verdict = verdictOf(error);
     const { outcome, repeatAs = outcome, untried = false, cut = false } = verdict ?? { outcome: outcomes.success };
-    if (untried) server.gone(error);
+    if (untried) server?.gone(error);
     // It says that it cannot serve: no need to wait for the next question.
-    else if (repeatAs === outcomes.notStarted) server.suspected(error);
+    else if (repeatAs === outcomes.notStarted) server?.suspected(error);
     const answered = verdict === undefined;
     this.#attempts.fail({ outcome, repeatAs, untried, cut, error, idempotent: true, answered });
   }

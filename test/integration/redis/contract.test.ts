@@ -3,7 +3,7 @@ import { createEndpoint, systemClock, systemRng } from 'evenkeel';
 import { Redis } from 'ioredis';
 import { createClient } from 'redis';
 import { type OpenClient, Server } from '../../../src/adapter/redis/connection.js';
-import { openIoredis } from '../../../src/adapter/redis/ioredis.js';
+import { openIoredis } from '../../../src/adapter/redis/ioredis-client.js';
 import { openNodeRedis } from '../../../src/adapter/redis/node-redis.js';
 import { replicasSettings } from '../../../src/adapter/redis/options.js';
 import { transportContract } from '../../contract/transport.js';
@@ -102,13 +102,7 @@ for (const [library, opener, get] of libraries) {
         },
         call: async (connection) => {
           connection.callBegins();
-          const sent = connection.send({
-            send: (client) => get(client as never),
-            answered: () => {},
-            failed: () => {},
-            sendToPrimary: () => {},
-          });
-          const ended = sent
+          const ended = get(connection.client as never)
             .then(
               () => 'finished' as const,
               () => 'cut' as const,

@@ -88,6 +88,11 @@ describe.skipIf(noRedis)(titled('replicas that are behind'), () => {
     await link.listen();
     await world.at(1).command('REPLICAOF', '127.0.0.1', String(link.port));
     await world.inStep();
+    // A primary sends a new replica nothing before its first acknowledgement, which may take a second.
+    await world.at(0).command('SET', 'started', '1');
+    for (const replica of world.all.slice(1)) {
+      await until('it replicates', async () => (await replica.command('GET', 'started')) === '1');
+    }
   });
   afterAll(async () => {
     await world?.close();
